@@ -1,0 +1,23 @@
+/** The endpoint table: everything that is served under /v1, each exactly once. */
+import { auditEndpoints } from './audit.ts'
+import { authEndpoints } from './auth.ts'
+import type { Endpoint } from './endpoint.ts'
+import { environmentEndpoints } from './environment.ts'
+import { meEndpoints } from './me.ts'
+import { projectEndpoints } from './project.ts'
+import { teamEndpoints } from './team.ts'
+import { tokenEndpoints } from './token.ts'
+import { workspaceEndpoints } from './workspace.ts'
+
+export const endpoints = {
+  ...authEndpoints,
+  ...meEndpoints,
+  ...workspaceEndpoints,
+  ...teamEndpoints,
+  ...projectEndpoints,
+  ...environmentEndpoints,
+  ...tokenEndpoints,
+  ...auditEndpoints,
+} as const satisfies Record<string, Endpoint>
+
+export type EndpointName = keyof typeof endpoints

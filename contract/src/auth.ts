@@ -1,0 +1,98 @@
+import Type, { type Static } from 'typebox'
+import type { Endpoint } from './endpoint.ts'
+import { closed, Email, Id, line, Name, Nothing, Password, Slug, Success } from './field.ts'
+
+export const AccessToken = Type.Object({
+  accessToken: Type.String(),
+  expiresIn: Type.Integer(),
+  tokenType: Type.Literal('Bearer'),
+})
+export type AccessToken = Static<typeof AccessToken>
+
+export const SignedIn = Type.Object({
+  ...AccessToken.properties,
+  user: Type.Object({ id: Id, email: Email, name: Type.String() }),
+})
+export type SignedIn = Static<typeof SignedIn>
+
+export const Registration = Type.Object(
+  {
+    email: Email,
+    password: Password,
+    name: Name,
+    inviteToken: Type.Optional(line(200)),
+    setupCode: Type.Optional(line(200)),
+    workspace: Type.Optional(Type.Object({ name: Name, slug: Slug }, closed)),
+  },
+  closed,
+)
+export type Registration = Static<typeof Registration>
+
+/** A password of any length may be tried: only one that was set has the limits of a new one. */
+export const Login = Type.Object(
+  {
+    email: Email,
+    password: Type.String({ minLength: 1, maxLength: 256 }),
+    code: Type.Optional(line(64)),
+  },
+  closed,
+)
+export type Login = Static<typeof Login>
+
+export const authEndpoints = {
+  exchangeToken: {
+    method: 'POST',
+    path: '/v1/auth/exchange',
+    area: 'auth',
+    summary: 'Exchange an API token for a JWT that lives 15 minutes',
+    permission: 'auth:exchange',
+    body: Nothing,
+    status: 200,
+    response: AccessToken,
+    errors: [],
+  },
+  register: {
+    method: 'POST',
+    path: '/v1/auth/register',
+    area: 'auth',
+    summary: 'Make an account: the very first one, or where sign-up is open',
+    permission: 'public',
+    body: Registration,
+    status: 201,
+    response: SignedIn,
+    errors: [403, 409],
+  },
+  login: {
+    method: 'POST',
+    path: '/v1/auth/login',
+    area: 'auth',
+    summary: 'Sign in with email address and password',
+    permission: 'public',
+    body: Login,
+    status: 200,
+    response: SignedIn,
+    errors: [],
+  },
+  logout: {
+    method: 'POST',
+    path: '/v1/auth/logout',
+    area: 'auth',
+    summary: 'End the current session',
+    permission: 'auth:logout',
+    body: Nothing,
+    status: 200,
+    response: Success,
+    errors: [403],
+  },
+  logoutCli: {
+    method: 'POST',
+    path: '/v1/auth/cli/logout',
+    area: 'auth',
+    summary: 'End the current command-line session',
+    permission: 'auth:logout',
+    body: Nothing,
+    status: 200,
+    response: Success,
+    errors: [403],
+  },
+} as const satisfies Record<string, Endpoint>

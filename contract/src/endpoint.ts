@@ -1,0 +1,57 @@
+/** What one endpoint is, for the server that serves it and for the clients that call it. */
+import type { TSchema } from 'typebox'
+
+/**
+ * What a caller needs. `public` needs no credential; the other words are decided in the server's access room, from the
+ * role, scope and permission behind the credential.
+ */
+export const permissions = [
+  'public',
+  'auth:exchange',
+  'auth:logout',
+  'me:read',
+  'workspace:list',
+  'workspace:create',
+  'workspace:read',
+  'workspace:write',
+  'workspace:delete',
+  'workspace:handover',
+  'team:read',
+  'team:create',
+  'team:write',
+  'project:read',
+  'project:create',
+  'project:write',
+  'environment:read',
+  'environment:create',
+  'environment:write',
+  'token:read',
+  'token:create',
+  'token:write',
+  'audit:read',
+] as const
+export type EndpointPermission = (typeof permissions)[number]
+
+export type Endpoint = {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  readonly path: string
+  readonly area: string
+  readonly summary: string
+  readonly permission: EndpointPermission
+  readonly params?: TSchema
+  readonly query?: TSchema
+  readonly body?: TSchema
+  readonly status: 200 | 201
+  readonly response: TSchema
+  /** Statuses beyond those that every endpoint may answer: 400, 429, 500, 503, and 401 unless it is public. */
+  readonly errors: readonly (403 | 404 | 409 | 412)[]
+  /** Set where a successful answer is a stream of another kind than JSON on demand. */
+  readonly streams?: 'application/x-ndjson'
+}
+
+/** Every error status that the endpoint declares; the body of each is `{ message }`. */
+export function errorStatuses(endpoint: Endpoint): number[] {
+  const always = endpoint.permission === 'public' ? [400, 429, 500, 503] : [400, 401, 429, 500, 503]
+  const withBody = endpoint.method === 'GET' ? [] : [413, 415]
+  return [...always, ...withBody, ...endpoint.errors].sort((a, b) => a - b)
+}

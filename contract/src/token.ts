@@ -1,0 +1,134 @@
+import Type, { type Static } from 'typebox'
+import type { Endpoint } from './endpoint.ts'
+import {
+  closed,
+  Id,
+  IdPath,
+  MaybeTimestamp,
+  Name,
+  NewScope,
+  nullable,
+  Permission,
+  Scope,
+  Success,
+  Timestamp,
+  WorkspacePath,
+  words,
+} from './field.ts'
+
+export const Token = Type.Object({
+  id: Id,
+  name: Type.String(),
+  prefix: Type.String(),
+  permission: Permission,
+  scope: Scope,
+  type: words('static', 'cli'),
+  isOwner: Type.Boolean(),
+  createdById: Id,
+  createdAt: Timestamp,
+  expiresAt: MaybeTimestamp,
+  lastUsedAt: MaybeTimestamp,
+  lastUsedIp: nullable(Type.String()),
+  revokedAt: MaybeTimestamp,
+  allowedIps: Type.Array(Type.String()),
+})
+export type Token = Static<typeof Token>
+
+export const tokenLifetimes = ['24h', '5d', '30d', '60d', '3m', '6m', '1y', 'never'] as const
+
+export const NewToken = Type.Object(
+  {
+    name: Name,
+    permission: Permission,
+    scope: NewScope,
+    expiresIn: words(...tokenLifetimes),
+    allowedIps: Type.Optional(
+      Type.Array(Type.String({ minLength: 2, maxLength: 50, pattern: '^[0-9a-fA-F.:/]+$' }), { maxItems: 100 }),
+    ),
+  },
+  closed,
+)
+export type NewToken = Static<typeof NewToken>
+
+/** The only answer that ever holds the token itself. */
+export const IssuedToken = Type.Object({
+  id: Id,
+  token: Type.String(),
+  name: Type.String(),
+  prefix: Type.String(),
+  permission: Permission,
+  scope: Scope,
+  expiresAt: MaybeTimestamp,
+})
+export type IssuedToken = Static<typeof IssuedToken>
+
+export const TokenRotation = Type.Object(
+  { graceSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400 })) },
+  closed,
+)
+export type TokenRotation = Static<typeof TokenRotation>
+export const NewCliToken = Type.Object({ environmentId: Id }, closed)
+export type NewCliToken = Static<typeof NewCliToken>
+
+const list = '/v1/workspace/:ws/tokens'
+
+export const tokenEndpoints = {
+  listTokens: {
+    method: 'GET',
+    path: list,
+    area: 'tokens',
+    summary: 'Your API tokens; for an admin, everyone’s',
+    permission: 'token:read',
+    params: WorkspacePath,
+    status: 200,
+    response: Type.Array(Token),
+    errors: [404],
+  },
+  createToken: {
+    method: 'POST',
+    path: list,
+    area: 'tokens',
+    summary: 'Make an API token; it is shown only in this answer',
+    permission: 'token:create',
+    params: WorkspacePath,
+    body: NewToken,
+    status: 201,
+    response: IssuedToken,
+    errors: [403, 404],
+  },
+  createCliToken: {
+    method: 'POST',
+    path: `${list}/cli`,
+    area: 'tokens',
+    summary: 'Make a read-only token for one environment that lives 8 hours',
+    permission: 'token:create',
+    params: WorkspacePath,
+    body: NewCliToken,
+    status: 201,
+    response: Type.Object({ token: Type.String(), expiresAt: Timestamp }),
+    errors: [403, 404],
+  },
+  rotateToken: {
+    method: 'POST',
+    path: `${list}/:id/rotate`,
+    area: 'tokens',
+    summary: 'Give a token a new value; the old one dies at once or after a grace',
+    permission: 'token:write',
+    params: IdPath,
+    body: TokenRotation,
+    status: 200,
+    response: IssuedToken,
+    errors: [403, 404, 409],
+  },
+  revokeToken: {
+    method: 'DELETE',
+    path: `${list}/:id`,
+    area: 'tokens',
+    summary: 'Revoke a token',
+    permission: 'token:write',
+    params: IdPath,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+} as const satisfies Record<string, Endpoint>

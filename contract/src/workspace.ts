@@ -1,0 +1,127 @@
+import Type, { type Static } from 'typebox'
+import type { Endpoint } from './endpoint.ts'
+import { closed, Id, line, Name, Role, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
+
+export const Workspace = Type.Object({
+  id: Id,
+  name: Type.String(),
+  slug: Slug,
+  role: Role,
+  isOwner: Type.Boolean(),
+  createdAt: Timestamp,
+})
+export type Workspace = Static<typeof Workspace>
+
+export const NewWorkspace = Type.Object({ name: Name, slug: Slug }, closed)
+export type NewWorkspace = Static<typeof NewWorkspace>
+export const WorkspaceChange = Type.Object(
+  { name: Type.Optional(Name), slug: Type.Optional(Slug) },
+  { ...closed, minProperties: 1 },
+)
+export type WorkspaceChange = Static<typeof WorkspaceChange>
+export const Handover = Type.Object({ memberId: Id }, closed)
+export type Handover = Static<typeof Handover>
+
+/** Words that stand in a path where a slug could: no workspace or project may be called so. */
+export const reservedSlugs: ReadonlySet<string> = new Set([
+  'audit',
+  'batch',
+  'cli',
+  'diff',
+  'environment',
+  'event',
+  'export',
+  'import',
+  'invite',
+  'oidc',
+  'owner',
+  'preset',
+  'project',
+  'rbac',
+  'secret',
+  'secret-share',
+  'secrets',
+  'share',
+  'sync',
+  'team',
+  'tokens',
+  'trash',
+  'webhook',
+  'workspace',
+])
+
+const one = '/v1/workspace/:ws'
+
+export const workspaceEndpoints = {
+  listWorkspaces: {
+    method: 'GET',
+    path: '/v1/workspace',
+    area: 'workspace',
+    summary: 'The workspaces that the credential reaches',
+    permission: 'workspace:list',
+    status: 200,
+    response: Type.Array(Workspace),
+    errors: [],
+  },
+  createWorkspace: {
+    method: 'POST',
+    path: '/v1/workspace',
+    area: 'workspace',
+    summary: 'Make a workspace; its maker is admin and owner',
+    permission: 'workspace:create',
+    body: NewWorkspace,
+    status: 201,
+    response: Workspace,
+    errors: [403, 409],
+  },
+  readWorkspace: {
+    method: 'GET',
+    path: one,
+    area: 'workspace',
+    summary: 'One workspace',
+    permission: 'workspace:read',
+    params: WorkspacePath,
+    status: 200,
+    response: Workspace,
+    errors: [404],
+  },
+  updateWorkspace: {
+    method: 'PUT',
+    path: one,
+    area: 'workspace',
+    summary: 'Rename a workspace or change its slug',
+    permission: 'workspace:write',
+    params: WorkspacePath,
+    body: WorkspaceChange,
+    status: 200,
+    response: Type.Object({ ...Success.properties, ...Workspace.properties }),
+    errors: [403, 404, 409],
+  },
+  deleteWorkspace: {
+    method: 'DELETE',
+    path: one,
+    area: 'workspace',
+    summary: 'Delete a workspace with all that is in it',
+    permission: 'workspace:delete',
+    params: WorkspacePath,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+  handOverWorkspace: {
+    method: 'POST',
+    path: `${one}/owner`,
+    area: 'workspace',
+    summary: 'Hand the ownership over to another member',
+    permission: 'workspace:handover',
+    params: WorkspacePath,
+    body: Handover,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+} as const satisfies Record<string, Endpoint>
+
+/** The invite that base-api.md gives; served with the members area. */
+export const InviteToken = Type.Object({ token: line(200) }, closed)
+export const InviteAccepted = Type.Object({ slug: Slug })

@@ -1,0 +1,121 @@
+/**
+ * IP addresses as numbers, and the ranges that are not the public internet. What cannot be read as an address counts as
+ * special: a spelling that we do not understand must not be a way in.
+ */
+import { isIPv4, isIPv6 } from 'node:net'
+
+export type Address = { family: 4 | 6; bits: bigint }
+export type AddressRange = { family: 4 | 6; network: bigint; prefixLength: number }
+
+/** An IPv4-mapped IPv6 address is returned as the IPv4 address that the kernel would connect to. */
+export function parseAddress(text: string): Address | undefined {
+  if (isIPv4(text)) return { family: 4, bits: bitsOfGroups(text.split('.').map(Number), 8n) }
+  // A zone ("fe80::1%eth0") only exists on link-local addresses and is not part of the number.
+  if (!isIPv6(text) || text.includes('%')) return undefined
+
+  const bits = bitsOfIPv6(text)
+  return bits >> 32n === 0xffffn ? { family: 4, bits: bits & 0xffff_ffffn } : { family: 6, bits }
+}
+
+/** Reads "10.0.0.0/8" or a single address; undefined also where bits are set beyond the prefix, as that is a slip. */
+export function parseRange(text: string): AddressRange | undefined {
+  const [addressText = '', prefixText, ...rest] = text.split('/')
+  const address = parseAddress(addressText)
+  if (address === undefined || rest.length > 0) return undefined
+
+  const width = widthOf(address.family)
+  if (prefixText === undefined) return { family: address.family, network: address.bits, prefixLength: width }
+
+  const isMapped = address.family === 4 && isIPv6(addressText)
+  if (isMapped || !/^\d{1,3}$/.test(prefixText) || Number(prefixText) > width) return undefined
+  const range = { family: address.family, network: address.bits, prefixLength: Number(prefixText) }
+  return BigInt.asUintN(width - range.prefixLength, range.network) === 0n ? range : undefined
+}
+
+export function isInRange(address: Address, range: AddressRange): boolean {
+  const hostBits = BigInt(widthOf(range.family) - range.prefixLength)
+  return address.family === range.family && address.bits >> hostBits === range.network >> hostBits
+}
+
+export function isSingleAddress(range: AddressRange): boolean {
+  return range.prefixLength === widthOf(range.family)
+}
+
+/** Everything in the IANA special-purpose registries that a request to the public internet has no business with. */
+export function isSpecialPurpose(address: Address): boolean {
+  if (isCloudMetadata(address)) return true
+  if (address.family === 4) return specialIPv4.some((range) => isInRange(address, range))
+  return !isInRange(address, globalUnicastIPv6) || specialIPv6.some((range) => isInRange(address, range))
+}
+
+/** Where a cloud hands out the machine's own credentials: a wide allowed range must not open these by accident. */
+export function isCloudMetadata(address: Address): boolean {
+  return cloudMetadata.some((range) => isInRange(address, range))
+}
+
+function widthOf(family: 4 | 6): number {
+  return family === 4 ? 32 : 128
+}
+
+function bitsOfGroups(groups: number[], groupWidth: bigint): bigint {
+  return groups.reduce((bits, group) => (bits << groupWidth) | BigInt(group), 0n)
+}
+
+function bitsOfIPv6(text: string): bigint {
+  // The URL parser writes every spelling, also a dotted tail, as plain hexadecimal groups.
+  const [head = '', tail = ''] = new URL(`http://[${text}]`).hostname.slice(1, -1).split('::')
+  const before = hexGroups(head)
+  const after = hexGroups(tail)
+  const zeros = new Array<number>(8 - before.length - after.length).fill(0)
+  return bitsOfGroups([...before, ...zeros, ...after], 16n)
+}
+
+function hexGroups(text: string): number[] {
+  return text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16))
+}
+
+function range(text: string): AddressRange {
+  const parsed = parseRange(text)
+  if (parsed === undefined) throw new Error(`${text} is not an address range.`)
+  return parsed
+}
+
+const specialIPv4 = [
+  '0.0.0.0/8', // this host
+  '10.0.0.0/8', // private
+  '100.64.0.0/10', // carrier-grade NAT
+  '127.0.0.0/8', // loopback
+  '169.254.0.0/16', // link-local
+  '172.16.0.0/12', // private
+  '192.0.0.0/24', // protocol assignments
+  '192.0.2.0/24', // documentation
+  '192.88.99.0/24', // 6to4 relay
+  '192.168.0.0/16', // private
+  '198.18.0.0/15', // benchmark
+  '198.51.100.0/24', // documentation
+  '203.0.113.0/24', // documentation
+  '224.0.0.0/4', // multicast
+  '240.0.0.0/4', // reserved and broadcast
+].map(range)
+
+// Only this block is handed out to networks. Loopback, unique local, link-local, multicast, NAT64, discard and the
+// IPv4-compatible form all lie outside it, and so will whatever is invented next.
+const globalUnicastIPv6 = range('2000::/3')
+
+const specialIPv6 = [
+  '2001::/23', // protocol assignments, Teredo among them
+  '2001:db8::/32', // documentation
+  '2002::/16', // 6to4
+  '3fff::/20', // documentation
+].map(range)
+
+const cloudMetadata = [
+  '169.254.169.254', // AWS, Google Cloud, Azure and most others
+  '169.254.170.2', // AWS ECS
+  '169.254.170.23', // AWS EKS
+  'fd00:ec2::254', // AWS
+  'fd00:ec2::23', // AWS EKS
+  'fd20:ce::254', // Google Cloud
+  '100.100.100.200', // Alibaba Cloud
+  '168.63.129.16', // Azure, although a public number
+].map(range)

@@ -1,0 +1,156 @@
+/** The only place where the floors meet: opens the store, unlocks the keys, and puts the service together. */
+import { chmodSync, mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import { type Config, isLoopback } from './config.ts'
+import { masterWrapKey } from './crypto/keyring.ts'
+import { newSetupCode } from './domain/auth.ts'
+import { createChangeFollower } from './domain/change-follower.ts'
+import type { Services } from './domain/context.ts'
+import { createCredentials } from './domain/credential.ts'
+import { createPictures } from './domain/picture.ts'
+import { inQuietTransaction } from './domain/transaction.ts'
+import { createUsage } from './domain/usage.ts'
+import { isFailure } from './failure.ts'
+import { createMetrics, type Metrics } from './http/metrics.ts'
+import { createLocalLimiter, createSharedLimiter, type Limiter } from './http/rate-limit.ts'
+import { createServer } from './http/server.ts'
+import { startJobs } from './jobs/runner.ts'
+import { type Log, traceOf } from './log.ts'
+import { loadMasterKey } from './master-key.ts'
+import { createOutbound } from './outbound.ts'
+import { wrappedMaster } from './store/instance.ts'
+import { hasKeys, type Keys, loadKeys } from './store/key.ts'
+import { migrate } from './store/migrate.ts'
+import { openPostgres } from './store/postgres.ts'
+import type { Engine } from './store/sql.ts'
+import { openSqlite } from './store/sqlite.ts'
+import { createStore, type Store } from './store/store.ts'
+
+export class StartError extends Error {}
+
+export type App = {
+  readonly services: Services
+  readonly server: FastifyInstance
+  readonly metrics: Metrics
+  /** Lets requests in flight finish, answers 503 to the rest, then closes the store. */
+  stop(): Promise<void>
+}
+
+export async function createApp(given: Config, log: Log, now: () => number = Date.now): Promise<App> {
+  const services = await createServices(given, log, now)
+  const { config, engine } = services
+  const follower = createChangeFollower(services)
+  await follower.start()
+  const limiters = await createLimiters(config, log)
+  const metrics = createMetrics()
+  let isStopping = false
+  const server = await createServer({ services, follower, ...limiters, metrics, isStopping: () => isStopping })
+  const jobs = startJobs(services)
+  return {
+    services,
+    server,
+    metrics,
+    async stop() {
+      isStopping = true
+      await server.close()
+      follower.stop()
+      await jobs.stop()
+      await limiters.close()
+      await engine.close()
+    },
+  }
+}
+
+/** Everything below HTTP: what the service and the operator's commands share. */
+export async function createServices(given: Config, log: Log, now: () => number = Date.now): Promise<Services> {
+  const { engine, keys } = await openStore(given, now)
+  const store = createStore(engine, keys)
+  const config = await withSetupCode(given, () => store.accounts.count())
+  const pictures = createPictures(store, log)
+  const usage = createUsage()
+  const later = (work: (store: Store) => Promise<void>) => {
+    inQuietTransaction({ engine, keys }, 'later', work).catch((error) => log.warn('put off', traceOf(error)))
+  }
+  const credentials = createCredentials({ store, keys, pictures, usage, issuer: config.publicUrl, later, now })
+  return { config, engine, store, keys, pictures, credentials, usage, now, log }
+}
+
+/** The store, migrated and durable, with its keys unlocked. */
+async function openStore(config: Config, now: () => number): Promise<{ engine: Engine; keys: Keys }> {
+  const engine = openEngine(config)
+  try {
+    await refuseOnError(() => engine.checkDurability(), 'The database cannot be used')
+    await migrate(engine, now())
+    if (config.masterKey.kind === 'file') mkdirSync(dirname(config.masterKey.path), { recursive: true, mode: 0o700 })
+    const master = await loadMasterKey(config.masterKey, {
+      wrapped: wrappedMaster(engine, now),
+      outbound: createOutbound({ allow: config.outboundAllow }),
+      env: process.env,
+      mayCreate: !(await hasKeys(engine)),
+    })
+    const keys = await loadKeys(engine, masterWrapKey(master), now).catch((error) => {
+      if (!isFailure(error, 'integrity')) throw error
+      throw new StartError('The master key does not match this database: start with the key that it was made with.')
+    })
+    return { engine, keys }
+  } catch (error) {
+    await engine.close().catch(() => undefined)
+    throw error
+  }
+}
+
+export const databaseFile = 'coffer.db'
+
+function openEngine(config: Config): Engine {
+  if (config.databaseUrl !== undefined) return openPostgres(config.databaseUrl)
+  try {
+    mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
+    const path = join(config.dataDir, databaseFile)
+    const engine = openSqlite(path)
+    for (const file of [path, `${path}-wal`, `${path}-shm`]) chmodSync(file, 0o600)
+    return engine
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+    throw new StartError(
+      `The database in ${config.dataDir} cannot be opened (${code}): check that the folder is writable.`,
+    )
+  }
+}
+
+async function refuseOnError(work: () => Promise<void>, what: string): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    if (isFailure(error)) throw new StartError(`${what}: it does not answer; check COFFER_DATABASE_URL.`)
+    throw new StartError(`${what}: ${error instanceof Error ? error.message : 'unknown error'}`)
+  }
+}
+
+/** Whoever reaches a service that anybody can reach must prove that they may make its first account. */
+async function withSetupCode(config: Config, countAccounts: () => Promise<number>): Promise<Config> {
+  if (config.setupCode !== undefined || isLoopback(config.host)) return config
+  return (await countAccounts()) === 0 ? { ...config, setupCode: newSetupCode() } : config
+}
+
+type Limiters = { limiter: Limiter; exchangeLimiter: Limiter; close(): Promise<void> }
+
+async function createLimiters(config: Config, log: Log): Promise<Limiters> {
+  const { rateLimit, exchangeRateLimit, redisUrl } = config
+  if (redisUrl === undefined) {
+    return {
+      limiter: createLocalLimiter(rateLimit),
+      exchangeLimiter: createLocalLimiter(exchangeRateLimit),
+      close: async () => undefined,
+    }
+  }
+  // Loaded only where it is used: most installations have one node.
+  const { Redis } = await import('ioredis')
+  const redis = new Redis(redisUrl, { maxRetriesPerRequest: 0, commandTimeout: 500, connectTimeout: 2_000 })
+  redis.on('error', () => undefined)
+  return {
+    limiter: createSharedLimiter(rateLimit, redis, 'address', log),
+    exchangeLimiter: createSharedLimiter(exchangeRateLimit, redis, 'exchange', log),
+    close: async () => redis.disconnect(),
+  }
+}

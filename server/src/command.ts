@@ -1,0 +1,121 @@
+/** What can be asked of the server's program on the command line. */
+import { createServer as createPlainServer } from 'node:http'
+import { type App, createApp, StartError } from './app.ts'
+import { type Config, ConfigError, readConfig, settings } from './config.ts'
+import { Failure } from './failure.ts'
+import { createLog, traceOf } from './log.ts'
+import { MasterKeyError } from './master-key.ts'
+import { runDoctor } from './operator/doctor.ts'
+import { rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
+
+const stopWithinMs = 10_000
+
+const help = `Coffer, a self-hosted secrets manager.
+
+Usage: npm start                                  run the service
+       npm run coffer-server -- <command>
+
+Commands:
+  serve                          run the service (the default)
+  keys status                    show the root, workspace and signing keys and what still needs each
+  keys rotate-root               make a new root key and move everything to it; safe to stop and run again
+  keys rotate-workspace <ws>     give one workspace (slug or id) a new key; safe to stop and run again
+  doctor                         check settings, store, keys, clock and disk, and say what to do
+  --help, --version
+
+Settings (environment variables, or lines of the file that COFFER_CONFIG names):
+${settings.map((setting) => `  ${setting.name.padEnd(28)} ${setting.meaning} [${setting.default}]`).join('\n')}
+`
+
+export async function runCommand(
+  args: readonly string[],
+  env: Record<string, string | undefined>,
+  startedAt: number,
+): Promise<number> {
+  const [command = 'serve', ...rest] = args
+  try {
+    if (args.includes('--help') || command === 'help') return print(help)
+    if (command === '--version') return print('0.1.0\n')
+    const words = [command, ...rest].join(' ')
+    if (command === 'serve' && rest.length === 0) return await serve(readConfig(env), startedAt)
+    if (words === 'doctor') return await runDoctor(env, print)
+    if (words === 'keys status') return await showKeys(readConfig(env), print)
+    if (words === 'keys rotate-root') return await rotateRoot(readConfig(env), print)
+    if (command === 'keys' && rest[0] === 'rotate-workspace' && rest[1] && rest.length === 2) {
+      return await rotateWorkspace(readConfig(env), rest[1], print)
+    }
+    process.stderr.write(`"${words}" is not a command. --help lists them.\n`)
+    return 2
+  } catch (error) {
+    process.stderr.write(`${explain(error)}\n`)
+    return 1
+  }
+}
+
+function print(text: string): number {
+  process.stdout.write(text)
+  return 0
+}
+
+/** Expected refusals speak for themselves; anything else shows where it arose, not what it said. */
+function explain(error: unknown): string {
+  const isExpected = [ConfigError, StartError, MasterKeyError, Failure].some((kind) => error instanceof kind)
+  if (isExpected && error instanceof Error) return `Coffer cannot start. ${error.message}`
+  if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') {
+    return 'Coffer cannot start. The port is taken: choose another with COFFER_PORT.'
+  }
+  const { errorName, code, stack } = traceOf(error)
+  return `Coffer stopped unexpectedly (${[errorName, code].filter(Boolean).join(' ')}).\n${stack ?? ''}`
+}
+
+async function serve(config: Config, startedAt: number): Promise<number> {
+  const log = createLog(config.logLevel)
+  const app = await createApp(config, log)
+  const stopMetrics = await serveMetrics(app, config)
+  await app.server.listen({ host: config.host, port: config.port })
+  const address = app.server.server.address()
+  await welcome(app, typeof address === 'object' && address ? address.port : config.port, startedAt)
+
+  const signal = await new Promise<string>((resolve) => {
+    process.once('SIGTERM', () => resolve('SIGTERM'))
+    process.once('SIGINT', () => resolve('SIGINT'))
+  })
+  log.info(`stopping on ${signal}`)
+  const deadline = setTimeout(() => process.exit(1), stopWithinMs)
+  deadline.unref()
+  await app.stop()
+  await stopMetrics()
+  log.info('stopped')
+  return 0
+}
+
+async function welcome(app: App, port: number, startedAt: number): Promise<void> {
+  const { config, engine, log, store } = app.services
+  const where = engine.kind === 'sqlite' ? config.dataDir : 'PostgreSQL'
+  const lines = [`Coffer is ready at ${config.publicUrl} (API reference: ${config.publicUrl}/docs). Data: ${where}.`]
+  if ((await store.accounts.count()) === 0) {
+    const code = config.setupCode === undefined ? '' : ',"setupCode":"…"'
+    lines.push(
+      'Make the first account:',
+      `  curl ${config.publicUrl}/v1/auth/register -H 'content-type: application/json' -d '{"email":"you@example.com","name":"You","password":"…12 characters or more…"${code}}'`,
+    )
+    if (config.setupCode !== undefined) lines.push(`Setup code for it: ${config.setupCode}`)
+  }
+  if (process.stdout.isTTY) process.stdout.write(`${lines.join('\n')}\n`)
+  else for (const line of lines) log.info(line)
+  log.info('listening', { host: config.host, port, engine: engine.kind, ms: Math.round(performance.now() - startedAt) })
+}
+
+async function serveMetrics(app: App, config: Config): Promise<() => Promise<void>> {
+  if (config.metricsPort === undefined) return async () => undefined
+  const server = createPlainServer(async (request, response) => {
+    const isAsked = request.method === 'GET' && request.url === '/metrics'
+    response.writeHead(isAsked ? 200 : 404, { 'content-type': app.metrics.contentType })
+    response.end(isAsked ? await app.metrics.render() : '')
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(config.metricsPort, config.host, resolve)
+  })
+  return () => new Promise((resolve) => server.close(() => resolve()))
+}

@@ -1,0 +1,227 @@
+/** Every setting: its name, its default, its check and its sentence. A wrong one stops the start. */
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
+import { type AddressRange, parseAddress, parseRange } from './address-range.ts'
+import { type LogLevel, logLevels } from './log.ts'
+import type { MasterKeySource } from './master-key.ts'
+import { type AllowList, parseAllowList } from './outbound.ts'
+
+export type Config = {
+  readonly host: string
+  readonly port: number
+  readonly publicUrl: string
+  readonly dataDir: string
+  readonly databaseUrl: string | undefined
+  readonly masterKey: MasterKeySource
+  readonly rateLimit: number
+  readonly exchangeRateLimit: number
+  readonly trustedProxies: readonly AddressRange[]
+  readonly redisUrl: string | undefined
+  readonly signup: 'invite' | 'open'
+  /** Undefined where the first account needs none. */
+  readonly setupCode: string | undefined
+  readonly outboundAllow: AllowList
+  readonly metricsPort: number | undefined
+  readonly metricsToken: string | undefined
+  readonly logLevel: LogLevel
+}
+
+export class ConfigError extends Error {}
+
+type Setting = { readonly name: string; readonly default: string; readonly meaning: string }
+
+export const settings: readonly Setting[] = [
+  { name: 'COFFER_CONFIG', default: 'none', meaning: 'a file of NAME=value lines; the environment wins over it' },
+  { name: 'COFFER_HOST', default: '127.0.0.1', meaning: 'address to listen on' },
+  { name: 'COFFER_PORT', default: '8080', meaning: 'port to listen on; 0 picks a free one' },
+  { name: 'COFFER_PUBLIC_URL', default: 'http://localhost:8080', meaning: 'where people reach the service' },
+  { name: 'COFFER_DATA_DIR', default: './data', meaning: 'folder of the embedded database and the master key' },
+  { name: 'COFFER_DATABASE_URL', default: 'none', meaning: 'postgres://… instead of the embedded SQLite' },
+  {
+    name: 'COFFER_MASTER_KEY_FILE',
+    default: 'master.key in the data folder',
+    meaning: 'made on first start, mode 0600',
+  },
+  { name: 'COFFER_MASTER_KEY', default: 'none', meaning: 'the master key itself: 32 bytes in base64 or hex' },
+  { name: 'COFFER_MASTER_KEY_COMMAND', default: 'none', meaning: 'a command that prints the master key' },
+  {
+    name: 'COFFER_MASTER_KEY_KMS',
+    default: 'none',
+    meaning: 'an AWS KMS key (ARN, or id with AWS_REGION) that wraps the master key',
+  },
+  {
+    name: 'COFFER_MASTER_KEY_TRANSIT',
+    default: 'none',
+    meaning:
+      'https://host/v1/<mount>/keys/<key> of Vault or OpenBao; token in VAULT_TOKEN, namespace in VAULT_NAMESPACE',
+  },
+  { name: 'COFFER_RATE_LIMIT', default: '200', meaning: 'requests per minute and client address; 0 switches it off' },
+  { name: 'COFFER_EXCHANGE_RATE_LIMIT', default: '10', meaning: 'exchanges per minute and token; 0 switches it off' },
+  { name: 'COFFER_TRUSTED_PROXIES', default: 'none', meaning: 'CIDRs whose X-Forwarded-For is believed' },
+  { name: 'COFFER_REDIS_URL', default: 'none', meaning: 'redis://… to share the rate limits between nodes' },
+  { name: 'COFFER_SIGNUP', default: 'invite', meaning: 'who may register: invite or open' },
+  {
+    name: 'COFFER_SETUP_CODE',
+    default: 'made at start',
+    meaning: 'code for the first account where the host is not loopback',
+  },
+  {
+    name: 'COFFER_OUTBOUND_ALLOW',
+    default: 'none',
+    meaning: 'CIDRs and hosts in private ranges that may be reached, on any port, also by http',
+  },
+  { name: 'COFFER_METRICS_TOKEN', default: 'none', meaning: 'bearer token that opens GET /metrics' },
+  { name: 'COFFER_METRICS_PORT', default: 'none', meaning: 'a port of its own for GET /metrics, without a token' },
+  { name: 'COFFER_LOG_LEVEL', default: 'info', meaning: 'debug, info, warn, error or silent' },
+]
+
+type Environment = Record<string, string | undefined>
+
+export function readConfig(environment: Environment): Config {
+  const env = withFile(environment)
+  refuseUnknown(env)
+  const text = (name: string): string | undefined => env[name]?.trim() || undefined
+  const host = text('COFFER_HOST') ?? '127.0.0.1'
+  const port = readPort('COFFER_PORT', text('COFFER_PORT') ?? '8080', 0)
+  const dataDir = resolve(text('COFFER_DATA_DIR') ?? './data')
+  const metricsPort = text('COFFER_METRICS_PORT')
+  return {
+    host,
+    port,
+    publicUrl: readPublicUrl(text('COFFER_PUBLIC_URL') ?? `http://localhost:${port}`),
+    dataDir,
+    databaseUrl: readUrl('COFFER_DATABASE_URL', text('COFFER_DATABASE_URL'), ['postgres:', 'postgresql:']),
+    masterKey: readMasterKey(text, dataDir),
+    rateLimit: readCount('COFFER_RATE_LIMIT', text('COFFER_RATE_LIMIT') ?? '200'),
+    exchangeRateLimit: readCount('COFFER_EXCHANGE_RATE_LIMIT', text('COFFER_EXCHANGE_RATE_LIMIT') ?? '10'),
+    trustedProxies: readRanges('COFFER_TRUSTED_PROXIES', text('COFFER_TRUSTED_PROXIES') ?? ''),
+    redisUrl: readUrl('COFFER_REDIS_URL', text('COFFER_REDIS_URL'), ['redis:', 'rediss:']),
+    signup: readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open']),
+    setupCode: text('COFFER_SETUP_CODE'),
+    outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
+    metricsPort: metricsPort === undefined ? undefined : readPort('COFFER_METRICS_PORT', metricsPort, 1),
+    metricsToken: text('COFFER_METRICS_TOKEN'),
+    logLevel: readWord('COFFER_LOG_LEVEL', text('COFFER_LOG_LEVEL') ?? 'info', logLevels),
+  }
+}
+
+export function isLoopback(host: string): boolean {
+  const address = parseAddress(host)
+  if (!address) return host === 'localhost'
+  return address.family === 6 ? address.bits === 1n : address.bits >> 24n === 127n
+}
+
+function withFile(environment: Environment): Environment {
+  const path = environment.COFFER_CONFIG?.trim()
+  if (!path) return environment
+  let content: string
+  try {
+    content = readFileSync(path, 'utf8')
+  } catch {
+    throw new ConfigError(`COFFER_CONFIG: the file ${path} cannot be read.`)
+  }
+  return { ...parseEnv(content), ...environment }
+}
+
+/** A mistyped setting that is silently ignored is worse than one that stops the start. */
+function refuseUnknown(env: Environment): void {
+  const known = new Set(settings.map(({ name }) => name))
+  const unknown = Object.keys(env).find((name) => name.startsWith('COFFER_') && !known.has(name))
+  if (unknown) throw new ConfigError(`${unknown} is not a setting that Coffer knows: see --help for the list.`)
+}
+
+function readMasterKey(text: (name: string) => string | undefined, dataDir: string): MasterKeySource {
+  const given = [
+    'COFFER_MASTER_KEY',
+    'COFFER_MASTER_KEY_FILE',
+    'COFFER_MASTER_KEY_COMMAND',
+    'COFFER_MASTER_KEY_KMS',
+    'COFFER_MASTER_KEY_TRANSIT',
+  ].filter((name) => text(name) !== undefined)
+  if (given.length > 1) throw new ConfigError(`${given.join(' and ')} are both set: give only one of them.`)
+  const value = text('COFFER_MASTER_KEY')
+  if (value !== undefined) return { kind: 'value', value }
+  const command = text('COFFER_MASTER_KEY_COMMAND')
+  if (command !== undefined) return { kind: 'command', command }
+  const kms = text('COFFER_MASTER_KEY_KMS')
+  if (kms !== undefined) return readKms(kms, text('AWS_REGION'), text('AWS_ENDPOINT_URL_KMS'))
+  const transit = text('COFFER_MASTER_KEY_TRANSIT')
+  if (transit !== undefined) return readTransit(transit, text('VAULT_TOKEN'), text('VAULT_NAMESPACE'))
+  return { kind: 'file', path: text('COFFER_MASTER_KEY_FILE') ?? join(dataDir, 'master.key') }
+}
+
+function readKms(keyId: string, awsRegion: string | undefined, endpoint: string | undefined): MasterKeySource {
+  const region = /^arn:[^:]+:kms:([^:]+):/.exec(keyId)?.[1] ?? awsRegion
+  if (!region) throw new ConfigError('COFFER_MASTER_KEY_KMS: give the ARN of the key, or its id and AWS_REGION.')
+  return { kind: 'aws-kms', keyId, region, ...(endpoint === undefined ? {} : { endpoint }) }
+}
+
+function readTransit(address: string, token: string | undefined, namespace: string | undefined): MasterKeySource {
+  const url = URL.parse(address)
+  const match = url && /^\/v1\/(.+)\/keys\/([^/]+)\/?$/.exec(url.pathname)
+  if (!url || !match?.[1] || !match[2] || !['http:', 'https:'].includes(url.protocol)) {
+    throw new ConfigError('COFFER_MASTER_KEY_TRANSIT must be of the form https://host/v1/<mount>/keys/<key>.')
+  }
+  if (!token) throw new ConfigError('COFFER_MASTER_KEY_TRANSIT needs a token in VAULT_TOKEN.')
+  const source = { kind: 'transit', address: url.origin, mount: match[1], key: match[2], token } as const
+  return namespace === undefined ? source : { ...source, namespace }
+}
+
+function readPort(name: string, value: string, min: number): number {
+  const port = Number(value)
+  if (!/^\d+$/.test(value) || port < min || port > 65_535) {
+    throw new ConfigError(`${name} must be a port number from ${min} to 65535.`)
+  }
+  return port
+}
+
+function readCount(name: string, value: string): number {
+  if (!/^\d{1,9}$/.test(value)) throw new ConfigError(`${name} must be a whole number; 0 switches the limit off.`)
+  return Number(value)
+}
+
+function readWord<const Word extends string>(name: string, value: string, list: readonly Word[]): Word {
+  const word = list.find((candidate) => candidate === value)
+  if (word === undefined) throw new ConfigError(`${name} must be one of: ${list.join(', ')}.`)
+  return word
+}
+
+function readUrl(name: string, value: string | undefined, protocols: readonly string[]): string | undefined {
+  if (value === undefined) return undefined
+  // The value may hold a password: it is not repeated.
+  if (!protocols.includes(URL.parse(value)?.protocol ?? '')) {
+    throw new ConfigError(`${name} must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}.`)
+  }
+  return value
+}
+
+function readPublicUrl(value: string): string {
+  const url = URL.parse(value)
+  const isPlain = url && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/' && !url.search && !url.hash
+  if (!url || !isPlain || url.username) {
+    throw new ConfigError(
+      'COFFER_PUBLIC_URL must be an http or https address without a path, such as https://coffer.example.com.',
+    )
+  }
+  return url.origin
+}
+
+function readRanges(name: string, value: string): AddressRange[] {
+  return value
+    .split(/[\s,]+/)
+    .filter(Boolean)
+    .map((entry) => {
+      const range = parseRange(entry)
+      if (!range) throw new ConfigError(`${name}: ${entry} is not an IP address or CIDR range.`)
+      return range
+    })
+}
+
+function readAllowList(value: string): AllowList {
+  try {
+    return parseAllowList(value)
+  } catch (error) {
+    throw new ConfigError(`COFFER_OUTBOUND_ALLOW: ${error instanceof Error ? error.message : 'is not valid'}`)
+  }
+}

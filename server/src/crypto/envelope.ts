@@ -1,0 +1,78 @@
+/**
+ * How everything that is kept secret is sealed: AES-256-GCM with a random 96-bit nonce, bound to its place by
+ * associated data. The only file that makes or opens a sealed record, and the only one that builds associated data.
+ *
+ * Record: format (1 byte, 1) · key version (4 bytes, big endian) · nonce (12) · ciphertext · tag (16)
+ */
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
+import { Failure } from '../failure.ts'
+
+const format = 1
+const nonceBytes = 12
+const tagBytes = 16
+const headerBytes = 5
+const overheadBytes = headerBytes + nonceBytes + tagBytes
+export const keyBytes = 32
+
+/** Length-prefixed, so that no two different lists of parts give the same bytes. */
+export function associatedData(purpose: string, ...parts: (string | number)[]): Buffer {
+  return lengthPrefixed([purpose, ...parts.map(String)])
+}
+
+export function lengthPrefixed(parts: readonly (string | Uint8Array)[]): Buffer {
+  const pieces: Buffer[] = []
+  for (const part of parts) {
+    const bytes = typeof part === 'string' ? Buffer.from(part, 'utf8') : Buffer.from(part)
+    const length = Buffer.alloc(4)
+    length.writeUInt32BE(bytes.length)
+    pieces.push(length, bytes)
+  }
+  return Buffer.concat(pieces)
+}
+
+export function seal(key: KeyObject, keyVersion: number, aad: Uint8Array, plaintext: Uint8Array): Buffer {
+  const header = Buffer.alloc(headerBytes)
+  header.writeUInt8(format)
+  header.writeUInt32BE(keyVersion, 1)
+  const nonce = randomBytes(nonceBytes)
+  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
+  cipher.setAAD(Buffer.concat([header, aad]))
+  return Buffer.concat([header, nonce, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()])
+}
+
+/** Throws `integrity` for anything but the very record that was sealed with this key at this place. */
+export function open(key: KeyObject, aad: Uint8Array, record: Uint8Array): Buffer {
+  keyVersionOf(record)
+  const bytes = Buffer.from(record.buffer, record.byteOffset, record.byteLength)
+  const tagAt = bytes.length - tagBytes
+  const nonce = bytes.subarray(headerBytes, headerBytes + nonceBytes)
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
+  decipher.setAAD(Buffer.concat([bytes.subarray(0, headerBytes), aad]))
+  decipher.setAuthTag(bytes.subarray(tagAt))
+  const head = decipher.update(bytes.subarray(headerBytes + nonceBytes, tagAt))
+  try {
+    return Buffer.concat([head, decipher.final()])
+  } catch (cause) {
+    throw new Failure('integrity', undefined, { cause })
+  }
+}
+
+/** Which version of its key a record needs. */
+export function keyVersionOf(record: Uint8Array): number {
+  if (record.length < overheadBytes || record[0] !== format) throw new Failure('integrity')
+  return new DataView(record.buffer, record.byteOffset, record.byteLength).getUint32(1)
+}
+
+export function newKey(): Buffer {
+  return randomBytes(keyBytes)
+}
+
+/** Keys are KeyObjects from here on: they do not print, and a raw buffer is several times slower. */
+export function asKey(bytes: Uint8Array): KeyObject {
+  if (bytes.length !== keyBytes) throw new Failure('integrity')
+  return createSecretKey(bytes)
+}
+
+export function deriveKey(key: Uint8Array, purpose: string): KeyObject {
+  return createSecretKey(Buffer.from(hkdfSync('sha256', key, '', `coffer/${purpose}/v1`, keyBytes)))
+}

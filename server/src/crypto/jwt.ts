@@ -1,0 +1,70 @@
+/** Our own JWTs: EdDSA only, by a key of our own ring, with exactly the header that we write. */
+import { isSignatureGenuine, type Signer, signBytes } from './signing.ts'
+
+export const jwtLifetimeSeconds = 900
+
+export type JwtClaims = {
+  readonly iss: string
+  /** The token or identity that it came from. */
+  readonly sub: string
+  readonly kind: 'token'
+  readonly workspace: string
+  /** A rotation or revocation of the token ends the JWTs of the generations before it. */
+  readonly generation: number
+  readonly iat: number
+  readonly exp: number
+}
+
+export function signJwt(signer: Signer, claims: JwtClaims): string {
+  const header = encode({ alg: 'EdDSA', typ: 'JWT', kid: signer.id })
+  const signed = `${header}.${encode(claims)}`
+  return `${signed}.${signBytes(signer, Buffer.from(signed)).toString('base64url')}`
+}
+
+/** The claims of a genuine, unexpired JWT of ours; undefined for anything else. */
+export function verifyJwt(
+  jwt: string,
+  findSigner: (id: string) => Signer | undefined,
+  expected: { issuer: string; nowMs: number },
+): JwtClaims | undefined {
+  const [header, payload, signature, ...rest] = jwt.split('.')
+  if (!header || !payload || !signature || rest.length > 0) return undefined
+  const head = decode(header)
+  if (head?.alg !== 'EdDSA' || head.typ !== 'JWT' || typeof head.kid !== 'string') return undefined
+  if (Object.keys(head).length !== 3) return undefined
+  const signer = findSigner(head.kid)
+  const signatureBytes = Buffer.from(signature, 'base64url')
+  // A second spelling of the same bytes would be a second token to the cache.
+  if (!signer || signatureBytes.toString('base64url') !== signature) return undefined
+  if (!isSignatureGenuine(signer, Buffer.from(`${header}.${payload}`), signatureBytes)) return undefined
+  const claims = decode(payload)
+  if (!claims || !isClaims(claims) || claims.iss !== expected.issuer) return undefined
+  const nowSeconds = expected.nowMs / 1000
+  return claims.exp > nowSeconds && claims.iat <= nowSeconds + 60 ? claims : undefined
+}
+
+function isClaims(claims: Record<string, unknown>): claims is JwtClaims {
+  return (
+    typeof claims.iss === 'string' &&
+    typeof claims.sub === 'string' &&
+    claims.kind === 'token' &&
+    typeof claims.workspace === 'string' &&
+    typeof claims.generation === 'number' &&
+    typeof claims.iat === 'number' &&
+    typeof claims.exp === 'number'
+  )
+}
+
+function encode(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url')
+}
+
+function decode(part: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString('utf8'))
+    // JSON gave an object: its fields are still unknown.
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * The root keys. Each is 32 random bytes, wrapped by the master key; what the service uses are keys derived from it,
+ * one for each purpose. One root is active and makes new things; older ones stay readable until nothing needs them.
+ */
+import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { Failure } from '../failure.ts'
+import { associatedData, deriveKey, lengthPrefixed, newKey, open, seal } from './envelope.ts'
+
+export type RootKey = {
+  readonly id: string
+  /** Wraps workspace keys and signing keys. */
+  readonly wrap: KeyObject
+  /** Keys the hash under which tokens, sessions and invites are stored. */
+  readonly token: KeyObject
+  /** Authenticates the rows that grant rights. */
+  readonly rowMac: KeyObject
+  /** Keys the fingerprints of values in the audit trail. */
+  readonly audit: KeyObject
+}
+
+export type WrappedRootKey = { readonly id: string; readonly wrapped: Uint8Array; readonly checkValue: Uint8Array }
+
+export type Keyring = {
+  readonly active: RootKey
+  /** Active first. */
+  readonly all: readonly RootKey[]
+  find(id: string): RootKey | undefined
+}
+
+/** The master key itself only ever wraps root keys. */
+export function masterWrapKey(master: Uint8Array): KeyObject {
+  return deriveKey(master, 'master-wrap')
+}
+
+export function createRootKey(id: string, master: KeyObject): { root: RootKey; wrapped: WrappedRootKey } {
+  const bytes = newKey()
+  const wrapped = seal(master, 1, associatedData('root-key', id), bytes)
+  return { root: deriveRootKey(id, bytes), wrapped: { id, wrapped, checkValue: checkValue(id, bytes) } }
+}
+
+/** Throws `integrity` when the master key is not the one that wrapped it. */
+export function openRootKey(row: WrappedRootKey, master: KeyObject): RootKey {
+  const bytes = open(master, associatedData('root-key', row.id), row.wrapped)
+  const expected = checkValue(row.id, bytes)
+  if (row.checkValue.length !== expected.length || !timingSafeEqual(expected, row.checkValue)) {
+    throw new Failure('integrity')
+  }
+  return deriveRootKey(row.id, bytes)
+}
+
+/** For a change of the master key: the root keys themselves stay as they are. */
+export function rewrapRootKey(row: WrappedRootKey, from: KeyObject, to: KeyObject): WrappedRootKey {
+  const aad = associatedData('root-key', row.id)
+  return { ...row, wrapped: seal(to, 1, aad, open(from, aad, row.wrapped)) }
+}
+
+export function createKeyring(active: RootKey, others: readonly RootKey[]): Keyring {
+  const byId = new Map([active, ...others].map((root) => [root.id, root]))
+  return { active, all: [...byId.values()], find: (id) => byId.get(id) }
+}
+
+function deriveRootKey(id: string, bytes: Uint8Array): RootKey {
+  return {
+    id,
+    wrap: deriveKey(bytes, 'wrap'),
+    token: deriveKey(bytes, 'token'),
+    rowMac: deriveKey(bytes, 'rowmac'),
+    audit: deriveKey(bytes, 'audit'),
+  }
+}
+
+/** Tells a wrong key from a damaged record, and shows the operator which key is which, without revealing it. */
+function checkValue(id: string, bytes: Uint8Array): Buffer {
+  return createHmac('sha256', deriveKey(bytes, 'check'))
+    .update(lengthPrefixed(['root-key', id]))
+    .digest()
+    .subarray(0, 8)
+}

@@ -1,0 +1,56 @@
+/**
+ * Bearer values: a prefix, 30 random base62 characters (178 bits), and 6 of CRC-32, so that a mistyped or made-up one
+ * is refused before anything is looked up. Only a keyed hash of a value is ever stored.
+ */
+import { createHmac, randomBytes } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import type { RootKey } from './keyring.ts'
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const randomLength = 30
+const checksumLength = 6
+
+export const tokenPrefix = 'cof_live_'
+export const sessionPrefix = 'cof_sess_'
+export type BearerPrefix = typeof tokenPrefix | typeof sessionPrefix
+
+export function createBearer(prefix: BearerPrefix): string {
+  const body = prefix + randomBase62(randomLength)
+  return body + checksum(body)
+}
+
+/** Which kind of bearer a credential is, or undefined where its form or checksum is wrong. */
+export function bearerKind(value: string): BearerPrefix | undefined {
+  const prefix = value.startsWith(tokenPrefix)
+    ? tokenPrefix
+    : value.startsWith(sessionPrefix)
+      ? sessionPrefix
+      : undefined
+  if (!prefix || value.length !== prefix.length + randomLength + checksumLength) return undefined
+  const body = value.slice(0, -checksumLength)
+  if (!/^[0-9A-Za-z]+$/.test(value.slice(prefix.length))) return undefined
+  return checksum(body) === value.slice(-checksumLength) ? prefix : undefined
+}
+
+export function hashBearer(root: RootKey, value: string): Buffer {
+  return createHmac('sha256', root.token).update(value, 'utf8').digest()
+}
+
+function checksum(body: string): string {
+  let rest = crc32(body)
+  let text = ''
+  for (let index = 0; index < checksumLength; index++) {
+    text = alphabet.charAt(rest % 62) + text
+    rest = Math.floor(rest / 62)
+  }
+  return text
+}
+
+function randomBase62(length: number): string {
+  let text = ''
+  while (text.length < length) {
+    // 248 = 4 · 62: bytes above it would favour the first characters of the alphabet.
+    for (const byte of randomBytes(length)) if (byte < 248 && text.length < length) text += alphabet.charAt(byte % 62)
+  }
+  return text
+}

@@ -1,0 +1,205 @@
+/**
+ * The one place that decides access. Every `require…` finds and authorises in one step, so no code can hold what it
+ * may not use. Right = permission ∩ scope of the credential ∩ role ∩ scope of the membership, evaluated now.
+ *
+ * What lies outside the caller's reach does not exist (404); what is visible but not allowed is refused (403).
+ */
+import type { EndpointPermission } from '@coffer/contract/endpoint'
+import type { EnvironmentPath, IdPath, ProjectPath, Role, WorkspacePath } from '@coffer/contract/field'
+import { Failure } from '../failure.ts'
+import type { Member } from '../store/member.ts'
+import { type Context, credentialPermission } from './context.ts'
+import type { Picture, PicturedEnvironment, PicturedProject, PicturedTeam } from './picture.ts'
+import {
+  type Reach,
+  reachesAll,
+  reachesEnvironment,
+  reachesProject,
+  reachesTeam,
+  type ScopeSet,
+  toScopeSet,
+} from './scope.ts'
+
+type Rule = {
+  readonly role: Role
+  readonly writes?: true
+  /** Belongs to the workspace as a whole: needs scope `all`. */
+  readonly whole?: true
+  readonly owner?: true
+  readonly session?: true
+}
+
+/** What belongs to no workspace is settled by the credential alone. */
+type WorkspacePermission = Exclude<
+  EndpointPermission,
+  'public' | 'auth:exchange' | 'auth:logout' | 'me:read' | 'workspace:list' | 'workspace:create'
+>
+
+const rules: Record<WorkspacePermission, Rule> = {
+  'workspace:read': { role: 'member' },
+  'workspace:write': { role: 'admin', writes: true, whole: true },
+  'workspace:delete': { role: 'admin', writes: true, whole: true, owner: true },
+  'workspace:handover': { role: 'admin', writes: true, whole: true, owner: true, session: true },
+  'team:read': { role: 'member' },
+  'team:create': { role: 'admin', writes: true, whole: true },
+  'team:write': { role: 'admin', writes: true },
+  'project:read': { role: 'member' },
+  'project:create': { role: 'admin', writes: true },
+  'project:write': { role: 'admin', writes: true },
+  'environment:read': { role: 'member' },
+  'environment:create': { role: 'admin', writes: true },
+  'environment:write': { role: 'admin', writes: true },
+  'token:read': { role: 'member' },
+  'token:create': { role: 'member', writes: true, session: true },
+  'token:write': { role: 'member', writes: true },
+  'audit:read': { role: 'admin', whole: true },
+}
+
+const ranks: Record<Role, number> = { member: 0, developer: 1, admin: 2 }
+
+/** A workspace that the caller may see, and how far the caller reaches in it. */
+export type Access = { readonly picture: Picture; readonly member: Member; readonly reach: Reach }
+export type TeamAccess = Access & { readonly team: PicturedTeam }
+export type ProjectAccess = Access & { readonly project: PicturedProject }
+export type EnvironmentAccess = ProjectAccess & { readonly environment: PicturedEnvironment }
+
+export async function requireWorkspace(
+  ctx: Context,
+  path: WorkspacePath,
+  permission: WorkspacePermission,
+): Promise<Access> {
+  const access = accessTo(ctx, await findPicture(ctx, path.ws))
+  if (!access) throw new Failure('notFound')
+  authorise(ctx, access, permission)
+  return access
+}
+
+export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:write'): Promise<TeamAccess> {
+  const access = await requireVisibleWorkspace(ctx, path)
+  const team = visibleTeam(access, path.id.toLowerCase())
+  authorise(ctx, access, permission)
+  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope holds only a part of this team.')
+  return { ...access, team }
+}
+
+/** A team as the home of a project: it must lie in reach as a whole. */
+export function requireTeamWithin(access: Access, teamId: string): PicturedTeam {
+  const team = visibleTeam(access, teamId.toLowerCase())
+  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope holds only a part of this team.')
+  return team
+}
+
+export async function requireProject(
+  ctx: Context,
+  path: ProjectPath,
+  permission: 'project:read' | 'project:write' | 'environment:read' | 'environment:create',
+): Promise<ProjectAccess> {
+  const access = await requireVisibleWorkspace(ctx, path)
+  const project = access.picture.projectsBySlug.get(path.prj) ?? access.picture.projects.get(path.prj)
+  if (!project || !seesProject(access.reach, project)) throw new Failure('notFound')
+  authorise(ctx, access, permission)
+  if (rules[permission].writes && !reachesProject(access.reach, project)) {
+    throw new Failure('forbidden', 'Your scope holds only a part of this project.')
+  }
+  return { ...access, project }
+}
+
+export async function requireEnvironment(
+  ctx: Context,
+  path: EnvironmentPath,
+  permission: 'environment:write',
+): Promise<EnvironmentAccess> {
+  const access = await requireProject(ctx, path, 'environment:read')
+  const environment = access.picture.environments.get(path.environmentId.toLowerCase())
+  const isHere = environment?.projectId === access.project.id
+  if (!environment || !isHere || !reachesEnvironment(access.reach, access.project, environment)) {
+    throw new Failure('notFound')
+  }
+  authorise(ctx, access, permission)
+  return { ...access, environment }
+}
+
+/** The signed-in person, for what no token may do. */
+export function requireSession(ctx: Context): { sessionId: string; userId: string } {
+  const { credential, userId } = ctx.actor
+  if (credential.type !== 'session' && credential.type !== 'cli') throw new Failure('sessionOnly')
+  return { sessionId: credential.sessionId, userId }
+}
+
+/** Every workspace that the caller may see, in the order of their making. */
+export async function listAccesses(ctx: Context): Promise<Access[]> {
+  const { credential, userId } = ctx.actor
+  const ids = 'token' in credential ? [credential.token.workspaceId] : await ctx.store.workspaces.listIdsForUser(userId)
+  const pictures = await Promise.all(ids.map((id) => ctx.pictures.get(id)))
+  return pictures.flatMap((picture) => accessTo(ctx, picture) ?? [])
+}
+
+export const seesProject = (reach: Reach, project: PicturedProject): boolean =>
+  reachesProject(reach, project) ||
+  project.environments.some((environment) => reachesEnvironment(reach, project, environment))
+
+export const seesTeam = (reach: Reach, team: PicturedTeam): boolean =>
+  reachesTeam(reach, team) || team.projects.some((project) => seesProject(reach, project))
+
+/** How many of a project's environments the caller reaches. */
+export const reachedEnvironments = (reach: Reach, project: PicturedProject): PicturedEnvironment[] =>
+  project.environments.filter((environment) => reachesEnvironment(reach, project, environment))
+
+export function hasRole(access: Access, role: Role): boolean {
+  return ranks[access.member.role] >= ranks[role]
+}
+
+/** Workspace-wide rights of an admin, as others' tokens need them. */
+export function mayManageAll(access: Access): boolean {
+  return hasRole(access, 'admin') && reachesAll(access.reach)
+}
+
+async function requireVisibleWorkspace(ctx: Context, path: WorkspacePath): Promise<Access> {
+  return requireWorkspace(ctx, path, 'workspace:read')
+}
+
+function visibleTeam(access: Access, teamId: string): PicturedTeam {
+  const team = access.picture.teams.get(teamId)
+  if (!team || !seesTeam(access.reach, team)) throw new Failure('notFound')
+  return team
+}
+
+async function findPicture(ctx: Context, slugOrId: string): Promise<Picture | undefined> {
+  const { credential, userId } = ctx.actor
+  if ('token' in credential) {
+    const id = credential.token.workspaceId
+    const picture = ctx.pictures.peek(id) ?? (await ctx.pictures.get(id))
+    return picture && (picture.workspace.slug === slugOrId || id === slugOrId) ? picture : undefined
+  }
+  const id = await ctx.store.workspaces.findIdForUser(userId, slugOrId)
+  return id === undefined ? undefined : ctx.pictures.get(id)
+}
+
+/** Scope sets of tokens, made once for each token record. */
+const tokenScopes = new WeakMap<object, ScopeSet>()
+
+function accessTo(ctx: Context, picture: Picture | undefined): Access | undefined {
+  const pictured = picture?.membersByUser.get(ctx.actor.userId)
+  if (!picture || !pictured) return undefined
+  const { credential } = ctx.actor
+  if (!('token' in credential)) return { picture, member: pictured.member, reach: [pictured.scopeSet] }
+  let scopeSet = tokenScopes.get(credential.token)
+  if (!scopeSet) {
+    scopeSet = toScopeSet(credential.token.scope)
+    tokenScopes.set(credential.token, scopeSet)
+  }
+  return { picture, member: pictured.member, reach: [pictured.scopeSet, scopeSet] }
+}
+
+function authorise(ctx: Context, access: Access, permission: WorkspacePermission): void {
+  const rule = rules[permission]
+  const { credential } = ctx.actor
+  if (rule.session) requireSession(ctx)
+  if (rule.writes && credentialPermission(credential) === 'read') throw new Failure('readOnly')
+  if (!hasRole(access, rule.role)) throw new Failure('forbidden', `This needs the role ${rule.role}.`)
+  if (rule.owner && !access.member.isOwner)
+    throw new Failure('forbidden', 'Only the owner of the workspace may do this.')
+  if (rule.whole && !reachesAll(access.reach)) {
+    throw new Failure('forbidden', 'This belongs to the workspace as a whole: your scope must be all of it.')
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Follows the log of changes. What this node remembers may be used only while the log was read within the last second:
+ * when the store does not answer, requests wait for it or are refused rather than served from a stale memory.
+ */
+import type { Log } from '../log.ts'
+import { traceOf } from '../log.ts'
+import type { Change } from '../store/change.ts'
+import type { Services } from './context.ts'
+import { forget } from './transaction.ts'
+
+const pollEveryMs = 250
+const freshForMs = 900
+/** A transaction that took a number has committed or failed by then: statements are cut off earlier. */
+const gapLifeMs = 60_000
+
+export type ChangeFollower = {
+  /** Resolves at once while the log is followed; otherwise after reading it. */
+  ensureFresh(): Promise<void> | undefined
+  start(): Promise<void>
+  stop(): void
+}
+
+export function createChangeFollower(
+  services: Pick<Services, 'store' | 'keys' | 'pictures' | 'credentials'> & { readonly log: Log },
+): ChangeFollower {
+  // Monotonic: a jump of the wall clock must not make stale memory look fresh.
+  let readAt = Number.NEGATIVE_INFINITY
+  let sequence = 0
+  let reading: Promise<void> | undefined
+  let timer: NodeJS.Timeout | undefined
+  let isDown = false
+  /** Numbers that were taken but not yet visible when a later one was: PostgreSQL commits out of order. */
+  const gaps = new Map<number, number>()
+
+  async function apply(change: Change): Promise<void> {
+    if (change.subject === 'keyring') await services.keys.reload()
+    forget(services, change.subject, change.subjectId)
+  }
+
+  async function read(): Promise<void> {
+    const startedAt = performance.now()
+    if (gaps.size > 0) {
+      for (const change of await services.store.changes.listOnly([...gaps.keys()])) {
+        await apply(change)
+        gaps.delete(change.sequence)
+      }
+      for (const [missing, since] of gaps) if (startedAt - since > gapLifeMs) gaps.delete(missing)
+    }
+    for (const change of await services.store.changes.listAfter(sequence)) {
+      await apply(change)
+      for (let missing = sequence + 1; missing < change.sequence; missing++) gaps.set(missing, startedAt)
+      sequence = change.sequence
+    }
+    readAt = startedAt
+  }
+
+  function readOnce(): Promise<void> {
+    reading ??= read().finally(() => {
+      reading = undefined
+    })
+    return reading
+  }
+
+  async function poll(): Promise<void> {
+    try {
+      await readOnce()
+      if (isDown) services.log.info('the store answers again')
+      isDown = false
+    } catch (error) {
+      if (!isDown) services.log.error('the store does not answer', traceOf(error))
+      isDown = true
+    }
+    timer = setTimeout(poll, pollEveryMs)
+    timer.unref()
+  }
+
+  return {
+    ensureFresh() {
+      return performance.now() - readAt <= freshForMs ? undefined : readOnce()
+    },
+    async start() {
+      sequence = await services.store.changes.newest()
+      readAt = performance.now()
+      timer = setTimeout(poll, pollEveryMs)
+      timer.unref()
+    },
+    stop() {
+      clearTimeout(timer)
+    },
+  }
+}

@@ -1,0 +1,54 @@
+/** What every domain function is given: who asks, where things are kept, what time it is. Nothing is global. */
+import type { Permission, Scope } from '@coffer/contract/field'
+import type { Config } from '../config.ts'
+import type { Log } from '../log.ts'
+import type { Keys } from '../store/key.ts'
+import type { Engine, Transaction } from '../store/sql.ts'
+import type { Store } from '../store/store.ts'
+import type { TokenRecord } from '../store/token.ts'
+import type { Credentials } from './credential.ts'
+import type { Pictures } from './picture.ts'
+import type { Usage } from './usage.ts'
+
+export type Services = {
+  readonly config: Config
+  readonly engine: Engine
+  readonly store: Store
+  readonly keys: Keys
+  readonly pictures: Pictures
+  readonly credentials: Credentials
+  readonly usage: Usage
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** The credential behind a request, as far as rights depend on it. */
+export type Credential =
+  | { readonly type: 'none' }
+  | { readonly type: 'session' | 'cli'; readonly sessionId: string; readonly expiresAt: number }
+  | { readonly type: 'static' | 'cli-token' | 'jwt'; readonly token: TokenRecord; readonly expiresAt: number | null }
+
+export type Actor = {
+  readonly type: 'anonymous' | 'user' | 'token' | 'operator'
+  readonly id: string
+  readonly name: string
+  /** The person whose membership bounds what may be done. */
+  readonly userId: string
+  readonly credential: Credential
+}
+
+export type RequestInfo = { readonly id: string; readonly ip: string; readonly userAgent: string }
+
+export type Context = Services & { readonly actor: Actor; readonly request: RequestInfo }
+export type WriteContext = Context & { readonly transaction: Transaction }
+
+export const anonymous: Actor = { type: 'anonymous', id: '', name: '', userId: '', credential: { type: 'none' } }
+
+/** What belongs to no workspace (accounts, logins) is recorded in a chain of its own. */
+export const systemChain = '00000000-0000-0000-0000-000000000000'
+
+export const everything: Scope = { all: true, teams: [], projects: [], environments: [] }
+
+export function credentialPermission(credential: Credential): Permission {
+  return 'token' in credential ? credential.token.permission : 'read-write'
+}

@@ -1,0 +1,193 @@
+/**
+ * From a bearer value to the actor behind it. Checks are remembered, never their outcome: whether a token is revoked,
+ * expired or bound to other addresses is asked of the picture of its workspace, which changes with every commit.
+ */
+import { hash } from 'node:crypto'
+import { type AddressRange, isInRange, parseAddress, parseRange } from '../address-range.ts'
+import { type JwtClaims, verifyJwt } from '../crypto/jwt.ts'
+import { bearerKind, hashBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
+import { Failure } from '../failure.ts'
+import type { Keys } from '../store/key.ts'
+import type { Session } from '../store/session.ts'
+import type { Store } from '../store/store.ts'
+import type { TokenRecord } from '../store/token.ts'
+import type { Actor } from './context.ts'
+import type { Pictures } from './picture.ts'
+import { dayMs, hourMs } from './time.ts'
+import type { Usage } from './usage.ts'
+
+export const sessionIdleMs = { browser: 12 * hourMs, cli: 8 * hourMs } as const
+export const sessionMaxMs = 30 * dayMs
+
+const maxRemembered = 20_000
+
+export type Credentials = {
+  /** Throws `unauthenticated` for anything that is not a living credential. */
+  authenticate(value: string, ip: string): Promise<Actor>
+  /** Ends what is remembered of a person's sessions. */
+  dropUser(userId: string): void
+  clear(): void
+}
+
+type Located = { readonly id: string; readonly workspaceId: string; readonly hashes: readonly Buffer[] }
+type LiveSession = { readonly session: Session; readonly user: { id: string; email: string }; seenAt: number }
+type Parts = {
+  readonly store: Store
+  readonly keys: Keys
+  readonly pictures: Pictures
+  readonly usage: Usage
+  readonly issuer: string
+  /** Work on the store that nobody waits for. */
+  readonly later: (work: (store: Store) => Promise<void>) => void
+  readonly now: () => number
+}
+
+export function createCredentials(parts: Parts): Credentials {
+  const { store, keys, pictures, usage, now, later } = parts
+  // Each memory is keyed by a hash of the value, made here: a heap dump shows no credentials.
+  const located = new Map<string, Located>()
+  const sessions = new Map<string, LiveSession>()
+  const claims = new Map<string, JwtClaims>()
+
+  async function authenticate(value: string, ip: string): Promise<Actor> {
+    const kind = bearerKind(value)
+    if (kind === tokenPrefix) return authenticateToken(value, ip)
+    if (kind === sessionPrefix) return authenticateSession(value)
+    if (value.startsWith('ey')) return authenticateJwt(value, ip)
+    throw new Failure('unauthenticated')
+  }
+
+  async function authenticateToken(value: string, ip: string): Promise<Actor> {
+    const key = hash('sha256', value, 'base64')
+    const known = located.get(key) ?? (await locate(key, value))
+    const token = await requireToken(known.workspaceId, known.id)
+    const isCurrent = known.hashes.some((candidate) => candidate.equals(token.hash))
+    if (!isCurrent && !isInGrace(token, known.hashes)) throw new Failure('unauthenticated')
+    return liveActor(token, ip, token.type === 'cli' ? 'cli-token' : 'static', token.expiresAt)
+  }
+
+  async function locate(key: string, value: string): Promise<Located> {
+    const found = await store.tokens.locate(value)
+    if (!found) throw new Failure('unauthenticated')
+    if (found.isUnderOldRoot) later((store) => rehashToken(store, found, value))
+    const fresh = { ...found, hashes: keys.keyring.all.map((root) => hashBearer(root, value)) }
+    remember(located, key, fresh)
+    return fresh
+  }
+
+  function isInGrace(token: TokenRecord, hashes: readonly Buffer[]): boolean {
+    const { previousHash, previousUntil } = token
+    if (!previousHash || previousUntil === null || previousUntil <= now()) return false
+    return hashes.some((candidate) => candidate.equals(previousHash))
+  }
+
+  async function authenticateJwt(value: string, ip: string): Promise<Actor> {
+    const key = hash('sha256', value, 'base64')
+    let known = claims.get(key)
+    if (!known || known.exp * 1000 <= now()) {
+      claims.delete(key)
+      known = verifyJwt(value, keys.findSigner, { issuer: parts.issuer, nowMs: now() })
+      if (!known) throw new Failure('unauthenticated')
+      remember(claims, key, known)
+    }
+    const token = await requireToken(known.workspace, known.sub)
+    const isCurrent = known.generation === token.generation
+    const isGraced = known.generation === token.generation - 1 && (token.previousUntil ?? 0) > now()
+    if (!isCurrent && !isGraced) throw new Failure('unauthenticated')
+    return liveActor(token, ip, 'jwt', known.exp * 1000)
+  }
+
+  async function requireToken(workspaceId: string, id: string): Promise<TokenRecord> {
+    const picture = pictures.peek(workspaceId) ?? (await pictures.get(workspaceId))
+    const token = picture && (picture.tokens.peek(id) ?? (await picture.tokens.get(id)))
+    // A token lives and dies with the membership of its maker.
+    if (!picture || !token || !picture.membersByUser.has(token.createdBy)) throw new Failure('unauthenticated')
+    return token
+  }
+
+  function liveActor(
+    token: TokenRecord,
+    ip: string,
+    type: 'static' | 'cli-token' | 'jwt',
+    expiresAt: number | null,
+  ): Actor {
+    const at = now()
+    const isOver = token.revokedAt !== null || (token.expiresAt !== null && token.expiresAt <= at)
+    if (isOver || !isAddressAllowed(token, ip)) throw new Failure('unauthenticated')
+    usage.noteToken(token.id, token.workspaceId, at, ip)
+    const credential = { type, token, expiresAt }
+    return { type: 'token', id: token.id, name: token.name, userId: token.createdBy, credential }
+  }
+
+  async function authenticateSession(value: string): Promise<Actor> {
+    const key = hash('sha256', value, 'base64')
+    let live = sessions.get(key)
+    // Another node may have seen it more recently than this one remembers.
+    if (!live || isIdle(live)) live = await loadSession(key, value)
+    const at = now()
+    if (!live || live.session.expiresAt <= at || isIdle(live)) throw new Failure('unauthenticated')
+    live.seenAt = at
+    usage.noteSession(live.session.id, live.user.id, at)
+    const type = live.session.type === 'cli' ? 'cli' : 'session'
+    const expiresAt = Math.min(live.session.expiresAt, at + sessionIdleMs[live.session.type])
+    const credential = { type, sessionId: live.session.id, expiresAt } as const
+    return { type: 'user', id: live.user.id, name: live.user.email, userId: live.user.id, credential }
+  }
+
+  function isIdle(live: LiveSession): boolean {
+    return live.seenAt + sessionIdleMs[live.session.type] <= now()
+  }
+
+  async function loadSession(key: string, value: string): Promise<LiveSession | undefined> {
+    const generation = generations
+    const session = await store.sessions.findByValue(value)
+    const account = session && (await store.accounts.find(session.userId))
+    if (!session || !account) return undefined
+    const live = { session, user: { id: account.id, email: account.email }, seenAt: session.lastSeenAt }
+    if (session.isUnderOldRoot) later((store) => store.sessions.rehash(session, value))
+    // Dropped while it was read: the row may be gone by now.
+    if (generation === generations) remember(sessions, key, live)
+    return live
+  }
+
+  let generations = 0
+
+  async function rehashToken(store: Store, token: { id: string; workspaceId: string }, value: string): Promise<void> {
+    if (!(await store.tokens.rehash(token.id, token.workspaceId, value))) return
+    await store.changes.append('workspace', token.workspaceId, now())
+  }
+
+  return {
+    authenticate,
+    dropUser(userId) {
+      generations++
+      for (const [key, live] of sessions) if (live.user.id === userId) sessions.delete(key)
+    },
+    clear() {
+      generations++
+      located.clear()
+      sessions.clear()
+      claims.clear()
+    },
+  }
+}
+
+function remember<Value>(memory: Map<string, Value>, key: string, value: Value): void {
+  memory.set(key, value)
+  if (memory.size <= maxRemembered) return
+  const oldest = memory.keys().next()
+  if (!oldest.done) memory.delete(oldest.value)
+}
+
+const allowedRanges = new WeakMap<TokenRecord, readonly AddressRange[]>()
+
+function isAddressAllowed(token: TokenRecord, ip: string): boolean {
+  if (token.allowedIps.length === 0) return true
+  let ranges = allowedRanges.get(token)
+  if (!ranges) {
+    ranges = token.allowedIps.flatMap((entry) => parseRange(entry) ?? [])
+    allowedRanges.set(token, ranges)
+  }
+  const address = parseAddress(ip)
+  return address !== undefined && ranges.some((range) => isInRange(address, range))
+}

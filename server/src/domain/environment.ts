@@ -1,0 +1,79 @@
+import type { Environment, EnvironmentChange, NewEnvironment } from '@coffer/contract/environment'
+import type { EnvironmentPath, ProjectPath } from '@coffer/contract/field'
+import { newId } from '../crypto/id.ts'
+import { Failure } from '../failure.ts'
+import { reachedEnvironments, requireEnvironment, requireProject } from './access.ts'
+import { record } from './audit.ts'
+import type { Context } from './context.ts'
+import { announce, inTransaction } from './transaction.ts'
+
+const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'environment', id, name })
+
+export async function listEnvironments(ctx: Context, path: ProjectPath): Promise<Environment[]> {
+  const { project, reach } = await requireProject(ctx, path, 'environment:read')
+  return reachedEnvironments(reach, project).map(({ id, name, updatedAt, hasPersonalOverrides }) => ({
+    id,
+    name,
+    totalSecrets: 0,
+    updatedAt,
+    hasPersonalOverrides,
+  }))
+}
+
+export async function createEnvironment(
+  ctx: Context,
+  path: ProjectPath,
+  body: NewEnvironment,
+): Promise<{ success: boolean; id: string }> {
+  const { project, picture } = await requireProject(ctx, path, 'environment:create')
+  const workspaceId = picture.workspace.id
+  const at = ctx.now()
+  const environment = {
+    id: newId(),
+    workspaceId,
+    projectId: project.id,
+    name: body.name,
+    hasPersonalOverrides: body.hasPersonalOverrides ?? false,
+    createdAt: at,
+    updatedAt: at,
+  }
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    if (!(await ctx.store.environments.insert(environment))) throw nameTaken(environment.name)
+    const place = { projectId: project.id, environmentId: environment.id }
+    const after = { name: environment.name, hasPersonalOverrides: environment.hasPersonalOverrides }
+    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(environment), ...place, after })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+  return { success: true, id: environment.id }
+}
+
+export async function updateEnvironment(ctx: Context, path: EnvironmentPath, change: EnvironmentChange): Promise<void> {
+  const { environment, project, picture } = await requireEnvironment(ctx, path, 'environment:write')
+  const workspaceId = picture.workspace.id
+  const before = { name: environment.name, hasPersonalOverrides: environment.hasPersonalOverrides }
+  const after = { ...before, ...change }
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    const { id, projectId, createdAt } = environment
+    const row = { id, workspaceId, projectId, createdAt, ...after, updatedAt: ctx.now() }
+    if (!(await ctx.store.environments.update(row))) throw nameTaken(after.name)
+    const place = { projectId: project.id, environmentId: environment.id }
+    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(environment), ...place, before, after })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+}
+
+export async function deleteEnvironment(ctx: Context, path: EnvironmentPath): Promise<void> {
+  const { environment, project, picture } = await requireEnvironment(ctx, path, 'environment:write')
+  const workspaceId = picture.workspace.id
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    await ctx.store.environments.remove(environment.id, workspaceId)
+    const place = { projectId: project.id, environmentId: environment.id }
+    const before = { name: environment.name }
+    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(environment), ...place, before })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+}
+
+function nameTaken(name: string): Failure {
+  return new Failure('conflict', `An environment named "${name}" exists already.`)
+}

@@ -1,0 +1,110 @@
+/**
+ * Turning the keys while the service runs. Every step is a short transaction that finds by itself what is left to do,
+ * so a rotation that was killed is continued by running it again.
+ */
+import { Failure } from '../failure.ts'
+import {
+  countRootUses,
+  insertNextWorkspaceKey,
+  listRootKeys,
+  moveEnvironmentKeys,
+  moveSigningKeys,
+  moveWorkspaceKeys,
+  type RootUses,
+  removeUnusedRoots,
+  removeUnusedWorkspaceKeys,
+} from '../store/key.ts'
+import { record } from './audit.ts'
+import { type Context, systemChain, type WriteContext } from './context.ts'
+import { announce, inTransaction } from './transaction.ts'
+
+/** Small enough that nobody else waits long for the writer. */
+const batchSize = 50
+/** By then every node has read the log of changes, and seals with the new root only. */
+const settleMs = 2_000
+
+export type RotationProgress = (what: string, done: number) => void
+
+export async function rotateRoot(ctx: Context, progress: RotationProgress, settle = settleMs): Promise<void> {
+  if (await isRotationUnfinished(ctx)) progress('continuing an unfinished rotation', 0)
+  else await startRootRotation(ctx)
+  // A node that had not heard of the new root yet may have used the old one meanwhile: the second pass moves that too.
+  await moveAllToActiveRoot(ctx, progress)
+  await new Promise((resolve) => setTimeout(resolve, settle))
+  await moveAllToActiveRoot(ctx, progress)
+  const removed = await inTransaction(ctx, systemChain, async (ctx) => {
+    const count = await removeUnusedRoots(ctx.transaction.db)
+    if (count > 0) await announce(ctx, 'keyring', 'root')
+    return count
+  })
+  progress('old root keys removed', removed)
+}
+
+async function startRootRotation(ctx: Context): Promise<void> {
+  await inTransaction(ctx, systemChain, async (ctx) => {
+    const rootId = await ctx.keys.turn(ctx.transaction.db, ctx.now())
+    await announce(ctx, 'keyring', rootId)
+    await record(ctx, { chain: systemChain, action: 'ROTATE', entity: { type: 'root-key', id: rootId, name: '' } })
+  })
+  await ctx.keys.reload()
+}
+
+/** Keys and MACs can be moved at any time; the hashes of tokens and sessions move when these are next used. */
+async function isRotationUnfinished(ctx: Context): Promise<boolean> {
+  const roots = await countRootUses(ctx.engine)
+  return roots.some((root) => !root.isActive && root.workspaceKeys + root.signingKeys + root.macs > 0)
+}
+
+async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Promise<void> {
+  const moves: [what: string, move: (ctx: WriteContext) => Promise<number>][] = [
+    ['workspace keys', (ctx) => moveWorkspaceKeys(ctx.transaction.db, ctx.keys, batchSize)],
+    ['signing keys', (ctx) => moveSigningKeys(ctx.transaction.db, ctx.keys, batchSize)],
+    ['memberships', (ctx) => ctx.store.members.resign(batchSize)],
+    ['tokens', (ctx) => ctx.store.tokens.resign(batchSize)],
+    ['accounts', (ctx) => ctx.store.accounts.resign(batchSize)],
+    ['sessions', (ctx) => ctx.store.sessions.resign(batchSize)],
+  ]
+  for (const [what, move] of moves) {
+    let done = 0
+    let moved = batchSize
+    while (moved > 0) {
+      moved = await inTransaction(ctx, systemChain, move)
+      done += moved
+      if (moved > 0) progress(what, done)
+    }
+  }
+}
+
+export async function rotateWorkspaceKey(ctx: Context, slugOrId: string, progress: RotationProgress): Promise<void> {
+  const workspaceId = await ctx.store.workspaces.findIdForOperator(slugOrId)
+  if (workspaceId === undefined) throw new Failure('notFound', `There is no workspace "${slugOrId}".`)
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    const version = await insertNextWorkspaceKey(ctx.transaction.db, ctx.keys, workspaceId, ctx.now())
+    const entity = { type: 'workspace-key', id: workspaceId, name: `version ${version}` }
+    await record(ctx, { chain: workspaceId, action: 'ROTATE', entity })
+  })
+  let done = 0
+  let moved = batchSize
+  while (moved > 0) {
+    moved = await inTransaction(ctx, workspaceId, (ctx) =>
+      moveEnvironmentKeys(ctx.transaction.db, ctx.keys, workspaceId, batchSize),
+    )
+    done += moved
+    if (moved > 0) progress('environment keys', done)
+  }
+  const removed = await inTransaction(ctx, workspaceId, (ctx) =>
+    removeUnusedWorkspaceKeys(ctx.transaction.db, workspaceId),
+  )
+  progress('old workspace keys removed', removed)
+}
+
+export type RootStatus = RootUses & { readonly checkValue: string; readonly createdAt: number }
+
+export async function listRootStatus(ctx: Context): Promise<RootStatus[]> {
+  const uses = await countRootUses(ctx.engine)
+  const rows = await listRootKeys(ctx.engine)
+  return rows.flatMap((row) => {
+    const use = uses.find((candidate) => candidate.id === row.id)
+    return use ? [{ ...use, checkValue: Buffer.from(row.checkValue).toString('hex'), createdAt: row.createdAt }] : []
+  })
+}

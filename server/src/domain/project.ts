@@ -1,0 +1,121 @@
+import type { ProjectPath, WorkspacePath } from '@coffer/contract/field'
+import type { NewProject, Project, ProjectChange, ProjectSummary, TeamGroup } from '@coffer/contract/project'
+import { newId } from '../crypto/id.ts'
+import { Failure } from '../failure.ts'
+import type { ProjectRow } from '../store/project.ts'
+import {
+  reachedEnvironments,
+  requireProject,
+  requireTeamWithin,
+  requireWorkspace,
+  seesProject,
+  seesTeam,
+} from './access.ts'
+import { record } from './audit.ts'
+import type { Context } from './context.ts'
+import type { PicturedProject } from './picture.ts'
+import type { Reach } from './scope.ts'
+import { checkSlug } from './slug.ts'
+import { iso } from './time.ts'
+import { announce, inTransaction } from './transaction.ts'
+
+const firstEnvironments = ['development', 'staging', 'production']
+
+const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'project', id, name })
+
+export async function listProjects(ctx: Context, path: WorkspacePath): Promise<TeamGroup[]> {
+  const { picture, reach } = await requireWorkspace(ctx, path, 'project:read')
+  const groups: TeamGroup[] = []
+  for (const team of picture.teams.values()) {
+    if (!seesTeam(reach, team)) continue
+    const projects = team.projects.filter((project) => seesProject(reach, project))
+    groups.push({ id: team.id, name: team.name, projects: projects.map((project) => toSummary(project, reach)) })
+  }
+  return groups
+}
+
+export async function readProject(ctx: Context, path: ProjectPath): Promise<Project> {
+  const { project, reach } = await requireProject(ctx, path, 'project:read')
+  return toProject(project, reach)
+}
+
+export async function createProject(ctx: Context, path: WorkspacePath, body: NewProject): Promise<Project> {
+  const access = await requireWorkspace(ctx, path, 'project:create')
+  checkSlug(body.slug)
+  const team = requireTeamWithin(access, body.teamId)
+  const workspaceId = access.picture.workspace.id
+  const at = ctx.now()
+  const project: ProjectRow = {
+    id: newId(),
+    workspaceId,
+    teamId: team.id,
+    name: body.name,
+    slug: body.slug,
+    createdAt: at,
+    updatedAt: at,
+  }
+  const environments = firstEnvironments.map((name) => ({ id: newId(), name }))
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    if (!(await ctx.store.projects.insert(project))) throw slugTaken(project.slug)
+    for (const environment of environments) {
+      const owner = { workspaceId, projectId: project.id, hasPersonalOverrides: false, createdAt: at, updatedAt: at }
+      await ctx.store.environments.insert({ ...environment, ...owner })
+    }
+    const after = { name: project.name, slug: project.slug, teamId: team.id, environments: firstEnvironments }
+    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(project), projectId: project.id, after })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+  return { ...body, id: project.id, teamId: team.id, environments, createdAt: iso(at), updatedAt: iso(at) }
+}
+
+export async function updateProject(
+  ctx: Context,
+  path: ProjectPath,
+  change: ProjectChange,
+): Promise<Project & { success: boolean }> {
+  const access = await requireProject(ctx, path, 'project:write')
+  const { project, picture, reach } = access
+  const workspaceId = picture.workspace.id
+  if (change.slug !== undefined) checkSlug(change.slug)
+  const before = { name: project.name, slug: project.slug, teamId: project.teamId }
+  const teamId = change.teamId === undefined ? project.teamId : requireTeamWithin(access, change.teamId).id
+  const after = { ...before, ...change, teamId }
+  const updatedAt = ctx.now()
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    const row = { id: project.id, workspaceId, ...after, createdAt: project.created, updatedAt }
+    if (!(await ctx.store.projects.update(row))) throw slugTaken(after.slug)
+    const event = { action: 'UPDATE', entity: entity(project), projectId: project.id, before, after } as const
+    await record(ctx, { chain: workspaceId, ...event })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+  return { success: true, ...toProject(project, reach), ...after, updatedAt: iso(updatedAt) }
+}
+
+export async function deleteProject(ctx: Context, path: ProjectPath): Promise<void> {
+  const { project, picture } = await requireProject(ctx, path, 'project:write')
+  const workspaceId = picture.workspace.id
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    await ctx.store.projects.remove(project.id, workspaceId)
+    const before = { name: project.name, slug: project.slug }
+    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(project), projectId: project.id, before })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+}
+
+function toSummary(project: PicturedProject, reach: Reach): ProjectSummary {
+  const { id, name, slug, createdAt, updatedAt } = project
+  return { id, name, slug, secrets: 0, environments: reachedEnvironments(reach, project).length, createdAt, updatedAt }
+}
+
+function toProject(project: PicturedProject, reach: Reach): Project {
+  const { id, name, slug, teamId, createdAt, updatedAt } = project
+  const environments = reachedEnvironments(reach, project).map((environment) => ({
+    id: environment.id,
+    name: environment.name,
+  }))
+  return { id, name, slug, teamId, environments, createdAt, updatedAt }
+}
+
+function slugTaken(slug: string): Failure {
+  return new Failure('conflict', `The slug "${slug}" is taken.`)
+}

@@ -1,0 +1,65 @@
+/**
+ * A bounded memory of things that were loaded, the least recently used forgotten first. What is dropped while it is
+ * being loaded is not remembered: the load may have read the state before the change.
+ */
+export type Recall<Value> = {
+  /** What is remembered, without looking further. */
+  peek(key: string): Value | undefined
+  get(key: string): Promise<Value | undefined>
+  drop(key: string): void
+  clear(): void
+}
+
+export function createRecall<Value>(max: number, load: (key: string) => Promise<Value | undefined>): Recall<Value> {
+  const known = new Map<string, Value>()
+  const loading = new Map<string, Promise<Value | undefined>>()
+
+  function remember(key: string, value: Value): void {
+    known.set(key, value)
+    if (known.size <= max) return
+    const oldest = known.keys().next()
+    if (!oldest.done) known.delete(oldest.value)
+  }
+
+  function loadOnce(key: string): Promise<Value | undefined> {
+    const running = loading.get(key)
+    if (running) return running
+    const pending: Promise<Value | undefined> = load(key).then(
+      (value) => {
+        if (loading.get(key) !== pending) return value
+        loading.delete(key)
+        if (value !== undefined) remember(key, value)
+        return value
+      },
+      (error) => {
+        if (loading.get(key) === pending) loading.delete(key)
+        throw error
+      },
+    )
+    loading.set(key, pending)
+    return pending
+  }
+
+  return {
+    peek(key) {
+      const value = known.get(key)
+      // Only a full memory needs to know what was used last.
+      if (value !== undefined && known.size === max) {
+        known.delete(key)
+        known.set(key, value)
+      }
+      return value
+    },
+    async get(key) {
+      return this.peek(key) ?? loadOnce(key)
+    },
+    drop(key) {
+      known.delete(key)
+      loading.delete(key)
+    },
+    clear() {
+      known.clear()
+      loading.clear()
+    },
+  }
+}

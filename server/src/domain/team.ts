@@ -1,0 +1,63 @@
+import type { IdPath, WorkspacePath } from '@coffer/contract/field'
+import type { NewTeam, Team } from '@coffer/contract/team'
+import { newId } from '../crypto/id.ts'
+import { Failure } from '../failure.ts'
+import { requireTeam, requireWorkspace, seesProject, seesTeam } from './access.ts'
+import { record } from './audit.ts'
+import type { Context } from './context.ts'
+import type { PicturedTeam } from './picture.ts'
+import type { Reach } from './scope.ts'
+import { iso } from './time.ts'
+import { announce, inTransaction } from './transaction.ts'
+
+const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'team', id, name })
+
+export async function listTeams(ctx: Context, path: WorkspacePath): Promise<Team[]> {
+  const { picture, reach } = await requireWorkspace(ctx, path, 'team:read')
+  return [...picture.teams.values()].filter((team) => seesTeam(reach, team)).map((team) => toTeam(team, reach))
+}
+
+export async function createTeam(ctx: Context, path: WorkspacePath, body: NewTeam): Promise<Team> {
+  const { picture } = await requireWorkspace(ctx, path, 'team:create')
+  const team = { id: newId(), workspaceId: picture.workspace.id, name: body.name, createdAt: ctx.now() }
+  await inTransaction(ctx, team.workspaceId, async (ctx) => {
+    if (!(await ctx.store.teams.insert(team))) throw nameTaken(team.name)
+    await record(ctx, { chain: team.workspaceId, action: 'CREATE', entity: entity(team), after: { name: team.name } })
+    await announce(ctx, 'workspace', team.workspaceId)
+  })
+  return { id: team.id, name: team.name, projectCount: 0, createdAt: iso(team.createdAt) }
+}
+
+export async function updateTeam(ctx: Context, path: IdPath, body: NewTeam): Promise<Team & { success: boolean }> {
+  const { picture, team, reach } = await requireTeam(ctx, path, 'team:write')
+  const workspaceId = picture.workspace.id
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    if (!(await ctx.store.teams.rename(team.id, workspaceId, body.name, ctx.now()))) throw nameTaken(body.name)
+    const names = { before: { name: team.name }, after: { name: body.name } }
+    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(team), ...names })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+  return { success: true, ...toTeam(team, reach), name: body.name }
+}
+
+export async function deleteTeam(ctx: Context, path: IdPath): Promise<void> {
+  const { picture, team } = await requireTeam(ctx, path, 'team:write')
+  const workspaceId = picture.workspace.id
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    if (await ctx.store.teams.hasProjects(team.id, workspaceId)) {
+      throw new Failure('conflict', 'This team has projects: move or delete them first.')
+    }
+    await ctx.store.teams.remove(team.id, workspaceId)
+    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(team), before: { name: team.name } })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+}
+
+function toTeam(team: PicturedTeam, reach: Reach): Team {
+  const projectCount = team.projects.filter((project) => seesProject(reach, project)).length
+  return { id: team.id, name: team.name, projectCount, createdAt: team.createdAt }
+}
+
+function nameTaken(name: string): Failure {
+  return new Failure('conflict', `A team named "${name}" exists already.`)
+}

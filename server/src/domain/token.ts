@@ -1,0 +1,235 @@
+import type { IdPath, NewScope, Permission, Scope, WorkspacePath } from '@coffer/contract/field'
+import type { IssuedToken, NewCliToken, NewToken, Token, TokenRotation } from '@coffer/contract/token'
+import { parseRange } from '../address-range.ts'
+import { newId } from '../crypto/id.ts'
+import { createBearer, hashBearer, tokenPrefix } from '../crypto/token.ts'
+import { Failure, invalid } from '../failure.ts'
+import type { TokenRecord } from '../store/token.ts'
+import { type Access, hasRole, mayManageAll, requireWorkspace, seesProject, seesTeam } from './access.ts'
+import { record } from './audit.ts'
+import type { Context } from './context.ts'
+import { normaliseScope, reachesAll, reachesEnvironment } from './scope.ts'
+import { dayMs, hourMs, iso, maybeIso, secondMs } from './time.ts'
+import { announce, inTransaction } from './transaction.ts'
+
+const lifetimesMs: Record<NewToken['expiresIn'], number | null> = {
+  '24h': 24 * hourMs,
+  '5d': 5 * dayMs,
+  '30d': 30 * dayMs,
+  '60d': 60 * dayMs,
+  '3m': 91 * dayMs,
+  '6m': 182 * dayMs,
+  '1y': 365 * dayMs,
+  never: null,
+}
+const cliLifetimeMs = 8 * hourMs
+const visiblePrefixLength = tokenPrefix.length + 4
+
+const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'token', id, name })
+
+export async function listTokens(ctx: Context, path: WorkspacePath): Promise<Token[]> {
+  const access = await requireWorkspace(ctx, path, 'token:read')
+  const whose = mayManageAll(access) ? null : ctx.actor.userId
+  const tokens = await ctx.store.tokens.list(access.picture.workspace.id, whose)
+  return tokens.map((token) => toToken(ctx, token))
+}
+
+export async function createToken(ctx: Context, path: WorkspacePath, body: NewToken): Promise<IssuedToken> {
+  const access = await requireWorkspace(ctx, path, 'token:create')
+  if (body.permission === 'read-write' && !hasRole(access, 'developer')) {
+    throw new Failure('forbidden', 'A read-write token needs the role developer: a member may make read tokens.')
+  }
+  const lifetimeMs = lifetimesMs[body.expiresIn]
+  return issueToken(ctx, access, {
+    name: body.name,
+    type: 'static',
+    permission: body.permission,
+    scope: requireScopeWithin(access, body.scope),
+    allowedIps: checkAddresses(body.allowedIps ?? []),
+    expiresAt: lifetimeMs === null ? null : ctx.now() + lifetimeMs,
+  })
+}
+
+export async function createCliToken(
+  ctx: Context,
+  path: WorkspacePath,
+  body: NewCliToken,
+): Promise<{ token: string; expiresAt: string }> {
+  const access = await requireWorkspace(ctx, path, 'token:create')
+  const environment = access.picture.environments.get(body.environmentId.toLowerCase())
+  const project = environment && access.picture.projects.get(environment.projectId)
+  if (!environment || !project || !reachesEnvironment(access.reach, project, environment)) {
+    throw new Failure('notFound')
+  }
+  const expiresAt = ctx.now() + cliLifetimeMs
+  const { token } = await issueToken(ctx, access, {
+    name: `cli ${project.slug}/${environment.name}`,
+    type: 'cli',
+    permission: 'read',
+    scope: { all: false, teams: [], projects: [], environments: [environment.id] },
+    allowedIps: [],
+    expiresAt,
+  })
+  return { token, expiresAt: iso(expiresAt) }
+}
+
+export async function rotateToken(ctx: Context, path: IdPath, body: TokenRotation): Promise<IssuedToken> {
+  const { token, workspaceId } = await requireManagedToken(ctx, path)
+  const graceMs = (body.graceSeconds ?? 0) * secondMs
+  const value = createBearer(tokenPrefix)
+  const root = ctx.keys.keyring.active
+  const rotated = await inTransaction(ctx, workspaceId, async (ctx) => {
+    const current = await ctx.store.tokens.find(token.id, workspaceId)
+    if (!current) throw new Failure('notFound')
+    if (current.revokedAt !== null) throw new Failure('conflict', 'This token is revoked: make a new one.')
+    const next: TokenRecord = {
+      ...current,
+      prefix: value.slice(0, visiblePrefixLength),
+      hash: hashBearer(root, value),
+      hashRootId: root.id,
+      previousHash: graceMs > 0 ? current.hash : null,
+      previousHashRootId: graceMs > 0 ? current.hashRootId : null,
+      previousUntil: graceMs > 0 ? ctx.now() + graceMs : null,
+      generation: current.generation + 1,
+    }
+    if (!(await ctx.store.tokens.update(next, current))) throw new Failure('conflict')
+    const after = { graceSeconds: body.graceSeconds ?? 0, prefix: next.prefix }
+    await record(ctx, { chain: workspaceId, action: 'ROTATE', entity: entity(next), after })
+    await announce(ctx, 'workspace', workspaceId)
+    return next
+  })
+  return toIssued(rotated, value)
+}
+
+export async function revokeToken(ctx: Context, path: IdPath): Promise<void> {
+  const { token, workspaceId } = await requireManagedToken(ctx, path)
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    const current = await ctx.store.tokens.find(token.id, workspaceId)
+    if (!current || current.revokedAt !== null) return
+    const revoked = {
+      ...current,
+      revokedAt: ctx.now(),
+      previousHash: null,
+      previousHashRootId: null,
+      previousUntil: null,
+    }
+    await ctx.store.tokens.update(revoked, current)
+    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current) })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+}
+
+type TokenPlan = Pick<TokenRecord, 'name' | 'type' | 'permission' | 'scope' | 'allowedIps' | 'expiresAt'>
+
+async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promise<IssuedToken> {
+  const workspaceId = access.picture.workspace.id
+  const value = createBearer(tokenPrefix)
+  const root = ctx.keys.keyring.active
+  const token: TokenRecord = {
+    ...plan,
+    id: newId(),
+    workspaceId,
+    createdBy: ctx.actor.userId,
+    prefix: value.slice(0, visiblePrefixLength),
+    hash: hashBearer(root, value),
+    hashRootId: root.id,
+    previousHash: null,
+    previousHashRootId: null,
+    previousUntil: null,
+    generation: 1,
+    createdAt: ctx.now(),
+    revokedAt: null,
+    lastUsedAt: null,
+    lastUsedIp: null,
+  }
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    await ctx.store.tokens.insert(token)
+    const { type, permission, scope, allowedIps } = plan
+    const after = { type, permission, scope, allowedIps, expiresAt: maybeIso(plan.expiresAt), prefix: token.prefix }
+    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(token), after })
+  })
+  return toIssued(token, value)
+}
+
+/**
+ * Own tokens, and for an admin everyone's. A token may change nothing but itself: the new value of another one could
+ * carry more rights than it has.
+ */
+async function requireManagedToken(ctx: Context, path: IdPath): Promise<{ token: TokenRecord; workspaceId: string }> {
+  const access = await requireWorkspace(ctx, path, 'workspace:read')
+  const workspaceId = access.picture.workspace.id
+  const token = await ctx.store.tokens.find(path.id.toLowerCase(), workspaceId)
+  const isVisible = token && (token.createdBy === ctx.actor.userId || mayManageAll(access))
+  if (!token || !isVisible) throw new Failure('notFound')
+  await requireWorkspace(ctx, path, 'token:write')
+  const { credential } = ctx.actor
+  if ('token' in credential && credential.token.id !== token.id) {
+    throw new Failure('forbidden', 'A token may rotate or revoke only itself.')
+  }
+  return { token, workspaceId }
+}
+
+/** Nobody grants what they do not hold, and a scope that grants nothing is a mistake. */
+export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
+  const scope = normaliseScope(wanted)
+  const { picture, reach } = access
+  if (scope.all) {
+    if (!reachesAll(reach)) throw invalid('scope', 'you cannot grant all of the workspace: your own scope is narrower.')
+    return scope
+  }
+  if (scope.teams.length + scope.projects.length + scope.environments.length === 0) {
+    throw invalid('scope', 'grants nothing: set "all", or list teams, projects or environments.')
+  }
+  const isReached = {
+    teams: (id: string) => {
+      const team = picture.teams.get(id)
+      return team !== undefined && seesTeam(reach, team)
+    },
+    projects: (id: string) => {
+      const project = picture.projects.get(id)
+      return project !== undefined && seesProject(reach, project)
+    },
+    environments: (id: string) => {
+      const environment = picture.environments.get(id)
+      const project = environment && picture.projects.get(environment.projectId)
+      return environment !== undefined && project !== undefined && reachesEnvironment(reach, project, environment)
+    },
+  }
+  for (const kind of ['teams', 'projects', 'environments'] as const) {
+    const missing = scope[kind].find((id) => !isReached[kind](id))
+    if (missing !== undefined) throw invalid('scope', `${kind} names ${missing}, which you cannot reach.`)
+  }
+  return scope
+}
+
+function checkAddresses(entries: readonly string[]): readonly string[] {
+  const wrong = entries.find((entry) => parseRange(entry) === undefined)
+  if (wrong !== undefined) throw invalid('allowedIps', `${wrong} is not an IP address or CIDR range.`)
+  return entries
+}
+
+function toIssued(token: TokenRecord, value: string): IssuedToken {
+  const { id, name, prefix, permission, scope } = token
+  return { id, token: value, name, prefix, permission, scope, expiresAt: maybeIso(token.expiresAt) }
+}
+
+function toToken(ctx: Context, token: TokenRecord): Token {
+  const use = ctx.usage.pendingToken(token.id)
+  const permission: Permission = token.permission
+  return {
+    id: token.id,
+    name: token.name,
+    prefix: token.prefix,
+    permission,
+    scope: token.scope,
+    type: token.type,
+    isOwner: token.createdBy === ctx.actor.userId,
+    createdById: token.createdBy,
+    createdAt: iso(token.createdAt),
+    expiresAt: maybeIso(token.expiresAt),
+    lastUsedAt: maybeIso(use?.at ?? token.lastUsedAt),
+    lastUsedIp: use?.ip ?? token.lastUsedIp,
+    revokedAt: maybeIso(token.revokedAt),
+    allowedIps: [...token.allowedIps],
+  }
+}

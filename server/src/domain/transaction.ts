@@ -1,0 +1,47 @@
+/** Changes: one transaction with its audit entries, and the word to every node that something is no longer as it was. */
+import type { ChangeSubject } from '../store/change.ts'
+import { type Store, storeOver } from '../store/store.ts'
+import { lockChain } from './audit.ts'
+import type { Context, Services, WriteContext } from './context.ts'
+
+/**
+ * One transaction over the given audit chains: the workspace that is changed, and others that must know. They are
+ * locked first and in one order, so that writers of one workspace take turns and nobody waits in a circle.
+ */
+export function inTransaction<Result>(
+  ctx: Context,
+  chains: string | readonly string[],
+  work: (ctx: WriteContext) => Promise<Result>,
+): Promise<Result> {
+  const sorted = typeof chains === 'string' ? [chains] : [...new Set(chains)].sort()
+  return ctx.engine.transaction(sorted.join(), async (transaction) => {
+    const inside = { ...ctx, store: storeOver(transaction.db, ctx.keys), transaction }
+    for (const chain of sorted) await lockChain(inside, chain)
+    return work(inside)
+  })
+}
+
+/** Bookkeeping that is nobody's act and leaves no trail: counters, times of last use. */
+export function inQuietTransaction<Result>(
+  services: Pick<Services, 'engine' | 'keys'>,
+  lock: string,
+  work: (store: Store) => Promise<Result>,
+): Promise<Result> {
+  return services.engine.transaction(lock, ({ db }) => work(storeOver(db, services.keys)))
+}
+
+/** Tells every node to forget what it remembers of the subject: this one at the commit, others within a second. */
+export async function announce(ctx: WriteContext, subject: ChangeSubject, subjectId: string): Promise<void> {
+  const { transaction } = ctx
+  const name = `change:${subject}:${subjectId}`
+  if (transaction.scratch.has(name)) return
+  transaction.scratch.set(name, true)
+  transaction.afterCommit.push(() => forget(ctx, subject, subjectId))
+  await ctx.store.changes.append(subject, subjectId, ctx.now())
+}
+
+export function forget(services: Pick<Services, 'pictures' | 'credentials'>, subject: ChangeSubject, id: string): void {
+  if (subject === 'workspace') services.pictures.drop(id)
+  if (subject === 'user') services.credentials.dropUser(id)
+  if (subject === 'keyring') services.credentials.clear()
+}

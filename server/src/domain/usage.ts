@@ -1,0 +1,42 @@
+/**
+ * When tokens and sessions were last used: noted in memory by every request, written every few seconds. A crash loses
+ * the last few seconds of notes and nothing else.
+ */
+import type { Store } from '../store/store.ts'
+
+export type TokenUse = { readonly workspaceId: string; readonly at: number; readonly ip: string }
+
+export type Usage = {
+  noteToken(tokenId: string, workspaceId: string, at: number, ip: string): void
+  noteSession(sessionId: string, userId: string, at: number): void
+  /** What is noted and not yet written. */
+  pendingToken(tokenId: string): TokenUse | undefined
+  /** Writes what has been noted, as one transaction. */
+  take(): { readonly tokens: ReadonlyMap<string, TokenUse>; readonly sessions: ReadonlyMap<string, SessionUse> }
+}
+export type SessionUse = { readonly userId: string; readonly at: number }
+
+export function createUsage(): Usage {
+  let tokens = new Map<string, TokenUse>()
+  let sessions = new Map<string, SessionUse>()
+  return {
+    noteToken(tokenId, workspaceId, at, ip) {
+      tokens.set(tokenId, { workspaceId, at, ip })
+    },
+    noteSession(sessionId, userId, at) {
+      sessions.set(sessionId, { userId, at })
+    },
+    pendingToken: (tokenId) => tokens.get(tokenId),
+    take() {
+      const taken = { tokens, sessions }
+      tokens = new Map()
+      sessions = new Map()
+      return taken
+    },
+  }
+}
+
+export async function writeUsage(store: Store, taken: ReturnType<Usage['take']>): Promise<void> {
+  for (const [id, use] of taken.tokens) await store.tokens.touch(id, use.workspaceId, use.at, use.ip)
+  for (const [id, use] of taken.sessions) await store.sessions.touch(id, use.userId, use.at)
+}

@@ -1,0 +1,105 @@
+import type { WorkspacePath } from '@coffer/contract/field'
+import type { Handover, NewWorkspace, Workspace, WorkspaceChange } from '@coffer/contract/workspace'
+import { newId } from '../crypto/id.ts'
+import { Failure } from '../failure.ts'
+import type { WorkspaceRow } from '../store/workspace.ts'
+import { type Access, listAccesses, requireSession, requireWorkspace } from './access.ts'
+import { record } from './audit.ts'
+import { type Context, everything, systemChain, type WriteContext } from './context.ts'
+import { checkSlug } from './slug.ts'
+import { iso } from './time.ts'
+import { announce, inTransaction } from './transaction.ts'
+
+const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'workspace', id, name })
+
+export async function listWorkspaces(ctx: Context): Promise<Workspace[]> {
+  return (await listAccesses(ctx)).map(toWorkspace)
+}
+
+export async function readWorkspace(ctx: Context, path: WorkspacePath): Promise<Workspace> {
+  return toWorkspace(await requireWorkspace(ctx, path, 'workspace:read'))
+}
+
+export async function createWorkspace(ctx: Context, body: NewWorkspace): Promise<Workspace> {
+  const { userId } = requireSession(ctx)
+  checkSlug(body.slug)
+  const workspace = { id: newId(), name: body.name, slug: body.slug, createdAt: ctx.now() }
+  await inTransaction(ctx, workspace.id, (ctx) => insertWorkspace(ctx, workspace, userId))
+  return { ...body, id: workspace.id, role: 'admin', isOwner: true, createdAt: iso(workspace.createdAt) }
+}
+
+/** A workspace as it begins: with its key, its owner, and a first team that projects can belong to. */
+export async function insertWorkspace(ctx: WriteContext, workspace: WorkspaceRow, ownerId: string): Promise<void> {
+  const { id: workspaceId, createdAt } = workspace
+  if (!(await ctx.store.workspaces.insert(workspace))) throw slugTaken(workspace.slug)
+  const owner = { id: newId(), workspaceId, userId: ownerId, role: 'admin', isOwner: true } as const
+  await ctx.store.members.insert({ ...owner, scope: everything, createdAt })
+  await ctx.store.teams.insert({ id: newId(), workspaceId, name: 'Everyone', createdAt })
+  const after = { name: workspace.name, slug: workspace.slug, owner: ownerId }
+  await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(workspace), after })
+}
+
+export async function updateWorkspace(
+  ctx: Context,
+  path: WorkspacePath,
+  change: WorkspaceChange,
+): Promise<Workspace & { success: boolean }> {
+  const access = await requireWorkspace(ctx, path, 'workspace:write')
+  const { workspace } = access.picture
+  if (change.slug !== undefined) checkSlug(change.slug)
+  const before = { name: workspace.name, slug: workspace.slug }
+  const after = { ...before, ...change }
+  await inTransaction(ctx, workspace.id, async (ctx) => {
+    if (!(await ctx.store.workspaces.update(workspace.id, after, ctx.now()))) throw slugTaken(after.slug)
+    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity: entity(workspace), before, after })
+    await announce(ctx, 'workspace', workspace.id)
+  })
+  return { success: true, ...toWorkspace(access), ...after }
+}
+
+export async function deleteWorkspace(ctx: Context, path: WorkspacePath): Promise<void> {
+  const { picture } = await requireWorkspace(ctx, path, 'workspace:delete')
+  const { workspace } = picture
+  await inTransaction(ctx, [systemChain, workspace.id], async (ctx) => {
+    await ctx.store.workspaces.remove(workspace.id)
+    const event = { action: 'DELETE', entity: entity(workspace), before: { slug: workspace.slug } } as const
+    // The workspace's own trail ends here; that it existed stays known to the operator.
+    await record(ctx, { chain: workspace.id, ...event })
+    await record(ctx, { chain: systemChain, ...event })
+    await announce(ctx, 'workspace', workspace.id)
+  })
+}
+
+export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body: Handover): Promise<void> {
+  const { picture, member: owner } = await requireWorkspace(ctx, path, 'workspace:handover')
+  const { workspace } = picture
+  const memberId = body.memberId.toLowerCase()
+  await inTransaction(ctx, workspace.id, async (ctx) => {
+    // Read again under the lock: two hand-overs at once must not leave two owners, or none.
+    const { members } = await ctx.store.members.list(workspace.id)
+    const heir = members.find((member) => member.id === memberId)
+    const stillOwner = members.find((member) => member.id === owner.id && member.isOwner)
+    if (!heir) throw new Failure('notFound')
+    if (!stillOwner) throw new Failure('forbidden', 'Only the owner of the workspace may do this.')
+    if (heir.id === owner.id) return
+    await ctx.store.members.update({ ...stillOwner, isOwner: false }, ctx.now())
+    await ctx.store.members.update({ ...heir, role: 'admin', isOwner: true, scope: everything }, ctx.now())
+    await record(ctx, {
+      chain: workspace.id,
+      action: 'UPDATE',
+      entity: entity(workspace),
+      before: { owner: owner.userId },
+      after: { owner: heir.userId },
+    })
+    await announce(ctx, 'workspace', workspace.id)
+  })
+}
+
+function toWorkspace({ picture, member }: Access): Workspace {
+  const { id, name, slug, createdAt } = picture.workspace
+  return { id, name, slug, role: member.role, isOwner: member.isOwner, createdAt: iso(createdAt) }
+}
+
+function slugTaken(slug: string): Failure {
+  return new Failure('conflict', `The slug "${slug}" is taken.`)
+}

@@ -1,0 +1,50 @@
+/**
+ * Everything that can go wrong on purpose, in one catalogue. The code is for logs and tests; the message is for the
+ * person and is all that reaches the wire. A message never holds a value, a token, a URL with a query, SQL, or another
+ * library's text.
+ */
+const catalogue = {
+  invalid: { status: 400, message: 'The request is not valid.' },
+  malformed: { status: 400, message: 'The request could not be parsed.' },
+  unauthenticated: { status: 401, message: 'A valid credential is required: send "Authorization: Bearer <token>".' },
+  loginRefused: { status: 401, message: 'The email address or the password is wrong.' },
+  forbidden: { status: 403, message: 'You may not do this.' },
+  readOnly: { status: 403, message: 'This credential is read-only.' },
+  sessionOnly: { status: 403, message: 'Only a signed-in person may do this, not a token.' },
+  notFound: { status: 404, message: 'Not found.' },
+  conflict: { status: 409, message: 'This conflicts with what is already there.' },
+  preconditionFailed: { status: 412, message: 'It has changed since you read it.' },
+  tooLarge: { status: 413, message: 'The request body is larger than 8 MiB.' },
+  unsupportedMediaType: { status: 415, message: 'Send JSON: Content-Type: application/json, UTF-8, not compressed.' },
+  rateLimited: { status: 429, message: 'Rate limit exceeded.' },
+  internal: { status: 500, message: 'Something went wrong on our side.' },
+  integrity: { status: 500, message: 'Stored data failed its integrity check; ask the operator to run the doctor.' },
+  unavailable: { status: 503, message: 'The service cannot reach its storage right now; try again in a moment.' },
+  overloaded: { status: 503, message: 'The service is busy; try again in a moment.' },
+  stopping: { status: 503, message: 'The service is stopping; try again in a moment.' },
+} as const
+
+export type FailureCode = keyof typeof catalogue
+
+export class Failure extends Error {
+  readonly code: FailureCode
+  readonly status: number
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(code: FailureCode, message?: string, options?: { cause?: unknown; retryAfterSeconds?: number }) {
+    super(message ?? catalogue[code].message, options?.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'Failure'
+    this.code = code
+    this.status = catalogue[code].status
+    this.retryAfterSeconds = options?.retryAfterSeconds ?? (this.status === 503 ? 1 : undefined)
+  }
+}
+
+/** A value that the caller sent and can mend: the message starts with the field's name. */
+export function invalid(field: string, problem: string): Failure {
+  return new Failure('invalid', `${field}: ${problem}`)
+}
+
+export function isFailure(error: unknown, code?: FailureCode): error is Failure {
+  return error instanceof Failure && (code === undefined || error.code === code)
+}

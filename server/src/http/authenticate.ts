@@ -1,0 +1,53 @@
+/** Reads the credential of a request: the Authorization header, or the dashboard's cookie on same-origin requests. */
+import type { FastifyRequest } from 'fastify'
+import type { Config } from '../config.ts'
+import { isLoopback } from '../config.ts'
+import { type BearerPrefix, sessionPrefix } from '../crypto/token.ts'
+import { Failure } from '../failure.ts'
+
+const maxCredentialLength = 4_096
+
+export function readCredential(request: FastifyRequest, config: Config): string {
+  const { authorization, cookie } = request.headers
+  if (authorization !== undefined) return readBearer(authorization)
+  if (cookie === undefined) throw new Failure('unauthenticated')
+  const value = readCookie(cookie, cookieName(config))
+  if (!value?.startsWith(sessionPrefix satisfies BearerPrefix) || !isSameOrigin(request, config)) {
+    throw new Failure('unauthenticated')
+  }
+  return value
+}
+
+function readBearer(header: string): string {
+  const value = header.length > maxCredentialLength ? undefined : /^bearer +([\x21-\x7e]+) *$/i.exec(header)?.[1]
+  if (!value) throw new Failure('unauthenticated')
+  return value
+}
+
+/** Only the browser can vouch for this; a request that says nothing about where it comes from is not believed. */
+function isSameOrigin(request: FastifyRequest, config: Config): boolean {
+  const site = request.headers['sec-fetch-site']
+  if (site !== undefined) return site === 'same-origin'
+  return request.headers.origin === config.publicUrl
+}
+
+/** Browsers keep a `__Host-` cookie only with Secure, and take Secure only over TLS or from their own machine. */
+function isSecure(config: Config): boolean {
+  const url = new URL(config.publicUrl)
+  return url.protocol === 'https:' || isLoopback(url.hostname.replace(/^\[|\]$/g, ''))
+}
+
+const cookieName = (config: Config) => (isSecure(config) ? '__Host-coffer_session' : 'coffer_session')
+
+export function sessionCookie(config: Config, value: string, maxAgeSeconds: number): string {
+  const secure = isSecure(config) ? '; Secure' : ''
+  return `${cookieName(config)}=${value}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Strict${secure}`
+}
+
+function readCookie(header: string, name: string): string | undefined {
+  for (const part of header.split(';')) {
+    const [key, value] = part.trim().split('=', 2)
+    if (key === name) return value
+  }
+  return undefined
+}

@@ -1,0 +1,100 @@
+/**
+ * Fixed windows, exact under concurrency. Hand-written because the common path must not allocate or wait: the local
+ * count is one map look-up, two limits share one set of headers, and a Redis that is away falls back to local counts.
+ */
+import type { Redis } from 'ioredis'
+import { parseAddress } from '../address-range.ts'
+import type { Log } from '../log.ts'
+
+export type Hit = {
+  readonly limit: number
+  readonly remaining: number
+  readonly resetSeconds: number
+  readonly exceeded: boolean
+}
+export type Limiter = { hit(key: string): Hit | Promise<Hit> }
+
+const windowMs = 60_000
+/** More clients than this within one window make room by forgetting the oldest windows. */
+const maxWindows = 200_000
+/** Switched off: counted all the same, so that the headers stand on every answer. */
+const noLimit = 1_000_000_000
+
+type Window = { startedAt: number; count: number }
+
+export function createLocalLimiter(setting: number, now: () => number = Date.now): Limiter & { hit(key: string): Hit } {
+  const limit = setting === 0 ? noLimit : setting
+  const windows = new Map<string, Window>()
+  return {
+    hit(key) {
+      const at = now()
+      let window = windows.get(key)
+      // A clock that jumps back must not freeze a window.
+      if (!window || at - window.startedAt >= windowMs || at < window.startedAt) {
+        window = { startedAt: at, count: 0 }
+        windows.delete(key)
+        windows.set(key, window)
+        if (windows.size > maxWindows) dropOldest(windows)
+      }
+      window.count++
+      return toHit(limit, window.count, window.startedAt + windowMs - at)
+    },
+  }
+}
+
+/** One round trip that counts and reads the rest of the window; a key without an expiry cannot come about. */
+const countScript = `
+local count = redis.call('INCR', KEYS[1])
+if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+local left = redis.call('PTTL', KEYS[1])
+if left < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) left = tonumber(ARGV[1]) end
+return { count, left }`
+
+export function createSharedLimiter(setting: number, redis: Redis, name: string, log: Log): Limiter {
+  const limit = setting === 0 ? noLimit : setting
+  const local = createLocalLimiter(setting)
+  let isDown = false
+  return {
+    async hit(key) {
+      try {
+        const answer: unknown = await redis.eval(countScript, 1, `coffer:limit:${name}:${key}`, windowMs)
+        if (isDown) log.info('rate limits are shared again')
+        isDown = false
+        const [count, leftMs] = Array.isArray(answer) ? answer.map(Number) : []
+        return toHit(limit, count ?? 1, leftMs ?? windowMs)
+      } catch {
+        if (!isDown) log.warn('Redis does not answer: rate limits are counted on each node alone')
+        isDown = true
+        return local.hit(key)
+      }
+    },
+  }
+}
+
+/** Whichever of the two leaves the client less. */
+export function nearerToExhaustion(a: Hit, b: Hit): Hit {
+  if (a.exceeded !== b.exceeded) return a.exceeded ? a : b
+  return a.remaining <= b.remaining ? a : b
+}
+
+/** A client with IPv6 owns at least a /64: each of its addresses is the same client. */
+export function clientKey(ip: string): string {
+  if (!ip.includes(':')) return ip
+  const address = parseAddress(ip)
+  if (!address) return ip
+  return address.family === 4 ? String(address.bits) : `${(address.bits >> 64n).toString(16)}/64`
+}
+
+function toHit(limit: number, count: number, leftMs: number): Hit {
+  return {
+    limit,
+    remaining: Math.max(0, limit - count),
+    resetSeconds: Math.max(1, Math.ceil(leftMs / 1000)),
+    exceeded: count > limit,
+  }
+}
+
+function dropOldest(windows: Map<string, Window>): void {
+  const oldest = windows.keys().next()
+  if (!oldest.done) windows.delete(oldest.value)
+}

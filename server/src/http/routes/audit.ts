@@ -1,0 +1,34 @@
+import { Readable } from 'node:stream'
+import { type AuditEntry, type AuditQuery, auditEndpoints } from '@coffer/contract/audit'
+import type { WorkspacePath } from '@coffer/contract/field'
+import type { FastifyReply } from 'fastify'
+import { listAudit, streamAudit, verifyAudit } from '../../domain/audit-trail.ts'
+import type { Context } from '../../domain/context.ts'
+import type { Routes } from '../route.ts'
+
+export const auditRoutes: Routes = (serve) => {
+  serve(auditEndpoints.listAudit, ({ ctx, params, query }, reply) =>
+    query.format === 'ndjson' ? sendStream(ctx, params, query, reply) : sendPage(ctx, params, query, reply),
+  )
+  serve(auditEndpoints.verifyAudit, ({ ctx, params }) => verifyAudit(ctx, params))
+}
+
+async function sendPage(ctx: Context, params: WorkspacePath, query: AuditQuery, reply: FastifyReply) {
+  const { entries, nextCursor } = await listAudit(ctx, params, query)
+  if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
+  return entries
+}
+
+/** The first entry is awaited before anything is sent, so that a refusal is still an error answer. */
+async function sendStream(ctx: Context, params: WorkspacePath, query: AuditQuery, reply: FastifyReply) {
+  const entries = streamAudit(ctx, params, query)
+  const first = await entries.next()
+  reply.header('content-type', 'application/x-ndjson')
+  return reply.send(Readable.from(toLines(first, entries)))
+}
+
+async function* toLines(first: IteratorResult<AuditEntry>, rest: AsyncGenerator<AuditEntry>): AsyncGenerator<string> {
+  if (first.done) return
+  yield `${JSON.stringify(first.value)}\n`
+  for await (const entry of rest) yield `${JSON.stringify(entry)}\n`
+}

@@ -1,0 +1,25 @@
+import { authEndpoints } from '@coffer/contract/auth'
+import type { FastifyReply } from 'fastify'
+import { exchangeToken, login, logout, type OpenedSession, register } from '../../domain/auth.ts'
+import type { Context } from '../../domain/context.ts'
+import { sessionCookie } from '../authenticate.ts'
+import type { Routes } from '../route.ts'
+
+export const authRoutes: Routes = (serve) => {
+  serve(authEndpoints.exchangeToken, ({ ctx }) => exchangeToken(ctx))
+  serve(authEndpoints.register, async ({ ctx, body }, reply) => signIn(ctx, reply, await register(ctx, body)))
+  serve(authEndpoints.login, async ({ ctx, body }, reply) => signIn(ctx, reply, await login(ctx, body)))
+  serve(authEndpoints.logout, ({ ctx }, reply) => signOut(ctx, reply))
+  serve(authEndpoints.logoutCli, ({ ctx }, reply) => signOut(ctx, reply))
+}
+
+function signIn(ctx: Context, reply: FastifyReply, { signedIn, value }: OpenedSession) {
+  reply.header('set-cookie', sessionCookie(ctx.config, value, signedIn.expiresIn))
+  return signedIn
+}
+
+async function signOut(ctx: Context, reply: FastifyReply) {
+  await logout(ctx)
+  reply.header('set-cookie', sessionCookie(ctx.config, '', 0))
+  return { success: true }
+}

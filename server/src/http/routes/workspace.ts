@@ -1,0 +1,19 @@
+import { workspaceEndpoints } from '@coffer/contract/workspace'
+import {
+  createWorkspace,
+  deleteWorkspace,
+  handOverWorkspace,
+  listWorkspaces,
+  readWorkspace,
+  updateWorkspace,
+} from '../../domain/workspace.ts'
+import { type Routes, succeed } from '../route.ts'
+
+export const workspaceRoutes: Routes = (serve) => {
+  serve(workspaceEndpoints.listWorkspaces, ({ ctx }) => listWorkspaces(ctx))
+  serve(workspaceEndpoints.createWorkspace, ({ ctx, body }) => createWorkspace(ctx, body))
+  serve(workspaceEndpoints.readWorkspace, ({ ctx, params }) => readWorkspace(ctx, params))
+  serve(workspaceEndpoints.updateWorkspace, ({ ctx, params, body }) => updateWorkspace(ctx, params, body))
+  serve(workspaceEndpoints.deleteWorkspace, ({ ctx, params }) => succeed(deleteWorkspace(ctx, params)))
+  serve(workspaceEndpoints.handOverWorkspace, ({ ctx, params, body }) => succeed(handOverWorkspace(ctx, params, body)))
+}

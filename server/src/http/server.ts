@@ -1,0 +1,207 @@
+/** The HTTP floor: one Fastify instance whose hooks identify, limit and authenticate every request in this order. */
+import { randomBytes } from 'node:crypto'
+import type { Socket } from 'node:net'
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { type AddressRange, isInRange, parseAddress } from '../address-range.ts'
+import type { ChangeFollower } from '../domain/change-follower.ts'
+import { anonymous, type Context, type Services } from '../domain/context.ts'
+import { Failure } from '../failure.ts'
+import { answerError } from './answer-error.ts'
+import { readCredential } from './authenticate.ts'
+import { acceptJson, maxBodyBytes } from './body.ts'
+import { type Metrics, metricsRoute } from './metrics.ts'
+import { openapiRoutes } from './openapi.ts'
+import { clientKey, type Hit, type Limiter, nearerToExhaustion } from './rate-limit.ts'
+import { serveOn } from './route.ts'
+import { auditRoutes } from './routes/audit.ts'
+import { authRoutes } from './routes/auth.ts'
+import { environmentRoutes } from './routes/environment.ts'
+import { healthRoutes } from './routes/health.ts'
+import { meRoutes } from './routes/me.ts'
+import { projectRoutes } from './routes/project.ts'
+import { teamRoutes } from './routes/team.ts'
+import { tokenRoutes } from './routes/token.ts'
+import { workspaceRoutes } from './routes/workspace.ts'
+import { validatorCompiler } from './validate.ts'
+
+export type HttpParts = {
+  readonly services: Services
+  readonly follower: ChangeFollower
+  readonly limiter: Limiter
+  readonly exchangeLimiter: Limiter
+  readonly metrics: Metrics
+  readonly isStopping: () => boolean
+}
+
+const areas = [
+  authRoutes,
+  meRoutes,
+  workspaceRoutes,
+  teamRoutes,
+  projectRoutes,
+  environmentRoutes,
+  tokenRoutes,
+  auditRoutes,
+]
+
+export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
+  const { services } = parts
+  const { log, config } = services
+  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
+    answerError(log, error, request, reply)
+  }
+  const identify = identifier(parts)
+  const app = fastify({
+    bodyLimit: maxBodyBytes,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4_096 },
+    trustProxy: config.trustedProxies.length > 0 ? (peer) => isTrusted(config.trustedProxies, peer) : false,
+    genReqId: requestIds(),
+    requestTimeout: 60_000,
+    connectionTimeout: 0,
+    keepAliveTimeout: 72_000,
+    // Ours answers with the same body and headers as every other refusal.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    // A URL that cannot be decoded meets no hook of its own: it is identified here, so that its answer has all headers.
+    frameworkErrors: (error, request, reply) => {
+      Promise.resolve(identify(request, reply)).then(
+        () => answer(error, request, reply),
+        (refusal) => answer(refusal, request, reply),
+      )
+    },
+    clientErrorHandler: answerClientError,
+  })
+  app.setValidatorCompiler(validatorCompiler)
+  app.setErrorHandler(answer)
+  app.setNotFoundHandler((request, reply) => answer(new Failure('notFound'), request, reply))
+  acceptJson(app)
+  app.decorateRequest('ctx', null as unknown as Context)
+
+  app.addHook('onRoute', ({ config, url }) => {
+    if (url.startsWith('/v1') && !config?.endpoint?.permission) throw new Error(`${url} declares no permission`)
+  })
+  app.addHook('onRequest', identify)
+  app.addHook('preValidation', async (request) => {
+    if (request.routeOptions.config.endpoint && request.body === undefined) request.body = {}
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? ''
+    parts.metrics.observe(request.method, route, reply.statusCode, reply.elapsedTime)
+    if (log.isDebug) {
+      const ms = Math.round(reply.elapsedTime * 100) / 100
+      log.debug('request', { requestId: request.id, method: request.method, route, status: reply.statusCode, ms })
+    }
+  })
+
+  await openapiRoutes(app)
+  const serve = serveOn(app)
+  for (const area of areas) area(serve)
+  healthRoutes(app, services)
+  metricsRoute(app, parts.metrics, config)
+  await app.ready()
+  return app
+}
+
+/** Who asks, how often, and with which credential: headers that stand on every answer are set before any refusal. */
+function identifier(parts: HttpParts) {
+  const { services, follower, limiter, exchangeLimiter } = parts
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    const ip = plainAddress(request.ip)
+    const endpoint = request.routeOptions?.config?.endpoint
+    reply.header('x-request-id', request.id)
+    reply.header('x-content-type-options', 'nosniff')
+    if (isApi(request.url)) {
+      reply.header('cache-control', 'no-store')
+      const counted = limiter.hit(clientKey(ip))
+      const hit = counted instanceof Promise ? await counted : counted
+      showLimit(reply, hit)
+      if (hit.exceeded) throw rateLimited(hit)
+      const ctx = contextFor(services, request, ip)
+      request.ctx = ctx
+      if (parts.isStopping()) throw new Failure('stopping')
+      if (endpoint && endpoint.permission !== 'public') {
+        const waiting = follower.ensureFresh()
+        if (waiting) await waiting
+        const actor = await services.credentials.authenticate(readCredential(request, services.config), ip)
+        request.ctx = { ...ctx, actor }
+        if (endpoint.permission === 'auth:exchange') await limitExchange(request, reply, exchangeLimiter, hit)
+      }
+    }
+    // An empty body has no type: `curl -d ''` sends one all the same.
+    if (request.headers['content-length'] === '0') delete request.headers['content-type']
+  }
+}
+
+/** The second limit of the exchange: per token; the headers describe whichever limit is nearer. */
+async function limitExchange(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  limiter: Limiter,
+  globalHit: Hit,
+): Promise<void> {
+  const { credential } = request.ctx.actor
+  // Anything but an API token is refused further on: it uses up nobody's exchanges.
+  if (credential.type !== 'static' && credential.type !== 'cli-token') return
+  const hit = await limiter.hit(credential.token.id)
+  showLimit(reply, nearerToExhaustion(hit, globalHit))
+  if (hit.exceeded) throw rateLimited(hit)
+}
+
+function contextFor(services: Services, request: FastifyRequest, ip: string): Context {
+  const userAgent = request.headers['user-agent'] ?? ''
+  return { ...services, actor: anonymous, request: { id: request.id, ip, userAgent } }
+}
+
+function showLimit(reply: FastifyReply, hit: Hit): void {
+  reply.header('ratelimit-limit', hit.limit)
+  reply.header('ratelimit-remaining', hit.remaining)
+  reply.header('ratelimit-reset', hit.resetSeconds)
+}
+
+function rateLimited(hit: Hit): Failure {
+  const { resetSeconds } = hit
+  return new Failure('rateLimited', `Rate limit exceeded, retry in ${resetSeconds} seconds.`, {
+    retryAfterSeconds: resetSeconds,
+  })
+}
+
+const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url[3] === '/' || url[3] === '?')
+
+const plainAddress = (ip: string) => (ip.startsWith('::ffff:') ? ip.slice(7) : ip)
+
+function isTrusted(ranges: readonly AddressRange[], peer: string): boolean {
+  const address = parseAddress(peer)
+  return address !== undefined && ranges.some((range) => isInRange(address, range))
+}
+
+/** Unique across processes and starts, and cheap: random bytes once, then a counter. */
+function requestIds(): () => string {
+  const prefix = randomBytes(9).toString('base64url')
+  let counter = 0
+  return () => `${prefix}-${(++counter).toString(36)}`
+}
+
+const clientErrors: Record<string, [status: string, message: string]> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request took too long to arrive.'],
+  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The request headers are too large.'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['413 Payload Too Large', 'The request body is not acceptable.'],
+}
+
+/** What is not HTTP never becomes a request: answered here, in the same form. */
+function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const [status, message] = clientErrors[error.code ?? ''] ?? ['400 Bad Request', 'This is not a valid HTTP request.']
+  const body = JSON.stringify({ message })
+  const head = [
+    `HTTP/1.1 ${status}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Cache-Control: no-store',
+    `X-Request-Id: ${randomBytes(9).toString('base64url')}`,
+    'Connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+}

@@ -1,0 +1,69 @@
+/** Validation of what comes in, and the words for what is wrong with it: the field's name, a colon, the problem. */
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import addFormatsModule from 'ajv-formats'
+import type { FastifySchemaCompiler } from 'fastify'
+import type { TSchema } from 'typebox'
+import { Failure } from '../failure.ts'
+
+// Its types describe an ES module, but it is published as CommonJS.
+const addFormats = addFormatsModule as unknown as (ajv: Ajv, formats: string[]) => Ajv
+
+const shared = {
+  allErrors: false,
+  useDefaults: true,
+  removeAdditional: false,
+  strict: false,
+  ownProperties: true,
+} as const
+/** A body means what it says; paths and queries are text, and their numbers are read from it. */
+const exact = addFormats(new Ajv({ ...shared, coerceTypes: false }), ['date-time'])
+const fromText = addFormats(new Ajv({ ...shared, coerceTypes: true }), ['date-time'])
+
+export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
+  const validate: ValidateFunction = (httpPart === 'body' ? exact : fromText).compile(schema)
+  return (data: unknown) => {
+    if (validate(data)) return { value: data }
+    return { error: new Failure('invalid', describe(validate.errors?.[0], httpPart ?? 'request')) }
+  }
+}
+
+function describe(error: ErrorObject | undefined, part: string): string {
+  if (!error) return `${part}: is not valid.`
+  const path = error.instancePath.slice(1).replaceAll('/', '.')
+  const inside = (name: unknown) => [path, String(name)].filter(Boolean).join('.')
+  if (error.keyword === 'required') return `${inside(error.params.missingProperty)}: is required.`
+  if (error.keyword === 'additionalProperties') {
+    // The name is the caller's own text: cut, so that a huge one does not come back whole.
+    return `${inside(error.params.additionalProperty).slice(0, 100)}: is not a known field.`
+  }
+  return `${path || part}: ${problem(error)}`
+}
+
+function problem({ keyword, params, message }: ErrorObject): string {
+  switch (keyword) {
+    case 'type':
+      return `must be ${article(String(params.type))}.`
+    case 'minLength':
+      return params.limit === 1 ? 'must not be empty.' : `must have ${params.limit} characters or more.`
+    case 'maxLength':
+      return `must have ${params.limit} characters or fewer.`
+    case 'pattern':
+      return 'has characters or a form that is not allowed here.'
+    case 'format':
+      return 'must be an ISO 8601 date and time.'
+    case 'enum':
+      return `must be one of: ${params.allowedValues.join(', ')}.`
+    case 'minProperties':
+      return 'must have at least one field.'
+    case 'maxItems':
+      return `must have ${params.limit} items or fewer.`
+    case 'minimum':
+      return `must be ${params.limit} or more.`
+    case 'maximum':
+      return `must be ${params.limit} or less.`
+    default:
+      return message ? `${message}.` : 'is not valid.'
+  }
+}
+
+const article = (type: string) => (/^[aeio]/.test(type) ? `an ${type}` : `a ${type}`)

@@ -1,0 +1,45 @@
+/** What happens later, again and again: each job runs by itself, one run at a time, and a failure is only logged. */
+import type { Services } from '../domain/context.ts'
+import { traceOf } from '../log.ts'
+import { cleanUp } from './cleanup.ts'
+import { flushUsage } from './usage.ts'
+
+type Job = { readonly name: string; readonly everyMs: number; readonly run: (services: Services) => Promise<void> }
+
+const jobs: readonly Job[] = [
+  { name: 'usage', everyMs: 5_000, run: flushUsage },
+  { name: 'cleanup', everyMs: 60_000, run: cleanUp },
+]
+
+export type Runner = { stop(): Promise<void> }
+
+export function startJobs(services: Services): Runner {
+  const timers = new Map<string, NodeJS.Timeout>()
+  const running = new Set<Promise<void>>()
+  let isStopped = false
+
+  function schedule(job: Job): void {
+    const timer = setTimeout(() => {
+      const run = job
+        .run(services)
+        .catch((error) => services.log.error('a job failed', { job: job.name, ...traceOf(error) }))
+        .finally(() => {
+          running.delete(run)
+          if (!isStopped) schedule(job)
+        })
+      running.add(run)
+    }, job.everyMs)
+    timer.unref()
+    timers.set(job.name, timer)
+  }
+
+  for (const job of jobs) schedule(job)
+  return {
+    async stop() {
+      isStopped = true
+      for (const timer of timers.values()) clearTimeout(timer)
+      await Promise.all(running)
+      await flushUsage(services).catch(() => undefined)
+    },
+  }
+}

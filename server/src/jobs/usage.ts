@@ -1,0 +1,9 @@
+import type { Services } from '../domain/context.ts'
+import { inQuietTransaction } from '../domain/transaction.ts'
+import { writeUsage } from '../domain/usage.ts'
+
+export async function flushUsage(services: Services): Promise<void> {
+  const taken = services.usage.take()
+  if (taken.tokens.size + taken.sessions.size === 0) return
+  await inQuietTransaction(services, 'usage', (store) => writeUsage(store, taken))
+}

@@ -1,0 +1,87 @@
+/**
+ * The log takes declared fields and nothing else: no bodies, queries, headers, values or other libraries' texts can
+ * reach it by accident. JSON lines, or readable ones on a terminal.
+ */
+import pino from 'pino'
+
+export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const
+export type LogLevel = (typeof logLevels)[number]
+
+const allowed = [
+  'requestId',
+  'method',
+  'route',
+  'status',
+  'ms',
+  'code',
+  'errorName',
+  'stack',
+  'host',
+  'port',
+  'engine',
+  'workspaceId',
+  'entity',
+  'count',
+  'job',
+  'setupCode',
+] as const
+export type LogFields = Partial<Record<(typeof allowed)[number], string | number>>
+
+export type Log = {
+  debug(message: string, fields?: LogFields): void
+  info(message: string, fields?: LogFields): void
+  warn(message: string, fields?: LogFields): void
+  error(message: string, fields?: LogFields): void
+  readonly isDebug: boolean
+}
+
+export function createLog(level: LogLevel, destination: { write(line: string): void } = standardOutput()): Log {
+  const logger = pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    destination,
+  )
+  const write = (severity: 'debug' | 'info' | 'warn' | 'error') => (message: string, fields?: LogFields) =>
+    logger[severity](fields ? declared(fields) : {}, message)
+  return {
+    debug: write('debug'),
+    info: write('info'),
+    warn: write('warn'),
+    error: write('error'),
+    isDebug: level === 'debug',
+  }
+}
+
+/** Where an error arose, without its message: messages of libraries quote what they were given. */
+export function traceOf(error: unknown): LogFields {
+  if (!(error instanceof Error)) return { errorName: typeof error }
+  const frames = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
+  const code = 'code' in error && (typeof error.code === 'string' || typeof error.code === 'number') ? error.code : ''
+  const cause = error.cause instanceof Error ? traceOf(error.cause) : {}
+  return {
+    errorName: error.name,
+    code: [code, cause.errorName, cause.code].filter(Boolean).join(' < '),
+    stack: frames.slice(0, 6).join('\n'),
+  }
+}
+
+function declared(fields: LogFields): LogFields {
+  return Object.fromEntries(allowed.filter((name) => fields[name] !== undefined).map((name) => [name, fields[name]]))
+}
+
+function standardOutput(): { write(line: string): void } {
+  if (!process.stdout.isTTY) return pino.destination({ dest: 1, sync: false, minLength: 0 })
+  return { write: (line) => process.stdout.write(readable(line)) }
+}
+
+function readable(line: string): string {
+  const { level, time, msg, ...fields }: Record<string, unknown> = JSON.parse(line)
+  const rest = Object.entries(fields)
+    .map(([key, value]) => ` ${key}=${String(value)}`)
+    .join('')
+  return `${String(time).slice(11, 23)} ${String(level).padEnd(5)} ${String(msg)}${rest}\n`
+}

@@ -1,0 +1,7 @@
+/** One sentence that says what to do; the start stops with it. It has no cause, since a cause might hold the key. */
+export class MasterKeyError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'MasterKeyError'
+  }
+}

@@ -1,0 +1,156 @@
+/** Key services that wrap the master key, so that only its ciphertext is stored and the service decides who opens it. */
+import { AwsV4Signer } from 'aws4fetch'
+import { MasterKeyError } from './master-key-error.ts'
+import { type Outbound, OutboundError, type OutboundResponse } from './outbound.ts'
+
+export type AwsKms = { kind: 'aws-kms'; keyId: string; region: string; endpoint?: string }
+export type Transit = {
+  kind: 'transit'
+  address: string
+  mount: string
+  key: string
+  token: string
+  namespace?: string
+}
+
+export type Wrapping = {
+  kind: 'aws-kms' | 'transit'
+  name: string
+  wrap(key: Uint8Array): Promise<string>
+  unwrap(wrapped: string): Promise<Uint8Array>
+}
+
+type WrappingOptions = { outbound: Outbound; env: Record<string, string | undefined> }
+type ServiceRequest = { url: string; headers: Record<string, string>; body: string }
+
+/** Encrypt and Decrypt of AWS KMS; the encryption context keeps other ciphertexts of the same key from passing as ours. */
+export function awsKmsWrapping(source: AwsKms, { outbound, env }: WrappingOptions): Wrapping {
+  const name = 'AWS KMS'
+  const {
+    AWS_ACCESS_KEY_ID: accessKeyId,
+    AWS_SECRET_ACCESS_KEY: secretAccessKey,
+    AWS_SESSION_TOKEN: sessionToken,
+  } = env
+  if (!accessKeyId || !secretAccessKey) {
+    throw new MasterKeyError('AWS KMS needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.')
+  }
+  const credentials = { accessKeyId, secretAccessKey, ...(sessionToken ? { sessionToken } : {}) }
+  if (!/^[a-z]{2,}(-[a-z]+)+-\d+$/.test(source.region)) {
+    throw new MasterKeyError('The region of AWS KMS must look like "eu-central-1".')
+  }
+  const domain = source.region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com'
+  const url = requireUrl(source.endpoint ?? `https://kms.${source.region}.${domain}/`, name)
+
+  async function call(operation: 'Encrypt' | 'Decrypt', fields: Record<string, string>, field: string) {
+    const body = JSON.stringify({ KeyId: source.keyId, EncryptionContext: { coffer: 'master-key' }, ...fields })
+    const signer = new AwsV4Signer({
+      method: 'POST',
+      url: url.href,
+      headers: { 'content-type': 'application/x-amz-json-1.1', 'x-amz-target': `TrentService.${operation}` },
+      body,
+      ...credentials,
+      service: 'kms',
+      region: source.region,
+      // AWS asks that the content type be signed too, which aws4fetch leaves out by itself.
+      allHeaders: true,
+    })
+    const signed = await signer.sign()
+    const answer = await callService(outbound, name, {
+      url: signed.url.href,
+      headers: Object.fromEntries(signed.headers),
+      body,
+    })
+    return requireText(answer, field, name)
+  }
+
+  return {
+    kind: 'aws-kms',
+    name,
+    wrap: (key) => call('Encrypt', { Plaintext: toBase64(key) }, 'CiphertextBlob'),
+    unwrap: async (wrapped) => fromBase64(await call('Decrypt', { CiphertextBlob: wrapped }, 'Plaintext')),
+  }
+}
+
+/** The transit engine of Vault or OpenBao. */
+export function transitWrapping(source: Transit, { outbound }: WrappingOptions): Wrapping {
+  const name = 'the transit engine'
+  const base = requireUrl(source.address, name).href.replace(/\/+$/, '')
+
+  async function call(operation: 'encrypt' | 'decrypt', fields: Record<string, string>, field: string) {
+    const segments = ['v1', ...source.mount.split('/').filter((part) => part !== ''), operation, source.key]
+    const answer = await callService(outbound, name, {
+      url: [base, ...segments.map(encodeURIComponent)].join('/'),
+      headers: {
+        'content-type': 'application/json',
+        'x-vault-request': 'true',
+        'x-vault-token': source.token,
+        ...(source.namespace ? { 'x-vault-namespace': source.namespace } : {}),
+      },
+      body: JSON.stringify(fields),
+    })
+    return requireText(fieldOf(answer, 'data'), field, name)
+  }
+
+  return {
+    kind: 'transit',
+    name,
+    wrap: (key) => call('encrypt', { plaintext: toBase64(key) }, 'ciphertext'),
+    unwrap: async (wrapped) => fromBase64(await call('decrypt', { ciphertext: wrapped }, 'plaintext')),
+  }
+}
+
+async function callService(outbound: Outbound, name: string, request: ServiceRequest): Promise<unknown> {
+  const response = await send(outbound, name, request)
+  if (response.status !== 200) {
+    throw new MasterKeyError(
+      `The master key was refused by ${name} with status ${response.status}; check its key and the rights on it.`,
+    )
+  }
+  try {
+    const answer: unknown = JSON.parse(response.body.toString('utf8'))
+    return answer
+  } catch {
+    throw unusable(name)
+  }
+}
+
+async function send(outbound: Outbound, name: string, request: ServiceRequest): Promise<OutboundResponse> {
+  try {
+    // The operator chose the service, and a private endpoint gives even Amazon's own name a private address.
+    return await outbound.request({ ...request, method: 'POST', trusted: true })
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error
+    throw new MasterKeyError(`The master key could not be fetched from ${name}: ${error.message}`)
+  }
+}
+
+function requireUrl(text: string, name: string): URL {
+  const url = URL.parse(text)
+  const isPlain = url?.search === '' && url.hash === '' && url.username === '' && url.password === ''
+  if (url === null || !isPlain || !/^https?:$/.test(url.protocol)) {
+    throw new MasterKeyError(`The address of ${name} must be a plain https URL without a query.`)
+  }
+  return url
+}
+
+function requireText(answer: unknown, field: string, name: string): string {
+  const text = fieldOf(answer, field)
+  if (typeof text !== 'string' || text === '') throw unusable(name)
+  return text
+}
+
+function fieldOf(value: unknown, field: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, field) : undefined
+}
+
+function unusable(name: string): MasterKeyError {
+  return new MasterKeyError(`The master key could not be read from the answer of ${name}; check its address.`)
+}
+
+function toBase64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64')
+}
+
+function fromBase64(text: string): Uint8Array {
+  return Buffer.from(text, 'base64')
+}

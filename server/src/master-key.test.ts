@@ -1,0 +1,456 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes } from 'node:crypto'
+import { chmod, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { loadMasterKey, MasterKeyError, type MasterKeyOptions, type MasterKeySource } from './master-key.ts'
+import { createOutbound, parseAllowList } from './outbound.ts'
+
+const key = randomBytes(32)
+const spellings = [key.toString('base64'), key.toString('base64url'), key.toString('hex')]
+const outbound = createOutbound({ allow: parseAllowList('') })
+const credentials = {
+  AWS_ACCESS_KEY_ID: 'AKIDTEST',
+  AWS_SECRET_ACCESS_KEY: 'secret/test+key',
+  AWS_SESSION_TOKEN: 'session',
+}
+
+let folder = ''
+const stops: (() => void)[] = []
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'coffer-master-key-'))
+})
+afterEach(async () => {
+  for (const stop of stops.splice(0)) stop()
+  await rm(folder, { recursive: true })
+})
+
+function memoryWrapped(stored?: string) {
+  return {
+    stored: () => stored,
+    find: async () => stored,
+    saveIfAbsent: async (wrapped: string) => {
+      stored ??= wrapped
+      return stored
+    },
+  }
+}
+
+function load(source: MasterKeySource, options: Partial<MasterKeyOptions> = {}): Promise<Uint8Array> {
+  return loadMasterKey(source, { wrapped: memoryWrapped(), outbound, env: process.env, mayCreate: true, ...options })
+}
+
+async function refusalOf(promise: Promise<unknown>): Promise<string> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  if (!(error instanceof MasterKeyError)) throw new Error(`expected a MasterKeyError, got ${String(error)}`)
+  expect(error.cause).toBeUndefined()
+  expect(error.message).toMatch(/^[^\n]+\.$/)
+  for (const spelling of spellings) expect(`${error.message} ${error.stack}`).not.toContain(spelling.slice(0, 12))
+  return error.message
+}
+
+const wrongKeys: [string, string, string][] = [
+  ['is empty', '', 'must be 32 bytes in base64 or hex'],
+  ['is too short', randomBytes(31).toString('base64'), 'must be 32 bytes in base64 or hex'],
+  ['is too long', randomBytes(33).toString('base64'), 'must be 32 bytes in base64 or hex'],
+  ['is too short in hex', randomBytes(31).toString('hex'), 'must be 32 bytes in base64 or hex'],
+  ['is a passphrase', 'correct horse battery staple', 'must be 32 bytes in base64 or hex'],
+  [
+    'has something after it',
+    `${key.toString('base64')} ${key.toString('base64')}`,
+    'must be 32 bytes in base64 or hex',
+  ],
+  ['mixes alphabets', `${'+_'.repeat(21)}A=`, 'must be 32 bytes in base64 or hex'],
+  ['is all zero', Buffer.alloc(32).toString('base64'), 'one byte repeated'],
+  ['is all zero in hex', '0'.repeat(64), 'one byte repeated'],
+  ['is one byte repeated', Buffer.alloc(32, 0x61).toString('base64'), 'one byte repeated'],
+]
+
+describe('a value', () => {
+  test.each([
+    ['base64', key.toString('base64')],
+    ['base64 without padding', key.toString('base64').replace('=', '')],
+    ['base64url', key.toString('base64url')],
+    ['hex', key.toString('hex')],
+    ['upper-case hex', key.toString('hex').toUpperCase()],
+    ['base64 with white space around it', ` ${key.toString('base64')}\n`],
+  ])('is read as %s', async (_, value) => {
+    expect(await load({ kind: 'value', value }, { mayCreate: false })).toEqual(Uint8Array.from(key))
+  })
+
+  test.each(wrongKeys)('is refused when it %s', async (_, value, reason) => {
+    const message = await refusalOf(load({ kind: 'value', value }))
+    expect(message).toContain('COFFER_MASTER_KEY')
+    expect(message).toContain(reason)
+  })
+})
+
+describe('a file', () => {
+  const path = () => join(folder, 'master.key')
+  const fromFile = (options: Partial<MasterKeyOptions> = {}) => load({ kind: 'file', path: path() }, options)
+
+  test('is made on the first start, for its owner only, and read on the next', async () => {
+    const first = await fromFile()
+    expect((await stat(path())).mode & 0o777).toBe(0o600)
+    expect(await readFile(path(), 'utf8')).toBe(`${Buffer.from(first).toString('base64')}\n`)
+    expect(await readdir(folder)).toEqual(['master.key'])
+    expect(await fromFile({ mayCreate: false })).toEqual(first)
+    expect(await fromFile()).toEqual(first)
+  })
+
+  test('is made once, however many start together', async () => {
+    const keys = await Promise.all(Array.from({ length: 20 }, () => fromFile()))
+    expect(new Set(keys.map((each) => Buffer.from(each).toString('hex'))).size).toBe(1)
+    expect(await readdir(folder)).toEqual(['master.key'])
+  })
+
+  test('is made once by several processes', async () => {
+    const runs = await Promise.all(Array.from({ length: 4 }, () => runInProcess({ kind: 'file', path: path() })))
+    expect(new Set(runs.map(({ output }) => output)).size).toBe(1)
+    expect(runs[0]?.output).toBe(`key ${(await readFile(path(), 'utf8')).trim()}\n`)
+  })
+
+  test('is not made where the database already has keys', async () => {
+    expect(await refusalOf(fromFile({ mayCreate: false }))).toContain('is missing; put it back')
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  test.each(['640', '604', '620', '602', '610', '601', '644', '666'])('is refused with mode %s', async (mode) => {
+    await writeFile(path(), spellings.slice(0, 1))
+    await chmod(path(), Number.parseInt(mode, 8))
+    expect(await refusalOf(fromFile())).toContain('run "chmod 600" on it')
+  })
+
+  test('may be read-only and may be reached by a link', async () => {
+    await writeFile(join(folder, 'elsewhere'), spellings.slice(2), { mode: 0o400 })
+    await symlink(join(folder, 'elsewhere'), path())
+    expect(await fromFile({ mayCreate: false })).toEqual(Uint8Array.from(key))
+  })
+
+  test.each(wrongKeys)('is refused when its content %s', async (_, content, reason) => {
+    await writeFile(path(), content, { mode: 0o600 })
+    expect(await refusalOf(fromFile())).toContain(reason)
+    expect(await readFile(path(), 'utf8')).toBe(content)
+  })
+
+  test('is refused when it is far too large, a folder, a pipe, a dangling link, or in a folder that is not there', async () => {
+    await writeFile(path(), 'x'.repeat(100_000), { mode: 0o600 })
+    expect(await refusalOf(fromFile())).toContain('must be 32 bytes')
+    await symlink(join(folder, 'nowhere'), join(folder, 'dangling'))
+    expect(await refusalOf(load({ kind: 'file', path: join(folder, 'dangling') }))).toContain('could not be created')
+    expect(await refusalOf(load({ kind: 'file', path: join(folder, 'none', 'key') }))).toContain('(ENOENT)')
+    expect(await refusalOf(load({ kind: 'file', path: folder }))).toContain('must be a regular file')
+    execFileSync('mkfifo', ['-m', '600', join(folder, 'pipe')])
+    expect(await refusalOf(load({ kind: 'file', path: join(folder, 'pipe') }))).toContain('must be a regular file')
+    expect((await readdir(folder)).sort()).toEqual(['dangling', 'master.key', 'pipe'])
+  })
+})
+
+describe('a command', () => {
+  test.each([
+    ['base64', key.toString('base64')],
+    ['base64url', key.toString('base64url')],
+    ['hex', key.toString('hex')],
+  ])('gives the key as %s', async (_, spelling) => {
+    const command = `echo noise >&2; printf '%s\\n' "$SPELLING"`
+    const env = { ...process.env, SPELLING: spelling }
+    expect(await load({ kind: 'command', command }, { env, mayCreate: false })).toEqual(Uint8Array.from(key))
+  })
+
+  test.each([
+    ['fails', `echo ${spellings[0]}; exit 3`, 'failed with status 3'],
+    ['does not exist', 'coffer-no-such-command', 'failed with status 127'],
+    ['is killed', 'kill -9 $$', 'failed with SIGKILL'],
+    ['never ends', `echo ${spellings[0]}; sleep 100`, 'did not end within 0.3 seconds'],
+    ['never ends behind its shell', `echo ${spellings[0]}; sleep 100 & exit 0`, 'did not end within 0.3 seconds'],
+    ['never stops talking', `yes ${spellings[0]}`, 'printed more than 1024 bytes'],
+    ['says the key and more', `echo key: ${spellings[0]}`, 'must be 32 bytes'],
+    ['says nothing', 'true', 'must be 32 bytes'],
+    ['says it on stderr', `echo ${spellings[0]} >&2`, 'must be 32 bytes'],
+    ['gives a key of zeros', `echo ${'0'.repeat(64)}`, 'one byte repeated'],
+  ])('is refused when it %s', async (_, command, reason) => {
+    const message = await refusalOf(load({ kind: 'command', command }, { commandTimeoutMs: 300 }))
+    expect(message).toContain(reason)
+    expect(message).not.toContain(command)
+  })
+
+  test('is stopped with all that it started', async () => {
+    const marker = join(folder, 'still-here')
+    const command = `(sleep 0.6; touch ${marker}) & sleep 100`
+    await refusalOf(load({ kind: 'command', command }, { commandTimeoutMs: 100 }))
+    await new Promise((resolve) => setTimeout(resolve, 1000))
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  test('that fails leaves no trace of the key in what the process prints', async () => {
+    for (const status of [0, 1]) {
+      const command = `echo ${spellings[0]} ${spellings[2]}; echo ${spellings[1]} ${spellings[2]} >&2; exit ${status}`
+      const { output } = await runInProcess({ kind: 'command', command })
+      expect(output).toContain('MasterKeyError: The master key')
+      for (const spelling of spellings) expect(output).not.toContain(spelling)
+    }
+  })
+})
+
+/** Loads in a process of its own and returns all that it printed, on stdout and stderr. */
+async function runInProcess(source: MasterKeySource): Promise<{ output: string }> {
+  const module = new URL('./master-key.ts', import.meta.url).href
+  const script = `
+    const { loadMasterKey } = await import(${JSON.stringify(module)})
+    const options = { wrapped: undefined, outbound: undefined, env: process.env, mayCreate: true }
+    try {
+      const key = await loadMasterKey(JSON.parse(process.env.SOURCE), options)
+      console.log('key', Buffer.from(key).toString('base64'))
+    } catch (error) {
+      console.error(error)
+    }`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    env: { PATH: process.env.PATH, SOURCE: JSON.stringify(source) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => {
+      output += chunk.toString()
+    })
+  }
+  await new Promise((resolve) => child.on('close', resolve))
+  return { output }
+}
+
+type Answer = { status: number; body: unknown }
+
+async function listen(answer: (request: IncomingMessage, body: string) => Answer): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const { status, body } = answer(request, Buffer.concat(chunks).toString())
+    response.writeHead(status, { 'content-type': 'application/json' })
+    response.end(typeof body === 'string' ? body : JSON.stringify(body))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  stops.push(() => server.close())
+  // A TCP listener's address is never a pipe's name.
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const fromBase64 = (text: string) => Buffer.from(text, 'base64')
+
+function seal(serviceKey: Buffer, plaintext: Buffer, context: string): string {
+  const iv = randomBytes(12)
+  const cipher = createCipheriv('aes-256-gcm', serviceKey, iv).setAAD(Buffer.from(context))
+  return Buffer.concat([iv, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()]).toString('base64')
+}
+
+function unseal(serviceKey: Buffer, sealed: string, context: string): Buffer {
+  const bytes = Buffer.from(sealed, 'base64')
+  const decipher = createDecipheriv('aes-256-gcm', serviceKey, bytes.subarray(0, 12), { authTagLength: 16 })
+  decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(-16))
+  return Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()])
+}
+
+type SignedRequest = { method: string; url: string; headers: Record<string, unknown>; body: string }
+
+/** Signature Version 4 by the words of its specification, for a request that already names its signed headers. */
+function signatureOf(request: SignedRequest, secret: string): string {
+  const [, scope = '', signedHeaders = ''] =
+    /Credential=[^/]+\/([^,]+), SignedHeaders=([^,]+)/.exec(String(request.headers.authorization)) ?? []
+  const [path = '', query = ''] = request.url.split('?')
+  const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+  const canonical = [
+    request.method,
+    path,
+    query.split('&').sort().join('&'),
+    ...signedHeaders.split(';').map((name) => `${name}:${String(request.headers[name]).trim().replace(/ +/g, ' ')}`),
+    '',
+    signedHeaders,
+    sha256(request.body),
+  ].join('\n')
+  const text = ['AWS4-HMAC-SHA256', request.headers['x-amz-date'], scope, sha256(canonical)].join('\n')
+  const signingKey = scope
+    .split('/')
+    .reduce((hmacKey, part) => createHmac('sha256', hmacKey).update(part).digest(), Buffer.from(`AWS4${secret}`))
+  return createHmac('sha256', signingKey).update(text).digest('hex')
+}
+
+test('the judge of signatures agrees with the example in the AWS documentation', () => {
+  const authorization =
+    'AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/iam/aws4_request, SignedHeaders=content-type;host;x-amz-date, Signature='
+  const headers = {
+    authorization,
+    'content-type': 'application/x-www-form-urlencoded; charset=utf-8',
+    host: 'iam.amazonaws.com',
+    'x-amz-date': '20150830T123600Z',
+  }
+  const request = { method: 'GET', url: '/?Action=ListUsers&Version=2010-05-08', headers, body: '' }
+  expect(signatureOf(request, 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY')).toBe(
+    '5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7',
+  )
+})
+
+/** Answers like AWS KMS, but first recomputes the signature and refuses what is not covered by it. */
+async function listenKms(targets: string[] = []): Promise<string> {
+  const serviceKey = randomBytes(32)
+  return listen((request, body) => {
+    const headers = request.headers
+    const target = String(headers['x-amz-target'])
+    targets.push(target)
+    const signed = signatureOf(
+      { method: 'POST', url: request.url ?? '', headers, body },
+      credentials.AWS_SECRET_ACCESS_KEY,
+    )
+    const authorization = String(headers.authorization)
+    const mustSign = ['content-type', 'host', 'x-amz-date', 'x-amz-security-token', 'x-amz-target'].join(';')
+    const isSigned =
+      request.method === 'POST' &&
+      authorization.startsWith('AWS4-HMAC-SHA256 Credential=AKIDTEST/') &&
+      authorization.includes('/eu-central-1/kms/aws4_request, ') &&
+      authorization.includes(`SignedHeaders=${mustSign},`) &&
+      authorization.endsWith(`Signature=${signed}`) &&
+      headers['x-amz-security-token'] === 'session' &&
+      headers['content-type'] === 'application/x-amz-json-1.1'
+    if (!isSigned) return { status: 403, body: { __type: 'InvalidSignatureException', message: spellings[0] } }
+
+    const fields = JSON.parse(body)
+    const context = JSON.stringify(fields.EncryptionContext)
+    if (fields.KeyId !== 'alias/coffer') return { status: 400, body: { __type: 'NotFoundException' } }
+    if (context !== '{"coffer":"master-key"}') return { status: 400, body: { __type: 'ValidationException' } }
+    try {
+      return target === 'TrentService.Encrypt'
+        ? { status: 200, body: { CiphertextBlob: seal(serviceKey, fromBase64(fields.Plaintext), context) } }
+        : { status: 200, body: { Plaintext: unseal(serviceKey, fields.CiphertextBlob, context).toString('base64') } }
+    } catch {
+      return { status: 400, body: { __type: 'InvalidCiphertextException' } }
+    }
+  })
+}
+
+describe('AWS KMS', () => {
+  const source = (endpoint: string) =>
+    ({ kind: 'aws-kms', keyId: 'alias/coffer', region: 'eu-central-1', endpoint }) as const
+
+  test('wraps a new key on the first start and only unwraps it on later ones', async () => {
+    const targets: string[] = []
+    const endpoint = await listenKms(targets)
+    const wrapped = memoryWrapped()
+    const first = await load(source(endpoint), { wrapped, env: credentials })
+    expect(first.length).toBe(32)
+    expect(wrapped.stored()).toMatch(/^aws-kms:/)
+    expect(wrapped.stored()).not.toContain(Buffer.from(first).toString('base64').slice(0, 12))
+
+    for (const mayCreate of [false, true]) {
+      expect(await load(source(endpoint), { wrapped, env: credentials, mayCreate })).toEqual(first)
+    }
+    expect(targets.map((target) => target.split('.')[1])).toEqual(['Encrypt', 'Decrypt', 'Decrypt', 'Decrypt'])
+  })
+
+  test('gives all nodes that start together the key of the one that won', async () => {
+    const endpoint = await listenKms()
+    const wrapped = memoryWrapped()
+    const keys = await Promise.all(
+      Array.from({ length: 5 }, () => load(source(endpoint), { wrapped, env: credentials })),
+    )
+    expect(new Set(keys.map((each) => Buffer.from(each).toString('hex'))).size).toBe(1)
+  })
+
+  test('is not asked to make a key where the database already has keys', async () => {
+    const targets: string[] = []
+    const endpoint = await listenKms(targets)
+    const wrapped = memoryWrapped()
+    const message = await refusalOf(load(source(endpoint), { wrapped, env: credentials, mayCreate: false }))
+    expect(message).toContain('No master key wrapped by AWS KMS is stored')
+    expect([wrapped.stored(), targets]).toEqual([undefined, []])
+  })
+
+  test.each([
+    ['wrong credentials', {}, { AWS_SECRET_ACCESS_KEY: 'wrong' }, 'status 403'],
+    ['another region', { region: 'us-east-1' }, {}, 'status 403'],
+    ['an unknown key', { keyId: 'alias/other' }, {}, 'status 400'],
+    ['no credentials', {}, { AWS_ACCESS_KEY_ID: undefined }, 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY'],
+    ['a region that is none', { region: 'evil.test/' }, {}, 'must look like "eu-central-1"'],
+    ['nobody listening', { endpoint: 'http://127.0.0.1:1' }, {}, '127.0.0.1 could not be reached (ECONNREFUSED)'],
+    ['an endpoint that is no URL', { endpoint: 'kms' }, {}, 'must be a plain https URL'],
+  ])('is refused with %s', async (_, change, env, reason) => {
+    const endpoint = await listenKms()
+    const wrapped = memoryWrapped()
+    const changed = { ...source(endpoint), ...change }
+    expect(await refusalOf(load(changed, { wrapped, env: { ...credentials, ...env } }))).toContain(reason)
+    expect(wrapped.stored()).toBeUndefined()
+  })
+
+  test('refuses a stored key that somebody changed', async () => {
+    const endpoint = await listenKms()
+    const wrapped = memoryWrapped()
+    await load(source(endpoint), { wrapped, env: credentials })
+    const changed = memoryWrapped(wrapped.stored()?.replace(/^(aws-kms:.{30})./, (_, start) => `${start}~`))
+    expect(await refusalOf(load(source(endpoint), { wrapped: changed, env: credentials }))).toContain('status 400')
+  })
+
+  test('says so when the stored key was wrapped by another service', async () => {
+    const wrapped = memoryWrapped('transit:vault:v1:abc')
+    const message = await refusalOf(load(source('http://127.0.0.1:1'), { wrapped, env: credentials }))
+    expect(message).toContain('was not wrapped by AWS KMS')
+  })
+})
+
+describe('the transit engine', () => {
+  const source = (address: string) =>
+    ({ kind: 'transit', address, mount: 'team a/transit/', key: 'coffer', token: 'token', namespace: 'ns' }) as const
+
+  async function listenTransit(): Promise<string> {
+    const serviceKey = randomBytes(32)
+    return listen((request, body) => {
+      const { 'x-vault-token': token, 'x-vault-namespace': namespace } = request.headers
+      if (token !== 'token' || namespace !== 'ns') return { status: 403, body: { errors: [`denied ${spellings[0]}`] } }
+      const fields = JSON.parse(body)
+      if (request.method === 'POST' && request.url === '/base/v1/team%20a/transit/encrypt/coffer') {
+        const sealed = seal(serviceKey, Buffer.from(fields.plaintext, 'base64'), '')
+        return { status: 200, body: { data: { ciphertext: `vault:v1:${sealed}`, key_version: 1 } } }
+      }
+      if (request.method === 'POST' && request.url === '/base/v1/team%20a/transit/decrypt/coffer') {
+        const opened = unseal(serviceKey, fields.ciphertext.replace(/^vault:v1:/, ''), '')
+        return { status: 200, body: { data: { plaintext: opened.toString('base64') } } }
+      }
+      return { status: 404, body: { errors: [] } }
+    })
+  }
+
+  test('wraps a new key on the first start and unwraps it on later ones', async () => {
+    const address = `${await listenTransit()}/base/`
+    const wrapped = memoryWrapped()
+    const [first, second] = await Promise.all([load(source(address), { wrapped }), load(source(address), { wrapped })])
+    expect(first.length).toBe(32)
+    expect(second).toEqual(first)
+    expect(wrapped.stored()).toMatch(/^transit:vault:v1:/)
+    expect(await load(source(address), { wrapped, mayCreate: false })).toEqual(first)
+  })
+
+  test.each([
+    ['a wrong token', { token: 'wrong' }, 'status 403'],
+    ['an unknown mount', { mount: 'other' }, 'status 404'],
+    ['an address that is none', { address: 'vault' }, 'must be a plain https URL'],
+    ['a token that is no header', { token: 'a\nb' }, 'A header of the request to 127.0.0.1 is not valid'],
+  ])('is refused with %s', async (_, change, reason) => {
+    const wrapped = memoryWrapped()
+    const changed = { ...source(`${await listenTransit()}/base`), ...change }
+    expect(await refusalOf(load(changed, { wrapped }))).toContain(reason)
+    expect(wrapped.stored()).toBeUndefined()
+  })
+
+  test.each([
+    ['no JSON', 'not json', 'could not be read from the answer'],
+    ['JSON without the field', { data: null }, 'could not be read from the answer'],
+    ['a key of the wrong length', { data: { plaintext: key.subarray(1).toString('base64') } }, 'exactly 32 bytes'],
+    ['a key of zeros', { data: { plaintext: Buffer.alloc(32).toString('base64') } }, 'one byte repeated'],
+  ])('is refused when it answers with %s', async (_, body, reason) => {
+    const address = await listen(() => ({ status: 200, body }))
+    const wrapped = memoryWrapped('transit:vault:v1:abc')
+    expect(await refusalOf(load(source(address), { wrapped, mayCreate: false }))).toContain(reason)
+  })
+})

@@ -1,0 +1,112 @@
+/** `doctor`: checks what an installation needs, and says what is wrong and what to do about it. */
+import { statfs } from 'node:fs/promises'
+import { createServices } from '../app.ts'
+import { type Config, readConfig } from '../config.ts'
+import { verifyChain } from '../domain/audit.ts'
+import type { Services } from '../domain/context.ts'
+import { systemChain } from '../domain/context.ts'
+import { createLog } from '../log.ts'
+import { countTampered } from '../store/integrity.ts'
+import { steps } from '../store/migrate.ts'
+
+type Print = (text: string) => number
+type Check = { readonly name: string; readonly run: () => Promise<string> }
+
+const minFreeBytes = 1024 ** 3
+const maxClockDriftMs = 30_000
+
+/** Returns 0 when all is well, 1 otherwise. */
+export async function runDoctor(env: Record<string, string | undefined>, print: Print): Promise<number> {
+  let config: Config
+  try {
+    config = readConfig(env)
+  } catch (error) {
+    print(`  wrong  settings: ${sentence(error)}\n`)
+    return 1
+  }
+  print('  ok     settings: all are valid\n')
+  let services: Services
+  try {
+    services = await createServices(config, createLog('silent'))
+  } catch (error) {
+    print(`  wrong  store and keys: ${sentence(error)}\n`)
+    return 1
+  }
+  try {
+    let worst = 0
+    for (const check of checksOf(services)) worst = Math.max(worst, await runCheck(check, print))
+    return worst
+  } finally {
+    await services.engine.close()
+  }
+}
+
+async function runCheck(check: Check, print: Print): Promise<number> {
+  try {
+    print(`  ok     ${check.name}: ${await check.run()}\n`)
+    return 0
+  } catch (error) {
+    print(`  wrong  ${check.name}: ${sentence(error)}\n`)
+    return 1
+  }
+}
+
+function checksOf(services: Services): Check[] {
+  const { config, engine, keys, store } = services
+  return [
+    {
+      name: 'store',
+      run: async () => {
+        await engine.checkDurability()
+        return `${engine.kind}, commits survive a power failure, schema at step ${await engine.migratedSteps()} of ${steps.length}`
+      },
+    },
+    { name: 'keys', run: async () => `the master key opens all ${keys.keyring.all.length} root key(s)` },
+    {
+      name: 'rows that grant rights',
+      run: async () => {
+        const tampered = await countTampered(engine, keys)
+        if (tampered.length === 0) return 'all genuine'
+        throw new Error(
+          `changed outside of Coffer: ${tampered.join(', ')}. They grant nothing; restore them from a backup or remove them.`,
+        )
+      },
+    },
+    {
+      name: 'audit trail of the system',
+      run: async () => {
+        const verdict = await verifyChain(services, systemChain)
+        if (verdict.ok) return `${verdict.entries} entries, chain and signature hold`
+        throw new Error(`broken at entry ${verdict.firstBroken}: ${verdict.reason} Compare with a backup.`)
+      },
+    },
+    {
+      name: 'clock',
+      run: async () => {
+        const newest = await store.changes.newestAt()
+        const aheadMs = newest - Date.now()
+        if (aheadMs > maxClockDriftMs) {
+          throw new Error(
+            `the store holds changes ${Math.round(aheadMs / 1000)} s in the future: set this machine's clock.`,
+          )
+        }
+        return 'not behind what is stored'
+      },
+    },
+    {
+      name: 'disk',
+      run: async () => {
+        const { bavail, bsize } = await statfs(engine.kind === 'sqlite' ? config.dataDir : process.cwd())
+        const freeBytes = bavail * bsize
+        const free = `${(freeBytes / 1024 ** 3).toFixed(1)} GiB free`
+        if (freeBytes < minFreeBytes) throw new Error(`only ${free}: make room before writes are refused.`)
+        return free
+      },
+    },
+  ]
+}
+
+/** Errors that reach the operator here are our own sentences. */
+function sentence(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error'
+}

@@ -1,0 +1,62 @@
+/** `keys …`: the operator's view of the keys, and their rotation while the service runs. */
+import { createServices } from '../app.ts'
+import type { Config } from '../config.ts'
+import type { Context } from '../domain/context.ts'
+import { listRootStatus, rotateRoot as rotateRootKey, rotateWorkspaceKey } from '../domain/key.ts'
+import { createLog } from '../log.ts'
+
+type Print = (text: string) => number
+
+export async function showKeys(config: Config, print: Print): Promise<number> {
+  return withOperator(config, async (ctx) => {
+    const { keys } = ctx
+    print(`Master key: from ${config.masterKey.kind}, opens ${keys.keyring.all.length} root key(s).\n`)
+    for (const root of await listRootStatus(ctx)) {
+      const state = root.isActive ? 'active ' : 'retired'
+      const made = new Date(root.createdAt).toISOString()
+      print(
+        `Root key ${root.id} ${state} check ${root.checkValue} made ${made}: ${root.workspaceKeys} workspace keys, ` +
+          `${root.signingKeys} signing keys, ${root.macs} row MACs, ${root.hashes} token and session hashes\n`,
+      )
+    }
+    print(`Signing keys: jwt ${keys.signer('jwt').id}, audit ${keys.signer('audit').id}.\n`)
+    return 0
+  })
+}
+
+export async function rotateRoot(config: Config, print: Print): Promise<number> {
+  return withOperator(config, async (ctx) => {
+    print('Rotating the root key; the service may go on running. Stopping this is safe: run it again to continue.\n')
+    await rotateRootKey(ctx, (what, done) => print(`  ${what}: ${done}\n`))
+    const left = (await listRootStatus(ctx)).filter((root) => !root.isActive)
+    print('Done.\n')
+    for (const root of left) {
+      print(`Root key ${root.id} stays until ${root.hashes} token(s) and session(s) made under it are used or end.\n`)
+    }
+    return 0
+  })
+}
+
+export async function rotateWorkspace(config: Config, slugOrId: string, print: Print): Promise<number> {
+  return withOperator(config, async (ctx) => {
+    await rotateWorkspaceKey(ctx, slugOrId, (what, done) => print(`  ${what}: ${done}\n`))
+    print('Done.\n')
+    return 0
+  })
+}
+
+async function withOperator(config: Config, work: (ctx: Context) => Promise<number>): Promise<number> {
+  const services = await createServices(config, createLog('warn'))
+  const actor = {
+    type: 'operator',
+    id: 'operator',
+    name: 'operator',
+    userId: '',
+    credential: { type: 'none' },
+  } as const
+  try {
+    return await work({ ...services, actor, request: { id: 'command-line', ip: '', userAgent: '' } })
+  } finally {
+    await services.engine.close()
+  }
+}

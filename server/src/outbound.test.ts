@@ -1,0 +1,431 @@
+import { createServer as createHttpServer, type RequestListener } from 'node:http'
+import { createServer as createHttpsServer } from 'node:https'
+import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import { createOutbound, OutboundError, type OutboundRequest, parseAllowList, type Resolve } from './outbound.ts'
+import { testCertificate, testPrivateKey } from './outbound-test-certificate.ts'
+
+const stops: (() => void)[] = []
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop()
+})
+
+type Listener = { port: number; connections: () => number }
+
+async function listen(server: Server, host: string, port = 0): Promise<Listener> {
+  let connections = 0
+  server.on('connection', (socket) => {
+    connections += 1
+    stops.push(() => socket.destroy())
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.on('error', reject)
+    server.listen(port, host, resolve)
+  })
+  stops.push(() => server.close())
+  // A TCP listener's address is never a pipe's name.
+  return { port: (server.address() as AddressInfo).port, connections: () => connections }
+}
+
+/** Counts whoever comes, over IPv4 or IPv6, on any local address. */
+const listenCanary = () =>
+  listen(
+    createTcpServer((socket) => socket.destroy()),
+    '::',
+  )
+const listenHttp = (answer: RequestListener, host = '127.0.0.1', port = 0) =>
+  listen(createHttpServer(answer), host, port)
+const listenHttps = (answer: RequestListener) =>
+  listen(createHttpsServer({ key: testPrivateKey, cert: testCertificate }, answer), '127.0.0.1')
+
+function resolverOf(names: Record<string, string[]>): Resolve {
+  return async (hostname) =>
+    (names[hostname] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
+}
+
+function outboundWith(allow: string, names: Record<string, string[]> = {}, ca?: string) {
+  return createOutbound({ allow: parseAllowList(allow), resolve: resolverOf(names), ...(ca ? { ca } : {}) })
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<OutboundError> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  if (!(error instanceof OutboundError)) throw new Error(`expected an OutboundError, got ${String(error)}`)
+  return error
+}
+
+describe('addresses that are not public', () => {
+  test.each([
+    '127.0.0.1',
+    '2130706433',
+    '0177.0.0.1',
+    '017700000001',
+    '0x7f.0.0.1',
+    '0x7f000001',
+    '0x7F.1',
+    '127.1',
+    '127.0.0.1.',
+    '%31%32%37.0.0.1',
+    '１２７.０.０.１',
+    '127。0。0。1',
+    '0.0.0.0',
+    '0',
+    '[::1]',
+    '[0:0:0:0:0:0:0:1]',
+    '[::]',
+    '[::ffff:127.0.0.1]',
+    '[::ffff:7f00:1]',
+    '[::127.0.0.1]',
+    '[64:ff9b::7f00:1]',
+    '[2002:7f00:1::]',
+    '169.254.169.254',
+    'localhost',
+    'localhost.',
+    'LOCALHOST',
+    'private.test',
+    'private.test.',
+    'mapped.test',
+    'mixed.test',
+    'mixed-six.test',
+    'zone.test',
+    'nonsense.test',
+  ])('are refused without a connection: %s', async (host) => {
+    const canary = await listenCanary()
+    const outbound = outboundWith('', {
+      localhost: ['127.0.0.1', '::1'],
+      'private.test': ['127.0.0.1'],
+      'mapped.test': ['::ffff:127.0.0.1'],
+      'mixed.test': ['8.8.8.8', '127.0.0.1'],
+      'mixed-six.test': ['2606:4700::1111', '::1'],
+      'zone.test': ['fe80::1%lo'],
+      'nonsense.test': ['127.1'],
+    })
+    for (const url of [`https://${host}:${canary.port}/`, `http://${host}:${canary.port}/`, `https://${host}/`]) {
+      const error = await failureOf(outbound.request({ url }))
+      expect([error.kind, error.message]).toEqual(['refused', expect.stringContaining('private or reserved address')])
+    }
+    expect(canary.connections()).toBe(0)
+  })
+
+  test('are refused with the system resolver too, and the canary does count', async () => {
+    const canary = await listenCanary()
+    const outbound = createOutbound({ allow: parseAllowList('') })
+    expect((await failureOf(outbound.request({ url: `https://localhost:${canary.port}/` }))).kind).toBe('refused')
+    expect(canary.connections()).toBe(0)
+
+    const trusted = outbound.request({ url: `http://127.0.0.1:${canary.port}/`, trusted: true })
+    expect((await failureOf(trusted)).kind).toBe('connection')
+    expect(canary.connections()).toBe(1)
+  })
+
+  test('are not reached by a name that changes its mind: it is looked up once', async () => {
+    const server = await listenHttp((_, response) => response.end('first'), '127.0.0.2')
+    const canary = await listen(createTcpServer(), '127.0.0.1', server.port)
+    let lookups = 0
+    const outbound = createOutbound({
+      allow: parseAllowList('127.0.0.2'),
+      resolve: async () => {
+        lookups += 1
+        return [{ address: lookups === 1 ? '127.0.0.2' : '127.0.0.1', family: 4 }]
+      },
+    })
+    const response = await outbound.request({ url: `http://rebind.test:${server.port}/` })
+    expect([response.body.toString(), lookups, canary.connections()]).toEqual(['first', 1, 0])
+  })
+})
+
+describe('the rules for public addresses', () => {
+  test.each([
+    ['http://public.test/', 'only https'],
+    ['http://public.test:443/', 'only https'],
+    ['https://public.test:80/', 'only port 443'],
+    ['https://public.test:8443/', 'only port 443'],
+    ['https://8.8.8.8:22/', 'only port 443'],
+    ['https://[::ffff:8.8.8.8]:22/', 'only port 443'],
+  ])('refuse %s', async (url, reason) => {
+    const error = await failureOf(outboundWith('', { 'public.test': ['8.8.8.8'] }).request({ url, timeoutMs: 500 }))
+    expect([error.kind, error.message]).toEqual(['refused', expect.stringContaining(reason)])
+  })
+
+  test.each([
+    'not a url',
+    '/relative',
+    'https://',
+    'https://user@public.test/',
+    'https://:password@public.test/',
+    'https://public.test../',
+    'ftp://public.test/',
+    'file:///etc/passwd',
+    'data:,x',
+    'https://[fe80::1%25eth0]/',
+    'https://256.256.256.256/',
+  ])('call %s a bad URL', async (url) => {
+    const error = await failureOf(outboundWith('', { 'public.test': ['8.8.8.8'] }).request({ url, trusted: true }))
+    expect([error.kind, error.message]).toEqual(['bad_url', expect.not.stringContaining('password@')])
+  })
+
+  test('say that a name is unknown', async () => {
+    const error = await failureOf(outboundWith('').request({ url: 'https://nowhere.test/' }))
+    expect([error.kind, error.message]).toEqual(['connection', 'nowhere.test could not be resolved.'])
+  })
+})
+
+describe('the allow list', () => {
+  const names = { 'inside.test': ['127.0.0.1'], 'other.test': ['127.0.0.1'], 'half.test': ['127.0.0.1', '127.0.1.1'] }
+
+  test.each([
+    ['inside.test', 'inside.test', true],
+    ['INSIDE.test.', 'inside.test.', true],
+    ['inside.test', 'other.test', false],
+    ['inside.test', 'sub.inside.test', false],
+    ['inside.test', '127.0.0.1', false],
+    ['127.0.0.1', '127.0.0.1', true],
+    ['127.0.0.1', '[::ffff:127.0.0.1]', true],
+    ['127.0.0.0/24', 'other.test', true],
+    ['127.0.0.0/24', 'half.test', false],
+    ['127.0.0.0/16, 10.0.0.0/8', 'half.test', true],
+    ['10.0.0.0/8 ::/0', '127.0.0.1', false],
+    ['127.0.0.2/31', '127.0.0.1', false],
+    ['0.0.0.0/0', '127.0.0.1', true],
+  ])('with "%s", %s is reached: %s', async (allow, host, isReached) => {
+    const server = await listenHttp((_, response) => response.end('ok'))
+    const allNames = { ...names, 'sub.inside.test': ['127.0.0.1'] }
+    const result = outboundWith(allow, allNames).request({ url: `http://${host}:${server.port}/` })
+    if (isReached) expect((await result).body.toString()).toBe('ok')
+    else expect((await failureOf(result)).kind).toBe('refused')
+    expect(server.connections()).toBe(isReached ? 1 : 0)
+  })
+
+  test.each([
+    ['0.0.0.0/0 ::/0', 'https://169.254.169.254/'],
+    ['169.254.0.0/16', 'http://169.254.169.254/'],
+    ['fc00::/7', 'http://[fd00:ec2::254]/'],
+    ['inside.test', 'http://inside.test/'],
+  ])('with "%s" still keeps the cloud credentials shut at %s', async (allow, url) => {
+    const outbound = outboundWith(allow, { 'inside.test': ['169.254.169.254'] })
+    expect((await failureOf(outbound.request({ url, timeoutMs: 500 }))).kind).toBe('refused')
+  })
+
+  test.each([
+    '*.test',
+    'http://inside.test',
+    'inside.test:80',
+    'user@inside.test',
+    '10.0.0.1/8',
+    '10.0.0/8',
+    '0177.0.0.1',
+    '2130706433',
+    '0x7f000001',
+    '10.0.0.0/33',
+    '[::1]',
+    '-inside.test',
+    'in..test',
+  ])('refuses the entry %s by name', (entry) => {
+    expect(() => parseAllowList(`10.0.0.0/8,${entry}`)).toThrow(`"${entry}" is not a host name`)
+  })
+
+  test('may be empty, and takes commas, spaces and lines', () => {
+    expect(parseAllowList('  ')).toEqual({ hosts: new Set(), ranges: [] })
+    const list = parseAllowList('a.test, B.test.\n10.0.0.0/8 ::1,bücher.test')
+    expect([[...list.hosts], list.ranges.length]).toEqual([['a.test', 'b.test', 'xn--bcher-kva.test'], 2])
+  })
+})
+
+describe('an exchange', () => {
+  const trusted = (request: OutboundRequest) => outboundWith('').request({ trusted: true, ...request })
+
+  test('sends what it was given and returns the answer as it is', async () => {
+    const server = await listenHttp(async (request, response) => {
+      const chunks: Buffer[] = []
+      for await (const chunk of request) chunks.push(chunk)
+      const { headers, method, url } = request
+      response.writeHead(201, { 'x-answer': 'yes' })
+      response.end(JSON.stringify({ headers, method, url, body: Buffer.concat(chunks).toString() }))
+    })
+    const response = await outboundWith('inside.test', { 'inside.test': ['127.0.0.1'] }).request({
+      url: `http://inside.test.:${server.port}/a%20b?c=d#fragment`,
+      method: 'POST',
+      headers: { 'X-Custom': 'ä', 'Accept-Encoding': 'gzip' },
+      body: 'höher',
+    })
+    const seen = JSON.parse(response.body.toString())
+    expect(response).toMatchObject({ status: 201, headers: { 'x-answer': 'yes' } })
+    expect(seen).toMatchObject({ method: 'POST', url: '/a%20b?c=d', body: 'höher' })
+    expect(seen.headers).toMatchObject({
+      host: `inside.test:${server.port}`,
+      'accept-encoding': 'identity',
+      'content-length': '6',
+      connection: 'close',
+    })
+  })
+
+  test('tries the other checked address where the first is dead', async () => {
+    const server = await listenHttp((_, response) => response.end('ok'))
+    const outbound = outboundWith('::1 127.0.0.1', { 'two.test': ['::1', '127.0.0.1'] })
+    expect((await outbound.request({ url: `http://two.test:${server.port}/` })).body.toString()).toBe('ok')
+  })
+
+  test('does not follow a redirect', async () => {
+    const canary = await listenCanary()
+    const location = `http://127.0.0.1:${canary.port}/`
+    const server = await listenHttp((_, response) => response.writeHead(302, { location }).end())
+    const response = await trusted({ url: `http://127.0.0.1:${server.port}/` })
+    expect([response.status, response.headers.location, canary.connections()]).toEqual([302, location, 0])
+  })
+
+  test.each([
+    ['a name that never resolves', 'http://slow.test/'],
+    ['no answer at all', '/silent'],
+    ['a body that drips', '/drip'],
+  ])('times out on %s', async (_, address) => {
+    const server = await listenHttp((request, response) => {
+      if (request.url === '/silent') return
+      response.writeHead(200)
+      const timer = setInterval(() => response.write('x'), 20)
+      response.on('close', () => clearInterval(timer))
+    })
+    const outbound = createOutbound({ allow: parseAllowList(''), resolve: () => new Promise(() => {}) })
+    const url = address.startsWith('/') ? `http://127.0.0.1:${server.port}${address}` : address
+    const error = await failureOf(outbound.request({ url, trusted: true, timeoutMs: 150 }))
+    expect(error.kind).toBe('timeout')
+  })
+
+  test('does not connect after a look-up that came too late', async () => {
+    const canary = await listenCanary()
+    const lookup = Promise.withResolvers<{ address: string; family: number }[]>()
+    const outbound = createOutbound({ allow: parseAllowList(''), resolve: () => lookup.promise })
+    const url = `http://late.test:${canary.port}/`
+    expect((await failureOf(outbound.request({ url, trusted: true, timeoutMs: 20 }))).kind).toBe('timeout')
+    lookup.resolve([{ address: '127.0.0.1', family: 4 }])
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(canary.connections()).toBe(0)
+  })
+
+  test('cuts an answer that is too large, and takes one that just fits', async () => {
+    let isCut = Promise.withResolvers<void>()
+    const server = await listenHttp((request, response) => {
+      if (request.url === '/fits') return void response.end(Buffer.alloc(1000))
+      const timer = setInterval(() => response.write(Buffer.alloc(60_000)), 1)
+      response.on('close', () => {
+        clearInterval(timer)
+        isCut.resolve()
+      })
+    })
+    const url = `http://127.0.0.1:${server.port}`
+    expect((await failureOf(trusted({ url, maxBytes: 1000 }))).kind).toBe('too_large')
+    await isCut.promise
+    expect((await trusted({ url: `${url}/fits`, maxBytes: 1000 })).body.length).toBe(1000)
+
+    isCut = Promise.withResolvers<void>()
+    expect((await failureOf(trusted({ url }))).kind).toBe('too_large')
+    await isCut.promise
+  })
+
+  test.each([
+    ['breaks off', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf'],
+    ['breaks off a chunked answer', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhalf'],
+    ['talks nonsense', 'SSH-2.0-OpenSSH_9\r\n'],
+    ['says nothing', ''],
+    ['wants another protocol', 'HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'],
+    ['sends endless headers', `HTTP/1.1 200 OK\r\n${'x: y\r\n'.repeat(20_000)}\r\n`],
+  ])('fails when the server %s', async (_, answer) => {
+    const server = await listen(
+      createTcpServer((socket) => {
+        socket.on('error', () => {})
+        socket.once('data', () => socket.end(answer))
+      }),
+      '127.0.0.1',
+    )
+    const error = await failureOf(trusted({ url: `http://127.0.0.1:${server.port}/` }))
+    expect(error.kind).toBe('connection')
+  })
+
+  test.each([
+    [{ 'x-a': 'b\r\nx-smuggled: 1' }],
+    [{ 'x-a': 'b\nx-smuggled: 1' }],
+    [{ 'x-a': 'b\0' }],
+    [{ 'x-a: b\r\nx-smuggled': '1' }],
+    [{ 'x a': '1' }],
+    [{ Host: 'elsewhere.test' }],
+    [{ 'Transfer-Encoding': 'chunked' }],
+    [{ 'content-length': '0' }],
+    [{ Connection: 'upgrade' }],
+  ])('refuses the headers %j without a connection', async (headers) => {
+    const canary = await listenCanary()
+    const error = await failureOf(trusted({ url: `http://127.0.0.1:${canary.port}/`, headers }))
+    expect([error.kind, canary.connections()]).toEqual(['refused', 0])
+  })
+
+  test('cannot be smuggled into by the URL either', async () => {
+    const server = await listenHttp((request, response) => response.end(JSON.stringify(request.rawHeaders)))
+    const response = await trusted({ url: `http://127.0.0.1:${server.port}/a HTTP/1.1\r\nx-smuggled: 1\r\n\r\n` })
+    expect(response.body.toString()).not.toContain('"x-smuggled"')
+  })
+})
+
+describe('TLS', () => {
+  const names = { 'coffer.test': ['127.0.0.1'], 'wrong.test': ['127.0.0.1'] }
+
+  test('sends the name, not the address, and accepts the certificate for it', async () => {
+    const server = await listenHttps((request, response) => {
+      // A server over TLS has TLS sockets.
+      const { servername } = request.socket as unknown as { servername: string | false }
+      response.end(JSON.stringify({ servername, host: request.headers.host }))
+    })
+    const outbound = outboundWith('coffer.test 127.0.0.1', names, testCertificate)
+    const byName = await outbound.request({ url: `https://coffer.test.:${server.port}/` })
+    expect(JSON.parse(byName.body.toString())).toEqual({
+      servername: 'coffer.test',
+      host: `coffer.test:${server.port}`,
+    })
+    const byAddress = await outbound.request({ url: `https://127.0.0.1:${server.port}/` })
+    expect(JSON.parse(byAddress.body.toString())).toMatchObject({ servername: false })
+  })
+
+  test.each([
+    ['of another name', 'wrong.test', testCertificate, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    ['of an unknown authority', 'coffer.test', undefined, 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+  ])('refuses a certificate %s, whatever the environment says', async (_, host, ca, code) => {
+    let requests = 0
+    const server = await listenHttps(() => {
+      requests += 1
+    })
+    const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED
+    process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
+    try {
+      const outbound = outboundWith('127.0.0.1', names, ca)
+      const error = await failureOf(outbound.request({ url: `https://${host}:${server.port}/`, trusted: true }))
+      expect([error.kind, error.message]).toEqual(['connection', expect.stringContaining(code)])
+      expect(requests).toBe(0)
+    } finally {
+      if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED
+      else process.env.NODE_TLS_REJECT_UNAUTHORIZED = before
+    }
+  })
+})
+
+test('no error names more than the host', async () => {
+  const server = await listen(
+    createTcpServer((socket) => socket.once('data', () => socket.end('canary-answer'))),
+    '127.0.0.1',
+  )
+  const rest = 'canary-path?canary-query#canary-fragment'
+  const requests: OutboundRequest[] = [
+    { url: `http://127.0.0.1:${server.port}/${rest}`, trusted: true },
+    { url: `http://127.0.0.1:1/${rest}`, trusted: true },
+    { url: `https://127.0.0.1/${rest}` },
+    { url: `https://canary-user:canary-password@public.test/${rest}` },
+    { url: `http://nowhere.test/${rest}` },
+    { url: `canary://${rest}` },
+    { url: `https://127.0.0.1/${rest}`, headers: { 'canary-header': 'canary\n' } },
+    { url: `http://127.0.0.1:${server.port}/${rest}`, trusted: true, timeoutMs: 0 },
+  ]
+  for (const request of requests) {
+    const error = await failureOf(
+      outboundWith('').request({ method: 'POST', body: 'canary-body', headers: { 'x-canary': 'canary' }, ...request }),
+    )
+    expect(JSON.stringify([error.message, error.stack, error.cause ?? '', { ...error }])).not.toMatch(/canary-|"canary/)
+  }
+})

@@ -1,0 +1,95 @@
+/** People. The row carries a MAC, so that a password hash or an address cannot be exchanged behind our back. */
+import type { Preferences } from '@coffer/contract/me'
+import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
+import { Failure } from '../failure.ts'
+import type { Keys } from './key.ts'
+import { type Db, fragment, sql } from './sql.ts'
+
+export type Account = {
+  readonly id: string
+  readonly email: string
+  readonly name: string
+  readonly passwordHash: string
+  readonly preferences: Preferences
+  readonly createdAt: number
+}
+type AccountRow = Omit<Account, 'preferences'> & RowMac & { readonly preferences: string }
+
+const columns = fragment(`
+  id, email, name, password_hash as "passwordHash", preferences, created_at as "createdAt", mac,
+  mac_root_id as "macRootId"`)
+
+const macFields = (account: Omit<Account, 'preferences' | 'name'>): MacField[] => [
+  account.id,
+  account.email,
+  account.passwordHash,
+  account.createdAt,
+]
+
+export function accountStore(db: Db, keys: Keys) {
+  async function genuine(row: AccountRow | undefined): Promise<Account | undefined> {
+    if (!row) return undefined
+    if (!(await keys.isGenuine('account', macFields(row), row))) throw new Failure('integrity')
+    return { ...row, preferences: JSON.parse(row.preferences) }
+  }
+
+  return {
+    async count(): Promise<number> {
+      const row = await db.one<{ count: number }>(sql`select count(*) as count from (select id from account limit 1) a`)
+      return row?.count ?? 0
+    },
+
+    async find(id: string): Promise<Account | undefined> {
+      return genuine(
+        await db.one<AccountRow>(sql`
+          select ${columns} from account where id = ${id}`),
+      )
+    },
+
+    async findByEmail(email: string): Promise<Account | undefined> {
+      return genuine(
+        await db.one<AccountRow>(sql`
+          select ${columns} from account where email = ${email}`),
+      )
+    },
+
+    /** False where the address is taken. */
+    async insert(account: Account): Promise<boolean> {
+      const { mac, macRootId } = signRow(keys.keyring.active, 'account', macFields(account))
+      const changed = await db.run(sql`
+        insert into account (id, email, name, password_hash, preferences, created_at, updated_at, mac, mac_root_id)
+        values (${account.id}, ${account.email}, ${account.name}, ${account.passwordHash},
+          ${JSON.stringify(account.preferences)}, ${account.createdAt}, ${account.createdAt}, ${mac}, ${macRootId})
+        on conflict (email) do nothing`)
+      return changed === 1
+    },
+
+    /** Moves the MACs of a batch of rows to the active root; returns how many it looked at. */
+    async resign(limit: number): Promise<number> {
+      const rows = await db.all<AccountRow>(sql`
+        select ${columns} from account where mac_root_id <> ${keys.keyring.active.id} limit ${limit}`)
+      for (const row of rows) {
+        const isGenuine = await keys.isGenuine('account', macFields(row), row)
+        // A tampered row must not be made genuine: it keeps a MAC that can never hold again.
+        const { mac, macRootId } = isGenuine
+          ? signRow(keys.keyring.active, 'account', macFields(row))
+          : { mac: row.mac, macRootId: keys.keyring.active.id }
+        await db.run(sql`
+          update account set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`)
+      }
+      return rows.length
+    },
+
+    async countTampered(): Promise<number> {
+      let count = 0
+      let after = ''
+      let rows: AccountRow[]
+      do {
+        rows = await db.all<AccountRow>(sql`select ${columns} from account where id > ${after} order by id limit 500`)
+        for (const row of rows) if (!(await keys.isGenuine('account', macFields(row), row))) count++
+        after = rows.at(-1)?.id ?? after
+      } while (rows.length > 0)
+      return count
+    },
+  }
+}

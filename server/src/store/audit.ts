@@ -1,0 +1,149 @@
+/**
+ * The audit trail as it is kept: one hash chain per workspace, and one for what belongs to none. Each entry's hash
+ * covers the one before it; the newest hash is signed.
+ */
+import { createHash } from 'node:crypto'
+import { type Db, forUpdate, fragment, sql } from './sql.ts'
+
+export type AuditRow = {
+  readonly chainId: string
+  readonly sequence: number
+  readonly id: string
+  readonly at: number
+  readonly actorType: string
+  readonly actorId: string
+  readonly actorName: string
+  readonly action: string
+  readonly entityType: string
+  readonly entityId: string
+  readonly entityName: string
+  readonly projectId: string | null
+  readonly environmentId: string | null
+  readonly ip: string
+  readonly userAgent: string
+  readonly requestId: string
+  readonly outcome: string
+  /** JSON of `{ before?, after? }`, kept and hashed as it was written. */
+  readonly details: string
+  readonly hash: string
+}
+
+export type AuditHead = {
+  readonly sequence: number
+  readonly hash: string
+  readonly signature: Uint8Array | null
+  readonly keyId: string | null
+}
+
+export type AuditFilter = {
+  readonly actor: string | null
+  readonly action: string | null
+  readonly entity: string | null
+  readonly project: string | null
+  readonly environment: string | null
+  readonly from: number | null
+  readonly to: number | null
+  readonly text: string | null
+}
+
+const columns = fragment(`
+  chain_id as "chainId", sequence, id, at, actor_type as "actorType", actor_id as "actorId", actor_name as "actorName",
+  action, entity_type as "entityType", entity_id as "entityId", entity_name as "entityName", project_id as "projectId",
+  environment_id as "environmentId", ip, user_agent as "userAgent", request_id as "requestId", outcome, details, hash`)
+
+export const emptyHash = '0'.repeat(64)
+
+/** hash = SHA-256(previous hash, canonical entry); the canonical entry is a JSON list in this fixed order. */
+export function hashEntry(previousHash: string, row: Omit<AuditRow, 'hash'>): string {
+  const canonical = JSON.stringify([
+    row.chainId,
+    row.sequence,
+    row.id,
+    row.at,
+    row.actorType,
+    row.actorId,
+    row.actorName,
+    row.action,
+    row.entityType,
+    row.entityId,
+    row.entityName,
+    row.projectId,
+    row.environmentId,
+    row.ip,
+    row.userAgent,
+    row.requestId,
+    row.outcome,
+    row.details,
+  ])
+  return createHash('sha256').update(previousHash).update(canonical).digest('hex')
+}
+
+export function auditStore(db: Db) {
+  return {
+    /** Locks the chain: entries get their place one transaction after another. */
+    async lockHead(chainId: string): Promise<AuditHead> {
+      const head = await db.one<AuditHead>(sql`
+        select sequence, hash, signature, key_id as "keyId" from audit_head where chain_id = ${chainId} ${forUpdate}`)
+      if (head) return head
+      await db.run(sql`
+        insert into audit_head (chain_id, sequence, hash) values (${chainId}, 0, ${emptyHash}) on conflict do nothing`)
+      const created = await db.one<AuditHead>(sql`
+        select sequence, hash, signature, key_id as "keyId" from audit_head where chain_id = ${chainId} ${forUpdate}`)
+      return created ?? { sequence: 0, hash: emptyHash, signature: null, keyId: null }
+    },
+
+    async findHead(chainId: string): Promise<AuditHead | undefined> {
+      return db.one<AuditHead>(sql`
+        select sequence, hash, signature, key_id as "keyId" from audit_head where chain_id = ${chainId}`)
+    },
+
+    async saveHead(chainId: string, head: AuditHead): Promise<void> {
+      await db.run(sql`
+        update audit_head set sequence = ${head.sequence}, hash = ${head.hash}, signature = ${head.signature},
+          key_id = ${head.keyId}
+        where chain_id = ${chainId}`)
+    },
+
+    async insert(row: AuditRow): Promise<void> {
+      await db.run(sql`
+        insert into audit_entry (chain_id, sequence, id, at, actor_type, actor_id, actor_name, action, entity_type,
+          entity_id, entity_name, project_id, environment_id, ip, user_agent, request_id, outcome, details, hash)
+        values (${row.chainId}, ${row.sequence}, ${row.id}, ${row.at}, ${row.actorType}, ${row.actorId},
+          ${row.actorName}, ${row.action}, ${row.entityType}, ${row.entityId}, ${row.entityName}, ${row.projectId},
+          ${row.environmentId}, ${row.ip}, ${row.userAgent}, ${row.requestId}, ${row.outcome}, ${row.details},
+          ${row.hash})`)
+    },
+
+    /** The entries of a stretch of the chain, oldest first: the primary key bounds what is read. */
+    async listStretch(chainId: string, after: number, upTo: number): Promise<AuditRow[]> {
+      return db.all<AuditRow>(sql`
+        select ${columns} from audit_entry
+        where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo} order by sequence`)
+    },
+
+    /** What matches in a stretch, newest first. A chain is searched stretch by stretch, so no query runs long. */
+    async searchStretch(
+      chainId: string,
+      stretch: { after: number; upTo: number },
+      filter: AuditFilter,
+      limit: number,
+    ): Promise<AuditRow[]> {
+      const { actor, action, entity, project, environment, from, to, text } = filter
+      return db.all<AuditRow>(sql`
+        select ${columns} from audit_entry
+        where chain_id = ${chainId} and sequence > ${stretch.after} and sequence <= ${stretch.upTo}
+          and (cast(${actor} as text) is null or actor_id = ${actor} or actor_name = ${actor})
+          and (cast(${action} as text) is null or action = ${action})
+          and (cast(${entity} as text) is null or entity_id = ${entity} or entity_type = ${entity}
+            or entity_name = ${entity})
+          and (cast(${project} as text) is null or project_id = ${project})
+          and (cast(${environment} as text) is null or environment_id = ${environment})
+          and (cast(${from} as bigint) is null or at >= ${from})
+          and (cast(${to} as bigint) is null or at <= ${to})
+          and (cast(${text} as text) is null or lower(entity_name) like ${text} escape '\\'
+            or lower(actor_name) like ${text} escape '\\' or lower(entity_type) like ${text} escape '\\'
+            or lower(action) like ${text} escape '\\')
+        order by sequence desc limit ${limit}`)
+    },
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * The log of changes that every node follows, so that what it remembers is never more than a second old. A change row
+ * commits with the change itself.
+ */
+import { anyOf, type Db, sql } from './sql.ts'
+
+export type ChangeSubject = 'workspace' | 'user' | 'keyring'
+export type Change = { readonly sequence: number; readonly subject: ChangeSubject; readonly subjectId: string }
+
+export function changeStore(db: Db) {
+  return {
+    async append(subject: ChangeSubject, subjectId: string, nowMs: number): Promise<void> {
+      await db.run(sql`insert into change (subject, subject_id, at) values (${subject}, ${subjectId}, ${nowMs})`)
+    },
+
+    async newest(): Promise<number> {
+      const row = await db.one<{ sequence: number }>(sql`select coalesce(max(sequence), 0) as sequence from change`)
+      return row?.sequence ?? 0
+    },
+
+    async newestAt(): Promise<number> {
+      const row = await db.one<{ at: number }>(sql`select coalesce(max(at), 0) as at from change`)
+      return row?.at ?? 0
+    },
+
+    async listAfter(sequence: number): Promise<Change[]> {
+      return db.all<Change>(sql`
+        select sequence, subject, subject_id as "subjectId" from change
+        where sequence > ${sequence} order by sequence limit 10000`)
+    },
+
+    async listOnly(sequences: readonly number[]): Promise<Change[]> {
+      return db.all<Change>(sql`
+        select sequence, subject, subject_id as "subjectId" from change
+        where sequence between ${Math.min(...sequences)} and ${Math.max(...sequences)}
+          and cast(sequence as text) ${anyOf(sequences.map(String))}
+        order by sequence`)
+    },
+
+    async removeBefore(beforeMs: number): Promise<number> {
+      return db.run(sql`delete from change where at < ${beforeMs}`)
+    },
+  }
+}

@@ -1,0 +1,15 @@
+/** For the doctor: every row that grants rights, checked against its MAC. */
+import type { Keys } from './key.ts'
+import type { Engine } from './sql.ts'
+import { createStore } from './store.ts'
+
+export async function countTampered(engine: Engine, keys: Keys): Promise<string[]> {
+  const store = createStore(engine, keys)
+  const found = [
+    ['memberships', await store.members.countTampered()],
+    ['tokens', await store.tokens.countTampered()],
+    ['accounts', await store.accounts.countTampered()],
+    ['sessions', await store.sessions.countTampered()],
+  ] as const
+  return found.filter(([, count]) => count > 0).map(([what, count]) => `${count} ${what}`)
+}

@@ -1,0 +1,310 @@
+/**
+ * The keys as they are kept: root keys under the master key, workspace and signing keys under a root, environment keys
+ * under their workspace. Nothing leaves this file but key objects.
+ */
+import type { KeyObject } from 'node:crypto'
+import { asKey, associatedData, newKey, open, seal } from '../crypto/envelope.ts'
+import { newId } from '../crypto/id.ts'
+import {
+  createKeyring,
+  createRootKey,
+  type Keyring,
+  openRootKey,
+  type RootKey,
+  type WrappedRootKey,
+} from '../crypto/keyring.ts'
+import { isRowGenuine, type MacField, type RowMac } from '../crypto/row-mac.ts'
+import {
+  createSigningKey,
+  openSigningKey,
+  rewrapSigningKey,
+  type Signer,
+  type SigningPurpose,
+  type WrappedSigningKey,
+} from '../crypto/signing.ts'
+import { Failure } from '../failure.ts'
+import { type Db, type Engine, forUpdate, sql } from './sql.ts'
+
+type RootRow = WrappedRootKey & { readonly isActive: number; readonly createdAt: number }
+type SigningRow = WrappedSigningKey & { readonly createdAt: number; readonly retiredAt: number | null }
+
+type Loaded = {
+  readonly keyring: Keyring
+  readonly active: Record<SigningPurpose, Signer>
+  readonly signers: ReadonlyMap<string, Signer>
+}
+
+export type Keys = {
+  readonly keyring: Keyring
+  signer(purpose: SigningPurpose): Signer
+  findSigner(id: string): Signer | undefined
+  /** Reads the ring again: another process may have turned it. */
+  reload(): Promise<void>
+  /** True for a row whose MAC holds; a root that this node has not seen yet is fetched first. */
+  isGenuine(table: string, fields: readonly MacField[], row: RowMac): Promise<boolean>
+  /** Makes a new root and new signing keys within a transaction; `reload` after its commit makes them known here. */
+  turn(db: Db, nowMs: number): Promise<string>
+  /** A root by its id, fetched if this node has not seen it yet. */
+  requireRoot(id: string): Promise<RootKey>
+}
+
+const minReloadGapMs = 1_000
+
+export async function loadKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
+  await engine.transaction('keys', async ({ db }) => {
+    // Whoever has this row makes the keys; a second node that starts at the same time finds them made.
+    await db.run(sql`insert into instance (id, created_at) values (1, ${now()}) on conflict (id) do nothing`)
+    await db.run(sql`select id from instance where id = 1 ${forUpdate}`)
+    const existing = await db.one(sql`select id from root_key limit 1`)
+    if (!existing) await createKeys(db, master, now())
+  })
+  let loaded = await readKeys(engine, master)
+  let reloadedAt = 0
+
+  async function reload(): Promise<void> {
+    loaded = await readKeys(engine, master)
+  }
+
+  async function knows(rootId: string): Promise<boolean> {
+    if (loaded.keyring.find(rootId)) return true
+    // A made-up root id in a row must not become a query for every request.
+    if (now() - reloadedAt < minReloadGapMs) return false
+    reloadedAt = now()
+    await reload()
+    return loaded.keyring.find(rootId) !== undefined
+  }
+
+  return {
+    get keyring() {
+      return loaded.keyring
+    },
+    signer: (purpose) => loaded.active[purpose],
+    findSigner: (id) => loaded.signers.get(id),
+    reload,
+    turn: (db, nowMs) => createKeys(db, master, nowMs),
+    isGenuine: async (table, fields, row) =>
+      (await knows(row.macRootId)) && isRowGenuine(loaded.keyring, table, fields, row),
+    requireRoot: async (id) => {
+      await knows(id)
+      const root = loaded.keyring.find(id)
+      if (!root) throw new Failure('integrity')
+      return root
+    },
+  }
+}
+
+export async function hasKeys(db: Db): Promise<boolean> {
+  return (await db.one(sql`select id from root_key limit 1`)) !== undefined
+}
+
+async function createKeys(db: Db, master: KeyObject, nowMs: number): Promise<string> {
+  const { root, wrapped } = createRootKey(newId(), master)
+  await insertRootKey(db, wrapped, nowMs)
+  await insertSigningKey(db, createSigningKey(newId(), 'jwt', root), nowMs)
+  await insertSigningKey(db, createSigningKey(newId(), 'audit', root), nowMs)
+  return root.id
+}
+
+async function readKeys(db: Db, master: KeyObject): Promise<Loaded> {
+  const rootRows = await listRootKeys(db)
+  const roots = rootRows.map((row) => ({ row, root: openRootKey(row, master) }))
+  const active = roots.find(({ row }) => row.isActive === 1)
+  if (!active) throw new Failure('integrity')
+  const keyring = createKeyring(
+    active.root,
+    roots.filter((entry) => entry !== active).map(({ root }) => root),
+  )
+  const signers = new Map<string, Signer>()
+  const current: Partial<Record<SigningPurpose, Signer>> = {}
+  for (const row of await listSigningKeys(db)) {
+    const root = keyring.find(row.rootId)
+    if (!root) throw new Failure('integrity')
+    const signer = openSigningKey(row, root)
+    signers.set(row.id, signer)
+    if (row.retiredAt === null) current[row.purpose] = signer
+  }
+  if (!current.jwt || !current.audit) throw new Failure('integrity')
+  return { keyring, signers, active: { jwt: current.jwt, audit: current.audit } }
+}
+
+export function listRootKeys(db: Db): Promise<RootRow[]> {
+  return db.all<RootRow>(sql`
+    select id, wrapped, check_value as "checkValue", is_active as "isActive", created_at as "createdAt"
+    from root_key order by is_active desc, created_at desc`)
+}
+
+export async function insertRootKey(db: Db, key: WrappedRootKey, nowMs: number): Promise<void> {
+  await db.run(sql`update root_key set is_active = 0 where is_active = 1`)
+  await db.run(sql`
+    insert into root_key (id, wrapped, check_value, is_active, created_at)
+    values (${key.id}, ${key.wrapped}, ${key.checkValue}, 1, ${nowMs})`)
+}
+
+export function listSigningKeys(db: Db): Promise<SigningRow[]> {
+  return db.all<SigningRow>(sql`
+    select id, purpose, root_id as "rootId", public_key as "publicKey", wrapped, created_at as "createdAt",
+      retired_at as "retiredAt"
+    from signing_key order by created_at, id`)
+}
+
+export async function insertSigningKey(db: Db, key: WrappedSigningKey, nowMs: number): Promise<void> {
+  await db.run(sql`
+    update signing_key set retired_at = ${nowMs} where purpose = ${key.purpose} and retired_at is null`)
+  await db.run(sql`
+    insert into signing_key (id, purpose, root_id, public_key, wrapped, created_at)
+    values (${key.id}, ${key.purpose}, ${key.rootId}, ${key.publicKey}, ${key.wrapped}, ${nowMs})`)
+}
+
+type WorkspaceKeyRow = { version: number; rootId: string; wrapped: Uint8Array }
+
+/** The workspace's newest key, for sealing; `version` asks for an older one, for opening. */
+export async function requireWorkspaceKey(
+  db: Db,
+  keys: Keys,
+  workspaceId: string,
+  version?: number,
+): Promise<{ version: number; key: KeyObject }> {
+  const row = await db.one<WorkspaceKeyRow>(sql`
+    select version, root_id as "rootId", wrapped from workspace_key
+    where workspace_id = ${workspaceId} and (cast(${version ?? null} as integer) is null or version = ${version ?? null})
+    order by version desc limit 1`)
+  if (!row) throw new Failure('integrity')
+  const root = await keys.requireRoot(row.rootId)
+  return { version: row.version, key: asKey(open(root.wrap, workspaceKeyPlace(workspaceId, row, root), row.wrapped)) }
+}
+
+export async function insertWorkspaceKey(
+  db: Db,
+  keys: Keys,
+  workspaceId: string,
+  version: number,
+  nowMs: number,
+): Promise<void> {
+  const root = keys.keyring.active
+  const wrapped = seal(root.wrap, version, workspaceKeyPlace(workspaceId, { version }, root), newKey())
+  await db.run(sql`
+    insert into workspace_key (workspace_id, version, root_id, wrapped, created_at)
+    values (${workspaceId}, ${version}, ${root.id}, ${wrapped}, ${nowMs})`)
+}
+
+function workspaceKeyPlace(workspaceId: string, row: { version: number }, root: RootKey): Buffer {
+  return associatedData('workspace-key', workspaceId, row.version, root.id)
+}
+
+export async function insertEnvironmentKey(
+  db: Db,
+  keys: Keys,
+  owner: { workspaceId: string; environmentId: string },
+  version: number,
+  nowMs: number,
+): Promise<void> {
+  const workspaceKey = await requireWorkspaceKey(db, keys, owner.workspaceId)
+  const wrapped = seal(workspaceKey.key, workspaceKey.version, environmentKeyPlace(owner, version), newKey())
+  await db.run(sql`
+    insert into environment_key (environment_id, version, workspace_id, workspace_key_version, wrapped, created_at)
+    values (${owner.environmentId}, ${version}, ${owner.workspaceId}, ${workspaceKey.version}, ${wrapped}, ${nowMs})`)
+}
+
+function environmentKeyPlace(owner: { workspaceId: string; environmentId: string }, version: number): Buffer {
+  return associatedData('environment-key', owner.workspaceId, owner.environmentId, version)
+}
+
+/** Moves a batch of what an older root wraps to the active one; returns how many there were. */
+export async function moveWorkspaceKeys(db: Db, keys: Keys, limit: number): Promise<number> {
+  const active = keys.keyring.active
+  const rows = await db.all<WorkspaceKeyRow & { workspaceId: string }>(sql`
+    select workspace_id as "workspaceId", version, root_id as "rootId", wrapped from workspace_key
+    where root_id <> ${active.id} order by workspace_id, version limit ${limit} ${forUpdate}`)
+  for (const row of rows) {
+    const from = await keys.requireRoot(row.rootId)
+    const bytes = open(from.wrap, workspaceKeyPlace(row.workspaceId, row, from), row.wrapped)
+    const wrapped = seal(active.wrap, row.version, workspaceKeyPlace(row.workspaceId, row, active), bytes)
+    await db.run(sql`
+      update workspace_key set wrapped = ${wrapped}, root_id = ${active.id}
+      where workspace_id = ${row.workspaceId} and version = ${row.version}`)
+  }
+  return rows.length
+}
+
+export async function moveSigningKeys(db: Db, keys: Keys, limit: number): Promise<number> {
+  const active = keys.keyring.active
+  const rows = (await listSigningKeys(db)).filter((row) => row.rootId !== active.id).slice(0, limit)
+  for (const row of rows) {
+    const moved = rewrapSigningKey(row, await keys.requireRoot(row.rootId), active)
+    await db.run(sql`
+      update signing_key set wrapped = ${moved.wrapped}, root_id = ${active.id} where id = ${row.id}`)
+  }
+  return rows.length
+}
+
+/** A new key unless the last rotation is still moving things to the newest one. */
+export async function insertNextWorkspaceKey(db: Db, keys: Keys, workspaceId: string, nowMs: number): Promise<number> {
+  const rows = await db.all<{ version: number }>(sql`
+    select version from workspace_key where workspace_id = ${workspaceId} order by version desc`)
+  const newest = rows[0]?.version ?? 0
+  if (rows.length > 1) return newest
+  await insertWorkspaceKey(db, keys, workspaceId, newest + 1, nowMs)
+  return newest + 1
+}
+
+type EnvironmentKeyRow = { environmentId: string; version: number; workspaceKeyVersion: number; wrapped: Uint8Array }
+
+export async function moveEnvironmentKeys(db: Db, keys: Keys, workspaceId: string, limit: number): Promise<number> {
+  const newest = await requireWorkspaceKey(db, keys, workspaceId)
+  const rows = await db.all<EnvironmentKeyRow>(sql`
+    select environment_id as "environmentId", version, workspace_key_version as "workspaceKeyVersion", wrapped
+    from environment_key where workspace_id = ${workspaceId} and workspace_key_version < ${newest.version}
+    order by environment_id, version limit ${limit}`)
+  for (const row of rows) {
+    const owner = { workspaceId, environmentId: row.environmentId }
+    const from = await requireWorkspaceKey(db, keys, workspaceId, row.workspaceKeyVersion)
+    const place = environmentKeyPlace(owner, row.version)
+    const wrapped = seal(newest.key, newest.version, place, open(from.key, place, row.wrapped))
+    await db.run(sql`
+      update environment_key set wrapped = ${wrapped}, workspace_key_version = ${newest.version}
+      where environment_id = ${row.environmentId} and version = ${row.version} and workspace_id = ${workspaceId}`)
+  }
+  return rows.length
+}
+
+export function removeUnusedWorkspaceKeys(db: Db, workspaceId: string): Promise<number> {
+  return db.run(sql`
+    delete from workspace_key where workspace_id = ${workspaceId}
+      and version < (select max(version) from workspace_key where workspace_id = ${workspaceId})
+      and version not in (select workspace_key_version from environment_key where workspace_id = ${workspaceId})`)
+}
+
+export type RootUses = {
+  readonly id: string
+  readonly isActive: boolean
+  readonly workspaceKeys: number
+  readonly signingKeys: number
+  readonly macs: number
+  /** Tokens and sessions whose stored hash is keyed by this root. */
+  readonly hashes: number
+}
+
+export async function countRootUses(db: Db): Promise<RootUses[]> {
+  const rows = await db.all<Omit<RootUses, 'isActive'> & { isActive: number }>(sql`
+    select r.id, r.is_active as "isActive",
+      (select count(*) from workspace_key where root_id = r.id) as "workspaceKeys",
+      (select count(*) from signing_key where root_id = r.id) as "signingKeys",
+      (select count(*) from member where mac_root_id = r.id)
+        + (select count(*) from token where mac_root_id = r.id)
+        + (select count(*) from account where mac_root_id = r.id)
+        + (select count(*) from session where mac_root_id = r.id) as macs,
+      (select count(*) from token where hash_root_id = r.id)
+        + (select count(*) from token where previous_hash_root_id = r.id)
+        + (select count(*) from session where hash_root_id = r.id) as hashes
+    from root_key r order by r.is_active desc, r.created_at desc`)
+  return rows.map((row) => ({ ...row, isActive: row.isActive === 1 }))
+}
+
+export async function removeUnusedRoots(db: Db): Promise<number> {
+  let removed = 0
+  for (const { id, isActive, workspaceKeys, signingKeys, macs, hashes } of await countRootUses(db)) {
+    if (isActive || workspaceKeys + signingKeys + macs + hashes > 0) continue
+    removed += await db.run(sql`delete from root_key where id = ${id} and is_active = 0`)
+  }
+  return removed
+}

@@ -1,0 +1,106 @@
+/** Who belongs to a workspace, with which role and scope. The row grants rights, so it carries a MAC. */
+import type { Role, Scope } from '@coffer/contract/field'
+import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
+import type { Keys } from './key.ts'
+import { type Db, fragment, sql } from './sql.ts'
+
+export type Member = {
+  readonly id: string
+  readonly workspaceId: string
+  readonly userId: string
+  readonly role: Role
+  readonly isOwner: boolean
+  readonly scope: Scope
+  readonly createdAt: number
+}
+type MemberRow = Omit<Member, 'isOwner' | 'scope'> & RowMac & { readonly isOwner: number; readonly scope: string }
+
+const columns = fragment(`
+  id, workspace_id as "workspaceId", user_id as "userId", role, is_owner as "isOwner", scope,
+  created_at as "createdAt", mac, mac_root_id as "macRootId"`)
+
+const macFields = (row: Omit<MemberRow, keyof RowMac>): MacField[] => [
+  row.id,
+  row.workspaceId,
+  row.userId,
+  row.role,
+  row.isOwner,
+  row.scope,
+  row.createdAt,
+]
+
+export function memberStore(db: Db, keys: Keys) {
+  function toRow(member: Member): MemberRow {
+    const row = { ...member, isOwner: member.isOwner ? 1 : 0, scope: JSON.stringify(member.scope) }
+    return { ...row, ...signRow(keys.keyring.active, 'member', macFields(row)) }
+  }
+
+  async function toMember(row: MemberRow): Promise<Member | undefined> {
+    if (!(await keys.isGenuine('member', macFields(row), row))) return undefined
+    const { mac: _mac, macRootId: _root, ...member } = row
+    return { ...member, isOwner: row.isOwner === 1, scope: JSON.parse(row.scope) }
+  }
+
+  return {
+    /** Rows that fail their MAC grant nothing: they are left out, and counted in `tampered`. */
+    async list(workspaceId: string): Promise<{ members: Member[]; tampered: number }> {
+      const rows = await db.all<MemberRow>(sql`
+        select ${columns} from member where workspace_id = ${workspaceId} order by id`)
+      const members: Member[] = []
+      for (const row of rows) {
+        const member = await toMember(row)
+        if (member) members.push(member)
+      }
+      return { members, tampered: rows.length - members.length }
+    },
+
+    /** False where that person is a member already. */
+    async insert(member: Member): Promise<boolean> {
+      const row = toRow(member)
+      const changed = await db.run(sql`
+        insert into member (id, workspace_id, user_id, role, is_owner, scope, created_at, updated_at, mac, mac_root_id)
+        values (${row.id}, ${row.workspaceId}, ${row.userId}, ${row.role}, ${row.isOwner}, ${row.scope},
+          ${row.createdAt}, ${row.createdAt}, ${row.mac}, ${row.macRootId})
+        on conflict (workspace_id, user_id) do nothing`)
+      return changed === 1
+    },
+
+    async update(member: Member, nowMs: number): Promise<void> {
+      const row = toRow(member)
+      await db.run(sql`
+        update member set role = ${row.role}, is_owner = ${row.isOwner}, scope = ${row.scope}, updated_at = ${nowMs},
+          mac = ${row.mac}, mac_root_id = ${row.macRootId}
+        where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+    },
+
+    async remove(id: string, workspaceId: string): Promise<boolean> {
+      return (await db.run(sql`delete from member where id = ${id} and workspace_id = ${workspaceId}`)) === 1
+    },
+
+    async resign(limit: number): Promise<number> {
+      const rows = await db.all<MemberRow>(sql`
+        select ${columns} from member where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+      for (const row of rows) {
+        const member = await toMember(row)
+        // A tampered row must not be made genuine: it keeps a MAC that can never hold again.
+        const { mac, macRootId } = member ? toRow(member) : { mac: row.mac, macRootId: keys.keyring.active.id }
+        await db.run(sql`
+          update member set mac = ${mac}, mac_root_id = ${macRootId}
+          where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`)
+      }
+      return rows.length
+    },
+
+    async countTampered(): Promise<number> {
+      let count = 0
+      let after = ''
+      let rows: MemberRow[]
+      do {
+        rows = await db.all<MemberRow>(sql`select ${columns} from member where id > ${after} order by id limit 500`)
+        for (const row of rows) if (!(await keys.isGenuine('member', macFields(row), row))) count++
+        after = rows.at(-1)?.id ?? after
+      } while (rows.length > 0)
+      return count
+    },
+  }
+}

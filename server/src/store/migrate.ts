@@ -1,0 +1,35 @@
+/**
+ * Migrations: every statement is a step of its own, committed together with its bookkeeping. A kill between two steps
+ * is continued by the next start, two nodes that start together take turns, and a newer schema is refused.
+ */
+import { Failure } from '../failure.ts'
+import { foundation } from './migrations/001-foundation.ts'
+import type { Engine } from './sql.ts'
+
+const migrations = [foundation]
+
+export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>
+  migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),
+)
+
+/** Returns how many steps it applied. */
+export async function migrate(engine: Engine, nowMs: number): Promise<number> {
+  const applied = await engine.migratedSteps()
+  refuseNewerSchema(applied)
+  for (let step = applied + 1; step <= steps.length; step++) {
+    const next = steps[step - 1]
+    if (next) await engine.migrateStep(step, next.name, next.statement, nowMs)
+  }
+  // Somebody newer may have gone on while we waited for our turn.
+  refuseNewerSchema(await engine.migratedSteps())
+  return steps.length - applied
+}
+
+function refuseNewerSchema(applied: number): void {
+  if (applied > steps.length) {
+    throw new Failure(
+      'internal',
+      `The database was migrated by a newer version of Coffer (step ${applied}, this version knows ${steps.length}): start that version or a later one.`,
+    )
+  }
+}

@@ -1,0 +1,195 @@
+/** The scale engine: PostgreSQL through a pool of prepared statements. A lost connection is a 503, never a stuck pool. */
+import pg from 'pg'
+import { Failure } from '../failure.ts'
+import { type CommitQueue, type Connection, createCommitQueue } from './commit-queue.ts'
+import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
+
+const poolSize = 20
+const connectTimeoutMs = 5_000
+const statementTimeoutMs = 30_000
+const int8 = 20
+
+/** Commit positions and times fit a double exactly; everything else stays as the driver gives it. */
+const types: pg.CustomTypesConfig = {
+  getTypeParser: (id, format) => (id === int8 ? Number : pg.types.getTypeParser(id, format)),
+}
+
+export function openPostgres(url: string): Engine {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: poolSize,
+    connectionTimeoutMillis: connectTimeoutMs,
+    statement_timeout: statementTimeoutMs,
+    query_timeout: statementTimeoutMs + 1_000,
+    application_name: 'coffer',
+    keepAlive: true,
+    types,
+  })
+  // An idle connection that breaks is simply replaced by the next query.
+  pool.on('error', () => undefined)
+
+  const queues = new Map<string, CommitQueue>()
+
+  function queueFor(lock: string): CommitQueue {
+    let queue = queues.get(lock)
+    if (!queue) {
+      queue = createCommitQueue(
+        () => begin(pool),
+        () => queues.delete(lock),
+      )
+      queues.set(lock, queue)
+    }
+    return queue
+  }
+
+  return {
+    kind: 'postgres',
+    ...postgresDb((query) => pool.query(query)),
+    transaction: (lock, work) => queueFor(lock).run(work),
+    checkDurability: () => checkDurability(pool),
+    migratedSteps: () => migratedSteps(pool),
+    migrateStep: (step, name, statement, nowMs) => migrateStep(pool, step, name, statement, nowMs),
+    close: () => pool.end(),
+  }
+}
+
+async function begin(pool: pg.Pool): Promise<Connection> {
+  const client = await wrapErrors(() => pool.connect())
+  let brokenBy: Error | undefined
+  const onError = (error: Error) => {
+    brokenBy = error
+  }
+  client.on('error', onError)
+  const release = () => {
+    client.off('error', onError)
+    client.release(brokenBy)
+  }
+  const execute = async (text: string) => {
+    await wrapErrors(() => client.query(text))
+  }
+  try {
+    await execute('begin')
+  } catch (error) {
+    brokenBy = error instanceof Error ? error : new Error('begin failed')
+    release()
+    throw error
+  }
+  return {
+    db: postgresDb((query) => client.query(query)),
+    savepoint: () => execute('savepoint one_of_many'),
+    releaseSavepoint: () => execute('release savepoint one_of_many'),
+    rollbackToSavepoint: () => execute('rollback to savepoint one_of_many'),
+    commit: async () => {
+      await execute('commit')
+      release()
+    },
+    rollback: async () => {
+      try {
+        await execute('rollback')
+      } catch (error) {
+        brokenBy = error instanceof Error ? error : new Error('rollback failed')
+      }
+      release()
+    },
+    isLost: (error) => error instanceof Failure && error.code === 'unavailable',
+  }
+}
+
+type Runner = (query: pg.QueryConfig) => Promise<pg.QueryResult>
+
+let statements = 0
+const compiledQueries = new WeakMap<TemplateStringsArray, Compiled & { readonly name: string }>()
+
+function postgresDb(run: Runner): Db {
+  async function execute(query: Sql): Promise<pg.QueryResult> {
+    let compiled = compiledQueries.get(query.strings)
+    if (!compiled) {
+      compiled = { ...compile(query, 'postgres'), name: `coffer_${++statements}` }
+      compiledQueries.set(query.strings, compiled)
+    }
+    const { name, text } = compiled
+    const values = parameters(query, compiled, (list) => list)
+    return wrapErrors(() => run({ name, text, values }))
+  }
+  return {
+    // Rows are what the statement says they are: the one place where SQL meets types.
+    one: async <Row>(query: Sql) => (await execute(query)).rows[0] as Row | undefined,
+    all: async <Row>(query: Sql) => (await execute(query)).rows as Row[],
+    run: async (query) => (await execute(query)).rowCount ?? 0,
+  }
+}
+
+async function checkDurability(pool: pg.Pool): Promise<void> {
+  for (const name of ['fsync', 'full_page_writes', 'synchronous_commit']) {
+    const { rows } = await wrapErrors(() => pool.query(`show ${name}`))
+    const value: unknown = rows[0]?.[name]
+    if (value === 'off') throw new Error(`PostgreSQL's ${name} is off and must be on: a commit could be lost.`)
+  }
+}
+
+async function migratedSteps(pool: pg.Pool): Promise<number> {
+  const { rows: tables } = await wrapErrors(() => pool.query(`select to_regclass('schema_step') as name`))
+  if (!tables[0]?.name) {
+    // Two nodes may start together: "if not exists" itself is not safe against that.
+    await wrapErrors(() =>
+      pool.query(
+        `do $$ begin
+           perform pg_advisory_xact_lock(7236824);
+           create table if not exists schema_step (step integer primary key, name text, applied_at bigint);
+           create table if not exists schema_lock (id integer primary key);
+           insert into schema_lock (id) values (1) on conflict do nothing;
+         end $$`,
+      ),
+    )
+  }
+  const { rows } = await wrapErrors(() => pool.query('select coalesce(max(step), 0) as step from schema_step'))
+  return Number(rows[0]?.step)
+}
+
+async function migrateStep(pool: pg.Pool, step: number, name: string, statement: string, nowMs: number): Promise<void> {
+  await wrapErrors(async () => {
+    const client = await pool.connect()
+    try {
+      await client.query('begin')
+      await client.query('select id from schema_lock where id = 1 for update')
+      const { rowCount } = await client.query('select 1 from schema_step where step = $1', [step])
+      if (rowCount === 0) {
+        await client.query(statement.replaceAll('$serial', 'bigint generated always as identity primary key'))
+        await client.query('insert into schema_step (step, name, applied_at) values ($1, $2, $3)', [step, name, nowMs])
+      }
+      await client.query('commit')
+      client.release()
+    } catch (error) {
+      // Closing the connection rolls back, whatever state it is in.
+      client.release(true)
+      throw error
+    }
+  })
+}
+
+/** SQLSTATE classes of a server that is away, starting, stopping, full or out of reach. */
+const unavailableClasses = new Set(['08', '53', '57', '58'])
+const uniqueViolation = '23505'
+const foreignKeyViolation = '23503'
+const serializationFailures = new Set(['40001', '40P01'])
+
+async function wrapErrors<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
+    throw asFailure(error)
+  }
+}
+
+function asFailure(error: unknown): unknown {
+  if (!(error instanceof Error)) return error
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
+  if (code === uniqueViolation || code === foreignKeyViolation)
+    return new Failure('conflict', undefined, { cause: error })
+  // Without a SQLSTATE it is the socket or the pool that failed, not the query.
+  const isServerAnswer = code !== undefined && /^[0-9A-Z]{5}$/.test(code)
+  if (!isServerAnswer || unavailableClasses.has(code.slice(0, 2)) || serializationFailures.has(code)) {
+    return new Failure('unavailable', undefined, { cause: error })
+  }
+  return error
+}

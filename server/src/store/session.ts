@@ -1,0 +1,116 @@
+/** Sessions of people: found by the keyed hash of their bearer value, bound to their user by a MAC. */
+import type { RootKey } from '../crypto/keyring.ts'
+import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
+import { hashBearer } from '../crypto/token.ts'
+import type { Keys } from './key.ts'
+import { type Db, fragment, sql } from './sql.ts'
+
+export type Session = {
+  readonly id: string
+  readonly userId: string
+  readonly type: 'browser' | 'cli'
+  readonly ip: string
+  readonly userAgent: string
+  readonly createdAt: number
+  readonly lastSeenAt: number
+  readonly expiresAt: number
+}
+type SessionRow = Session & RowMac & { readonly hash: Uint8Array; readonly hashRootId: string }
+
+const columns = fragment(`
+  id, user_id as "userId", type, hash, hash_root_id as "hashRootId", ip, user_agent as "userAgent",
+  created_at as "createdAt", last_seen_at as "lastSeenAt", expires_at as "expiresAt", mac, mac_root_id as "macRootId"`)
+
+const macFields = (row: Omit<Session, 'ip' | 'userAgent' | 'lastSeenAt'> & { hash: Uint8Array }): MacField[] => [
+  row.id,
+  row.userId,
+  row.type,
+  row.createdAt,
+  row.expiresAt,
+  row.hash,
+]
+
+export function sessionStore(db: Db, keys: Keys) {
+  async function findByHash(root: RootKey, value: string): Promise<Session | undefined> {
+    const hash = hashBearer(root, value)
+    const row = await db.one<SessionRow>(sql`
+      select ${columns} from session where hash = ${hash}`)
+    if (!row || !(await keys.isGenuine('session', macFields(row), row))) return undefined
+    const { hash: _hash, mac: _mac, macRootId: _root, hashRootId: _hashRoot, ...session } = row
+    return session
+  }
+
+  return {
+    async insert(session: Session, value: string): Promise<void> {
+      const root = keys.keyring.active
+      const hash = hashBearer(root, value)
+      const { mac, macRootId } = signRow(root, 'session', macFields({ ...session, hash }))
+      await db.run(sql`
+        insert into session (id, user_id, type, hash, hash_root_id, ip, user_agent, created_at, last_seen_at, expires_at,
+          mac, mac_root_id)
+        values (${session.id}, ${session.userId}, ${session.type}, ${hash}, ${root.id}, ${session.ip},
+          ${session.userAgent}, ${session.createdAt}, ${session.lastSeenAt}, ${session.expiresAt}, ${mac}, ${macRootId})`)
+    },
+
+    async findByValue(value: string): Promise<(Session & { readonly isUnderOldRoot: boolean }) | undefined> {
+      for (const root of keys.keyring.all) {
+        const session = await findByHash(root, value)
+        if (session) return { ...session, isUnderOldRoot: root !== keys.keyring.active }
+      }
+      return undefined
+    },
+
+    /** Keys the hash by the active root, so that the old one can go; only the value itself makes this possible. */
+    async rehash(session: Session, value: string): Promise<void> {
+      const root = keys.keyring.active
+      const hash = hashBearer(root, value)
+      const { mac, macRootId } = signRow(root, 'session', macFields({ ...session, hash }))
+      await db.run(sql`
+        update session set hash = ${hash}, hash_root_id = ${root.id}, mac = ${mac}, mac_root_id = ${macRootId}
+        where id = ${session.id} and user_id = ${session.userId}`)
+    },
+
+    async touch(id: string, userId: string, seenAt: number): Promise<void> {
+      await db.run(sql`
+        update session set last_seen_at = ${seenAt}
+        where id = ${id} and user_id = ${userId} and last_seen_at < ${seenAt}`)
+    },
+
+    async remove(id: string, userId: string): Promise<boolean> {
+      return (await db.run(sql`delete from session where id = ${id} and user_id = ${userId}`)) === 1
+    },
+
+    async removeExpired(nowMs: number, limit: number): Promise<number> {
+      return db.run(sql`
+        delete from session where id in (select id from session where expires_at <= ${nowMs} limit ${limit})`)
+    },
+
+    async resign(limit: number): Promise<number> {
+      const rows = await db.all<SessionRow>(sql`
+        select ${columns} from session where mac_root_id <> ${keys.keyring.active.id} limit ${limit}`)
+      for (const row of rows) {
+        if (await keys.isGenuine('session', macFields(row), row)) {
+          const { mac, macRootId } = signRow(keys.keyring.active, 'session', macFields(row))
+          await db.run(sql`
+            update session set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`)
+        } else {
+          // A session that was tampered with grants nothing: ending it lets the old root go.
+          await db.run(sql`delete from session where id = ${row.id} and user_id = ${row.userId}`)
+        }
+      }
+      return rows.length
+    },
+
+    async countTampered(): Promise<number> {
+      let count = 0
+      let after = ''
+      let rows: SessionRow[]
+      do {
+        rows = await db.all<SessionRow>(sql`select ${columns} from session where id > ${after} order by id limit 500`)
+        for (const row of rows) if (!(await keys.isGenuine('session', macFields(row), row))) count++
+        after = rows.at(-1)?.id ?? after
+      } while (rows.length > 0)
+      return count
+    },
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * One small SQL layer for two engines. A query is a tagged template; each place in the code is compiled and prepared
+ * once per engine, keyed by the template object itself. SQL is portable: text, bigint and bytea columns, `returning`,
+ * `on conflict`; the two places where the engines differ are the fragments below.
+ */
+export type SqlValue = string | number | null | Uint8Array | List | Fragment
+export type List = { readonly list: readonly string[] }
+export type Fragment = { readonly sqlite: string; readonly postgres: string }
+export type Sql = { readonly strings: TemplateStringsArray; readonly values: readonly SqlValue[] }
+
+export function sql(strings: TemplateStringsArray, ...values: SqlValue[]): Sql {
+  return { strings, values }
+}
+
+/** `where id ${anyOf(ids)}`: one parameter, whatever the length of the list. */
+export function anyOf(list: readonly string[]): List {
+  return { list }
+}
+
+/** Text that stands in several queries, such as a list of columns. */
+export function fragment(text: string): Fragment {
+  return { sqlite: text, postgres: text }
+}
+
+/** Locks the selected rows until the transaction ends. SQLite has one writer at a time anyway. */
+export const forUpdate: Fragment = { sqlite: '', postgres: 'for update' }
+/** Passes over rows that another node has claimed. */
+export const skipLocked: Fragment = { sqlite: '', postgres: 'for update skip locked' }
+
+export type Db = {
+  one<Row>(query: Sql): Promise<Row | undefined>
+  all<Row>(query: Sql): Promise<Row[]>
+  /** How many rows it changed. */
+  run(query: Sql): Promise<number>
+}
+
+/**
+ * What happens inside a transaction. Transactions that arrive together share one commit: `scratch` and `beforeCommit`
+ * live as long as that commit, and are put back when one of the transactions in it fails.
+ */
+export type Transaction = {
+  readonly db: Db
+  scratch: Map<string, unknown>
+  /** Runs once before the commit, however many transactions ask for it under the same name. */
+  beforeCommit: Map<string, () => Promise<void>>
+  /** Runs after the commit and before anyone is told of it. */
+  afterCommit: (() => void)[]
+}
+
+export type Engine = Db & {
+  readonly kind: 'sqlite' | 'postgres'
+  /**
+   * All or nothing, acknowledged after a durable commit. Transactions with the same `lock` run one after another on
+   * this node and may share a commit; nothing slow may happen in `work`.
+   */
+  transaction<Result>(lock: string, work: (transaction: Transaction) => Promise<Result>): Promise<Result>
+  /** Throws an Error with one sentence when a commit would not survive a power failure. */
+  checkDurability(): Promise<void>
+  /** Runs one migration statement and its bookkeeping as one transaction. */
+  migrateStep(step: number, name: string, statement: string, nowMs: number): Promise<void>
+  /** The highest migration step that was ever applied; 0 in an empty database. */
+  migratedSteps(): Promise<number>
+  close(): Promise<void>
+}
+
+export type Compiled = { readonly text: string; readonly kinds: readonly ('value' | 'list' | 'fragment')[] }
+
+/** Compiles with the engine's own placeholders; the result can be kept for the life of the template object. */
+export function compile(query: Sql, engine: keyof Fragment): Compiled {
+  const kinds: Compiled['kinds'][number][] = []
+  let text = query.strings[0] ?? ''
+  let position = 0
+  query.values.forEach((value, index) => {
+    if (isFragment(value)) {
+      kinds.push('fragment')
+      text += value[engine]
+    } else {
+      position++
+      const placeholder = engine === 'sqlite' ? '?' : `$${position}`
+      kinds.push(isList(value) ? 'list' : 'value')
+      if (!isList(value)) text += placeholder
+      else text += engine === 'sqlite' ? `in (select value from json_each(?))` : `= any(${placeholder}::text[])`
+    }
+    text += query.strings[index + 1] ?? ''
+  })
+  return { text, kinds }
+}
+
+export function parameters(
+  query: Sql,
+  compiled: Compiled,
+  encodeList: (list: readonly string[]) => unknown,
+): unknown[] {
+  const result: unknown[] = []
+  query.values.forEach((value, index) => {
+    const kind = compiled.kinds[index]
+    if (kind === 'list' && isList(value)) result.push(encodeList(value.list))
+    else if (kind === 'value') result.push(value)
+  })
+  return result
+}
+
+function isList(value: SqlValue): value is List {
+  return typeof value === 'object' && value !== null && 'list' in value
+}
+
+function isFragment(value: SqlValue): value is Fragment {
+  return typeof value === 'object' && value !== null && 'sqlite' in value
+}

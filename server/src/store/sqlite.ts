@@ -1,0 +1,140 @@
+/**
+ * The embedded engine: node:sqlite in WAL mode with a full sync at every commit. One connection writes, one reads, so
+ * that a reader never sees what is not committed.
+ */
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { Failure } from '../failure.ts'
+import { type Connection, createCommitQueue } from './commit-queue.ts'
+import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
+
+const busyTimeoutMs = 5_000
+
+type Prepared = { compiled: Compiled; statement: StatementSync; plain: boolean }
+
+export function openSqlite(path: string): Engine {
+  const writer = openConnection(path)
+  const reader = openConnection(path)
+  const writeDb = sqliteDb(writer)
+  const connection: Connection = {
+    db: writeDb,
+    savepoint: async () => execute(writer, 'savepoint one_of_many'),
+    releaseSavepoint: async () => execute(writer, 'release one_of_many'),
+    rollbackToSavepoint: async () => {
+      execute(writer, 'rollback to one_of_many')
+      execute(writer, 'release one_of_many')
+    },
+    commit: async () => execute(writer, 'commit'),
+    rollback: async () => {
+      if (writer.isTransaction) execute(writer, 'rollback')
+    },
+    isLost: () => !writer.isTransaction,
+  }
+  const queue = createCommitQueue(async () => {
+    execute(writer, 'begin immediate')
+    return connection
+  })
+
+  return {
+    kind: 'sqlite',
+    ...sqliteDb(reader),
+    transaction: (_lock, work) => queue.run(work),
+    checkDurability: async () => checkDurability(writer),
+    migratedSteps: async () => {
+      execute(writer, 'create table if not exists schema_step (step integer primary key, name text, applied_at bigint)')
+      return Number(writer.prepare('select coalesce(max(step), 0) as step from schema_step').get()?.step)
+    },
+    migrateStep: async (step, name, statement, nowMs) => {
+      execute(writer, 'begin immediate')
+      try {
+        const done = writer.prepare('select 1 from schema_step where step = ?').get(step)
+        if (!done) {
+          execute(writer, statement.replaceAll('$serial', 'integer primary key autoincrement'))
+          writer.prepare('insert into schema_step (step, name, applied_at) values (?, ?, ?)').run(step, name, nowMs)
+        }
+        execute(writer, 'commit')
+      } catch (error) {
+        if (writer.isTransaction) execute(writer, 'rollback')
+        throw error
+      }
+    },
+    close: async () => {
+      while (!queue.isIdle) await new Promise((resolve) => setImmediate(resolve))
+      reader.close()
+      writer.close()
+    },
+  }
+}
+
+function openConnection(path: string): DatabaseSync {
+  const connection = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
+  connection.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;')
+  return connection
+}
+
+function checkDurability(connection: DatabaseSync): void {
+  const expected: [name: string, value: string | number][] = [
+    ['journal_mode', 'wal'],
+    ['synchronous', 2],
+    ['foreign_keys', 1],
+  ]
+  for (const [name, value] of expected) {
+    const actual = connection.prepare(`pragma ${name}`).get()?.[name]
+    if (actual !== value) throw new Error(`SQLite's ${name} is ${String(actual)} and must be ${value}.`)
+  }
+}
+
+function sqliteDb(connection: DatabaseSync): Db {
+  const prepared = new WeakMap<TemplateStringsArray, Prepared>()
+
+  function prepare(query: Sql): Prepared {
+    const known = prepared.get(query.strings)
+    if (known) return known
+    const compiled = compile(query, 'sqlite')
+    const fresh = {
+      compiled,
+      statement: connection.prepare(compiled.text),
+      plain: compiled.kinds.every((kind) => kind === 'value'),
+    }
+    prepared.set(query.strings, fresh)
+    return fresh
+  }
+
+  function call<Result>(query: Sql, use: (statement: StatementSync, values: SQLInputValue[]) => Result): Result {
+    try {
+      const { compiled, statement, plain } = prepare(query)
+      const values = plain ? query.values : parameters(query, compiled, JSON.stringify)
+      // Sql values are strings, numbers, bytes and null once lists and fragments are dealt with.
+      return use(statement, values as SQLInputValue[])
+    } catch (error) {
+      throw asFailure(error)
+    }
+  }
+
+  return {
+    // Rows are what the statement says they are: the one place where SQL meets types.
+    one: async <Row>(query: Sql) => call(query, (statement, values) => statement.get(...values) as Row | undefined),
+    all: async <Row>(query: Sql) => call(query, (statement, values) => statement.all(...values) as Row[]),
+    run: async (query) => call(query, (statement, values) => Number(statement.run(...values).changes)),
+  }
+}
+
+function execute(connection: DatabaseSync, text: string): void {
+  try {
+    connection.exec(text)
+  } catch (error) {
+    throw asFailure(error)
+  }
+}
+
+const constraintUnique = new Set([2067, 1555, 2579])
+const constraintForeignKey = 787
+/** Primary result codes of a disk or file that does not answer: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN. */
+const unavailable = new Set([5, 6, 7, 8, 10, 13, 14])
+
+function asFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error
+  if (constraintUnique.has(error.errcode)) return new Failure('conflict', undefined, { cause: error })
+  if (error.errcode === constraintForeignKey) return new Failure('conflict', undefined, { cause: error })
+  if (unavailable.has(error.errcode & 0xff)) return new Failure('unavailable', undefined, { cause: error })
+  return error
+}

@@ -1,0 +1,44 @@
+/** All rooms of the store over one database handle: the pool, or the transaction that is open. */
+import { accountStore } from './account.ts'
+import { auditStore } from './audit.ts'
+import { changeStore } from './change.ts'
+import { environmentStore } from './environment.ts'
+import type { Keys } from './key.ts'
+import { loginAttemptStore } from './login-attempt.ts'
+import { memberStore } from './member.ts'
+import { projectStore } from './project.ts'
+import { sessionStore } from './session.ts'
+import type { Db } from './sql.ts'
+import { teamStore } from './team.ts'
+import { tokenStore } from './token.ts'
+import { workspaceStore } from './workspace.ts'
+
+export function createStore(db: Db, keys: Keys) {
+  return {
+    accounts: accountStore(db, keys),
+    audit: auditStore(db),
+    changes: changeStore(db),
+    environments: environmentStore(db, keys),
+    loginAttempts: loginAttemptStore(db, keys),
+    members: memberStore(db, keys),
+    projects: projectStore(db),
+    sessions: sessionStore(db, keys),
+    teams: teamStore(db),
+    tokens: tokenStore(db, keys),
+    workspaces: workspaceStore(db, keys),
+  }
+}
+
+export type Store = ReturnType<typeof createStore>
+
+const stores = new WeakMap<Db, Store>()
+
+/** The same store for the same handle: SQLite's writer is one handle for good. */
+export function storeOver(db: Db, keys: Keys): Store {
+  let store = stores.get(db)
+  if (!store) {
+    store = createStore(db, keys)
+    stores.set(db, store)
+  }
+  return store
+}

@@ -1,0 +1,171 @@
+/** API tokens: found by the keyed hash of their value; the row grants rights, so it carries a MAC. */
+import type { Permission, Scope } from '@coffer/contract/field'
+import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
+import { hashBearer } from '../crypto/token.ts'
+import type { Keys } from './key.ts'
+import { type Db, fragment, sql } from './sql.ts'
+
+export type TokenRecord = {
+  readonly id: string
+  readonly workspaceId: string
+  readonly createdBy: string
+  readonly name: string
+  readonly type: 'static' | 'cli'
+  readonly prefix: string
+  readonly hash: Uint8Array
+  readonly hashRootId: string
+  readonly previousHash: Uint8Array | null
+  readonly previousHashRootId: string | null
+  readonly previousUntil: number | null
+  readonly generation: number
+  readonly permission: Permission
+  readonly scope: Scope
+  readonly allowedIps: readonly string[]
+  readonly createdAt: number
+  readonly expiresAt: number | null
+  readonly revokedAt: number | null
+  readonly lastUsedAt: number | null
+  readonly lastUsedIp: string | null
+}
+type TokenRow = Omit<TokenRecord, 'scope' | 'allowedIps'> &
+  RowMac & { readonly scope: string; readonly allowedIps: string }
+
+const columns = fragment(`
+  id, workspace_id as "workspaceId", created_by as "createdBy", name, type, prefix, hash,
+  hash_root_id as "hashRootId", previous_hash as "previousHash", previous_hash_root_id as "previousHashRootId",
+  previous_until as "previousUntil", generation, permission, scope, allowed_ips as "allowedIps",
+  created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt", last_used_at as "lastUsedAt",
+  last_used_ip as "lastUsedIp", mac, mac_root_id as "macRootId"`)
+
+const macFields = (row: Omit<TokenRow, keyof RowMac>): MacField[] => [
+  row.id,
+  row.workspaceId,
+  row.createdBy,
+  row.type,
+  row.hash,
+  row.previousHash,
+  row.previousUntil,
+  row.generation,
+  row.permission,
+  row.scope,
+  row.allowedIps,
+  row.createdAt,
+  row.expiresAt,
+  row.revokedAt,
+]
+
+export function tokenStore(db: Db, keys: Keys) {
+  function toRow(token: TokenRecord): TokenRow {
+    const row = { ...token, scope: JSON.stringify(token.scope), allowedIps: JSON.stringify(token.allowedIps) }
+    return { ...row, ...signRow(keys.keyring.active, 'token', macFields(row)) }
+  }
+
+  async function genuine(row: TokenRow | undefined): Promise<TokenRecord | undefined> {
+    if (!row || !(await keys.isGenuine('token', macFields(row), row))) return undefined
+    const { mac: _mac, macRootId: _root, ...token } = row
+    return { ...token, scope: JSON.parse(row.scope), allowedIps: JSON.parse(row.allowedIps) }
+  }
+
+  async function save(row: TokenRow, expected: Uint8Array): Promise<boolean> {
+    const changed = await db.run(sql`
+      update token set prefix = ${row.prefix}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
+        previous_hash = ${row.previousHash}, previous_hash_root_id = ${row.previousHashRootId},
+        previous_until = ${row.previousUntil}, generation = ${row.generation}, revoked_at = ${row.revokedAt},
+        mac = ${row.mac}, mac_root_id = ${row.macRootId}
+      where id = ${row.id} and workspace_id = ${row.workspaceId} and hash = ${expected}`)
+    return changed === 1
+  }
+
+  return {
+    async find(id: string, workspaceId: string): Promise<TokenRecord | undefined> {
+      return genuine(
+        await db.one<TokenRow>(sql`
+          select ${columns} from token where id = ${id} and workspace_id = ${workspaceId}`),
+      )
+    },
+
+    /** Where a value belongs, whether it is the current or the previous one; nothing is checked but the hash. */
+    async locate(value: string): Promise<{ id: string; workspaceId: string; isUnderOldRoot: boolean } | undefined> {
+      for (const root of keys.keyring.all) {
+        const hash = hashBearer(root, value)
+        const row = await db.one<{ id: string; workspaceId: string }>(sql`
+          select id, workspace_id as "workspaceId" from token where hash = ${hash}
+          union all
+          select id, workspace_id as "workspaceId" from token where previous_hash = ${hash}
+          limit 1`)
+        if (row) return { ...row, isUnderOldRoot: root !== keys.keyring.active }
+      }
+      return undefined
+    },
+
+    /** Keys the hash by the active root, so that the old one can go; only the value itself makes this possible. */
+    async rehash(id: string, workspaceId: string, value: string): Promise<boolean> {
+      const token = await this.find(id, workspaceId)
+      const isCurrent = token && keys.keyring.all.some((root) => hashBearer(root, value).equals(token.hash))
+      const root = keys.keyring.active
+      if (!isCurrent || token.hashRootId === root.id) return false
+      return save(toRow({ ...token, hash: hashBearer(root, value), hashRootId: root.id }), token.hash)
+    },
+
+    /** Newest first; `createdBy` narrows it to one person's. */
+    async list(workspaceId: string, createdBy: string | null): Promise<TokenRecord[]> {
+      const rows = await db.all<TokenRow>(sql`
+        select ${columns} from token
+        where workspace_id = ${workspaceId} and (cast(${createdBy} as text) is null or created_by = ${createdBy})
+        order by id desc`)
+      const tokens: TokenRecord[] = []
+      for (const row of rows) {
+        const token = await genuine(row)
+        if (token) tokens.push(token)
+      }
+      return tokens
+    },
+
+    async insert(token: TokenRecord): Promise<void> {
+      const row = toRow(token)
+      await db.run(sql`
+        insert into token (id, workspace_id, created_by, name, type, prefix, hash, hash_root_id, generation, permission,
+          scope, allowed_ips, created_at, expires_at, mac, mac_root_id)
+        values (${row.id}, ${row.workspaceId}, ${row.createdBy}, ${row.name}, ${row.type}, ${row.prefix}, ${row.hash},
+          ${row.hashRootId}, ${row.generation}, ${row.permission}, ${row.scope}, ${row.allowedIps}, ${row.createdAt},
+          ${row.expiresAt}, ${row.mac}, ${row.macRootId})`)
+    },
+
+    /** Writes value, generation and revocation; false where somebody else changed its value meanwhile. */
+    async update(token: TokenRecord, expected: TokenRecord): Promise<boolean> {
+      return save(toRow(token), expected.hash)
+    },
+
+    async touch(id: string, workspaceId: string, usedAt: number, ip: string): Promise<void> {
+      await db.run(sql`
+        update token set last_used_at = ${usedAt}, last_used_ip = ${ip}
+        where id = ${id} and workspace_id = ${workspaceId} and (last_used_at is null or last_used_at < ${usedAt})`)
+    },
+
+    async resign(limit: number): Promise<number> {
+      const rows = await db.all<TokenRow>(sql`
+        select ${columns} from token where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+      for (const row of rows) {
+        const token = await genuine(row)
+        // A tampered row must not be made genuine: it keeps a MAC that can never hold again.
+        const { mac, macRootId } = token ? toRow(token) : { mac: row.mac, macRootId: keys.keyring.active.id }
+        await db.run(sql`
+          update token set mac = ${mac}, mac_root_id = ${macRootId}
+          where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`)
+      }
+      return rows.length
+    },
+
+    async countTampered(): Promise<number> {
+      let count = 0
+      let after = ''
+      let rows: TokenRow[]
+      do {
+        rows = await db.all<TokenRow>(sql`select ${columns} from token where id > ${after} order by id limit 500`)
+        for (const row of rows) if (!(await keys.isGenuine('token', macFields(row), row))) count++
+        after = rows.at(-1)?.id ?? after
+      } while (rows.length > 0)
+      return count
+    },
+  }
+}

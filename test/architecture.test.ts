@@ -1,0 +1,133 @@
+/** The house holds: imports point down, nothing goes in circles, no room has a name that says nothing. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { expect, test } from 'vitest'
+
+const root = resolve(import.meta.dirname, '..')
+const source = join(root, 'server/src')
+
+type Import = { from: string; to: string; isType: boolean }
+
+function listFiles(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
+    .map((name) => join(folder, name))
+}
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(file, 'utf8')
+  const pattern = /(?:^|\n)\s*(import|export)\s+(type\s)?[^'"`;]*?from\s+'([^']+)'|import\('([^']+)'\)/g
+  return [...text.matchAll(pattern)].map((match) => ({
+    from: file,
+    to: match[3] ?? match[4] ?? '',
+    isType: match[2] !== undefined,
+  }))
+}
+
+const production = listFiles(source).filter((file) => !/\.test\.ts$|-test-/.test(file))
+const imports = production.flatMap(importsOf)
+
+/** Each floor, and the floors that it may use. Single files beside the floors are leaves that any floor may use. */
+const mayUse: Record<string, readonly string[]> = {
+  main: ['command'],
+  command: ['app', 'operator', 'leaf'],
+  operator: ['app', 'domain', 'store', 'leaf'],
+  app: ['http', 'jobs', 'domain', 'store', 'crypto', 'leaf'],
+  http: ['domain', 'crypto', 'leaf'],
+  jobs: ['domain', 'leaf'],
+  domain: ['store', 'crypto', 'providers', 'leaf'],
+  providers: ['outbound', 'leaf'],
+  store: ['crypto', 'leaf'],
+  crypto: ['leaf'],
+  leaf: [],
+}
+
+function floorOf(file: string): string {
+  const [first = '', ...rest] = relative(source, file).split('/')
+  if (rest.length > 0) return first
+  const name = first.replace(/\.ts$/, '')
+  return ['main', 'command', 'app'].includes(name) ? name : 'leaf'
+}
+
+test('imports point down', () => {
+  const wrong = imports
+    .filter(({ to }) => to.startsWith('.'))
+    .map(({ from, to }) => ({ from, target: resolve(dirname(from), to) }))
+    .filter(({ from, target }) => floorOf(from) !== floorOf(target))
+    .filter(({ from, target }) => !mayUse[floorOf(from)]?.includes(floorOf(target)))
+    .map(({ from, target }) => `${relative(source, from)} uses ${relative(source, target)}`)
+  expect(imports.length).toBeGreaterThan(100)
+  expect(wrong).toEqual([])
+})
+
+test('nothing imports in a circle', () => {
+  const graph = new Map<string, string[]>()
+  for (const { from, to, isType } of imports) {
+    if (to.startsWith('.') && !isType) graph.set(from, [...(graph.get(from) ?? []), resolve(dirname(from), to)])
+  }
+  const circles: string[] = []
+  const done = new Set<string>()
+  function visit(file: string, path: string[]): void {
+    if (path.includes(file))
+      circles.push([...path.slice(path.indexOf(file)), file].map((f) => relative(source, f)).join(' → '))
+    if (path.includes(file) || done.has(file)) return
+    for (const next of graph.get(file) ?? []) visit(next, [...path, file])
+    done.add(file)
+  }
+  for (const file of graph.keys()) visit(file, [])
+  expect(circles).toEqual([])
+})
+
+test('the contract is a leaf without logic: it imports nothing but its schema library', () => {
+  const outside = listFiles(join(root, 'contract/src'))
+    .flatMap(importsOf)
+    .filter(({ to }) => !to.startsWith('./') && to !== 'typebox')
+  expect(outside.map(({ to }) => to)).toEqual([])
+})
+
+test('only the engines talk to a database driver, only the outbound door opens connections', () => {
+  const owners: Record<string, RegExp> = {
+    pg: /store\/postgres\.ts$/,
+    'node:sqlite': /store\/sqlite\.ts$/,
+    'node:https': /outbound\.ts$/,
+    'node:tls': /outbound\.ts$/,
+    'node:dns/promises': /outbound\.ts$/,
+  }
+  const strangers = imports.filter(({ from, to }) => owners[to] && !owners[to].test(from))
+  expect(strangers.map(({ from, to }) => `${relative(source, from)}: ${to}`)).toEqual([])
+  const fetching = production.filter((file) => /\bfetch\(/.test(readFileSync(file, 'utf8')))
+  expect(fetching.map((file) => relative(source, file))).toEqual([])
+})
+
+test('no room is called by a name that says nothing', () => {
+  const forbidden = /^(utils?|helpers?|common|types|index|misc|shared|constants)\.ts$/
+  const named = [...production, ...listFiles(join(root, 'contract/src'))].filter((file) =>
+    forbidden.test(file.split('/').at(-1) ?? ''),
+  )
+  expect(named).toEqual([])
+})
+
+test('no room is larger than can be read in one go', () => {
+  const large = production
+    .map((file) => ({ file: relative(source, file), lines: readFileSync(file, 'utf8').split('\n').length }))
+    .filter(({ lines }) => lines > 350)
+  expect(large).toEqual([])
+})
+
+test('associated data is built, sealed records are made and audit rows are written in one place each', () => {
+  const owners: [what: RegExp, owner: RegExp][] = [
+    [/createCipheriv|createDecipheriv/, /crypto\/envelope\.ts$/],
+    [/setAAD/, /crypto\/envelope\.ts$/],
+    [/insert into audit_entry/, /store\/audit\.ts$/],
+    [/audit\.insert\(/, /domain\/audit\.ts$/],
+    [/insert into change/, /store\/change\.ts$/],
+  ]
+  for (const [what, owner] of owners) {
+    const users = production.filter((file) => what.test(readFileSync(file, 'utf8')))
+    expect(
+      users.filter((file) => !owner.test(file)),
+      String(what),
+    ).toEqual([])
+    expect(users.length, String(what)).toBe(1)
+  }
+})

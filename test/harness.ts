@@ -1,0 +1,278 @@
+/**
+ * A real service for a test: its own database on the engine under test, listening on a real socket. Every answer that
+ * comes through `call` is checked against the contract: status, body and the headers that stand on every answer.
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { endpoints } from '@coffer/contract/api'
+import type { SignedIn } from '@coffer/contract/auth'
+import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
+import type { Role, Scope } from '@coffer/contract/field'
+import type { IssuedToken, NewToken } from '@coffer/contract/token'
+import { Ajv } from 'ajv'
+import addFormatsModule from 'ajv-formats'
+import pg from 'pg'
+import { expect, inject } from 'vitest'
+import { type App, createApp } from '../server/src/app.ts'
+import { readConfig } from '../server/src/config.ts'
+import { newId } from '../server/src/crypto/id.ts'
+import { hashPassword } from '../server/src/crypto/password.ts'
+import { everything } from '../server/src/domain/context.ts'
+import { defaultPreferences } from '../server/src/domain/me.ts'
+import { createLog } from '../server/src/log.ts'
+import { createStore } from '../server/src/store/store.ts'
+
+export const engine = process.env.COFFER_TEST_ENGINE === 'postgres' ? 'postgres' : 'sqlite'
+export const password = 'correct horse battery staple'
+
+export type Answer<Body = unknown> = {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: Body
+  readonly text: string
+}
+export type CallOptions = {
+  readonly token?: string | undefined
+  readonly body?: unknown
+  readonly headers?: Record<string, string>
+}
+
+export type TestService = {
+  readonly app: App
+  readonly url: string
+  readonly settings: Record<string, string>
+  readonly dataDir: string
+  /** Everything that was logged, at debug level. */
+  readonly logs: string[]
+  /** The service's clock: moved by tests instead of sleeping. */
+  readonly clock: { offsetMs: number }
+  call<Body = unknown>(method: string, path: string, options?: CallOptions): Promise<Answer<Body>>
+  stop(): Promise<void>
+}
+
+/** The settings of a new, empty database on the engine under test, and what removes it again. */
+export async function createDatabase(): Promise<{
+  settings: Record<string, string>
+  dataDir: string
+  drop(): Promise<void>
+}> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'coffer-test-'))
+  const removeFolder = () => rm(dataDir, { recursive: true, force: true })
+  if (engine === 'sqlite') return { settings: { COFFER_DATA_DIR: dataDir }, dataDir, drop: removeFolder }
+  const name = `test_${randomBytes(8).toString('hex')}`
+  const url = new URL(inject('postgresUrl'))
+  await runOnPostgres(url.href, `create database ${name}`)
+  url.pathname = `/${name}`
+  return {
+    settings: { COFFER_DATA_DIR: dataDir, COFFER_DATABASE_URL: url.href },
+    dataDir,
+    drop: async () => {
+      await runOnPostgres(inject('postgresUrl'), `drop database if exists ${name} with (force)`)
+      await removeFolder()
+    },
+  }
+}
+
+async function runOnPostgres(url: string, text: string): Promise<void> {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query(text)
+  await client.end()
+}
+
+export async function startService(settings: Record<string, string> = {}): Promise<TestService> {
+  const database = await createDatabase()
+  const service = await openService({ ...database.settings, ...settings }, database.dataDir)
+  return {
+    ...service,
+    stop: async () => {
+      await service.stop()
+      await database.drop()
+    },
+  }
+}
+
+/** A service on a database that exists: for restarts, and for several nodes on one database. */
+export async function openService(settings: Record<string, string>, dataDir: string): Promise<TestService> {
+  const logs: string[] = []
+  const clock = { offsetMs: 0 }
+  const all = { COFFER_PORT: '0', COFFER_PUBLIC_URL: 'http://localhost:8080', COFFER_RATE_LIMIT: '0', ...settings }
+  const log = createLog('debug', { write: (line) => void logs.push(line) })
+  const app = await createApp(readConfig(all), log, () => Date.now() + clock.offsetMs)
+  await app.server.listen({ host: '127.0.0.1', port: 0 })
+  const address = app.server.server.address()
+  const url = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`
+  return { app, url, settings: all, dataDir, logs, clock, call: caller(url), stop: () => app.stop() }
+}
+
+/** The one way in which tests ask: every answer is held against the contract. */
+export function caller(url: string): TestService['call'] {
+  return async <Body>(method: string, path: string, { token, body, headers }: CallOptions = {}) => {
+    const response = await fetch(url + path, {
+      method,
+      redirect: 'manual',
+      headers: {
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false
+    const parsed: unknown = isJson && text !== '' ? JSON.parse(text) : text
+    checkAnswer(method, path, response, parsed)
+    // The contract has just been checked; tests name the type that they expect.
+    return { status: response.status, headers: response.headers, body: parsed as Body, text }
+  }
+}
+
+const addFormats = addFormatsModule as unknown as (ajv: Ajv, formats: string[]) => Ajv
+const ajv = addFormats(new Ajv({ strict: false, allErrors: true }), ['date-time'])
+
+export function checkAnswer(method: string, path: string, response: Response, body: unknown): void {
+  const { status, headers } = response
+  const where = `${method} ${path.split('?')[0]} → ${status}`
+  expect(headers.get('x-request-id'), where).toMatch(/^[\w-]{8,}$/)
+  if (status >= 400 && method !== 'HEAD') {
+    expect(Object.keys(Object(body)), where).toEqual(['message'])
+    expect(typeof Object(body).message, where).toBe('string')
+  }
+  if (status === 401) expect(headers.get('www-authenticate'), where).toBe('Bearer')
+  if (status === 429 || status === 503) expect(Number(headers.get('retry-after')), where).toBeGreaterThan(0)
+  if (!path.startsWith('/v1')) return
+  expect(headers.get('cache-control'), where).toBe('no-store')
+  for (const name of ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']) {
+    expect(headers.get(name), `${where} ${name}`).toMatch(/^\d+$/)
+  }
+  const endpoint = findEndpoint(method, path)
+  if (!endpoint) {
+    expect([400, 404, 429, 503], where).toContain(status)
+    return
+  }
+  expect([endpoint.status, ...errorStatuses(endpoint)], where).toContain(status)
+  if (status !== endpoint.status || !headers.get('content-type')?.startsWith('application/json')) return
+  const validate = ajv.compile(endpoint.response)
+  expect(validate(body), `${where}: ${ajv.errorsText(validate.errors)}`).toBe(true)
+}
+
+const patterns = Object.values(endpoints).map((endpoint: Endpoint) => ({
+  endpoint,
+  pattern: new RegExp(`^${endpoint.path.replace(/:\w+/g, '[^/]+')}/?$`),
+}))
+
+export function findEndpoint(method: string, path: string): Endpoint | undefined {
+  const plain = path.split('?')[0] ?? ''
+  // Fixed words win over parameters, as in the router.
+  const matching = patterns.filter(({ endpoint, pattern }) => endpoint.method === method && pattern.test(plain))
+  return matching.sort((a, b) => a.endpoint.path.split(':').length - b.endpoint.path.split(':').length)[0]?.endpoint
+}
+
+export type TestUser = {
+  readonly id: string
+  readonly email: string
+  readonly session: string
+  readonly memberId?: string
+}
+
+/** The first account with its workspace `main`. */
+export async function registerOwner(service: TestService, email = 'owner@example.com'): Promise<TestUser> {
+  const { body, status, text } = await service.call<SignedIn>('POST', '/v1/auth/register', {
+    body: { email, name: 'Owner', password },
+  })
+  expect(status, text).toBe(201)
+  return { id: body.user.id, email, session: body.accessToken }
+}
+
+let knownHash: Promise<string> | undefined
+
+/** A person with an account, and a membership where one is asked for. Invites have no route yet: this is their place. */
+export async function addUser(
+  service: TestService,
+  email: string,
+  membership?: { workspaceId: string; role: Role; scope?: Scope; isOwner?: boolean },
+): Promise<TestUser> {
+  knownHash ??= hashPassword(password)
+  const { services } = service.app
+  const createdAt = services.now()
+  const account = {
+    id: newId(),
+    email,
+    name: email,
+    passwordHash: await knownHash,
+    preferences: defaultPreferences,
+    createdAt,
+  }
+  const memberId = newId()
+  await services.engine.transaction(`test:${email}`, async ({ db }) => {
+    const store = createStore(db, services.keys)
+    await store.accounts.insert(account)
+    if (!membership) return
+    const { workspaceId, role, scope = everything, isOwner = false } = membership
+    await store.members.insert({ id: memberId, workspaceId, userId: account.id, role, isOwner, scope, createdAt })
+    await store.changes.append('workspace', workspaceId, createdAt)
+  })
+  if (membership) services.pictures.drop(membership.workspaceId)
+  const { body } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })
+  return { id: account.id, email, session: body.accessToken, memberId }
+}
+
+export async function createToken(
+  service: TestService,
+  session: string,
+  body: Partial<NewToken> = {},
+  workspace = 'main',
+): Promise<IssuedToken> {
+  const answer = await service.call<IssuedToken>('POST', `/v1/workspace/${workspace}/tokens`, {
+    token: session,
+    body: { name: 'ci', permission: 'read-write', scope: { all: true }, expiresIn: '30d', ...body },
+  })
+  expect(answer.status, answer.text).toBe(201)
+  return answer.body
+}
+
+export async function exchange(service: TestService, token: string): Promise<string> {
+  const answer = await service.call<{ accessToken: string }>('POST', '/v1/auth/exchange', { token })
+  expect(answer.status, answer.text).toBe(200)
+  return answer.body.accessToken
+}
+
+export type TestProject = {
+  readonly id: string
+  readonly slug: string
+  readonly teamId: string
+  readonly environments: { id: string; name: string }[]
+}
+
+export async function createProject(
+  service: TestService,
+  session: string,
+  slug: string,
+  options: { teamId?: string; workspace?: string } = {},
+): Promise<TestProject> {
+  const { workspace = 'main' } = options
+  const teams = await service.call<{ id: string }[]>('GET', `/v1/workspace/${workspace}/team`, { token: session })
+  const teamId = options.teamId ?? teams.body[0]?.id
+  const answer = await service.call<TestProject>('POST', `/v1/workspace/${workspace}/project`, {
+    token: session,
+    body: { name: slug, slug, teamId },
+  })
+  expect(answer.status, answer.text).toBe(201)
+  return answer.body
+}
+
+export async function createTeam(
+  service: TestService,
+  session: string,
+  name: string,
+  workspace = 'main',
+): Promise<string> {
+  const answer = await service.call<{ id: string }>('POST', `/v1/workspace/${workspace}/team`, {
+    token: session,
+    body: { name },
+  })
+  expect(answer.status, answer.text).toBe(201)
+  return answer.body.id
+}

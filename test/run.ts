@@ -1,0 +1,72 @@
+/**
+ * `npm test`: format, lint, types, and every test on both engines. Installs what the tests need beyond npm, and closes
+ * with one line: N passed, N failed.
+ */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const root = join(import.meta.dirname, '..')
+const bin = join(root, 'node_modules', '.bin')
+const environment = { ...process.env, PATH: `${bin}:${process.env.PATH}` }
+
+/** Programs that tests start, and the Debian package of each. */
+const programs: [program: string, debianPackage: string][] = [['redis-server', 'redis-server']]
+
+function run(command: string, args: string[], quiet = false): boolean {
+  const stdio = quiet ? 'ignore' : 'inherit'
+  return spawnSync(command, args, { cwd: root, env: environment, stdio }).status === 0
+}
+
+function installPrograms(): void {
+  const missing = programs.filter(([program]) => !run('sh', ['-c', `command -v ${program}`], true))
+  if (missing.length === 0) return
+  const packages = missing.map(([, debianPackage]) => debianPackage)
+  console.log(`Installing ${packages.join(', ')} …`)
+  const quiet = { ...environment, DEBIAN_FRONTEND: 'noninteractive' }
+  spawnSync('apt-get', ['update', '-qq'], { env: quiet, stdio: 'ignore' })
+  spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], {
+    env: quiet,
+    stdio: 'ignore',
+  })
+  for (const [program, debianPackage] of missing) {
+    if (!run('sh', ['-c', `command -v ${program}`], true)) {
+      console.error(`The tests need ${program}: install the package ${debianPackage}, then run them again.`)
+      process.exit(1)
+    }
+  }
+}
+
+let passed = 0
+let failed = 0
+function count(ok: boolean): void {
+  if (ok) passed++
+  else failed++
+}
+
+installPrograms()
+const filters = process.argv.slice(2)
+if (filters.length === 0) {
+  console.log('Format and lint …')
+  count(run('biome', ['check', '--error-on-warnings', '.']))
+  console.log('Types …')
+  count(run('tsc', ['--noEmit']))
+}
+console.log('Tests …')
+const folder = mkdtempSync(join(tmpdir(), 'coffer-report-'))
+const report = join(folder, 'report.json')
+run('vitest', ['run', ...filters, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`])
+try {
+  const result: { numPassedTests: number; numFailedTests: number; numPendingTests: number; success: boolean } =
+    JSON.parse(readFileSync(report, 'utf8'))
+  passed += result.numPassedTests
+  // A skipped test proves nothing, and a file that could not be loaded has no tests to count.
+  failed += result.numFailedTests + result.numPendingTests
+  if (!result.success && result.numFailedTests === 0) failed++
+} catch {
+  failed++
+}
+rmSync(folder, { recursive: true, force: true })
+console.log(`${passed} passed, ${failed} failed`)
+process.exitCode = failed === 0 ? 0 : 1

@@ -1,0 +1,35 @@
+import { defineConfig } from 'vitest/config'
+
+/** Rooms are tested through HTTP on both engines; pure functions and the house itself need none. */
+const rooms = ['server/src/{http,domain,store,jobs,operator}/**/*.test.ts']
+const shared = { setupFiles: ['test/loopback-only.ts'], testTimeout: 60_000, hookTimeout: 60_000 }
+
+export default defineConfig({
+  test: {
+    maxWorkers: 2,
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: 'unit',
+          include: [
+            'server/src/*.test.ts',
+            'server/src/crypto/**/*.test.ts',
+            'contract/**/*.test.ts',
+            'test/**/*.test.ts',
+          ],
+        },
+      },
+      { test: { ...shared, name: 'sqlite', include: rooms, env: { COFFER_TEST_ENGINE: 'sqlite' } } },
+      {
+        test: {
+          ...shared,
+          name: 'postgres',
+          include: rooms,
+          env: { COFFER_TEST_ENGINE: 'postgres' },
+          globalSetup: ['test/postgres.ts'],
+        },
+      },
+    ],
+  },
+})
