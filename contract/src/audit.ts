@@ -1,6 +1,6 @@
-import Type, { type Static } from 'typebox'
 import type { Endpoint } from './endpoint.ts'
 import { Id, nullable, page, Timestamp, WorkspacePath, words } from './field.ts'
+import { type Static, Type } from './schema.ts'
 
 export const auditActions = ['CREATE', 'UPDATE', 'DELETE', 'VIEW', 'LOGIN', 'LOGOUT', 'EXCHANGE', 'ROTATE'] as const
 export type AuditAction = (typeof auditActions)[number]

@@ -1,6 +1,6 @@
-import Type, { type Static } from 'typebox'
 import type { Endpoint } from './endpoint.ts'
 import { closed, Email, Id, line, Name, Nothing, Password, Slug, Success } from './field.ts'
+import { type Static, Type } from './schema.ts'
 
 export const AccessToken = Type.Object({
   accessToken: Type.String(),
@@ -71,7 +71,7 @@ export const authEndpoints = {
     body: Login,
     status: 200,
     response: SignedIn,
-    errors: [],
+    errors: [401],
   },
   logout: {
     method: 'POST',

@@ -1,5 +1,5 @@
 /** What one endpoint is, for the server that serves it and for the clients that call it. */
-import type { TSchema } from 'typebox'
+import type { TSchema } from './schema.ts'
 
 /**
  * What a caller needs. `public` needs no credential; the other words are decided in the server's access room, from the
@@ -44,7 +44,7 @@ export type Endpoint = {
   readonly status: 200 | 201
   readonly response: TSchema
   /** Statuses beyond those that every endpoint may answer: 400, 429, 500, 503, and 401 unless it is public. */
-  readonly errors: readonly (403 | 404 | 409 | 412)[]
+  readonly errors: readonly (401 | 403 | 404 | 409 | 412)[]
   /** Set where a successful answer is a stream of another kind than JSON on demand. */
   readonly streams?: 'application/x-ndjson'
 }

@@ -1,6 +1,6 @@
-import Type, { type Static } from 'typebox'
 import type { Endpoint } from './endpoint.ts'
 import { closed, EnvironmentPath, Id, ProjectPath, Success, Timestamp } from './field.ts'
+import { type Static, Type } from './schema.ts'
 
 export const Environment = Type.Object({
   id: Id,

@@ -1,5 +1,5 @@
 /** The fields that many records share: their lengths and patterns stand here once. */
-import Type, { type Static, type TSchema } from 'typebox'
+import { type Static, type TSchema, Type } from './schema.ts'
 
 const hex = '[0-9a-fA-F]'
 const uuidPattern = `^(${hex}{8}-${hex}{4}-[1-8]${hex}{3}-[89abAB]${hex}{3}-${hex}{12}|0{8}-0{4}-0{4}-0{4}-0{12}|[fF]{8}-[fF]{4}-[fF]{4}-[fF]{4}-[fF]{12})$`

@@ -1,6 +1,6 @@
-import Type, { type Static } from 'typebox'
 import type { Endpoint } from './endpoint.ts'
 import { Id, MaybeTimestamp, nullable, Permission, Scope, Timestamp, words } from './field.ts'
+import { type Static, Type } from './schema.ts'
 
 export const Preferences = Type.Object({
   theme: words('system', 'light', 'dark'),

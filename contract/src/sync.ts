@@ -1,6 +1,7 @@
 /** The given sync records and bodies. Flow steps and their fields forbid additional properties. */
-import Type, { type Static } from 'typebox'
+
 import { closed, line, Slug, words } from './field.ts'
+import { type Static, type TSchema, Type } from './schema.ts'
 
 export const SyncProvider = Type.Object({
   id: Type.String(),
@@ -13,7 +14,7 @@ export const SyncProvider = Type.Object({
 })
 export type SyncProvider = Static<typeof SyncProvider>
 
-const flowField = <const Kind extends string, Data extends Record<string, Type.TSchema>>(kind: Kind, data: Data) =>
+const flowField = <const Kind extends string, Data extends Record<string, TSchema>>(kind: Kind, data: Data) =>
   Type.Object(
     { id: Type.String(), type: Type.Literal(kind), label: Type.String(), data: Type.Object(data, closed) },
     closed,

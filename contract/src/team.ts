@@ -1,6 +1,6 @@
-import Type, { type Static } from 'typebox'
 import type { Endpoint } from './endpoint.ts'
 import { closed, Id, IdPath, Name, Success, Timestamp, WorkspacePath } from './field.ts'
+import { type Static, Type } from './schema.ts'
 
 export const Team = Type.Object({
   id: Id,

@@ -1,4 +1,3 @@
-import Type, { type Static } from 'typebox'
 import type { Endpoint } from './endpoint.ts'
 import {
   closed,
@@ -15,6 +14,7 @@ import {
   WorkspacePath,
   words,
 } from './field.ts'
+import { type Static, Type } from './schema.ts'
 
 export const Token = Type.Object({
   id: Id,

@@ -1,6 +1,6 @@
-import Type, { type Static } from 'typebox'
 import type { Endpoint } from './endpoint.ts'
 import { closed, Id, line, Name, Role, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
+import { type Static, Type } from './schema.ts'
 
 export const Workspace = Type.Object({
   id: Id,

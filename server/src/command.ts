@@ -1,5 +1,6 @@
 /** What can be asked of the server's program on the command line. */
 import { createServer as createPlainServer } from 'node:http'
+import { flushCompileCache } from 'node:module'
 import { type App, createApp, StartError } from './app.ts'
 import { type Config, ConfigError, readConfig, settings } from './config.ts'
 import { Failure } from './failure.ts'
@@ -27,17 +28,13 @@ Settings (environment variables, or lines of the file that COFFER_CONFIG names):
 ${settings.map((setting) => `  ${setting.name.padEnd(28)} ${setting.meaning} [${setting.default}]`).join('\n')}
 `
 
-export async function runCommand(
-  args: readonly string[],
-  env: Record<string, string | undefined>,
-  startedAt: number,
-): Promise<number> {
+export async function runCommand(args: readonly string[], env: Record<string, string | undefined>): Promise<number> {
   const [command = 'serve', ...rest] = args
   try {
     if (args.includes('--help') || command === 'help') return print(help)
     if (command === '--version') return print('0.1.0\n')
     const words = [command, ...rest].join(' ')
-    if (command === 'serve' && rest.length === 0) return await serve(readConfig(env), startedAt)
+    if (command === 'serve' && rest.length === 0) return await serve(readConfig(env))
     if (words === 'doctor') return await runDoctor(env, print)
     if (words === 'keys status') return await showKeys(readConfig(env), print)
     if (words === 'keys rotate-root') return await rotateRoot(readConfig(env), print)
@@ -68,13 +65,16 @@ function explain(error: unknown): string {
   return `Coffer stopped unexpectedly (${[errorName, code].filter(Boolean).join(' ')}).\n${stack ?? ''}`
 }
 
-async function serve(config: Config, startedAt: number): Promise<number> {
+async function serve(config: Config): Promise<number> {
   const log = createLog(config.logLevel)
   const app = await createApp(config, log)
   const stopMetrics = await serveMetrics(app, config)
   await app.server.listen({ host: config.host, port: config.port })
   const address = app.server.server.address()
-  await welcome(app, typeof address === 'object' && address ? address.port : config.port, startedAt)
+  await welcome(app, typeof address === 'object' && address ? address.port : config.port)
+
+  // Written now and not at the end: a process that is killed should start quickly too.
+  flushCompileCache()
 
   const signal = await new Promise<string>((resolve) => {
     process.once('SIGTERM', () => resolve('SIGTERM'))
@@ -89,7 +89,7 @@ async function serve(config: Config, startedAt: number): Promise<number> {
   return 0
 }
 
-async function welcome(app: App, port: number, startedAt: number): Promise<void> {
+async function welcome(app: App, port: number): Promise<void> {
   const { config, engine, log, store } = app.services
   const where = engine.kind === 'sqlite' ? config.dataDir : 'PostgreSQL'
   const lines = [`Coffer is ready at ${config.publicUrl} (API reference: ${config.publicUrl}/docs). Data: ${where}.`]
@@ -103,7 +103,7 @@ async function welcome(app: App, port: number, startedAt: number): Promise<void>
   }
   if (process.stdout.isTTY) process.stdout.write(`${lines.join('\n')}\n`)
   else for (const line of lines) log.info(line)
-  log.info('listening', { host: config.host, port, engine: engine.kind, ms: Math.round(performance.now() - startedAt) })
+  log.info('listening', { host: config.host, port, engine: engine.kind, ms: Math.round(performance.now()) })
 }
 
 async function serveMetrics(app: App, config: Config): Promise<() => Promise<void>> {

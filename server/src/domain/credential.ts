@@ -22,6 +22,8 @@ export const sessionMaxMs = 30 * dayMs
 const maxRemembered = 20_000
 
 export type Credentials = {
+  /** The actor of a credential that has been checked before and lives; undefined where anything must be looked up. */
+  recognise(value: string, ip: string): Actor | undefined
   /** Throws `unauthenticated` for anything that is not a living credential. */
   authenticate(value: string, ip: string): Promise<Actor>
   /** Ends what is remembered of a person's sessions. */
@@ -57,10 +59,29 @@ export function createCredentials(parts: Parts): Credentials {
     throw new Failure('unauthenticated')
   }
 
+  function recognise(value: string, ip: string): Actor | undefined {
+    const key = hash('sha256', value, 'base64')
+    const known = located.get(key)
+    const token = known && peekToken(known.workspaceId, known.id)
+    if (known && token) return tokenActor(token, known, ip)
+    const claimed = claims.get(key)
+    const source = claimed && claimed.exp * 1000 > now() ? peekToken(claimed.workspace, claimed.sub) : undefined
+    return claimed && source ? jwtActor(source, claimed, ip) : undefined
+  }
+
+  function peekToken(workspaceId: string, id: string): TokenRecord | undefined {
+    const picture = pictures.peek(workspaceId)
+    const token = picture?.tokens.peek(id)
+    return picture && token && picture.membersByUser.has(token.createdBy) ? token : undefined
+  }
+
   async function authenticateToken(value: string, ip: string): Promise<Actor> {
     const key = hash('sha256', value, 'base64')
     const known = located.get(key) ?? (await locate(key, value))
-    const token = await requireToken(known.workspaceId, known.id)
+    return tokenActor(await requireToken(known.workspaceId, known.id), known, ip)
+  }
+
+  function tokenActor(token: TokenRecord, known: Located, ip: string): Actor {
     const isCurrent = known.hashes.some((candidate) => candidate.equals(token.hash))
     if (!isCurrent && !isInGrace(token, known.hashes)) throw new Failure('unauthenticated')
     return liveActor(token, ip, token.type === 'cli' ? 'cli-token' : 'static', token.expiresAt)
@@ -90,7 +111,10 @@ export function createCredentials(parts: Parts): Credentials {
       if (!known) throw new Failure('unauthenticated')
       remember(claims, key, known)
     }
-    const token = await requireToken(known.workspace, known.sub)
+    return jwtActor(await requireToken(known.workspace, known.sub), known, ip)
+  }
+
+  function jwtActor(token: TokenRecord, known: JwtClaims, ip: string): Actor {
     const isCurrent = known.generation === token.generation
     const isGraced = known.generation === token.generation - 1 && (token.previousUntil ?? 0) > now()
     if (!isCurrent && !isGraced) throw new Failure('unauthenticated')
@@ -158,6 +182,7 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   return {
+    recognise,
     authenticate,
     dropUser(userId) {
       generations++

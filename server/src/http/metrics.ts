@@ -1,7 +1,10 @@
-/** Prometheus metrics: what was asked, how it ended and how long it took, by route pattern and never by URL. */
+/**
+ * Prometheus metrics: what was asked, how it ended and how long it took, by route pattern and never by URL. Requests are
+ * counted in plain arrays, as every one of them passes here, and become text only when somebody asks.
+ */
 import { timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client'
+import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import { Failure } from '../failure.ts'
 
@@ -11,40 +14,51 @@ export type Metrics = {
   readonly contentType: string
 }
 
-const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
+type Series = { readonly labels: string; readonly buckets: number[]; seconds: number }
+
+const bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
+const name = 'coffer_http_request_duration_seconds'
 
 export function createMetrics(): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  const requests = new Counter({
-    name: 'coffer_http_requests_total',
-    help: 'Requests answered.',
-    labelNames: ['method', 'route', 'status'],
-    registers: [registry],
-  })
-  const durations = new Histogram({
-    name: 'coffer_http_request_duration_seconds',
-    help: 'Time from the first byte of a request to the last of its answer.',
-    labelNames: ['route'],
-    buckets: secondsBuckets,
-    registers: [registry],
-  })
-  // Labels are looked up once for each combination; there are few.
-  const known = new Map<string, { count: Counter.Internal; duration: Histogram.Internal<'route'> }>()
+  const series = new Map<string, Series>()
   return {
     observe(method, route, status, elapsedMs) {
       const key = `${method} ${route} ${status}`
-      let series = known.get(key)
-      if (!series) {
-        series = { count: requests.labels(method, route, String(status)), duration: durations.labels(route) }
-        known.set(key, series)
+      let entry = series.get(key)
+      if (!entry) {
+        const labels = `method="${method}",route="${route}",status="${status}"`
+        entry = { labels, buckets: new Array(bounds.length + 1).fill(0), seconds: 0 }
+        series.set(key, entry)
       }
-      series.count.inc()
-      series.duration.observe(elapsedMs / 1000)
+      const seconds = elapsedMs / 1000
+      let bucket = 0
+      while (bucket < bounds.length && seconds > (bounds[bucket] ?? 0)) bucket++
+      entry.buckets[bucket] = (entry.buckets[bucket] ?? 0) + 1
+      entry.seconds += seconds
     },
-    render: () => registry.metrics(),
+    render: async () => `${await registry.metrics()}\n${renderSeries([...series.values()])}`,
     contentType: registry.contentType,
   }
+}
+
+function renderSeries(all: readonly Series[]): string {
+  const counts: string[] = [
+    '# HELP coffer_http_requests_total Requests answered.',
+    '# TYPE coffer_http_requests_total counter',
+  ]
+  const durations: string[] = [`# HELP ${name} Time from request to answer.`, `# TYPE ${name} histogram`]
+  for (const { labels, buckets, seconds } of all) {
+    let total = 0
+    buckets.forEach((count, index) => {
+      total += count
+      durations.push(`${name}_bucket{${labels},le="${bounds[index] ?? '+Inf'}"} ${total}`)
+    })
+    durations.push(`${name}_sum{${labels}} ${seconds}`, `${name}_count{${labels}} ${total}`)
+    counts.push(`coffer_http_requests_total{${labels}} ${total}`)
+  }
+  return `${[...counts, ...durations].join('\n')}\n`
 }
 
 export function metricsRoute(app: FastifyInstance, metrics: Metrics, config: Config): void {

@@ -1,8 +1,8 @@
 /** How an endpoint of the contract becomes a route: its schemas, its permission, one domain call. */
 import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
 import { ErrorBody, Nothing } from '@coffer/contract/field'
+import { type Static, type TSchema, Type } from '@coffer/contract/schema'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import Type, { type Static, type TSchema } from 'typebox'
 import type { Context } from '../domain/context.ts'
 
 declare module 'fastify' {
@@ -52,6 +52,7 @@ export function serveOn(app: FastifyInstance): Serve {
           ...Object.fromEntries(errorStatuses(endpoint).map((code) => [code, errorOf(code)])),
         },
       },
+      ...(takesBody && { preValidation: assumeEmptyBody }),
       handler: (request: FastifyRequest, reply: FastifyReply) => {
         if (status !== 200) reply.status(status)
         // Validated by the very schemas that these types are made from.
@@ -60,6 +61,12 @@ export function serveOn(app: FastifyInstance): Serve {
       },
     })
   }
+}
+
+/** No body and an empty one mean the same as `{}`: what is missing in it is then named. */
+function assumeEmptyBody(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
+  request.body ??= {}
+  done()
 }
 
 /** For what answers nothing but that it was done. */

@@ -1,10 +1,11 @@
 /** The HTTP floor: one Fastify instance whose hooks identify, limit and authenticate every request in this order. */
 import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
+import type { Endpoint } from '@coffer/contract/endpoint'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { type AddressRange, isInRange, parseAddress } from '../address-range.ts'
 import type { ChangeFollower } from '../domain/change-follower.ts'
-import { anonymous, type Context, type Services } from '../domain/context.ts'
+import { type Actor, anonymous, type Context, type Services } from '../domain/context.ts'
 import { Failure } from '../failure.ts'
 import { answerError } from './answer-error.ts'
 import { readCredential } from './authenticate.ts'
@@ -64,7 +65,7 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
     forceCloseConnections: 'idle',
     // A URL that cannot be decoded meets no hook of its own: it is identified here, so that its answer has all headers.
     frameworkErrors: (error, request, reply) => {
-      Promise.resolve(identify(request, reply)).then(
+      Promise.try(identify, request, reply).then(
         () => answer(error, request, reply),
         (refusal) => answer(refusal, request, reply),
       )
@@ -80,17 +81,23 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
   app.addHook('onRoute', ({ config, url }) => {
     if (url.startsWith('/v1') && !config?.endpoint?.permission) throw new Error(`${url} declares no permission`)
   })
-  app.addHook('onRequest', identify)
-  app.addHook('preValidation', async (request) => {
-    if (request.routeOptions.config.endpoint && request.body === undefined) request.body = {}
+  app.addHook('onRequest', (request, reply, done) => {
+    try {
+      const waiting = identify(request, reply)
+      if (waiting) waiting.then(() => done(), done)
+      else done()
+    } catch (error) {
+      done(error instanceof Error ? error : new Failure('internal'))
+    }
   })
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? ''
     parts.metrics.observe(request.method, route, reply.statusCode, reply.elapsedTime)
     if (log.isDebug) {
       const ms = Math.round(reply.elapsedTime * 100) / 100
       log.debug('request', { requestId: request.id, method: request.method, route, status: reply.statusCode, ms })
     }
+    done()
   })
 
   await openapiRoutes(app)
@@ -102,33 +109,55 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
   return app
 }
 
-/** Who asks, how often, and with which credential: headers that stand on every answer are set before any refusal. */
+/**
+ * Who asks, how often, and with which credential: headers that stand on every answer are set before any refusal. When
+ * all that it needs is at hand nothing is awaited: this is on the way of every request.
+ */
 function identifier(parts: HttpParts) {
-  const { services, follower, limiter, exchangeLimiter } = parts
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    const ip = plainAddress(request.ip)
-    const endpoint = request.routeOptions?.config?.endpoint
+  const { services, follower, limiter } = parts
+  return (request: FastifyRequest, reply: FastifyReply): Promise<void> | undefined => {
     reply.header('x-request-id', request.id)
     reply.header('x-content-type-options', 'nosniff')
-    if (isApi(request.url)) {
-      reply.header('cache-control', 'no-store')
-      const counted = limiter.hit(clientKey(ip))
-      const hit = counted instanceof Promise ? await counted : counted
-      showLimit(reply, hit)
-      if (hit.exceeded) throw rateLimited(hit)
-      const ctx = contextFor(services, request, ip)
-      request.ctx = ctx
-      if (parts.isStopping()) throw new Failure('stopping')
-      if (endpoint && endpoint.permission !== 'public') {
-        const waiting = follower.ensureFresh()
-        if (waiting) await waiting
-        const actor = await services.credentials.authenticate(readCredential(request, services.config), ip)
-        request.ctx = { ...ctx, actor }
-        if (endpoint.permission === 'auth:exchange') await limitExchange(request, reply, exchangeLimiter, hit)
-      }
-    }
     // An empty body has no type: `curl -d ''` sends one all the same.
     if (request.headers['content-length'] === '0') delete request.headers['content-type']
+    if (!isApi(request.url)) return undefined
+    reply.header('cache-control', 'no-store')
+    const ip = plainAddress(request.ip)
+    const counted = limiter.hit(clientKey(ip))
+    if (counted instanceof Promise) return counted.then((hit) => admit(hit))
+    return admit(counted)
+
+    function admit(hit: Hit): Promise<void> | undefined {
+      showLimit(reply, hit)
+      const endpoint = request.routeOptions?.config?.endpoint
+      if (hit.exceeded) throw rateLimited(hit)
+      if (parts.isStopping()) throw new Failure('stopping')
+      if (!endpoint || endpoint.permission === 'public') {
+        request.ctx = contextFor(services, anonymous, request, ip)
+        return undefined
+      }
+      const waiting = follower.ensureFresh()
+      const known = waiting ? undefined : recognise(request, ip)
+      if (known && endpoint.permission !== 'auth:exchange') {
+        request.ctx = contextFor(services, known, request, ip)
+        return undefined
+      }
+      return authenticate(hit, endpoint, waiting)
+    }
+
+    function recognise(request: FastifyRequest, ip: string): Actor | undefined {
+      const { authorization } = request.headers
+      return authorization?.startsWith('Bearer ')
+        ? services.credentials.recognise(authorization.slice(7), ip)
+        : undefined
+    }
+
+    async function authenticate(hit: Hit, endpoint: Endpoint, waiting: Promise<void> | undefined): Promise<void> {
+      await waiting
+      const actor = await services.credentials.authenticate(readCredential(request, services.config), ip)
+      request.ctx = contextFor(services, actor, request, ip)
+      if (endpoint.permission === 'auth:exchange') await limitExchange(request, reply, parts.exchangeLimiter, hit)
+    }
   }
 }
 
@@ -147,9 +176,9 @@ async function limitExchange(
   if (hit.exceeded) throw rateLimited(hit)
 }
 
-function contextFor(services: Services, request: FastifyRequest, ip: string): Context {
+function contextFor(services: Services, actor: Actor, request: FastifyRequest, ip: string): Context {
   const userAgent = request.headers['user-agent'] ?? ''
-  return { ...services, actor: anonymous, request: { id: request.id, ip, userAgent } }
+  return { ...services, actor, request: { id: request.id, ip, userAgent } }
 }
 
 function showLimit(reply: FastifyReply, hit: Hit): void {

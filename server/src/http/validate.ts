@@ -1,8 +1,9 @@
 /** Validation of what comes in, and the words for what is wrong with it: the field's name, a colon, the problem. */
+
+import type { TSchema } from '@coffer/contract/schema'
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import addFormatsModule from 'ajv-formats'
 import type { FastifySchemaCompiler } from 'fastify'
-import type { TSchema } from 'typebox'
 import { Failure } from '../failure.ts'
 
 // Its types describe an ES module, but it is published as CommonJS.

@@ -1,0 +1,66 @@
+/** Load from another process: wrk where it is installed or can be, autocannon otherwise. */
+import { spawn, spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+
+export type Load = {
+  readonly url: string
+  readonly token?: string
+  readonly seconds: number
+  readonly connections: number
+}
+export type Result = {
+  readonly perSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly errors: number
+}
+export type Generator = { readonly name: string; run(load: Load): Promise<Result> }
+
+export function findGenerator(): Generator {
+  if (!hasWrk() && process.getuid?.() === 0) {
+    spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'wrk'], { stdio: 'ignore' })
+  }
+  return hasWrk() ? { name: 'wrk', run: runWrk } : { name: 'autocannon', run: runAutocannon }
+}
+
+function hasWrk(): boolean {
+  return spawnSync('sh', ['-c', 'command -v wrk'], { stdio: 'ignore' }).status === 0
+}
+
+async function runWrk({ url, token, seconds, connections }: Load): Promise<Result> {
+  const headers = token === undefined ? [] : ['-H', `Authorization: Bearer ${token}`]
+  const text = await output('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', ...headers, url])
+  return {
+    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
+    p50Ms: duration(/50%\s+([\d.]+)(us|ms|s)/.exec(text)),
+    p99Ms: duration(/99%\s+([\d.]+)(us|ms|s)/.exec(text)),
+    errors: Number(/Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0),
+  }
+}
+
+function duration(match: RegExpExecArray | null): number {
+  const factors: Record<string, number> = { us: 0.001, ms: 1, s: 1_000 }
+  return match ? Number(match[1]) * (factors[match[2] ?? ''] ?? Number.NaN) : Number.NaN
+}
+
+async function runAutocannon({ url, token, seconds, connections }: Load): Promise<Result> {
+  const headers = token === undefined ? [] : ['-H', `Authorization=Bearer ${token}`]
+  const bin = join(import.meta.dirname, '../node_modules/.bin/autocannon')
+  const text = await output(bin, ['-c', String(connections), '-d', String(seconds), '-j', ...headers, url])
+  const result: { requests: { average: number }; latency: { p50: number; p99: number }; non2xx: number } =
+    JSON.parse(text)
+  const { requests, latency, non2xx } = result
+  return { perSecond: requests.average, p50Ms: latency.p50, p99Ms: latency.p99, errors: non2xx }
+}
+
+function output(command: string, args: string[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] })
+    let text = ''
+    child.stdout.on('data', (chunk) => {
+      text += chunk
+    })
+    child.once('error', reject)
+    child.once('close', (code) => (code === 0 ? resolve(text) : reject(new Error(`${command} ended with ${code}`))))
+  })
+}

@@ -1,0 +1,52 @@
+/** The service and the yardstick as processes of their own, on the Node that runs this. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const root = join(import.meta.dirname, '..')
+
+export type Running = { readonly url: string; readonly startMs: number; residentMb(): number; stop(): Promise<void> }
+
+/** `isReady` reads the port from the first line of output that names one. */
+async function start(file: string, env: Record<string, string>): Promise<Running> {
+  const startedAt = performance.now()
+  const child = spawn(process.execPath, [join(root, file)], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const port = await portOf(child)
+  return {
+    url: `http://127.0.0.1:${port}`,
+    startMs: performance.now() - startedAt,
+    residentMb: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024,
+    stop: () =>
+      new Promise((resolve) => {
+        child.once('close', () => resolve())
+        child.kill('SIGTERM')
+      }),
+  }
+}
+
+function portOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let text = ''
+    child.stdout?.on('data', (chunk) => {
+      text += chunk
+      const port = /"port":(\d+)/.exec(text)?.[1]
+      if (port) resolve(Number(port))
+    })
+    child.once('close', (code) => reject(new Error(`the process ended with ${code} before it was ready`)))
+  })
+}
+
+export const startService = (dataDir: string, settings: Record<string, string> = {}): Promise<Running> =>
+  start('server/start.js', {
+    COFFER_DATA_DIR: dataDir,
+    COFFER_PORT: '0',
+    COFFER_PUBLIC_URL: 'http://localhost:8080',
+    COFFER_RATE_LIMIT: '0',
+    COFFER_EXCHANGE_RATE_LIMIT: '0',
+    ...settings,
+  })
+
+export const startBare = (body: string): Promise<Running> => start('bench/bare.ts', { BENCH_BODY: body })

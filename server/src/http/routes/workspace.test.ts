@@ -1,0 +1,150 @@
+import type { Workspace } from '@coffer/contract/workspace'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  addUser,
+  createProject,
+  createToken,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
+
+let service: TestService
+let owner: TestUser
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await registerOwner(service)
+})
+afterAll(() => service.stop())
+
+const as = (user: TestUser, options = {}) => ({ token: user.session, ...options })
+
+async function createWorkspace(slug: string): Promise<Workspace> {
+  const answer = await service.call<Workspace>('POST', '/v1/workspace', as(owner, { body: { name: slug, slug } }))
+  expect(answer.status, answer.text).toBe(201)
+  return answer.body
+}
+
+test('the first account owns a workspace "main" with a team "Everyone"', async () => {
+  const { body } = await service.call<Workspace[]>('GET', '/v1/workspace', as(owner))
+  expect(body[0]).toMatchObject({ name: 'Main', slug: 'main', role: 'admin', isOwner: true })
+  expect((await service.call('GET', '/v1/workspace/main/team/', as(owner))).body).toMatchObject([{ name: 'Everyone' }])
+})
+
+test('a workspace is made, read by slug and by id, changed and deleted', async () => {
+  const made = await createWorkspace('acme')
+  expect(made).toMatchObject({ slug: 'acme', role: 'admin', isOwner: true })
+  expect((await service.call('GET', '/v1/workspace/acme', as(owner))).body).toEqual(made)
+  expect((await service.call('GET', `/v1/workspace/${made.id}`, as(owner))).body).toEqual(made)
+  const changed = await service.call('PUT', '/v1/workspace/acme', as(owner, { body: { name: 'Acme', slug: 'acme-2' } }))
+  expect(changed.body).toEqual({ success: true, ...made, name: 'Acme', slug: 'acme-2' })
+  expect((await service.call('GET', '/v1/workspace/acme', as(owner))).status).toBe(404)
+  expect((await service.call('DELETE', '/v1/workspace/acme-2', as(owner))).body).toEqual({ success: true })
+  expect((await service.call('GET', `/v1/workspace/${made.id}`, as(owner))).status).toBe(404)
+})
+
+test('what belongs to a deleted workspace ends with it, and its slug is free again', async () => {
+  const made = await createWorkspace('brief')
+  await createProject(service, owner.session, 'api', { workspace: 'brief' })
+  const { token } = await createToken(service, owner.session, {}, 'brief')
+  expect((await service.call('GET', '/v1/workspace', { token })).body).toEqual([made])
+  await service.call('DELETE', '/v1/workspace/brief', as(owner))
+  expect((await service.call('GET', '/v1/workspace', { token })).status).toBe(401)
+  await createWorkspace('brief')
+  expect((await service.call('GET', '/v1/workspace/brief/project/api', as(owner))).status).toBe(404)
+})
+
+test('a slug is taken once, also by many at the same moment', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, () =>
+      service.call('POST', '/v1/workspace', as(owner, { body: { name: 'Race', slug: 'race' } })),
+    ),
+  )
+  expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)])
+  const taken = await service.call('PUT', '/v1/workspace/race', as(owner, { body: { slug: 'main' } }))
+  expect(taken).toMatchObject({ status: 409, body: { message: 'The slug "main" is taken.' } })
+})
+
+test.each([
+  ['a reserved word', { name: 'x', slug: 'invite' }, 'slug: "invite" is a reserved word.'],
+  ['a slug like an id', { name: 'x', slug: '01a1dcf1-b912-73cb-9386-016275561f1a' }, 'slug: must not look like an id.'],
+  ['one character', { name: 'x', slug: 'x' }, 'slug: must have 2 characters or more.'],
+  ['capitals', { name: 'x', slug: 'Acme' }, 'slug: has characters or a form that is not allowed here.'],
+  ['49 characters', { name: 'x', slug: 'x'.repeat(49) }, 'slug: must have 48 characters or fewer.'],
+])('refuses %s', async (_what, body, message) => {
+  expect(await service.call('POST', '/v1/workspace', as(owner, { body }))).toMatchObject({
+    status: 400,
+    body: { message },
+  })
+})
+
+test.each(['x', 'ACME', 'a_b', 'x'.repeat(49), '%20%20', 'ä'])(
+  'a path with the malformed workspace %j is 400',
+  async (ws) => {
+    const answer = await service.call('GET', `/v1/workspace/${encodeURI(ws)}`, as(owner))
+    expect(answer.status).toBe(400)
+    expect(answer.body).toMatchObject({ message: expect.stringMatching(/^ws: /) })
+  },
+)
+
+test('ownership passes to another member, who becomes admin of all of it; the old owner stays admin', async () => {
+  const made = await createWorkspace('handed')
+  const heir = await addUser(service, 'heir@example.com', {
+    workspaceId: made.id,
+    role: 'member',
+    scope: { all: false, teams: [], projects: [], environments: [made.id] },
+  })
+  const path = '/v1/workspace/handed/owner'
+  expect((await service.call('POST', path, as(heir, { body: { memberId: heir.memberId } }))).status).toBe(403)
+  const unknown = { memberId: made.id }
+  expect((await service.call('POST', path, as(owner, { body: unknown }))).status).toBe(404)
+  const handed = await service.call('POST', path, as(owner, { body: { memberId: heir.memberId } }))
+  expect(handed.body).toEqual({ success: true })
+  const seen = await service.call('GET', '/v1/workspace/handed', as(heir))
+  expect(seen.body).toMatchObject({ role: 'admin', isOwner: true })
+  expect((await service.call('DELETE', '/v1/workspace/handed', as(owner))).status).toBe(403)
+  const former = await service.call('GET', '/v1/workspace/handed', as(owner))
+  expect(former.body).toMatchObject({ role: 'admin', isOwner: false })
+  expect((await service.call('DELETE', '/v1/workspace/handed', as(heir))).status).toBe(200)
+})
+
+test('of many hand-overs at once one wins, and there is always exactly one owner', async () => {
+  const made = await createWorkspace('many-heirs')
+  const heirs = await Promise.all(
+    Array.from({ length: 5 }, (_, index) =>
+      addUser(service, `heir-${index}@example.com`, { workspaceId: made.id, role: 'developer' }),
+    ),
+  )
+  const answers = await Promise.all(
+    heirs.map(({ memberId }) =>
+      service.call('POST', '/v1/workspace/many-heirs/owner', as(owner, { body: { memberId } })),
+    ),
+  )
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 403, 403, 403, 403])
+  const seen = await Promise.all(
+    heirs.map(
+      async (heir) => (await service.call<Workspace>('GET', '/v1/workspace/many-heirs', as(heir))).body.isOwner,
+    ),
+  )
+  expect(seen.filter(Boolean)).toHaveLength(1)
+})
+
+test('a token sees its own workspace only, and may make none', async () => {
+  const { token } = await createToken(service, owner.session)
+  const { body } = await service.call<Workspace[]>('GET', '/v1/workspace/', { token })
+  expect(body.map(({ slug }) => slug)).toEqual(['main'])
+  expect((await service.call('GET', '/v1/workspace/race', { token })).status).toBe(404)
+  expect((await service.call('POST', '/v1/workspace', { token, body: { name: 'x', slug: 'xx' } })).status).toBe(403)
+})
+
+test('changes and deletion are in the audit trail', async () => {
+  await createWorkspace('told')
+  await service.call('PUT', '/v1/workspace/told', as(owner, { body: { name: 'Told again' } }))
+  const { body } = await service.call('GET', '/v1/workspace/told/audit', as(owner))
+  expect(body).toMatchObject([
+    { action: 'UPDATE', before: { name: 'told', slug: 'told' }, after: { name: 'Told again', slug: 'told' } },
+    { action: 'CREATE', actor: { type: 'user', id: owner.id, name: owner.email }, entity: { type: 'workspace' } },
+  ])
+})
