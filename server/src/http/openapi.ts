@@ -25,7 +25,16 @@ export async function openapiRoutes(app: FastifyInstance): Promise<void> {
   })
   let description: string | undefined
   app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
-    description ??= JSON.stringify(app.swagger())
+    description ??= JSON.stringify(withOptionalBodies(app.swagger()))
     return reply.header('content-type', 'application/json; charset=utf-8').send(description)
+  })
+}
+
+/** A body in which nothing is required may be left out. */
+function withOptionalBodies(document: object): object {
+  return JSON.parse(JSON.stringify(document), (key, value) => {
+    if (key !== 'requestBody') return value
+    const schema = value.content?.['application/json']?.schema
+    return { ...value, required: schema?.required !== undefined || schema?.minProperties !== undefined }
   })
 }
