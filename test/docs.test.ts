@@ -10,5 +10,5 @@ test('docs/operation.md lists every setting with its default', () => {
   const rows = settings.map(({ name, default: value, meaning }) => `| \`${name}\` | ${value} | ${meaning} |`)
   const table = ['| Name | Default | Meaning |', '|---|---|---|', ...rows].join('\n')
   const page = readFileSync(join(root, 'docs/operation.md'), 'utf8')
-  expect(/<!-- settings -->\n([^]*?)\n<!-- \/settings -->/.exec(page)?.[1]).toBe(table)
+  expect(/<!-- settings -->\n([\s\S]*?)\n<!-- \/settings -->/.exec(page)?.[1]).toBe(table)
 })

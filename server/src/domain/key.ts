@@ -3,17 +3,17 @@
  * so a rotation that was killed is continued by running it again.
  */
 import { Failure } from '../failure.ts'
+import { listRootKeys } from '../store/key.ts'
 import {
   countRootUses,
   insertNextWorkspaceKey,
-  listRootKeys,
   moveEnvironmentKeys,
   moveSigningKeys,
   moveWorkspaceKeys,
   type RootUses,
   removeUnusedRoots,
   removeUnusedWorkspaceKeys,
-} from '../store/key.ts'
+} from '../store/key-rotation.ts'
 import { record } from './audit.ts'
 import { type Context, systemChain, type WriteContext } from './context.ts'
 import { announce, inTransaction } from './transaction.ts'

@@ -1,7 +1,8 @@
 /** People. The row carries a MAC, so that a password hash or an address cannot be exchanged behind our back. */
 import type { Preferences } from '@coffer/contract/me'
-import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
+import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { Failure } from '../failure.ts'
+import { genuineRows } from './genuine-row.ts'
 import type { Keys } from './key.ts'
 import { type Db, fragment, sql } from './sql.ts'
 
@@ -19,7 +20,9 @@ const columns = fragment(`
   id, email, name, password_hash as "passwordHash", preferences, created_at as "createdAt", mac,
   mac_root_id as "macRootId"`)
 
-const macFields = (account: Omit<Account, 'preferences' | 'name'>): MacField[] => [
+type AccountFields = Omit<Account, 'preferences' | 'name'>
+
+const macFields = (account: AccountFields): MacField[] => [
   account.id,
   account.email,
   account.passwordHash,
@@ -27,9 +30,11 @@ const macFields = (account: Omit<Account, 'preferences' | 'name'>): MacField[] =
 ]
 
 export function accountStore(db: Db, keys: Keys) {
+  const rows = genuineRows<AccountFields, AccountRow>(keys, 'account', macFields)
+
   async function genuine(row: AccountRow | undefined): Promise<Account | undefined> {
     if (!row) return undefined
-    if (!(await keys.isGenuine('account', macFields(row), row))) throw new Failure('integrity')
+    if (!(await rows.isGenuine(row))) throw new Failure('integrity')
     return { ...row, preferences: JSON.parse(row.preferences) }
   }
 
@@ -55,7 +60,7 @@ export function accountStore(db: Db, keys: Keys) {
 
     /** False where the address is taken. */
     async insert(account: Account): Promise<boolean> {
-      const { mac, macRootId } = signRow(keys.keyring.active, 'account', macFields(account))
+      const { mac, macRootId } = rows.sign(account)
       const changed = await db.run(sql`
         insert into account (id, email, name, password_hash, preferences, created_at, updated_at, mac, mac_root_id)
         values (${account.id}, ${account.email}, ${account.name}, ${account.passwordHash},
@@ -64,32 +69,18 @@ export function accountStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** Moves the MACs of a batch of rows to the active root; returns how many it looked at. */
     async resign(limit: number): Promise<number> {
-      const rows = await db.all<AccountRow>(sql`
-        select ${columns} from account where mac_root_id <> ${keys.keyring.active.id} limit ${limit}`)
-      for (const row of rows) {
-        const isGenuine = await keys.isGenuine('account', macFields(row), row)
-        // A tampered row must not be made genuine: it keeps a MAC that can never hold again.
-        const { mac, macRootId } = isGenuine
-          ? signRow(keys.keyring.active, 'account', macFields(row))
-          : { mac: row.mac, macRootId: keys.keyring.active.id }
-        await db.run(sql`
-          update account set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`)
-      }
-      return rows.length
+      const old = await db.all<AccountRow>(sql`
+        select ${columns} from account where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+      return rows.resign(old, (row, { mac, macRootId }) =>
+        db.run(sql`
+          update account set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),
+      )
     },
 
-    async countTampered(): Promise<number> {
-      let count = 0
-      let after = ''
-      let rows: AccountRow[]
-      do {
-        rows = await db.all<AccountRow>(sql`select ${columns} from account where id > ${after} order by id limit 500`)
-        for (const row of rows) if (!(await keys.isGenuine('account', macFields(row), row))) count++
-        after = rows.at(-1)?.id ?? after
-      } while (rows.length > 0)
-      return count
-    },
+    countTampered: () =>
+      rows.countTampered((after) =>
+        db.all<AccountRow>(sql`select ${columns} from account where id > ${after} order by id limit 500`),
+      ),
   }
 }

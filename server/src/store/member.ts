@@ -1,6 +1,7 @@
 /** Who belongs to a workspace, with which role and scope. The row grants rights, so it carries a MAC. */
 import type { Role, Scope } from '@coffer/contract/field'
-import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
+import type { MacField, RowMac } from '../crypto/row-mac.ts'
+import { genuineRows } from './genuine-row.ts'
 import type { Keys } from './key.ts'
 import { type Db, fragment, sql } from './sql.ts'
 
@@ -19,7 +20,9 @@ const columns = fragment(`
   id, workspace_id as "workspaceId", user_id as "userId", role, is_owner as "isOwner", scope,
   created_at as "createdAt", mac, mac_root_id as "macRootId"`)
 
-const macFields = (row: Omit<MemberRow, keyof RowMac>): MacField[] => [
+type MemberFields = Omit<MemberRow, keyof RowMac>
+
+const macFields = (row: MemberFields): MacField[] => [
   row.id,
   row.workspaceId,
   row.userId,
@@ -30,13 +33,15 @@ const macFields = (row: Omit<MemberRow, keyof RowMac>): MacField[] => [
 ]
 
 export function memberStore(db: Db, keys: Keys) {
+  const rows = genuineRows<MemberFields, MemberRow>(keys, 'member', macFields)
+
   function toRow(member: Member): MemberRow {
     const row = { ...member, isOwner: member.isOwner ? 1 : 0, scope: JSON.stringify(member.scope) }
-    return { ...row, ...signRow(keys.keyring.active, 'member', macFields(row)) }
+    return { ...row, ...rows.sign(row) }
   }
 
   async function toMember(row: MemberRow): Promise<Member | undefined> {
-    if (!(await keys.isGenuine('member', macFields(row), row))) return undefined
+    if (!(await rows.isGenuine(row))) return undefined
     const { mac: _mac, macRootId: _root, ...member } = row
     return { ...member, isOwner: row.isOwner === 1, scope: JSON.parse(row.scope) }
   }
@@ -44,14 +49,14 @@ export function memberStore(db: Db, keys: Keys) {
   return {
     /** Rows that fail their MAC grant nothing: they are left out, and counted in `tampered`. */
     async list(workspaceId: string): Promise<{ members: Member[]; tampered: number }> {
-      const rows = await db.all<MemberRow>(sql`
+      const stored = await db.all<MemberRow>(sql`
         select ${columns} from member where workspace_id = ${workspaceId} order by id`)
       const members: Member[] = []
-      for (const row of rows) {
+      for (const row of stored) {
         const member = await toMember(row)
         if (member) members.push(member)
       }
-      return { members, tampered: rows.length - members.length }
+      return { members, tampered: stored.length - members.length }
     },
 
     /** False where that person is a member already. */
@@ -78,29 +83,18 @@ export function memberStore(db: Db, keys: Keys) {
     },
 
     async resign(limit: number): Promise<number> {
-      const rows = await db.all<MemberRow>(sql`
+      const old = await db.all<MemberRow>(sql`
         select ${columns} from member where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
-      for (const row of rows) {
-        const member = await toMember(row)
-        // A tampered row must not be made genuine: it keeps a MAC that can never hold again.
-        const { mac, macRootId } = member ? toRow(member) : { mac: row.mac, macRootId: keys.keyring.active.id }
-        await db.run(sql`
+      return rows.resign(old, (row, { mac, macRootId }) =>
+        db.run(sql`
           update member set mac = ${mac}, mac_root_id = ${macRootId}
-          where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`)
-      }
-      return rows.length
+          where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
+      )
     },
 
-    async countTampered(): Promise<number> {
-      let count = 0
-      let after = ''
-      let rows: MemberRow[]
-      do {
-        rows = await db.all<MemberRow>(sql`select ${columns} from member where id > ${after} order by id limit 500`)
-        for (const row of rows) if (!(await keys.isGenuine('member', macFields(row), row))) count++
-        after = rows.at(-1)?.id ?? after
-      } while (rows.length > 0)
-      return count
-    },
+    countTampered: () =>
+      rows.countTampered((after) =>
+        db.all<MemberRow>(sql`select ${columns} from member where id > ${after} order by id limit 500`),
+      ),
   }
 }

@@ -1,7 +1,8 @@
 /** Sessions of people: found by the keyed hash of their bearer value, bound to their user by a MAC. */
 import type { RootKey } from '../crypto/keyring.ts'
-import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
+import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
+import { genuineRows } from './genuine-row.ts'
 import type { Keys } from './key.ts'
 import { type Db, fragment, sql } from './sql.ts'
 
@@ -21,7 +22,9 @@ const columns = fragment(`
   id, user_id as "userId", type, hash, hash_root_id as "hashRootId", ip, user_agent as "userAgent",
   created_at as "createdAt", last_seen_at as "lastSeenAt", expires_at as "expiresAt", mac, mac_root_id as "macRootId"`)
 
-const macFields = (row: Omit<Session, 'ip' | 'userAgent' | 'lastSeenAt'> & { hash: Uint8Array }): MacField[] => [
+type SessionFields = Omit<Session, 'ip' | 'userAgent' | 'lastSeenAt'> & { readonly hash: Uint8Array }
+
+const macFields = (row: SessionFields): MacField[] => [
   row.id,
   row.userId,
   row.type,
@@ -31,11 +34,13 @@ const macFields = (row: Omit<Session, 'ip' | 'userAgent' | 'lastSeenAt'> & { has
 ]
 
 export function sessionStore(db: Db, keys: Keys) {
+  const rows = genuineRows<SessionFields, SessionRow>(keys, 'session', macFields)
+
   async function findByHash(root: RootKey, value: string): Promise<Session | undefined> {
     const hash = hashBearer(root, value)
     const row = await db.one<SessionRow>(sql`
       select ${columns} from session where hash = ${hash}`)
-    if (!row || !(await keys.isGenuine('session', macFields(row), row))) return undefined
+    if (!row || !(await rows.isGenuine(row))) return undefined
     const { hash: _hash, mac: _mac, macRootId: _root, hashRootId: _hashRoot, ...session } = row
     return session
   }
@@ -44,7 +49,7 @@ export function sessionStore(db: Db, keys: Keys) {
     async insert(session: Session, value: string): Promise<void> {
       const root = keys.keyring.active
       const hash = hashBearer(root, value)
-      const { mac, macRootId } = signRow(root, 'session', macFields({ ...session, hash }))
+      const { mac, macRootId } = rows.sign({ ...session, hash })
       await db.run(sql`
         insert into session (id, user_id, type, hash, hash_root_id, ip, user_agent, created_at, last_seen_at, expires_at,
           mac, mac_root_id)
@@ -64,7 +69,7 @@ export function sessionStore(db: Db, keys: Keys) {
     async rehash(session: Session, value: string): Promise<void> {
       const root = keys.keyring.active
       const hash = hashBearer(root, value)
-      const { mac, macRootId } = signRow(root, 'session', macFields({ ...session, hash }))
+      const { mac, macRootId } = rows.sign({ ...session, hash })
       await db.run(sql`
         update session set hash = ${hash}, hash_root_id = ${root.id}, mac = ${mac}, mac_root_id = ${macRootId}
         where id = ${session.id} and user_id = ${session.userId}`)
@@ -86,31 +91,17 @@ export function sessionStore(db: Db, keys: Keys) {
     },
 
     async resign(limit: number): Promise<number> {
-      const rows = await db.all<SessionRow>(sql`
-        select ${columns} from session where mac_root_id <> ${keys.keyring.active.id} limit ${limit}`)
-      for (const row of rows) {
-        if (await keys.isGenuine('session', macFields(row), row)) {
-          const { mac, macRootId } = signRow(keys.keyring.active, 'session', macFields(row))
-          await db.run(sql`
-            update session set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`)
-        } else {
-          // A session that was tampered with grants nothing: ending it lets the old root go.
-          await db.run(sql`delete from session where id = ${row.id} and user_id = ${row.userId}`)
-        }
-      }
-      return rows.length
+      const old = await db.all<SessionRow>(sql`
+        select ${columns} from session where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+      return rows.resign(old, (row, { mac, macRootId }) =>
+        db.run(sql`
+          update session set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),
+      )
     },
 
-    async countTampered(): Promise<number> {
-      let count = 0
-      let after = ''
-      let rows: SessionRow[]
-      do {
-        rows = await db.all<SessionRow>(sql`select ${columns} from session where id > ${after} order by id limit 500`)
-        for (const row of rows) if (!(await keys.isGenuine('session', macFields(row), row))) count++
-        after = rows.at(-1)?.id ?? after
-      } while (rows.length > 0)
-      return count
-    },
+    countTampered: () =>
+      rows.countTampered((after) =>
+        db.all<SessionRow>(sql`select ${columns} from session where id > ${after} order by id limit 500`),
+      ),
   }
 }

@@ -1,7 +1,8 @@
 /** API tokens: found by the keyed hash of their value; the row grants rights, so it carries a MAC. */
 import type { Permission, Scope } from '@coffer/contract/field'
-import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
+import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
+import { genuineRows } from './genuine-row.ts'
 import type { Keys } from './key.ts'
 import { type Db, fragment, sql } from './sql.ts'
 
@@ -37,7 +38,9 @@ const columns = fragment(`
   created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt", last_used_at as "lastUsedAt",
   last_used_ip as "lastUsedIp", mac, mac_root_id as "macRootId"`)
 
-const macFields = (row: Omit<TokenRow, keyof RowMac>): MacField[] => [
+type TokenFields = Omit<TokenRow, keyof RowMac>
+
+const macFields = (row: TokenFields): MacField[] => [
   row.id,
   row.workspaceId,
   row.createdBy,
@@ -55,13 +58,15 @@ const macFields = (row: Omit<TokenRow, keyof RowMac>): MacField[] => [
 ]
 
 export function tokenStore(db: Db, keys: Keys) {
+  const rows = genuineRows<TokenFields, TokenRow>(keys, 'token', macFields)
+
   function toRow(token: TokenRecord): TokenRow {
     const row = { ...token, scope: JSON.stringify(token.scope), allowedIps: JSON.stringify(token.allowedIps) }
-    return { ...row, ...signRow(keys.keyring.active, 'token', macFields(row)) }
+    return { ...row, ...rows.sign(row) }
   }
 
   async function genuine(row: TokenRow | undefined): Promise<TokenRecord | undefined> {
-    if (!row || !(await keys.isGenuine('token', macFields(row), row))) return undefined
+    if (!row || !(await rows.isGenuine(row))) return undefined
     const { mac: _mac, macRootId: _root, ...token } = row
     return { ...token, scope: JSON.parse(row.scope), allowedIps: JSON.parse(row.allowedIps) }
   }
@@ -109,12 +114,12 @@ export function tokenStore(db: Db, keys: Keys) {
 
     /** Newest first; `createdBy` narrows it to one person's. */
     async list(workspaceId: string, createdBy: string | null): Promise<TokenRecord[]> {
-      const rows = await db.all<TokenRow>(sql`
+      const stored = await db.all<TokenRow>(sql`
         select ${columns} from token
         where workspace_id = ${workspaceId} and (cast(${createdBy} as text) is null or created_by = ${createdBy})
         order by id desc`)
       const tokens: TokenRecord[] = []
-      for (const row of rows) {
+      for (const row of stored) {
         const token = await genuine(row)
         if (token) tokens.push(token)
       }
@@ -143,29 +148,18 @@ export function tokenStore(db: Db, keys: Keys) {
     },
 
     async resign(limit: number): Promise<number> {
-      const rows = await db.all<TokenRow>(sql`
+      const old = await db.all<TokenRow>(sql`
         select ${columns} from token where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
-      for (const row of rows) {
-        const token = await genuine(row)
-        // A tampered row must not be made genuine: it keeps a MAC that can never hold again.
-        const { mac, macRootId } = token ? toRow(token) : { mac: row.mac, macRootId: keys.keyring.active.id }
-        await db.run(sql`
+      return rows.resign(old, (row, { mac, macRootId }) =>
+        db.run(sql`
           update token set mac = ${mac}, mac_root_id = ${macRootId}
-          where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`)
-      }
-      return rows.length
+          where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
+      )
     },
 
-    async countTampered(): Promise<number> {
-      let count = 0
-      let after = ''
-      let rows: TokenRow[]
-      do {
-        rows = await db.all<TokenRow>(sql`select ${columns} from token where id > ${after} order by id limit 500`)
-        for (const row of rows) if (!(await keys.isGenuine('token', macFields(row), row))) count++
-        after = rows.at(-1)?.id ?? after
-      } while (rows.length > 0)
-      return count
-    },
+    countTampered: () =>
+      rows.countTampered((after) =>
+        db.all<TokenRow>(sql`select ${columns} from token where id > ${after} order by id limit 500`),
+      ),
   }
 }
