@@ -17,6 +17,14 @@ export function parseAddress(text: string): Address | undefined {
   return bits >> 32n === 0xffffn ? { family: 4, bits: bits & 0xffff_ffffn } : { family: 6, bits }
 }
 
+/** The address as it is usually written: an IPv4-mapped one with dots, all else as it stands. */
+export function plainAddress(text: string): string {
+  if (!text.includes(':')) return text
+  const address = parseAddress(text)
+  if (address?.family !== 4) return text
+  return [24n, 16n, 8n, 0n].map((shift) => String((address.bits >> shift) & 0xffn)).join('.')
+}
+
 /** Reads "10.0.0.0/8" or a single address; undefined also where bits are set beyond the prefix, as that is a slip. */
 export function parseRange(text: string): AddressRange | undefined {
   const [addressText = '', prefixText, ...rest] = text.split('/')

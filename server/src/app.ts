@@ -1,6 +1,8 @@
 /** The only place where the floors meet: opens the store, unlocks the keys, and puts the service together. */
 import { chmodSync, mkdirSync } from 'node:fs'
+import { Server as NetServer } from 'node:net'
 import { dirname, join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { type Config, isLoopback } from './config.ts'
 import { masterWrapKey } from './crypto/keyring.ts'
@@ -33,8 +35,11 @@ export type App = {
   readonly services: Services
   readonly server: FastifyInstance
   readonly metrics: Metrics
-  /** Lets requests in flight finish, answers 503 to the rest, then closes the store. */
-  stop(): Promise<void>
+  /**
+   * Takes no new connections, answers 503 on the ones there are for `farewellMs`, each answer the last of its connection,
+   * lets requests in flight finish, then closes the store.
+   */
+  stop(farewellMs?: number): Promise<void>
 }
 
 export async function createApp(given: Config, log: Log, now: () => number = Date.now): Promise<App> {
@@ -51,8 +56,13 @@ export async function createApp(given: Config, log: Log, now: () => number = Dat
     services,
     server,
     metrics,
-    async stop() {
+    async stop(farewellMs = 0) {
       isStopping = true
+      if (farewellMs > 0) {
+        // Only the listener: closing the server would also cut connections on which a request may just be on its way.
+        NetServer.prototype.close.call(server.server)
+        await setTimeout(farewellMs)
+      }
       await server.close()
       follower.stop()
       await jobs.stop()

@@ -10,6 +10,7 @@ import { runDoctor } from './operator/doctor.ts'
 import { rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
 
 const stopWithinMs = 10_000
+const farewellMs = 500
 
 const help = `Coffer, a self-hosted secrets manager.
 
@@ -83,7 +84,7 @@ async function serve(config: Config): Promise<number> {
   log.info(`stopping on ${signal}`)
   const deadline = setTimeout(() => process.exit(1), stopWithinMs)
   deadline.unref()
-  await app.stop()
+  await app.stop(farewellMs)
   await stopMetrics()
   log.info('stopped')
   return 0

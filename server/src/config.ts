@@ -190,7 +190,7 @@ function readWord<const Word extends string>(name: string, value: string, list: 
 function readUrl(name: string, value: string | undefined, protocols: readonly string[]): string | undefined {
   if (value === undefined) return undefined
   // The value may hold a password: it is not repeated.
-  if (!protocols.includes(URL.parse(value)?.protocol ?? '')) {
+  if (!URL.canParse(value) || !protocols.some((protocol) => value.startsWith(`${protocol}//`))) {
     throw new ConfigError(`${name} must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}.`)
   }
   return value
@@ -199,7 +199,7 @@ function readUrl(name: string, value: string | undefined, protocols: readonly st
 function readPublicUrl(value: string): string {
   const url = URL.parse(value)
   const isPlain = url && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/' && !url.search && !url.hash
-  if (!url || !isPlain || url.username) {
+  if (!url || !isPlain || url.username || url.password) {
     throw new ConfigError(
       'COFFER_PUBLIC_URL must be an http or https address without a path, such as https://coffer.example.com.',
     )

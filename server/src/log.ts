@@ -57,16 +57,22 @@ export function createLog(level: LogLevel, destination: { write(line: string): v
 }
 
 /** Where an error arose, without its message: messages of libraries quote what they were given. */
-export function traceOf(error: unknown): LogFields {
+export function traceOf(error: unknown, depth = 0): LogFields {
   if (!(error instanceof Error)) return { errorName: typeof error }
-  const frames = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
   const code = 'code' in error && (typeof error.code === 'string' || typeof error.code === 'number') ? error.code : ''
-  const cause = error.cause instanceof Error ? traceOf(error.cause) : {}
+  const cause = depth < 5 && error.cause instanceof Error ? traceOf(error.cause, depth + 1) : {}
   return {
     errorName: error.name,
     code: [code, cause.errorName, cause.code].filter(Boolean).join(' < '),
-    stack: frames.slice(0, 6).join('\n'),
+    stack: framesOf(error).slice(0, 6).join('\n'),
   }
+}
+
+/** A stack opens with the message, and a line of a message may look like a frame: only what follows it is taken. */
+function framesOf({ stack = '', message }: Error): string[] {
+  const start = stack.indexOf(message)
+  const rest = start < 0 ? '' : stack.slice(start + message.length)
+  return rest.split('\n').filter((line) => line.trimStart().startsWith('at '))
 }
 
 function declared(fields: LogFields): LogFields {

@@ -20,7 +20,8 @@ export async function listAudit(
   const filter = toFilter(query, picture.projectsBySlug.get(query.project ?? '')?.id)
   const limit = query.limit ?? 50
   const head = await ctx.store.audit.findHead(chain)
-  let upTo = query.cursor === undefined ? (head?.sequence ?? 0) : decodeCursor(query.cursor) - 1
+  const newest = head?.sequence ?? 0
+  let upTo = query.cursor === undefined ? newest : Math.min(newest, decodeCursor(query.cursor) - 1)
   const rows: AuditRow[] = []
   while (upTo > 0 && rows.length <= limit) {
     const after = Math.max(0, upTo - stretchLength)
@@ -81,16 +82,26 @@ function toFilter(query: AuditQuery, projectId: string | undefined): AuditFilter
     entity: query.entity ?? null,
     project: projectId ?? query.project ?? null,
     environment: query.environment ?? null,
-    from: query.from === undefined ? null : Date.parse(query.from),
-    to: query.to === undefined ? null : Date.parse(query.to),
+    from: readMoment('from', query.from),
+    to: readMoment('to', query.to),
     text: query.q === undefined ? null : `%${query.q.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`,
   }
+}
+
+/** The form is checked by the schema, which lets pass what Date does not read: a leap second, a space for the T. */
+function readMoment(field: string, text: string | undefined): number | null {
+  if (text === undefined) return null
+  const at = Date.parse(text)
+  if (Number.isNaN(at)) throw invalid(field, 'must be an ISO 8601 date and time.')
+  return at
 }
 
 const encodeCursor = (sequence: number) => Buffer.from(String(sequence)).toString('base64url')
 
 function decodeCursor(cursor: string): number {
-  const sequence = Number(Buffer.from(cursor, 'base64url').toString('latin1'))
-  if (!Number.isSafeInteger(sequence) || sequence < 1) throw invalid('cursor', 'is not one that we gave out.')
+  const text = Buffer.from(cursor, 'base64url').toString('latin1')
+  const sequence = Number(text)
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(sequence) || sequence < 1)
+    throw invalid('cursor', 'is not one that we gave out.')
   return sequence
 }

@@ -4,7 +4,8 @@ import { lengthPrefixed } from '../crypto/envelope.ts'
 import { newId } from '../crypto/id.ts'
 import { isSignatureGenuine, signBytes } from '../crypto/signing.ts'
 import { type AuditHead, type AuditRow, emptyHash, hashEntry } from '../store/audit.ts'
-import type { Context, WriteContext } from './context.ts'
+import type { Keys } from '../store/key.ts'
+import { type Context, systemChain, type WriteContext } from './context.ts'
 
 export type AuditEvent = {
   readonly chain: string
@@ -45,11 +46,11 @@ export async function record(ctx: WriteContext, event: AuditEvent): Promise<void
   }
   const row: AuditRow = { ...unhashed, hash: hashEntry(head.hash, unhashed) }
   await ctx.store.audit.insert(row)
-  ctx.transaction.scratch.set(headName(event.chain), { sequence: row.sequence, hash: row.hash })
+  ctx.transaction.scratch.set(headName(event.chain), { ...head, sequence: row.sequence, hash: row.hash })
   ctx.transaction.beforeCommit.set(headName(event.chain), () => signHead(ctx, event.chain))
 }
 
-type ChainHead = Pick<AuditHead, 'sequence' | 'hash'>
+type ChainHead = Pick<AuditHead, 'sequence' | 'hash'> & { readonly isSound: boolean }
 const headName = (chain: string) => `audit:${chain}`
 
 /** The end of the chain, locked until the commit; transactions that share a commit hand it on to each other. */
@@ -58,17 +59,51 @@ export async function lockChain(ctx: WriteContext, chain: string): Promise<Chain
   // Only this file writes under this name.
   const known = scratch.get(headName(chain)) as ChainHead | undefined
   if (known) return known
-  const head = await ctx.store.audit.lockHead(chain)
+  const stored = await ctx.store.audit.lockHead(chain)
+  const isOurs = lastHeads(ctx.keys).get(chain) === headText(stored)
+  const isSound = stored.sequence === 0 || isOurs || (await isHeadGenuine(ctx, chain, stored))
+  if (!isSound) ctx.log.error('the head of an audit trail is not what was signed', { workspaceId: chain })
+  const head = { sequence: stored.sequence, hash: stored.hash, isSound }
   scratch.set(headName(chain), head)
   return head
 }
 
+async function isHeadGenuine(ctx: Pick<Context, 'keys'>, chain: string, head: AuditHead): Promise<boolean> {
+  const signer = await ctx.keys.findAuditSigner(head.keyId ?? '')
+  if (!signer || !head.signature) return false
+  return isSignatureGenuine(signer, headBytes(chain, head.sequence, head.hash), head.signature)
+}
+
 /** Once per commit and chain: a signature costs more than the entry. */
 async function signHead(ctx: WriteContext, chain: string): Promise<void> {
-  const { sequence, hash } = await lockChain(ctx, chain)
+  const { sequence, hash, isSound } = await lockChain(ctx, chain)
+  // To sign what follows a broken head would make it whole again: the break stays visible.
+  if (!isSound) return ctx.store.audit.saveHead(chain, { sequence, hash, signature: null, keyId: null })
   const signer = ctx.keys.signer('audit')
   const signature = signBytes(signer, headBytes(chain, sequence, hash))
-  await ctx.store.audit.saveHead(chain, { sequence, hash, signature, keyId: signer.id })
+  const head = { sequence, hash, signature, keyId: signer.id }
+  await ctx.store.audit.saveHead(chain, head)
+  ctx.transaction.afterCommit.push(() => remember(ctx.keys, chain, headText(head)))
+}
+
+/** The heads that this process signed last: checking a signature costs more than making one, and these need none. */
+const heads = new WeakMap<Keys, Map<string, string>>()
+const maxHeads = 10_000
+
+function lastHeads(keys: Keys): Map<string, string> {
+  const known = heads.get(keys) ?? new Map<string, string>()
+  heads.set(keys, known)
+  return known
+}
+
+function remember(keys: Keys, chain: string, text: string): void {
+  const known = lastHeads(keys)
+  if (known.size >= maxHeads) known.clear()
+  known.set(chain, text)
+}
+
+function headText({ sequence, hash, signature, keyId }: AuditHead): string {
+  return `${sequence} ${hash} ${keyId} ${signature && Buffer.from(signature).toString('base64')}`
 }
 
 function headBytes(chain: string, sequence: number, hash: string): Buffer {
@@ -84,7 +119,7 @@ export async function verifyChain(ctx: Pick<Context, 'store' | 'keys'>, chain: s
     const rows = await ctx.store.audit.listStretch(chain, sequence, Math.min(sequence + stretchLength, end))
     for (const row of rows) {
       const isNext = row.sequence === sequence + 1
-      if (!isNext || hashEntry(previous, row) !== row.hash) {
+      if (!isNext || hashEntry(previous, row) !== row.hash || (sequence === 0 && !isBeginning(chain, row))) {
         const reason = isNext ? 'This entry is not what was written.' : 'Entries are missing.'
         return { ok: false, entries: sequence, head: previous, firstBroken: sequence + 1, reason }
       }
@@ -96,12 +131,24 @@ export async function verifyChain(ctx: Pick<Context, 'store' | 'keys'>, chain: s
     }
     await new Promise((resolve) => setImmediate(resolve))
   }
-  if (!head || end === 0) return { ok: true, entries: 0, head: emptyHash }
-  const signer = ctx.keys.findSigner(head.keyId ?? '')
-  const isSigned =
-    signer && head.signature && isSignatureGenuine(signer, headBytes(chain, end, head.hash), head.signature)
-  if (head.hash !== previous || !isSigned) {
-    return { ok: false, entries: end, head: previous, firstBroken: end, reason: 'The signature of the head is wrong.' }
+  const broken = { ok: false, entries: end, head: previous, firstBroken: end + 1 }
+  // A workspace has at least the entry of its making; only a new installation has none.
+  if (end === 0 && chain !== systemChain) return { ...broken, reason: 'Entries are missing.' }
+  if (head && end > 0 && (head.hash !== previous || !(await isHeadGenuine(ctx, chain, head)))) {
+    return { ...broken, firstBroken: end, reason: 'The signature of the head is wrong.' }
   }
+  if (await hasEntriesAfter(ctx, chain, end))
+    return { ...broken, reason: 'Entries follow that the head does not know.' }
   return { ok: true, entries: end, head: previous }
+}
+
+/** Every workspace's trail begins with its making: one that was emptied and begun anew does not. */
+function isBeginning(chain: string, row: AuditRow): boolean {
+  return chain === systemChain || (row.action === 'CREATE' && row.entityType === 'workspace' && row.entityId === chain)
+}
+
+async function hasEntriesAfter(ctx: Pick<Context, 'store'>, chain: string, end: number): Promise<boolean> {
+  if (!(await ctx.store.audit.hasAfter(chain, end))) return false
+  // An entry commits together with its head: if that has moved on, it was written while we read.
+  return ((await ctx.store.audit.findHead(chain))?.sequence ?? 0) <= end
 }

@@ -29,7 +29,8 @@ export type OpenedSession = { readonly signedIn: SignedIn; readonly value: strin
 export async function register(ctx: Context, body: Registration): Promise<OpenedSession> {
   const email = normaliseEmail(body.email)
   if (body.workspace) checkSlug(body.workspace.slug)
-  await refuseRegistration(ctx, body)
+  const isFirst = await refuseRegistration(ctx, body)
+  const wanted = body.workspace ?? (isFirst ? firstWorkspace : undefined)
   const passwordHash = await hashPassword(body.password)
   const at = ctx.now()
   const account: Account = {
@@ -41,14 +42,14 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
     createdAt: at,
   }
   const workspaceId = newId()
-  return inTransaction(asUser(ctx, account), [systemChain, workspaceId], async (ctx) => {
+  const chains = wanted ? [systemChain, workspaceId] : systemChain
+  return inTransaction(asUser(ctx, account), chains, async (ctx) => {
     // Under the lock of the system's chain: of two first accounts at once, one is the first.
-    const isFirst = await refuseRegistration(ctx, body)
+    await refuseRegistration(ctx, body)
     if (!(await ctx.store.accounts.insert(account))) {
       throw new Failure('conflict', 'An account with this email address exists already: sign in instead.')
     }
     await record(ctx, { chain: systemChain, action: 'CREATE', entity: entity(account) })
-    const wanted = body.workspace ?? (isFirst ? firstWorkspace : undefined)
     if (wanted) await insertWorkspace(ctx, { id: workspaceId, ...wanted, createdAt: at }, account.id)
     return openSession(ctx, account)
   })
@@ -70,8 +71,25 @@ async function refuseRegistration(ctx: Context, body: Registration): Promise<boo
   return true
 }
 
-export async function login(ctx: Context, body: Login): Promise<OpenedSession> {
+export function login(ctx: Context, body: Login): Promise<OpenedSession> {
   const email = normaliseEmail(body.email)
+  return inTurn(email, () => loginInTurn(ctx, email, body.password))
+}
+
+const turns = new Map<string, Promise<unknown>>()
+
+/** One login of an address after another: an attempt counts until it is known to be right, and many may be right at once. */
+function inTurn<Result>(email: string, work: () => Promise<Result>): Promise<Result> {
+  const mine = (turns.get(email) ?? Promise.resolve()).then(work, work)
+  turns.set(email, mine)
+  const leave = () => {
+    if (turns.get(email) === mine) turns.delete(email)
+  }
+  mine.then(leave, leave)
+  return mine
+}
+
+async function loginInTurn(ctx: Context, email: string, password: string): Promise<OpenedSession> {
   const attempt = await inQuietTransaction(ctx, `login:${email}`, (store) =>
     store.loginAttempts.count(email, ctx.now(), loginWindowMs),
   )
@@ -82,7 +100,11 @@ export async function login(ctx: Context, body: Login): Promise<OpenedSession> {
     })
   }
   const account = await ctx.store.accounts.findByEmail(email)
-  const isRight = await verifyPassword(account?.passwordHash, body.password)
+  const isRight = await verifyPassword(account?.passwordHash, password).catch(async (error) => {
+    // Nobody has looked at the password: that was not a failed login.
+    await inQuietTransaction(ctx, `login:${email}`, (store) => store.loginAttempts.uncount(email))
+    throw error
+  })
   const chains = account ? await ctx.store.workspaces.listIdsForUser(account.id) : []
   if (!account || !isRight) {
     await inTransaction(ctx, [systemChain, ...chains], async (ctx) => {
@@ -121,7 +143,7 @@ export async function exchangeToken(ctx: Context): Promise<AccessToken> {
     sub: token.id,
     kind: 'token',
     workspace: token.workspaceId,
-    generation: token.generation,
+    generation: credential.generation,
     iat: issuedAt,
     exp: issuedAt + jwtLifetimeSeconds,
   })

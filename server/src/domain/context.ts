@@ -26,7 +26,13 @@ export type Services = {
 export type Credential =
   | { readonly type: 'none' }
   | { readonly type: 'session' | 'cli'; readonly sessionId: string; readonly expiresAt: number }
-  | { readonly type: 'static' | 'cli-token' | 'jwt'; readonly token: TokenRecord; readonly expiresAt: number | null }
+  | {
+      readonly type: 'static' | 'cli-token' | 'jwt'
+      readonly token: TokenRecord
+      /** Of the value that was shown: within a grace it is the one before the token's own. */
+      readonly generation: number
+      readonly expiresAt: number | null
+    }
 
 export type Actor = {
   readonly type: 'anonymous' | 'user' | 'token' | 'operator'

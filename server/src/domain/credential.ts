@@ -84,7 +84,8 @@ export function createCredentials(parts: Parts): Credentials {
   function tokenActor(token: TokenRecord, known: Located, ip: string): Actor {
     const isCurrent = known.hashes.some((candidate) => candidate.equals(token.hash))
     if (!isCurrent && !isInGrace(token, known.hashes)) throw new Failure('unauthenticated')
-    return liveActor(token, ip, token.type === 'cli' ? 'cli-token' : 'static', token.expiresAt)
+    const generation = isCurrent ? token.generation : token.generation - 1
+    return liveActor(token, ip, { type: token.type === 'cli' ? 'cli-token' : 'static', generation }, token.expiresAt)
   }
 
   async function locate(key: string, value: string): Promise<Located> {
@@ -107,7 +108,7 @@ export function createCredentials(parts: Parts): Credentials {
     let known = claims.get(key)
     if (!known || known.exp * 1000 <= now()) {
       claims.delete(key)
-      known = verifyJwt(value, keys.findSigner, { issuer: parts.issuer, nowMs: now() })
+      known = verifyJwt(value, keys.findJwtSigner, { issuer: parts.issuer, nowMs: now() })
       if (!known) throw new Failure('unauthenticated')
       remember(claims, key, known)
     }
@@ -118,7 +119,7 @@ export function createCredentials(parts: Parts): Credentials {
     const isCurrent = known.generation === token.generation
     const isGraced = known.generation === token.generation - 1 && (token.previousUntil ?? 0) > now()
     if (!isCurrent && !isGraced) throw new Failure('unauthenticated')
-    return liveActor(token, ip, 'jwt', known.exp * 1000)
+    return liveActor(token, ip, { type: 'jwt', generation: known.generation }, known.exp * 1000)
   }
 
   async function requireToken(workspaceId: string, id: string): Promise<TokenRecord> {
@@ -132,14 +133,14 @@ export function createCredentials(parts: Parts): Credentials {
   function liveActor(
     token: TokenRecord,
     ip: string,
-    type: 'static' | 'cli-token' | 'jwt',
+    value: { type: 'static' | 'cli-token' | 'jwt'; generation: number },
     expiresAt: number | null,
   ): Actor {
     const at = now()
     const isOver = token.revokedAt !== null || (token.expiresAt !== null && token.expiresAt <= at)
     if (isOver || !isAddressAllowed(token, ip)) throw new Failure('unauthenticated')
     usage.noteToken(token.id, token.workspaceId, at, ip)
-    const credential = { type, token, expiresAt }
+    const credential = { ...value, token, expiresAt }
     return { type: 'token', id: token.id, name: token.name, userId: token.createdBy, credential }
   }
 

@@ -5,10 +5,10 @@ import { newId } from '../crypto/id.ts'
 import { createBearer, hashBearer, tokenPrefix } from '../crypto/token.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { TokenRecord } from '../store/token.ts'
-import { type Access, hasRole, mayManageAll, requireWorkspace, seesProject, seesTeam } from './access.ts'
+import { type Access, hasRole, mayManageAll, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import type { Context } from './context.ts'
-import { normaliseScope, reachesAll, reachesEnvironment } from './scope.ts'
+import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from './scope.ts'
 import { dayMs, hourMs, iso, maybeIso, secondMs } from './time.ts'
 import { announce, inTransaction } from './transaction.ts'
 
@@ -113,7 +113,8 @@ export async function revokeToken(ctx: Context, path: IdPath): Promise<void> {
       previousHashRootId: null,
       previousUntil: null,
     }
-    await ctx.store.tokens.update(revoked, current)
+    // Its hash moves to a new root when it is used: then it is another row by now, and must be revoked all the same.
+    if (!(await ctx.store.tokens.update(revoked, current))) throw new Failure('unavailable')
     await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current) })
     await announce(ctx, 'workspace', workspaceId)
   })
@@ -183,11 +184,11 @@ export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
   const isReached = {
     teams: (id: string) => {
       const team = picture.teams.get(id)
-      return team !== undefined && seesTeam(reach, team)
+      return team !== undefined && reachesTeam(reach, team)
     },
     projects: (id: string) => {
       const project = picture.projects.get(id)
-      return project !== undefined && seesProject(reach, project)
+      return project !== undefined && reachesProject(reach, project)
     },
     environments: (id: string) => {
       const environment = picture.environments.get(id)

@@ -24,6 +24,7 @@ const frameworkCodes: Record<string, FailureCode> = {
   FST_ERR_CTP_BODY_TOO_LARGE: 'tooLarge',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupportedMediaType',
   FST_ERR_NOT_FOUND: 'notFound',
+  FST_ERR_ROUTE_MISSING_CONTENT_TYPE: 'notFound',
 }
 
 export function toFailure(error: unknown): Failure {

@@ -9,6 +9,7 @@ const maxCredentialLength = 4_096
 
 export function readCredential(request: FastifyRequest, config: Config): string {
   const { authorization, cookie } = request.headers
+  if (hasTwoCredentials(request)) throw new Failure('unauthenticated')
   if (authorization !== undefined) return readBearer(authorization)
   if (cookie === undefined) throw new Failure('unauthenticated')
   const value = readCookie(cookie, cookieName(config))
@@ -16,6 +17,17 @@ export function readCredential(request: FastifyRequest, config: Config): string 
     throw new Failure('unauthenticated')
   }
   return value
+}
+
+/** Node keeps the first of two Authorization headers; a proxy before us may have judged by the second. */
+export function hasTwoCredentials(request: FastifyRequest): boolean {
+  const { rawHeaders } = request.raw
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]
+    if (name?.length === 13 && name.toLowerCase() === 'authorization') count++
+  }
+  return count > 1
 }
 
 function readBearer(header: string): string {

@@ -7,7 +7,8 @@ export const maxBodyBytes = 8 * 1024 * 1024
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 export function acceptJson(app: FastifyInstance): void {
-  const parseText = app.getDefaultJsonParser('error', 'error')
+  // JSON.parse makes `__proto__` a field like any other; every body schema is closed and refuses it by its name.
+  const parseText = app.getDefaultJsonParser('ignore', 'ignore')
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     try {

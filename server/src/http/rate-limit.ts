@@ -3,7 +3,7 @@
  * count is one map look-up, two limits share one set of headers, and a Redis that is away falls back to local counts.
  */
 import type { Redis } from 'ioredis'
-import { parseAddress } from '../address-range.ts'
+import { parseAddress, plainAddress } from '../address-range.ts'
 import type { Log } from '../log.ts'
 
 export type Hit = {
@@ -22,7 +22,7 @@ const noLimit = 1_000_000_000
 
 type Window = { startedAt: number; count: number }
 
-export function createLocalLimiter(setting: number, now: () => number = Date.now): Limiter & { hit(key: string): Hit } {
+export function createLocalLimiter(setting: number, now: () => number = Date.now): { hit(key: string): Hit } {
   const limit = setting === 0 ? noLimit : setting
   const windows = new Map<string, Window>()
   return {
@@ -50,12 +50,17 @@ local left = redis.call('PTTL', KEYS[1])
 if left < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) left = tonumber(ARGV[1]) end
 return { count, left }`
 
+/** After a failure Redis is left alone for this long, so that not every request waits for it in vain. */
+const restMs = 1_000
+
 export function createSharedLimiter(setting: number, redis: Redis, name: string, log: Log): Limiter {
   const limit = setting === 0 ? noLimit : setting
   const local = createLocalLimiter(setting)
   let isDown = false
+  let restsUntil = 0
   return {
     async hit(key) {
+      if (isDown && performance.now() < restsUntil) return local.hit(key)
       try {
         const answer: unknown = await redis.eval(countScript, 1, `coffer:limit:${name}:${key}`, windowMs)
         if (isDown) log.info('rate limits are shared again')
@@ -65,6 +70,7 @@ export function createSharedLimiter(setting: number, redis: Redis, name: string,
       } catch {
         if (!isDown) log.warn('Redis does not answer: rate limits are counted on each node alone')
         isDown = true
+        restsUntil = performance.now() + restMs
         return local.hit(key)
       }
     },
@@ -82,7 +88,7 @@ export function clientKey(ip: string): string {
   if (!ip.includes(':')) return ip
   const address = parseAddress(ip)
   if (!address) return ip
-  return address.family === 4 ? String(address.bits) : `${(address.bits >> 64n).toString(16)}/64`
+  return address.family === 4 ? plainAddress(ip) : `${(address.bits >> 64n).toString(16)}/64`
 }
 
 function toHit(limit: number, count: number, leftMs: number): Hit {

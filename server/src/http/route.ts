@@ -65,7 +65,7 @@ export function serveOn(app: FastifyInstance): Serve {
 
 /** No body and an empty one mean the same as `{}`: what is missing in it is then named. */
 function assumeEmptyBody(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
-  request.body ??= {}
+  if (request.body === undefined) request.body = {}
   done()
 }
 

@@ -1,14 +1,15 @@
 /** The HTTP floor: one Fastify instance whose hooks identify, limit and authenticate every request in this order. */
 import { randomBytes } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { type AddressRange, isInRange, parseAddress } from '../address-range.ts'
+import { type AddressRange, isInRange, parseAddress, plainAddress } from '../address-range.ts'
 import type { ChangeFollower } from '../domain/change-follower.ts'
 import { type Actor, anonymous, type Context, type Services } from '../domain/context.ts'
 import { Failure } from '../failure.ts'
 import { answerError } from './answer-error.ts'
-import { readCredential } from './authenticate.ts'
+import { hasTwoCredentials, readCredential } from './authenticate.ts'
 import { acceptJson, maxBodyBytes } from './body.ts'
 import { type Metrics, metricsRoute } from './metrics.ts'
 import { openapiRoutes } from './openapi.ts'
@@ -55,7 +56,9 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
   const app = fastify({
     bodyLimit: maxBodyBytes,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4_096 },
-    trustProxy: config.trustedProxies.length > 0 ? (peer) => isTrusted(config.trustedProxies, peer) : false,
+    rewriteUrl: ({ url = '/' }) => onePath(url),
+    // Without a Host the answer would have no body: identify refuses it in the same form as everything else.
+    http: { requireHostHeader: false },
     genReqId: requestIds(),
     requestTimeout: 60_000,
     connectionTimeout: 0,
@@ -72,6 +75,7 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
     },
     clientErrorHandler: answerClientError,
   })
+  app.server.on('checkExpectation', answerExpectation)
   app.setValidatorCompiler(validatorCompiler)
   app.setErrorHandler(answer)
   app.setNotFoundHandler((request, reply) => answer(new Failure('notFound'), request, reply))
@@ -89,6 +93,11 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
     } catch (error) {
       done(error instanceof Error ? error : new Failure('internal'))
     }
+  })
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    // A connection that is kept for a next request would keep the service from stopping.
+    if (parts.isStopping()) reply.header('connection', 'close')
+    done(null, payload)
   })
   app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? ''
@@ -120,17 +129,19 @@ function identifier(parts: HttpParts) {
     reply.header('x-content-type-options', 'nosniff')
     // An empty body has no type: `curl -d ''` sends one all the same.
     if (request.headers['content-length'] === '0') delete request.headers['content-type']
-    if (!isApi(request.url)) return undefined
+    const endpoint = request.routeOptions?.config?.endpoint
+    // An endpoint is never reached without what follows, however its path was spelled.
+    if (!endpoint && !isApi(request.url)) return requireHost(request)
     reply.header('cache-control', 'no-store')
-    const ip = plainAddress(request.ip)
+    const ip = clientAddress(request, services.config.trustedProxies)
     const counted = limiter.hit(clientKey(ip))
     if (counted instanceof Promise) return counted.then((hit) => admit(hit))
     return admit(counted)
 
     function admit(hit: Hit): Promise<void> | undefined {
       showLimit(reply, hit)
-      const endpoint = request.routeOptions?.config?.endpoint
       if (hit.exceeded) throw rateLimited(hit)
+      requireHost(request)
       if (parts.isStopping()) throw new Failure('stopping')
       if (!endpoint || endpoint.permission === 'public') {
         request.ctx = contextFor(services, anonymous, request, ip)
@@ -147,7 +158,7 @@ function identifier(parts: HttpParts) {
 
     function recognise(request: FastifyRequest, ip: string): Actor | undefined {
       const { authorization } = request.headers
-      return authorization?.startsWith('Bearer ')
+      return authorization?.startsWith('Bearer ') && !hasTwoCredentials(request)
         ? services.credentials.recognise(authorization.slice(7), ip)
         : undefined
     }
@@ -196,7 +207,32 @@ function rateLimited(hit: Hit): Failure {
 
 const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url[3] === '/' || url[3] === '?')
 
-const plainAddress = (ip: string) => (ip.startsWith('::ffff:') ? ip.slice(7) : ip)
+/** One spelling for each path: without scheme and host (RFC 9112, 3.2.2), letters and digits not percent-encoded. */
+function onePath(url: string): string {
+  const path = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '') || '/'
+  return path.includes('%') ? path.replace(/%(?:2d|2e|3\d|[46][1-9a-f]|[57][0-9a]|5f|7e)/gi, decodeURIComponent) : path
+}
+
+function requireHost(request: FastifyRequest): undefined {
+  if (request.headers.host !== undefined || request.raw.httpVersion !== '1.1') return undefined
+  throw new Failure('malformed', 'The request has no Host header.')
+}
+
+/**
+ * The socket's address or, where a trusted proxy speaks, the right-most address of X-Forwarded-For that is none of
+ * theirs. An entry that is no address ends the search: what stands left of it is hearsay.
+ */
+function clientAddress(request: FastifyRequest, proxies: readonly AddressRange[]): string {
+  let client = plainAddress(request.socket.remoteAddress ?? '')
+  if (proxies.length === 0) return client
+  const hops = String(request.headers['x-forwarded-for'] ?? '').split(',')
+  while (isTrusted(proxies, client)) {
+    const entry = (hops.pop() ?? '').trim().replace(/^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$/, '$1$2')
+    if (!parseAddress(entry)) break
+    client = plainAddress(entry)
+  }
+  return client
+}
 
 function isTrusted(ranges: readonly AddressRange[], peer: string): boolean {
   const address = parseAddress(peer)
@@ -214,6 +250,20 @@ const clientErrors: Record<string, [status: string, message: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request took too long to arrive.'],
   HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The request headers are too large.'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['413 Payload Too Large', 'The request body is not acceptable.'],
+}
+
+/** What only Node's own server would answer otherwise, with an empty body. */
+function answerExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const body = JSON.stringify({ message: 'The expectation of the request cannot be met.' })
+  const requestId = randomBytes(9).toString('base64url')
+  response
+    .writeHead(417, {
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-request-id': requestId,
+      connection: 'close',
+    })
+    .end(body)
 }
 
 /** What is not HTTP never becomes a request: answered here, in the same form. */

@@ -76,6 +76,9 @@ function checksOf(services: Services): Check[] {
       name: 'audit trail of the system',
       run: async () => {
         const verdict = await verifyChain(services, systemChain)
+        if (verdict.ok && verdict.entries === 0 && (await store.accounts.count()) > 0) {
+          throw new Error('there are accounts but no entries: the trail was erased. Compare with a backup.')
+        }
         if (verdict.ok) return `${verdict.entries} entries, chain and signature hold`
         throw new Error(`broken at entry ${verdict.firstBroken}: ${verdict.reason} Compare with a backup.`)
       },

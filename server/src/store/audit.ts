@@ -114,6 +114,12 @@ export function auditStore(db: Db) {
           ${row.hash})`)
     },
 
+    async hasAfter(chainId: string, sequence: number): Promise<boolean> {
+      const row = await db.one(sql`
+        select sequence from audit_entry where chain_id = ${chainId} and sequence > ${sequence} limit 1`)
+      return row !== undefined
+    },
+
     /** The entries of a stretch of the chain, oldest first: the primary key bounds what is read. */
     async listStretch(chainId: string, after: number, upTo: number): Promise<AuditRow[]> {
       return db.all<AuditRow>(sql`

@@ -5,6 +5,7 @@
 import type { KeyObject } from 'node:crypto'
 import { asKey, associatedData, newKey, open, seal } from '../crypto/envelope.ts'
 import { newId } from '../crypto/id.ts'
+import { jwtLifetimeSeconds } from '../crypto/jwt.ts'
 import {
   createKeyring,
   createRootKey,
@@ -30,13 +31,17 @@ type SigningRow = WrappedSigningKey & { readonly createdAt: number; readonly ret
 type Loaded = {
   readonly keyring: Keyring
   readonly active: Record<SigningPurpose, Signer>
-  readonly signers: ReadonlyMap<string, Signer>
+  readonly signers: ReadonlyMap<string, KnownSigner>
 }
+type KnownSigner = { readonly signer: Signer; readonly purpose: SigningPurpose; readonly retiredAt: number | null }
 
 export type Keys = {
   readonly keyring: Keyring
   signer(purpose: SigningPurpose): Signer
-  findSigner(id: string): Signer | undefined
+  /** A key that signs JWTs, or that did so until the last of them is over: whoever has stolen an old one has nothing. */
+  findJwtSigner(id: string): Signer | undefined
+  /** A key that signs or has signed audit heads, fetched if this node has not seen it yet. */
+  findAuditSigner(id: string): Promise<Signer | undefined>
   /** Reads the ring again: another process may have turned it. */
   reload(): Promise<void>
   /** True for a row whose MAC holds; a root that this node has not seen yet is fetched first. */
@@ -48,6 +53,8 @@ export type Keys = {
 }
 
 const minReloadGapMs = 1_000
+/** The life of a JWT, and a minute for clocks and nodes that had not heard of the rotation. */
+const retiredJwtMs = (jwtLifetimeSeconds + 60) * 1_000
 
 export async function loadKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
   await engine.transaction('keys', async ({ db }) => {
@@ -78,7 +85,16 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
       return loaded.keyring
     },
     signer: (purpose) => loaded.active[purpose],
-    findSigner: (id) => loaded.signers.get(id),
+    findJwtSigner: (id) => {
+      const known = loaded.signers.get(id)
+      if (known?.purpose !== 'jwt') return undefined
+      return known.retiredAt === null || now() < known.retiredAt + retiredJwtMs ? known.signer : undefined
+    },
+    findAuditSigner: async (id) => {
+      if (!loaded.signers.has(id)) await reload()
+      const known = loaded.signers.get(id)
+      return known?.purpose === 'audit' ? known.signer : undefined
+    },
     reload,
     turn: (db, nowMs) => createKeys(db, master, nowMs),
     isGenuine: async (table, fields, row) =>
@@ -113,13 +129,13 @@ async function readKeys(db: Db, master: KeyObject): Promise<Loaded> {
     active.root,
     roots.filter((entry) => entry !== active).map(({ root }) => root),
   )
-  const signers = new Map<string, Signer>()
+  const signers = new Map<string, KnownSigner>()
   const current: Partial<Record<SigningPurpose, Signer>> = {}
   for (const row of await listSigningKeys(db)) {
     const root = keyring.find(row.rootId)
     if (!root) throw new Failure('integrity')
     const signer = openSigningKey(row, root)
-    signers.set(row.id, signer)
+    signers.set(row.id, { signer, purpose: row.purpose, retiredAt: row.retiredAt })
     if (row.retiredAt === null) current[row.purpose] = signer
   }
   if (!current.jwt || !current.audit) throw new Failure('integrity')

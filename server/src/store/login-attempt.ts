@@ -26,6 +26,11 @@ export function loginAttemptStore(db: Db, keys: Keys) {
       return row ?? { failures: 1, windowStartedAt: nowMs }
     },
 
+    async uncount(email: string): Promise<void> {
+      await db.run(sql`
+        update login_attempt set failures = failures - 1 where address_hash = ${hashOf(email)} and failures > 0`)
+    },
+
     async forget(email: string): Promise<void> {
       await db.run(sql`delete from login_attempt where address_hash = ${hashOf(email)}`)
     },

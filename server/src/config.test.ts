@@ -1,0 +1,297 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { parseRange } from './address-range.ts'
+import { type Config, ConfigError, isLoopback, readConfig, settings } from './config.ts'
+
+type Environment = Record<string, string>
+
+const folder = mkdtempSync(join(tmpdir(), 'coffer-config-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+let files = 0
+function writeSettings(content: string): string {
+  const path = join(folder, `settings-${++files}.env`)
+  writeFileSync(path, content)
+  return path
+}
+
+/** The sentence of the refusal; anything but a ConfigError is a failure of the test. */
+function refusalOf(environment: Environment): string {
+  try {
+    readConfig(environment)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message
+    throw error
+  }
+  throw new Error(`accepted: ${JSON.stringify(environment)}`)
+}
+
+/** One sentence that starts with the name of the setting. */
+function expectRefusal(environment: Environment, name: string): string {
+  const message = refusalOf(environment)
+  expect(message.startsWith(name), message).toBe(true)
+  expect(message.slice(name.length), message).toMatch(/^(:|\s)/)
+  expect(message, message).toMatch(/\.$/)
+  expect(message).not.toContain('\n')
+  return message
+}
+
+const range = (text: string) => {
+  const parsed = parseRange(text)
+  if (!parsed) throw new Error(text)
+  return parsed
+}
+
+test('nothing needs to be set', () => {
+  const expected: Config = {
+    host: '127.0.0.1',
+    port: 8080,
+    publicUrl: 'http://localhost:8080',
+    dataDir: resolve('./data'),
+    databaseUrl: undefined,
+    masterKey: { kind: 'file', path: resolve('./data/master.key') },
+    rateLimit: 200,
+    exchangeRateLimit: 10,
+    trustedProxies: [],
+    redisUrl: undefined,
+    signup: 'invite',
+    setupCode: undefined,
+    outboundAllow: { hosts: new Set(), ranges: [] },
+    metricsPort: undefined,
+    metricsToken: undefined,
+    logLevel: 'info',
+  }
+  expect(readConfig({})).toEqual(expected)
+})
+
+test('an empty or blank setting is none, and space around a value is no part of it', () => {
+  const blank = Object.fromEntries(settings.map(({ name }, at) => [name, at % 2 ? '' : '  ']))
+  expect(readConfig(blank)).toEqual(readConfig({}))
+  expect(readConfig({ COFFER_PORT: ' 9000 ', COFFER_HOST: '\t::1\n' })).toMatchObject({ port: 9000, host: '::1' })
+})
+
+test('what does not start with COFFER_ is none of our business', () => {
+  expect(readConfig({ PATH: '/bin', NODE_ENV: 'production', PORT: '1', MASTER_KEY: 'x' })).toEqual(readConfig({}))
+})
+
+const accepted: [string, string, Partial<Config>][] = [
+  ['COFFER_HOST', '0.0.0.0', { host: '0.0.0.0' }],
+  ['COFFER_PORT', '0', { port: 0 }],
+  ['COFFER_PORT', '65535', { port: 65_535, publicUrl: 'http://localhost:65535' }],
+  ['COFFER_PUBLIC_URL', 'https://coffer.example.com', { publicUrl: 'https://coffer.example.com' }],
+  ['COFFER_PUBLIC_URL', 'https://Coffer.Example.com:443/', { publicUrl: 'https://coffer.example.com' }],
+  ['COFFER_PUBLIC_URL', 'http://[::1]:8080', { publicUrl: 'http://[::1]:8080' }],
+  ['COFFER_DATA_DIR', '/var/lib/coffer', { dataDir: '/var/lib/coffer' }],
+  ['COFFER_DATA_DIR', '/srv/c', { masterKey: { kind: 'file', path: '/srv/c/master.key' } }],
+  [
+    'COFFER_DATABASE_URL',
+    'postgres://u:p@h:5432/d?sslmode=require',
+    { databaseUrl: 'postgres://u:p@h:5432/d?sslmode=require' },
+  ],
+  ['COFFER_DATABASE_URL', 'postgresql://h/d', { databaseUrl: 'postgresql://h/d' }],
+  ['COFFER_MASTER_KEY', 'q'.repeat(44), { masterKey: { kind: 'value', value: 'q'.repeat(44) } }],
+  ['COFFER_MASTER_KEY_FILE', '/run/key', { masterKey: { kind: 'file', path: '/run/key' } }],
+  ['COFFER_MASTER_KEY_COMMAND', 'pass coffer', { masterKey: { kind: 'command', command: 'pass coffer' } }],
+  ['COFFER_RATE_LIMIT', '0', { rateLimit: 0 }],
+  ['COFFER_RATE_LIMIT', '999999999', { rateLimit: 999_999_999 }],
+  ['COFFER_EXCHANGE_RATE_LIMIT', '0', { exchangeRateLimit: 0 }],
+  ['COFFER_EXCHANGE_RATE_LIMIT', '25', { exchangeRateLimit: 25 }],
+  ['COFFER_TRUSTED_PROXIES', '10.0.0.0/8', { trustedProxies: [range('10.0.0.0/8')] }],
+  [
+    'COFFER_TRUSTED_PROXIES',
+    '127.0.0.1, ::1\n2001:db8::/32',
+    { trustedProxies: [range('127.0.0.1'), range('::1'), range('2001:db8::/32')] },
+  ],
+  ['COFFER_REDIS_URL', 'redis://:secret@h:6379/1', { redisUrl: 'redis://:secret@h:6379/1' }],
+  ['COFFER_REDIS_URL', 'rediss://h', { redisUrl: 'rediss://h' }],
+  ['COFFER_SIGNUP', 'open', { signup: 'open' }],
+  ['COFFER_SETUP_CODE', 'letmein', { setupCode: 'letmein' }],
+  ['COFFER_OUTBOUND_ALLOW', '10.1.0.0/16', { outboundAllow: { hosts: new Set(), ranges: [range('10.1.0.0/16')] } }],
+  ['COFFER_OUTBOUND_ALLOW', 'vault.internal', { outboundAllow: { hosts: new Set(['vault.internal']), ranges: [] } }],
+  ['COFFER_METRICS_TOKEN', 'scrape', { metricsToken: 'scrape' }],
+  ['COFFER_METRICS_PORT', '9090', { metricsPort: 9_090 }],
+  ['COFFER_LOG_LEVEL', 'silent', { logLevel: 'silent' }],
+]
+
+test.each(accepted)('%s takes %s', (name, value, expected) => {
+  expect(readConfig({ [name]: value })).toMatchObject(expected)
+})
+
+const refused: [string, readonly string[]][] = [
+  ['COFFER_PORT', ['-1', '65536', '80.5', '1e3', '0x50', 'http', '8080a', '99999999999999999999', '8 0']],
+  [
+    'COFFER_PUBLIC_URL',
+    [
+      'coffer.example.com',
+      'ftp://coffer.example.com',
+      'https://coffer.example.com/path',
+      'https://coffer.example.com/?a=b',
+      'https://coffer.example.com/#a',
+      'https://user:hunter2@coffer.example.com',
+      'https://:hunter2@coffer.example.com',
+      'javascript:alert(1)',
+      'https://',
+    ],
+  ],
+  [
+    'COFFER_DATABASE_URL',
+    ['mysql://u:hunter2@h/d', 'u:hunter2@h/d', 'hunter2', 'http://hunter2', 'postgres', 'postgres:hunter2'],
+  ],
+  ['COFFER_REDIS_URL', ['http://:hunter2@h', 'h:6379', 'hunter2', 'redis', 'redis:hunter2', 'unix:///hunter2']],
+  ['COFFER_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000', '0x10', '１２']],
+  ['COFFER_EXCHANGE_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000']],
+  ['COFFER_TRUSTED_PROXIES', ['localhost', '10.0.0.1/8', '10.0.0.0/33', '10.0.0', '*', '10.0.0.0/8;::1', '::/129']],
+  ['COFFER_SIGNUP', ['yes', 'OPEN', 'invite,open', 'closed']],
+  ['COFFER_OUTBOUND_ALLOW', ['10.0.0.1/8', 'http://vault.internal', 'a b*c', '10.0.0.0/99']],
+  ['COFFER_METRICS_PORT', ['0', '-1', '65536', 'nine']],
+  ['COFFER_LOG_LEVEL', ['verbose', 'INFO', 'trace', '30']],
+  ['COFFER_MASTER_KEY_KMS', ['1234-5678', 'alias/coffer', 'arn:aws:s3:::hunter2']],
+  [
+    'COFFER_MASTER_KEY_TRANSIT',
+    [
+      'vault',
+      'https://vault.example.com',
+      'https://vault.example.com/v1/transit/coffer',
+      'https://vault.example.com/v1/keys/coffer',
+      'ftp://vault.example.com/v1/transit/keys/coffer',
+      'https://user:hunter2@vault.example.com/v1/transit/keys/',
+    ],
+  ],
+]
+
+test.each(refused.flatMap(([name, values]) => values.map((value): [string, string] => [name, value])))(
+  '%s refuses %s in one sentence',
+  (name, value) => {
+    const message = expectRefusal({ [name]: value, VAULT_TOKEN: 'hvs.hunter2' }, name)
+    expect(message).not.toContain('hunter2')
+  },
+)
+
+test('every setting has a name, a default and a meaning, each once', () => {
+  const names = settings.map(({ name }) => name)
+  expect(new Set(names).size).toBe(names.length)
+  for (const setting of settings) {
+    expect(setting.name).toMatch(/^COFFER_[A-Z_]+$/)
+    expect(setting.default).toMatch(/\S/)
+    expect(setting.meaning).toMatch(/\S/)
+  }
+})
+
+test('every setting is known to these tests', () => {
+  const wrapped = ['COFFER_CONFIG', 'COFFER_MASTER_KEY_KMS', 'COFFER_MASTER_KEY_TRANSIT']
+  const tested = new Set([...accepted.map(([name]) => name), ...wrapped])
+  expect(settings.map(({ name }) => name).filter((name) => !tested.has(name))).toEqual([])
+})
+
+test.each(['COFFER_PROT', 'COFFER_', 'COFFER_RATELIMIT', 'COFFER_MASTER_KEYS', 'COFFER___PROTO__'])(
+  'the unknown setting %s is refused, also when it is empty',
+  (name) => {
+    for (const value of ['hunter2', '']) {
+      const message = expectRefusal({ [name]: value }, name)
+      expect(message).not.toContain('hunter2')
+    }
+  },
+)
+
+describe('the master key', () => {
+  const sources: Environment = {
+    COFFER_MASTER_KEY: 'hunter2hunter2hunter2hunter2hunter2hunter2hu',
+    COFFER_MASTER_KEY_FILE: '/run/key',
+    COFFER_MASTER_KEY_COMMAND: 'print-key hunter2',
+    COFFER_MASTER_KEY_KMS: 'arn:aws:kms:eu-west-1:1:key/hunter2',
+    COFFER_MASTER_KEY_TRANSIT: 'https://vault.example.com/v1/transit/keys/hunter2',
+  }
+  const names = Object.keys(sources)
+  const pairs = names.flatMap((one, at) => names.slice(at + 1).map((other): [string, string] => [one, other]))
+
+  test.each(pairs)('from %s and from %s at once is refused', (one, other) => {
+    const message = refusalOf({ [one]: sources[one] ?? '', [other]: sources[other] ?? '', VAULT_TOKEN: 'x' })
+    expect(message).toContain(one)
+    expect(message).toContain(other)
+    expect(message).toMatch(/^COFFER_MASTER_KEY.*only one.*\.$/)
+    expect(message).not.toContain('hunter2')
+  })
+
+  test('takes its region from the ARN, or from the environment', () => {
+    const arn = 'arn:aws:kms:eu-west-1:111122223333:key/1234'
+    expect(readConfig({ COFFER_MASTER_KEY_KMS: arn, AWS_REGION: 'us-east-1' }).masterKey).toEqual({
+      kind: 'aws-kms',
+      keyId: arn,
+      region: 'eu-west-1',
+    })
+    const custom = {
+      COFFER_MASTER_KEY_KMS: '1234',
+      AWS_REGION: 'us-east-1',
+      AWS_ENDPOINT_URL_KMS: 'http://localhost:1',
+    }
+    expect(readConfig(custom).masterKey).toEqual({
+      kind: 'aws-kms',
+      keyId: '1234',
+      region: 'us-east-1',
+      endpoint: 'http://localhost:1',
+    })
+  })
+
+  test('takes mount, key, token and namespace of Vault apart', () => {
+    const address = 'https://vault.example.com:8200/v1/team/transit/keys/coffer/'
+    const named = { COFFER_MASTER_KEY_TRANSIT: address, VAULT_TOKEN: 'hvs.x' }
+    const source = {
+      kind: 'transit',
+      address: 'https://vault.example.com:8200',
+      mount: 'team/transit',
+      key: 'coffer',
+      token: 'hvs.x',
+    }
+    expect(readConfig(named).masterKey).toEqual(source)
+    expect(readConfig({ ...named, VAULT_NAMESPACE: 'admin' }).masterKey).toEqual({ ...source, namespace: 'admin' })
+    expectRefusal({ COFFER_MASTER_KEY_TRANSIT: address }, 'COFFER_MASTER_KEY_TRANSIT')
+  })
+})
+
+describe('the file that COFFER_CONFIG names', () => {
+  test('holds settings, comments and quotes', () => {
+    const path = writeSettings('# a comment\nCOFFER_PORT=9000\nexport COFFER_SIGNUP="open"\n\nCOFFER_HOST=::1 # here\n')
+    expect(readConfig({ COFFER_CONFIG: path })).toMatchObject({ port: 9_000, signup: 'open', host: '::1' })
+  })
+
+  test('gives way to the environment', () => {
+    const path = writeSettings('COFFER_PORT=9000\nCOFFER_LOG_LEVEL=debug\n')
+    expect(readConfig({ COFFER_CONFIG: path, COFFER_PORT: '9001' })).toMatchObject({ port: 9_001, logLevel: 'debug' })
+  })
+
+  test('may hold what belongs to the master key', () => {
+    const lines = ['COFFER_MASTER_KEY_TRANSIT=https://v.example/v1/transit/keys/k', 'VAULT_TOKEN=hvs.file']
+    expect(readConfig({ COFFER_CONFIG: writeSettings(lines.join('\n')) }).masterKey).toMatchObject({
+      token: 'hvs.file',
+    })
+  })
+
+  test('is checked like the environment', () => {
+    expectRefusal({ COFFER_CONFIG: writeSettings('COFFER_PORT=hunter2') }, 'COFFER_PORT')
+    expectRefusal({ COFFER_CONFIG: writeSettings('COFFER_PROT=9000') }, 'COFFER_PROT')
+    const path = writeSettings('COFFER_MASTER_KEY=hunter2')
+    expect(refusalOf({ COFFER_CONFIG: path, COFFER_MASTER_KEY_FILE: '/run/key' })).not.toContain('hunter2')
+  })
+
+  test.each([join(folder, 'missing.env'), folder])('must be a file that can be read: %s', (path) => {
+    expect(expectRefusal({ COFFER_CONFIG: path }, 'COFFER_CONFIG')).toContain(path)
+  })
+})
+
+test.each([
+  ['127.0.0.1', true],
+  ['127.255.255.254', true],
+  ['::1', true],
+  ['localhost', true],
+  ['::ffff:127.0.0.1', true],
+  ['0.0.0.0', false],
+  ['::', false],
+  ['10.0.0.1', false],
+  ['coffer.example.com', false],
+  ['127.0.0.1.example.com', false],
+  ['', false],
+])('whether %s can be reached from this machine only: %s', (host, expected) => {
+  expect(isLoopback(host)).toBe(expected)
+})

@@ -1,0 +1,711 @@
+/** Whatever is sent, the service answers in the form of the contract: no 5xx, no hang, no way around its hooks. */
+import { endpoints } from '@coffer/contract/api'
+import type { SignedIn } from '@coffer/contract/auth'
+import type { Endpoint } from '@coffer/contract/endpoint'
+import { Ajv } from 'ajv'
+import fc from 'fast-check'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import {
+  createProject,
+  createToken,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../test/harness.ts'
+import {
+  bodySchema,
+  deadCredentials,
+  hostileRequest,
+  prototypeNames,
+  toJson,
+  unknownNames,
+  validBody,
+  validPath,
+  type World,
+} from '../../../test/hostile-request.ts'
+import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
+import { maxBodyBytes } from './body.ts'
+
+let service: TestService
+let owner: TestUser
+/** For requests that are all refused. */
+let shared: Spoils
+
+beforeAll(async () => {
+  service = await startService({ COFFER_EXCHANGE_RATE_LIMIT: '0' })
+  owner = await registerOwner(service)
+  await createProject(service, owner.session, 'api')
+  shared = await createWorld('shared')
+})
+afterAll(() => service.stop())
+
+// A request that fails on our side is logged as an error, also where its connection is gone before the answer.
+afterEach(() => {
+  const failures = service.logs.splice(0).filter((line) => line.includes('"level":"error"'))
+  expect(failures).toEqual([])
+})
+
+const table: [string, Endpoint][] = Object.entries(endpoints)
+const withBody = table.filter(([, { method }]) => method !== 'GET')
+
+type Spoils = { readonly world: World; readonly session: string; readonly readToken: string }
+
+/** A workspace for one test to spoil, with a session and a read token of its own. */
+async function createWorld(slug: string): Promise<Spoils> {
+  const login = { email: owner.email, password }
+  const { body: signedIn } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: login })
+  const session = signedIn.accessToken
+  const made = { token: session, body: { name: slug, slug } }
+  const { body: workspace } = await service.call<{ id: string }>('POST', '/v1/workspace', made)
+  const project = await createProject(service, session, 'api', { workspace: slug })
+  const spare = await createToken(service, session, {}, slug)
+  const { token: readToken } = await createToken(service, session, { permission: 'read' }, slug)
+  const environments = project.environments.map(({ id }) => id)
+  const world = {
+    ws: [slug, workspace.id],
+    prj: ['api', project.id],
+    environmentId: environments,
+    id: [project.teamId, spare.id, project.id],
+  }
+  return { world, session, readToken }
+}
+
+const ajv = new Ajv({ strict: false })
+
+/** Whether the endpoint's schema refuses this body, by a validator that is not the server's. */
+function isRefused(endpoint: Endpoint, text: string | undefined): boolean {
+  if (endpoint.method === 'GET') return false
+  if (text === undefined || text.trim() === '') return !ajv.validate(bodySchema(endpoint), {})
+  try {
+    return !ajv.validate(bodySchema(endpoint), JSON.parse(text))
+  } catch {
+    return true
+  }
+}
+
+async function withinSeconds<Result>(seconds: number, work: Promise<Result>): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${seconds} seconds`)), seconds * 1_000)
+  })
+  return Promise.race([work, deadline]).finally(() => clearTimeout(timer))
+}
+
+describe('requests made from the contract', () => {
+  test.each(table)('%s answers within the contract, whatever is sent', async (name, endpoint) => {
+    const { world, session, readToken } = await createWorld(`w-${name.toLowerCase()}`)
+    // A password costs time on purpose, also one that is tried in vain.
+    const runs = name === 'login' ? 5 : 15
+    for (const token of [session, readToken]) {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(hostileRequest(endpoint, world), { minLength: 10, maxLength: 10 }),
+          async (requests) => {
+            await Promise.all(
+              requests.map(async ({ path, body }) => {
+                const answer = await withinSeconds(20, service.call(endpoint.method, path, { token, body }))
+                expect(answer.status, `${endpoint.method} ${path} ${body?.slice(0, 200)}`).toBeLessThan(500)
+                if (isRefused(endpoint, body)) expect([400, 401, 404]).toContain(answer.status)
+              }),
+            )
+          },
+        ),
+        { numRuns: runs, interruptAfterTimeLimit: 5_000 },
+      )
+    }
+    expect(Object.hasOwn(Object.prototype, 'isAdmin')).toBe(false)
+  })
+
+  test.each(withBody)('%s refuses a field that it does not know, by its name', async (_name, endpoint) => {
+    const { world, session, readToken } = shared
+    const request = fc.record({
+      path: validPath(endpoint, world),
+      body: validBody(endpoint),
+      field: fc.constantFrom(...unknownNames),
+      token: fc.constantFrom(session, readToken),
+    })
+    await fc.assert(
+      fc.asyncProperty(request, async ({ path, body, field, token }) => {
+        const answer = await service.call(endpoint.method, path, { token, body: toJson({ ...body, [field]: 1 }) })
+        const message = `${field.slice(0, 100)}: is not a known field.`
+        expect(answer).toMatchObject({ status: 400, body: { message } })
+      }),
+      { numRuns: 25, interruptAfterTimeLimit: 5_000 },
+    )
+  })
+
+  test.each(withBody)('%s refuses the names of prototypes like any other unknown field', async (_name, endpoint) => {
+    const { world, session } = shared
+    const [path] = fc.sample(validPath(endpoint, world), 1)
+    const [body = {}] = fc.sample(validBody(endpoint), 1)
+    for (const field of prototypeNames) {
+      const text = toJson(Object.fromEntries([...Object.entries(body), [field, { prototype: { isAdmin: true } }]]))
+      const answer = await service.call(endpoint.method, path ?? '', { token: session, body: text })
+      expect(answer).toMatchObject({ status: 400, body: { message: `${field}: is not a known field.` } })
+    }
+  })
+
+  test.each(table.filter(([, { permission }]) => permission !== 'public'))(
+    '%s refuses every credential that is none',
+    async (_name, endpoint) => {
+      const path = endpoint.path.replace(':environmentId', owner.id).replace(':id', owner.id).replace(/:\w+/g, 'main')
+      for (const authorization of deadCredentials) {
+        const answer = await service.call(endpoint.method, path, { headers: { authorization } })
+        expect(answer.status, authorization.slice(0, 100)).toBe(401)
+      }
+      expect((await service.call(endpoint.method, path)).status).toBe(401)
+    },
+  )
+
+  test.each([
+    ['a field inside an object', { workspace: { name: 'X', slug: 'xx', colour: 'red' } }, 'workspace.colour'],
+    ['a field at the top', { colour: 'red' }, 'colour'],
+  ])('names %s that is unknown with its whole path', async (_what, extra, field) => {
+    const body = { email: 'new@example.com', name: 'New', password, ...extra }
+    const answer = await service.call('POST', '/v1/auth/register', { body })
+    expect(answer).toMatchObject({ status: 400, body: { message: `${field}: is not a known field.` } })
+  })
+
+  test('unknown query parameters are ignored', async () => {
+    const path = '/v1/me?extra=1&__proto__=2&constructor[prototype]=3&a=1&a=2&%00'
+    expect((await service.call('GET', path, { token: owner.session })).status).toBe(200)
+  })
+
+  test.each([
+    ['a cursor that is no number', `cursor=${Buffer.from('abc').toString('base64url')}`, [400]],
+    ['a cursor in another spelling', `cursor=${Buffer.from('0x10').toString('base64url')}`, [400]],
+    ['a leap second', 'from=2016-12-31T23:59:60Z', [200, 400]],
+    ['the year 0', 'from=0000-01-01T00:00:00Z&to=0000-01-01T00:00:00Z', [200]],
+    ['a time in another zone', 'from=2020-01-01T00:00:00%2B14:00', [200]],
+    ['a space for the T', 'from=2020-01-01%2000:00:00Z', [200, 400]],
+    ['a line break for the T', 'to=2020-01-01%0A00:00:00Z', [200, 400]],
+    ['every wildcard of like', 'q=%25_%5C', [200]],
+    ['half of a surrogate pair', 'q=%ED%A0%80', [200, 400]],
+  ])('the audit list answers %s', async (_what, search, statuses) => {
+    const answer = await service.call('GET', `/v1/workspace/main/audit?${search}`, { token: owner.session })
+    expect(statuses, answer.text).toContain(answer.status)
+  })
+
+  test('a cursor far beyond the end of the audit trail is answered at once', async () => {
+    const alone = await startService()
+    const { session } = await registerOwner(alone)
+    const cursor = Buffer.from(String(Number.MAX_SAFE_INTEGER)).toString('base64url')
+    const work = alone.call('GET', `/v1/workspace/main/audit?cursor=${cursor}`, { token: session })
+    try {
+      expect((await withinSeconds(5, work)).status).toBe(200)
+    } finally {
+      // A search that goes on for ever ends with the store, and its connection by force.
+      alone.app.server.server.closeAllConnections()
+      await work.catch(() => undefined)
+      await alone.app.services.engine.close()
+      await alone.stop().catch(() => undefined)
+    }
+  })
+})
+
+const head = (line: string, ...headers: string[]) =>
+  [line, 'Host: localhost', 'Connection: close', ...headers, '', ''].join('\r\n')
+const bearer = () => `Authorization: Bearer ${owner.session}`
+const json = 'Content-Type: application/json'
+const teams = '/v1/workspace/main/team'
+
+/** A request with a body of exactly these bytes. */
+function post(body: string | Buffer, ...headers: string[]): Buffer {
+  const bytes = Buffer.from(body)
+  return Buffer.concat([
+    Buffer.from(head(`POST ${teams} HTTP/1.1`, bearer(), ...headers, `Content-Length: ${bytes.length}`)),
+    bytes,
+  ])
+}
+
+function chunked(path: string, chunks: string[], ...headers: string[]): string {
+  const body = [...chunks, ''].map((chunk) => `${Buffer.byteLength(chunk).toString(16)}\r\n${chunk}\r\n`).join('')
+  return head(`POST ${path} HTTP/1.1`, bearer(), 'Transfer-Encoding: chunked', ...headers) + body
+}
+
+async function sendOne(bytes: string | Buffer): Promise<RawAnswer> {
+  const answers = await sendRaw(service.url, bytes)
+  expect(answers).toHaveLength(1)
+  const [answer] = answers
+  if (!answer) throw new Error('no answer')
+  return answer
+}
+
+/** What stands on every answer; an error is a message and nothing else. */
+function checkForm(answer: RawAnswer, isApi: boolean): string {
+  const where = JSON.stringify({ ...answer, headers: [...answer.headers] })
+  expect(answer.headers.get('x-request-id'), where).toMatch(/^[\w-]{8,}$/)
+  if (isApi) {
+    expect(answer.headers.get('cache-control'), where).toBe('no-store')
+    for (const name of ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']) {
+      expect(answer.headers.get(name), where).toMatch(/^\d+$/)
+    }
+  }
+  if (answer.status < 400) return ''
+  expect(answer.headers.get('content-type'), where).toBe('application/json; charset=utf-8')
+  const body: Record<string, unknown> = JSON.parse(answer.body)
+  expect(Object.keys(body), where).toEqual(['message'])
+  expect(body.message, where).toMatch(/^[A-Za-z_].*\.$/)
+  return String(body.message)
+}
+
+async function expectAnswer(bytes: string | Buffer, status: number, message: RegExp, isApi = true): Promise<void> {
+  const answer = await sendOne(bytes)
+  const said = checkForm(answer, isApi)
+  expect(answer.status, said).toBe(status)
+  expect(said).toMatch(message)
+}
+
+describe('bodies on the wire', () => {
+  const notJson = /^body: is not valid JSON\.$/
+  const notUtf8 = /^body: is not valid UTF-8\.$/
+  const notObject = /^body: must be an object\.$/
+  const notText = /^name: must be a string\.$/
+  const sendJson = /^Send JSON/
+
+  test.each<[string, string | Buffer, RegExp]>([
+    ['bad JSON', '{"name":', notJson],
+    ['JSON with something after it', '{"name":"a"} x', notJson],
+    ['single quotes', "{'name':'a'}", notJson],
+    ['NaN', '{"name":NaN}', notJson],
+    ['a raw control character in a string', '{"name":"a\u0001"}', notJson],
+    ['100,000 open brackets', '['.repeat(100_000), notJson],
+    ['100,000 nested lists', '['.repeat(100_000) + ']'.repeat(100_000), notObject],
+    ['100,000 nested lists in a field', `{"name":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, notText],
+    ['100,000 nested objects in a field', `{"name":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`, notText],
+    ['100,000 nested surrogates', `{"name":${'["\\ud800",'.repeat(100_000)}1${']'.repeat(100_000)}}`, /^body: /],
+    ['a million fields', `{${Array.from({ length: 300_000 }, (_, at) => `"f${at}":1`).join()}}`, /^(name|f0): /],
+    ['a list for an object', '[]', notObject],
+    ['null', 'null', notObject],
+    ['a text', '"name"', notObject],
+    ['a number beyond all numbers', '{"name":1e999}', notText],
+    ['half of a surrogate pair', '{"name":"\\ud800"}', /^body: holds half of a surrogate pair/],
+    ['half of a surrogate pair in a name', '{"\\udc00":1}', /^body: holds half of a surrogate pair/],
+    ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d]), notUtf8],
+    ['UTF-8 longer than needed', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), notUtf8],
+    ['a surrogate in UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), notUtf8],
+    ['UTF-16', Buffer.from('\ufeff{"name":"é"}', 'utf16le'), notUtf8],
+  ])('refuses %s with 400', async (_what, body, message) => {
+    await expectAnswer(post(body, json), 400, message)
+  })
+
+  test('of a field that is given twice, the last one counts', async () => {
+    const answer = await sendOne(post('{"name":"First","name":"Second"}', json))
+    checkForm(answer, true)
+    expect(answer.status).toBe(201)
+    expect(JSON.parse(answer.body)).toMatchObject({ name: 'Second' })
+  })
+
+  test.each([
+    ['a byte order mark', '\ufeff{"name":"Marked"}', json],
+    ['white space around it', ' \r\n\t{"name":"Spaced"}\n', json],
+    ['a charset', '{"name":"Charset"}', 'Content-Type: application/json; charset=utf-8'],
+    ['a charset in capitals and quotes', '{"name":"Quoted"}', 'Content-Type: APPLICATION/JSON; CHARSET="UTF-8"'],
+    ['pairs of surrogates', '{"name":"\\ud83d\\ude00"}', json],
+  ])('accepts JSON with %s', async (_what, body, type) => {
+    const answer = await sendOne(post(body, type))
+    checkForm(answer, true)
+    expect(answer.status, answer.body).toBe(201)
+  })
+
+  test.each([
+    ['text', 'Content-Type: text/plain'],
+    ['a form', 'Content-Type: application/x-www-form-urlencoded'],
+    ['a multipart form', 'Content-Type: multipart/form-data; boundary=x'],
+    ['latin1', 'Content-Type: application/json; charset=iso-8859-1'],
+    ['UTF-16', 'Content-Type: application/json; charset=utf-16'],
+    ['another kind of JSON', 'Content-Type: application/vnd.api+json'],
+    ['a longer word', 'Content-Type: application/jsonx'],
+    ['XML', 'Content-Type: application/xml'],
+    ['no type', 'X-No-Type: 1'],
+    ['an empty type', 'Content-Type:'],
+    ['gzip', `${json}\r\nContent-Encoding: gzip`],
+    ['several encodings', `${json}\r\nContent-Encoding: identity, br`],
+  ])('refuses %s with 415', async (_what, headers) => {
+    await expectAnswer(post('{"name":"a"}', headers), 415, sendJson)
+  })
+
+  test.each([
+    ['by its length', (body: string) => post(body, json)],
+    ['while it arrives', (body: string) => chunked(teams, [body.slice(0, 5_000_000), body.slice(5_000_000)], json)],
+  ])('parses exactly 8 MiB and refuses one byte more %s', async (_how, make) => {
+    const frame = '{"name":""}'.length
+    const largest = `{"name":"${'x'.repeat(maxBodyBytes - frame)}"}`
+    await expectAnswer(make(largest), 400, /^name: must have 64 characters or fewer\.$/)
+    await expectAnswer(make(`${largest} `), 413, /^The request body is larger than 8 MiB\.$/)
+  })
+
+  test('a length beyond 8 MiB is refused before the body is sent', async () => {
+    const bytes = head(`POST ${teams} HTTP/1.1`, bearer(), json, 'Content-Length: 9000000000')
+    await expectAnswer(bytes, 413, /^The request body is larger than 8 MiB\.$/)
+  })
+
+  test('a chunked body is read like any other', async () => {
+    const answer = await sendOne(chunked(teams, ['{"na', 'me":"Chu', 'nked"}'], json))
+    checkForm(answer, true)
+    expect(answer.status).toBe(201)
+    await expectAnswer(chunked(teams, ['{"na'], json), 400, notJson)
+    await expectAnswer(chunked(teams, ['{"name":"a"}'], 'Content-Type: text/plain'), 415, sendJson)
+  })
+
+  test.each([
+    ['in the middle of its body', 'Content-Length: 1000', '{"name":"Half"'],
+    ['in the middle of a chunk', 'Transfer-Encoding: chunked', '100\r\n{"name":"Half"'],
+  ])('a connection that ends %s leaves nothing behind', async (_where, length, part) => {
+    const socket = open(service.url)
+    const received = receive(socket)
+    socket.end(head(`POST ${teams} HTTP/1.1`, bearer(), json, length) + part)
+    for (const answer of parseAnswers(await received)) {
+      checkForm(answer, false)
+      expect(answer.status).toBe(400)
+    }
+    const { body } = await service.call<{ name: string }[]>('GET', teams, { token: owner.session })
+    expect(body.map(({ name }) => name)).not.toContain('Half')
+  })
+
+  test.each([
+    ['a length that is too short', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: 2')}{}{}`],
+    ['two lengths', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: 2', 'Content-Length: 2')}{}`],
+    [
+      'two different lengths',
+      () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: 2', 'Content-Length: 3')}{}`,
+    ],
+    ['a negative length', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: -2')}{}`],
+    ['a length that is no number', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: two')}{}`],
+    ['a length with a sign', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: +2')}{}`],
+    [
+      'a length beyond all numbers',
+      () => `${head(`POST ${teams} HTTP/1.1`, json, `Content-Length: ${'9'.repeat(40)}`)}{}`,
+    ],
+    ['a length and chunks', () => chunked(teams, ['{}'], json, 'Content-Length: 2')],
+    ['chunks that are not the last coding', () => chunked(teams, ['{}'], json, 'Transfer-Encoding: gzip')],
+    [
+      'a chunk without a size',
+      () => `${head(`POST ${teams} HTTP/1.1`, json, 'Transfer-Encoding: chunked')}zz\r\n{}\r\n`,
+    ],
+  ])('refuses %s with 400 or 401, and closes the connection', async (_what, bytes) => {
+    const answers = await sendRaw(service.url, bytes())
+    expect(answers.length).toBeGreaterThan(0)
+    for (const answer of answers) {
+      checkForm(answer, false)
+      expect([400, 401]).toContain(answer.status)
+    }
+  })
+})
+
+describe('a request that needs no body', () => {
+  const nothing: [string, string][] = [
+    ['none', ''],
+    ['a length of 0', 'Content-Length: 0'],
+    ['an empty one with the type of JSON', `${json}\r\nContent-Length: 0`],
+    ['the type of JSON alone', json],
+    ['an empty chunked one', `${json}\r\nTransfer-Encoding: chunked\r\n\r\n0`],
+    ['{}', `${json}\r\nContent-Length: 2\r\n\r\n{}`],
+    ['{} in a chunk', `${json}\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0`],
+    ['white space', `${json}\r\nContent-Length: 2\r\n\r\n \n`],
+  ]
+
+  /** The head and body as one text: what follows the empty line is the body. */
+  const compose = (line: string, credential: string, rest: string) => {
+    const [headers = '', ...body] = rest.split('\r\n\r\n')
+    const end = headers.includes('chunked') ? '\r\n\r\n' : ''
+    return (
+      head(line, `Authorization: Bearer ${credential}`, ...(headers ? [headers] : [])) + body.join('\r\n\r\n') + end
+    )
+  }
+
+  test.each(nothing)('takes %s, by POST', async (_what, rest) => {
+    const { token } = await createToken(service, owner.session)
+    const answer = await sendOne(compose('POST /v1/auth/exchange HTTP/1.1', token, rest))
+    checkForm(answer, true)
+    expect(answer.status, answer.body).toBe(200)
+  })
+
+  test.each(nothing)('takes %s where all of its fields are optional', async (_what, rest) => {
+    const { id } = await createToken(service, owner.session)
+    const line = `POST /v1/workspace/main/tokens/${id}/rotate HTTP/1.1`
+    const answer = await sendOne(compose(line, owner.session, rest))
+    checkForm(answer, true)
+    expect(answer.status, answer.body).toBe(200)
+  })
+
+  test.each(nothing)('takes %s, by DELETE', async (_what, rest) => {
+    const { id } = await createToken(service, owner.session)
+    const answer = await sendOne(compose(`DELETE /v1/workspace/main/tokens/${id} HTTP/1.1`, owner.session, rest))
+    checkForm(answer, true)
+    expect(answer.status, answer.body).toBe(200)
+  })
+
+  test.each(nothing)('a PUT that needs one says what is missing when it gets %s', async (_what, rest) => {
+    const answer = await sendOne(compose('PUT /v1/workspace/main HTTP/1.1', owner.session, rest))
+    expect(checkForm(answer, true)).toBe('body: must have at least one field.')
+    expect(answer.status).toBe(400)
+  })
+
+  test.each(['[]', 'null', '0', '{"a":1}', 'x'])('refuses %s with 400', async (body) => {
+    const { id } = await createToken(service, owner.session)
+    for (const line of ['POST /v1/auth/exchange', `DELETE /v1/workspace/main/tokens/${id}`]) {
+      const rest = `${json}\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+      const answer = await sendOne(compose(`${line} HTTP/1.1`, owner.session, rest))
+      checkForm(answer, true)
+      expect(answer.status, answer.body).toBe(400)
+    }
+  })
+})
+
+describe('request lines and headers', () => {
+  const invalidHttp = /^This is not a valid HTTP request\.$/
+
+  test.each([
+    ['an invented method', head('BOGUS /v1/me HTTP/1.1')],
+    ['a method in small letters', head('get /v1/me HTTP/1.1')],
+    ['no path', head('GET HTTP/1.1')],
+    ['a path without a slash', head('GET v1/me HTTP/1.1')],
+    ['a NUL in the path', head('GET /v1/me\0 HTTP/1.1')],
+    ['a space in the path', head('GET /v1/ me HTTP/1.1')],
+    ['an unknown protocol', head('GET /v1/me HTTX/1.1')],
+    ['a version that does not exist', head('GET /v1/me HTTP/9.9')],
+    ['a header without a colon', head('GET /v1/me HTTP/1.1', 'Nonsense')],
+    ['a header with a space before its colon', head('GET /v1/me HTTP/1.1', 'X-A : b')],
+    ['a header over two lines', head('GET /v1/me HTTP/1.1', 'X-A: b\r\n c')],
+    ['a NUL in a header', head('GET /v1/me HTTP/1.1', 'X-A: \0')],
+    ['line ends without a return', head('GET /v1/me HTTP/1.1').replaceAll('\r', '')],
+    ['TLS', Buffer.from('16030100c8010000c40303', 'hex')],
+    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ])('refuses %s with 400', async (_what, bytes) => {
+    const socket = open(service.url)
+    const received = receive(socket)
+    socket.end(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
+    const [answer] = parseAnswers(await received)
+    if (!answer) throw new Error('no answer')
+    expect(checkForm(answer, false)).toMatch(invalidHttp)
+    expect(answer).toMatchObject({ status: 400 })
+  })
+
+  test.each([
+    ['a header of 20 kB', head('GET /v1/me HTTP/1.1', `X-A: ${'a'.repeat(20_000)}`)],
+    ['a path of 20 kB', head(`GET /v1/${'a'.repeat(20_000)} HTTP/1.1`)],
+    ['2,000 headers', head('GET /v1/me HTTP/1.1', ...Array.from({ length: 2_000 }, (_, at) => `X-${at}: a`))],
+  ])('refuses %s with 431', async (_what, bytes) => {
+    await expectAnswer(bytes, 431, /^The request headers are too large\.$/, false)
+  })
+
+  test.each([
+    ['a request without a Host', () => `GET /v1/me HTTP/1.1\r\n${bearer()}\r\nConnection: close\r\n\r\n`, 400],
+    ['an expectation that nobody can meet', () => head('GET /v1/me HTTP/1.1', bearer(), 'Expect: pony'), 417],
+  ])('answers %s in the form of every other error', async (_what, bytes, status) => {
+    const answer = await sendOne(bytes())
+    expect(answer.status).toBe(status)
+    checkForm(answer, false)
+  })
+
+  test('HTTP/0.9 and HTTP/1.0 get an answer and the end of the connection', async () => {
+    const old = await sendOne('GET /v1/me\r\n\r\n')
+    checkForm(old, true)
+    expect(old.status).toBe(401)
+    const older = await sendOne(`GET /v1/me HTTP/1.0\r\n${bearer()}\r\n\r\n`)
+    checkForm(older, true)
+    expect(older.status).toBe(200)
+  })
+
+  test('a client that asks for leave to send its body gets it', async () => {
+    const body = '{"name":"Continued"}'
+    const headers = [bearer(), json, 'Expect: 100-continue', `Content-Length: ${body.length}`]
+    const answer = await sendOne(head(`POST ${teams} HTTP/1.1`, ...headers) + body)
+    checkForm(answer, true)
+    expect(answer.status).toBe(201)
+  })
+
+  test.each([
+    ['an upgrade', ['Upgrade: websocket', 'Connection: Upgrade']],
+    ['an upgrade to HTTP/2', ['Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAAP__']],
+    ['a request to act as another method', ['X-HTTP-Method-Override: DELETE']],
+    ['a request for another path', ['X-Original-URL: /v1/workspace', 'X-Rewrite-URL: /v1/workspace']],
+  ])('%s is ignored', async (_what, headers) => {
+    const answer = await sendOne(head('GET /v1/me HTTP/1.1', bearer(), ...headers))
+    checkForm(answer, true)
+    expect(JSON.parse(answer.body)).toMatchObject({ id: owner.id })
+  })
+})
+
+describe('paths', () => {
+  test.each([
+    ['percent signs that mean nothing', '/v1/%zz', 400],
+    ['bytes that are not UTF-8', '/v1/workspace/%ff', 400],
+    ['an encoded NUL', '/v1/workspace/a%00b', 400],
+    ['an encoded slash', '/v1/workspace/a%2fb', 400],
+    ['a very long parameter', `/v1/workspace/${'a'.repeat(10_000)}`, 400],
+    ['a very long path', `/v1/${'a/'.repeat(7_000)}`, 404],
+    ['an empty part', '/v1//me', 404],
+    ['parts that lead upwards', '/v1/../v1/me', 404],
+    ['a semicolon', '/v1/me;a=b', 404],
+    ['the prefix alone', '/v1', 404],
+    ['the prefix and a query', '/v1?a=b', 404],
+    ['a query that cannot be decoded', '/v1/unknown?%zz=%ff', 404],
+  ])('answers %s under /v1 with all of its headers', async (_what, path, status) => {
+    const answer = await sendOne(head(`GET ${path} HTTP/1.1`, bearer()))
+    checkForm(answer, true)
+    expect(answer.status, answer.body).toBe(status)
+  })
+
+  test.each([
+    ['two slashes', '//v1/me', 404],
+    ['capitals', '/V1/me', 404],
+    ['a longer word', '/v1x/me', 404],
+    ['percent signs that mean nothing', '/%zz', 400],
+  ])('answers %s outside of /v1', async (_what, path, status) => {
+    const answer = await sendOne(head(`GET ${path} HTTP/1.1`, bearer()))
+    checkForm(answer, false)
+    expect(answer.status).toBe(status)
+    expect(answer.headers.has('ratelimit-limit')).toBe(false)
+  })
+
+  test.each([
+    ['absolute', 'http://localhost/v1/me'],
+    ['absolute with another scheme', 'https://other.example:1/v1/me'],
+    ['percent-encoded', '/%76%31/me'],
+    ['partly percent-encoded', '/v%31/m%65'],
+  ])('a path in %s form is the same path: counted, authenticated and answered alike', async (_what, path) => {
+    const stranger = await sendOne(head(`GET ${path} HTTP/1.1`))
+    checkForm(stranger, true)
+    expect(stranger.status).toBe(401)
+    const answer = await sendOne(head(`GET ${path} HTTP/1.1`, bearer()))
+    checkForm(answer, true)
+    expect(answer.status).toBe(200)
+  })
+
+  test.each([
+    ['register', '/%76%31/auth/register'],
+    ['login', 'http://localhost/v1/auth/login'],
+  ])('%s is counted under any spelling of its path', async (_what, path) => {
+    const body = JSON.stringify({ email: 'nobody@example.com', name: 'Nobody', password })
+    const bytes = head(`POST ${path} HTTP/1.1`, json, `Content-Length: ${body.length}`) + body
+    const answer = await sendOne(bytes)
+    checkForm(answer, true)
+    expect(answer.status).toBeLessThan(500)
+  })
+})
+
+describe('methods that no route has', () => {
+  const known = ['/v1/me', '/v1/auth/exchange', teams, `${teams}/`]
+  const unknown = ['/v1/unknown', '/v1/workspace/main/unknown/deep']
+
+  test.each(['OPTIONS', 'PATCH', 'TRACE', 'PROPFIND', 'QUERY'])('%s is not found anywhere', async (method) => {
+    for (const path of [...known, ...unknown]) {
+      await expectAnswer(head(`${method} ${path} HTTP/1.1`, bearer()), 404, /^Not found\.$/)
+    }
+    await expectAnswer(head(`${method} /healthz HTTP/1.1`), 404, /^Not found\.$/, false)
+    await expectAnswer(head(`${method} / HTTP/1.1`), 404, /^Not found\.$/, false)
+  })
+
+  test('a body does not change that, whatever it is', async () => {
+    const rest = ['Content-Type: text/plain', 'Content-Length: 2']
+    await expectAnswer(`${head('PATCH /v1/me HTTP/1.1', ...rest)}hi`, 404, /^Not found\.$/)
+    await expectAnswer(`${head('POST /v1/unknown HTTP/1.1', ...rest)}hi`, 404, /^Not found\.$/)
+    await expectAnswer(`${head('OPTIONS * HTTP/1.1', ...rest)}hi`, 404, /^Not found\.$/, false)
+  })
+
+  test('TRACE echoes nothing', async () => {
+    const answer = await sendOne(head('TRACE /v1/me HTTP/1.1', bearer(), 'X-Echo: secret-echo'))
+    expect(JSON.stringify([answer.body, ...answer.headers])).not.toMatch(/secret-echo|cof_sess_/)
+  })
+
+  test('CONNECT opens no tunnel', async () => {
+    expect(await sendRaw(service.url, head('CONNECT localhost:80 HTTP/1.1'))).toEqual([])
+  })
+
+  test.each([
+    ['/v1/me', 200],
+    [teams, 200],
+    ['/v1/workspace/nope', 404],
+    ['/v1/auth/exchange', 404],
+    ['/v1/unknown', 404],
+    ['/v1/%zz', 400],
+  ])('HEAD %s has the status and headers of a GET, and no body', async (path, status) => {
+    const [answer, ...more] = await sendRaw(service.url, head(`HEAD ${path} HTTP/1.1`, bearer()), false)
+    expect(more).toEqual([])
+    if (!answer) throw new Error('no answer')
+    expect(answer.status).toBe(status)
+    checkForm({ ...answer, status: 200 }, true)
+  })
+
+  test('HEAD needs a credential where GET does', async () => {
+    const [answer] = await sendRaw(service.url, head('HEAD /v1/me HTTP/1.1'), false)
+    expect(answer).toMatchObject({ status: 401 })
+    expect(answer?.headers.get('www-authenticate')).toBe('Bearer')
+  })
+})
+
+describe('connections', () => {
+  test('pipelined requests are answered each and in order', async () => {
+    const keep = (line: string, ...headers: string[]) =>
+      [line, 'Host: localhost', bearer(), ...headers, '', ''].join('\r\n')
+    const body = '{"name":"Pipelined"}'
+    const bytes = [
+      keep('GET /v1/me HTTP/1.1'),
+      keep('GET /v1/unknown HTTP/1.1'),
+      keep(`POST ${teams} HTTP/1.1`, json, `Content-Length: ${body.length}`) + body,
+      keep('GET /v1/%zz HTTP/1.1'),
+      head('GET /v1/me HTTP/1.1', bearer()),
+    ]
+    const answers = await sendRaw(service.url, bytes.join(''))
+    for (const answer of answers) checkForm(answer, true)
+    expect(answers.map(({ status }) => status)).toEqual([200, 404, 201, 400, 200])
+    expect(new Set(answers.map(({ headers }) => headers.get('x-request-id'))).size).toBe(5)
+  })
+
+  test('what follows a request on its connection belongs to the next one', async () => {
+    const bytes = `GET /v1/unknown HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nGET /${head('GET /v1/me HTTP/1.1', bearer())}`
+    const answers = await sendRaw(service.url, bytes)
+    expect(answers.map(({ status }) => status)).toEqual([404, 200])
+  })
+
+  test('half a request on many connections keeps nobody else waiting', async () => {
+    const parts = [
+      'GET /v1/me HT',
+      'GET /v1/me HTTP/1.1\r\nHost: lo',
+      `${head('GET /v1/me HTTP/1.1').slice(0, -2)}X-A: `,
+    ]
+    const slow = Array.from({ length: 120 }, (_, at) => {
+      const socket = open(service.url)
+      socket.on('error', () => undefined)
+      const body = head(`POST ${teams} HTTP/1.1`, bearer(), json, 'Content-Length: 1000')
+      socket.write(parts[at % 4] ?? `${body}{"name":`)
+      return socket
+    })
+    try {
+      const startedAt = performance.now()
+      for (let at = 0; at < 20; at++) {
+        expect((await service.call('GET', '/v1/me', { token: owner.session })).status).toBe(200)
+      }
+      expect(performance.now() - startedAt).toBeLessThan(10_000)
+    } finally {
+      for (const socket of slow) socket.destroy()
+    }
+  })
+
+  test('a stop waits for the requests in flight, and not for their connections to be given up', async () => {
+    const alone = await startService()
+    const body = { email: owner.email, name: 'Owner', password }
+    const arrived = new Promise<void>((resolve) => alone.app.server.server.once('request', () => resolve()))
+    const registering = alone.call('POST', '/v1/auth/register', { body })
+    await arrived
+    const stopping = alone.stop()
+    try {
+      expect((await registering).status).toBe(201)
+      await withinSeconds(5, stopping)
+    } finally {
+      alone.app.server.server.closeAllConnections()
+      await stopping
+    }
+  })
+
+  test('the service gives up on a request that does not arrive', () => {
+    const { headersTimeout, requestTimeout } = service.app.server.server
+    expect(headersTimeout).toBeGreaterThan(0)
+    expect(headersTimeout).toBeLessThanOrEqual(60_000)
+    expect(requestTimeout).toBe(60_000)
+  })
+})

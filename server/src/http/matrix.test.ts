@@ -1,0 +1,566 @@
+/**
+ * The authorisation matrix: every endpoint of the contract, asked with every kind of credential, role and scope. What is
+ * expected comes from the role table of the specification, written down once more below; nothing of the server's own
+ * rules is used. What is refused must also leave the database as it was.
+ */
+import { createHmac } from 'node:crypto'
+import { type EndpointName, endpoints } from '@coffer/contract/api'
+import type { Endpoint } from '@coffer/contract/endpoint'
+import type { Permission, Role, Scope } from '@coffer/contract/field'
+import type { Token } from '@coffer/contract/token'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Content, describeChanges, readContent, restoreContent } from '../../../test/content.ts'
+import {
+  addUser,
+  type CallOptions,
+  createToken,
+  engine,
+  exchange,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../test/harness.ts'
+import {
+  type Ask,
+  changeMember,
+  createWorld,
+  requestsTo,
+  requestTable,
+  type ScopeName,
+  scopeNames,
+  scopeOf,
+  type TokenIds,
+  type World,
+} from '../../../test/request-table.ts'
+import { createBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
+import { everything } from '../domain/context.ts'
+
+/** What the specification asks for: a living credential of some kind, or a right within a workspace. */
+type Right =
+  | 'public'
+  | 'any credential'
+  | 'an API token'
+  | 'a session'
+  | {
+      readonly role: Role | 'owner'
+      readonly writes?: true
+      /** Belongs to the workspace as a whole: needs scope `all`. */
+      readonly whole?: true
+      readonly sessionOnly?: true
+    }
+
+const rights: Record<EndpointName, Right> = {
+  exchangeToken: 'an API token',
+  register: 'public',
+  login: 'public',
+  logout: 'a session',
+  logoutCli: 'a session',
+  readMe: 'any credential',
+  listWorkspaces: 'any credential',
+  createWorkspace: 'a session',
+  readWorkspace: { role: 'member' },
+  updateWorkspace: { role: 'admin', writes: true, whole: true },
+  deleteWorkspace: { role: 'owner', writes: true, whole: true },
+  handOverWorkspace: { role: 'owner', writes: true, whole: true, sessionOnly: true },
+  listTeams: { role: 'member' },
+  createTeam: { role: 'admin', writes: true, whole: true },
+  updateTeam: { role: 'admin', writes: true },
+  deleteTeam: { role: 'admin', writes: true },
+  listProjects: { role: 'member' },
+  createProject: { role: 'admin', writes: true },
+  readProject: { role: 'member' },
+  updateProject: { role: 'admin', writes: true },
+  deleteProject: { role: 'admin', writes: true },
+  listEnvironments: { role: 'member' },
+  createEnvironment: { role: 'admin', writes: true },
+  updateEnvironment: { role: 'admin', writes: true },
+  deleteEnvironment: { role: 'admin', writes: true },
+  listTokens: { role: 'member' },
+  createToken: { role: 'member', writes: true, sessionOnly: true },
+  createCliToken: { role: 'member', writes: true, sessionOnly: true },
+  rotateToken: { role: 'member', writes: true },
+  revokeToken: { role: 'member', writes: true },
+  listAudit: { role: 'admin', whole: true },
+  verifyAudit: { role: 'admin', whole: true },
+}
+
+type Caller = {
+  readonly name: string
+  readonly options: CallOptions
+  readonly isAlive: boolean
+  readonly kind: 'session' | 'token' | 'jwt'
+  readonly permission: Permission
+  /** Undefined for whoever does not belong to the workspace. */
+  readonly role: Role | 'owner' | undefined
+  /** Of the membership, and of the token where there is one. */
+  readonly scopes: readonly Scope[]
+  readonly tokens: TokenIds
+}
+
+const ranks = { member: 0, developer: 1, admin: 2, owner: 3 }
+
+function expectedStatus(caller: Caller, name: EndpointName, ask: Ask): number {
+  const right = rights[name]
+  const success = ask.status ?? endpoints[name].status
+  if (right === 'public') return ask.isMalformed ? 400 : success
+  if (!caller.isAlive) return 401
+  if (ask.isMalformed) return 400
+  if (right === 'any credential') return success
+  if (right === 'an API token') return caller.kind === 'token' ? success : 401
+  if (right === 'a session') return caller.kind === 'session' ? success : 403
+  const { role } = caller
+  if (role === undefined) return 404
+  if (ask.on !== undefined && !sees(caller, ask.on)) return 404
+  if (ask.token !== undefined && !seesToken(caller, ask.token)) return 404
+  if (right.sessionOnly && caller.kind !== 'session') return 403
+  if (right.writes && caller.permission === 'read') return 403
+  if (ranks[role] < ranks[right.role]) return 403
+  if (right.whole && !holdsAll(caller)) return 403
+  if (right.writes && ask.on !== undefined && !holds(caller, ask.on)) return 403
+  if (ask.token !== undefined && caller.kind !== 'session' && ask.token !== 'itself') return 403
+  if (ask.newToken?.permission === 'read-write' && role === 'member') return 403
+  if (ask.newToken && !holdsScope(caller, ask.newToken.scope)) return 400
+  if (ask.into !== undefined && !sees(caller, ask.into)) return 404
+  if (ask.into !== undefined && !holds(caller, ask.into)) return 403
+  return success
+}
+
+const holdsAll = ({ scopes }: Caller) => scopes.every(({ all }) => all)
+
+/** Every scope of the caller names it, or something that it lies in. */
+function holds({ scopes }: Caller, id: string): boolean {
+  if (!world.containers.has(id)) return false
+  const chain: string[] = []
+  for (let next: string | undefined = id; next !== undefined; next = world.containers.get(next)) chain.push(next)
+  return scopes.every(
+    ({ all, teams, projects, environments }) =>
+      all || [...teams, ...projects, ...environments].some((named) => chain.includes(named)),
+  )
+}
+
+/** It is held, or something in it is. */
+function sees(caller: Caller, id: string): boolean {
+  if (holds(caller, id)) return true
+  return [...world.containers].some(([part, container]) => container === id && sees(caller, part))
+}
+
+function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
+  if (token === 'itself' || token === 'own') return true
+  return token === 'others' && managesTokens(caller)
+}
+
+const managesTokens = (caller: Caller) =>
+  caller.role !== undefined && ranks[caller.role] >= ranks.admin && holdsAll(caller)
+
+/** Nobody grants what they do not hold: to see something as the container of a part is not to hold it. */
+function holdsScope(caller: Caller, { all, teams, projects, environments }: Scope): boolean {
+  return all ? holdsAll(caller) : [...teams, ...projects, ...environments].every((id) => holds(caller, id))
+}
+
+/** Exactly those teams, projects, environments and tokens that an answer may name. */
+function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | undefined {
+  const seen = [...world.containers.keys()].filter((id) => sees(caller, id))
+  const container = (id: string) => world.containers.get(id)
+  const isTeam = (id: string) => container(id) === undefined
+  const isProject = (id: string) => isTeam(container(id) ?? '') && !isTeam(id)
+  const parts = seen.filter((id) => ask.on !== undefined && container(id) === ask.on)
+  if (name === 'listTeams') return seen.filter(isTeam)
+  if (name === 'listProjects') return seen.filter((id) => isTeam(id) || isProject(id))
+  if (name === 'listEnvironments') return parts
+  if (name === 'readProject' && ask.on !== undefined) return [ask.on, container(ask.on) ?? '', ...parts]
+  if (name === 'listTokens') return managesTokens(caller) ? [...tokenMakers.keys()] : ownTokens(caller)
+  return undefined
+}
+
+const ownTokens = ({ tokens }: Caller) => {
+  const maker = tokenMakers.get(tokens.own)
+  return [...tokenMakers].filter(([, userId]) => userId === maker).map(([id]) => id)
+}
+
+type Person = { readonly name: string; readonly role: Role | 'owner'; readonly scope: ScopeName }
+
+const people: readonly Person[] = [
+  { name: 'the owner', role: 'owner', scope: 'all' },
+  ...(['admin', 'developer', 'member'] as const).flatMap((role) =>
+    scopeNames.map((scope) => ({ name: `${role} with scope ${scope}`, role, scope })),
+  ),
+]
+const outsiders = ['nobody', 'expired', 'revoked', 'strangers'] as const
+const groups: readonly string[] = [...outsiders, ...people.map(({ name }) => name)]
+
+let service: TestService
+let world: World
+const callers = new Map<string, readonly Caller[]>()
+/** Who made which of the workspace's tokens. */
+const tokenMakers = new Map<string, string>()
+let cells = 0
+
+beforeAll(async () => {
+  service = await startService()
+  const first = await registerOwner(service)
+  const expired = await createExpired(first)
+  const { body } = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', {
+    body: { email: first.email, password },
+  })
+  const owner = { ...first, session: body.accessToken }
+  const { body: main } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+  const heir = await addUser(service, 'heir@example.com', { workspaceId: main.id, role: 'member' })
+  world = await createWorld(service, owner, heir.memberId ?? '')
+
+  const ownersToken = await makeToken(owner)
+  const adminsToken = await makeToken(await addUser(service, 'a@example.com', { workspaceId: main.id, role: 'admin' }))
+  const tokens = { own: ownersToken.id, others: ownersToken.id }
+  callers.set('nobody', createNobody(owner, await exchange(service, ownersToken.token), tokens))
+  callers.set('expired', dead(expired, tokens))
+  callers.set('revoked', await createRevoked(owner, tokens))
+  callers.set('strangers', await createStrangers(tokens))
+  for (const person of people) {
+    callers.set(person.name, await createCallers(person, owner, ownersToken.id, adminsToken.id))
+  }
+  const { body: listed } = await service.call<Token[]>('GET', '/v1/workspace/main/tokens', { token: owner.session })
+  for (const { id, createdById } of listed) tokenMakers.set(id, createdById)
+  content = await readContent(service.app.services)
+})
+afterAll(async () => {
+  console.log(`authorisation matrix: ${cells} cells on ${engine}`)
+  await service.stop()
+})
+
+const makeToken = (user: TestUser, permission: Permission = 'read-write', scope: Scope = everything) =>
+  createToken(service, user.session, { permission, scope, expiresIn: 'never' })
+
+/** All credentials of one person: the session, and tokens of either permission with their JWTs. */
+async function createCallers(person: Person, owner: TestUser, ownersId: string, adminsId: string): Promise<Caller[]> {
+  const isOwner = person.role === 'owner'
+  const { workspaceId } = world
+  const email = `${person.name.replaceAll(' ', '-')}@example.com`
+  // Made as an admin of everything, and narrowed afterwards: rights are those of now, not those of a token's making.
+  const user = isOwner ? owner : await addUser(service, email, { workspaceId, role: 'admin' })
+  const own = isOwner ? ownersId : (await makeToken(user)).id
+  const others = isOwner ? adminsId : ownersId
+  const memberScope = scopeOf(world, person.scope)
+  const base = { isAlive: true, role: person.role } as const
+  const session: Caller = {
+    ...base,
+    name: 'session',
+    options: { token: user.session },
+    kind: 'session',
+    permission: 'read-write',
+    scopes: [memberScope],
+    tokens: { own, others },
+  }
+  const headers = { ...cookie(user.session), 'sec-fetch-site': 'same-origin' }
+  const result: Caller[] = [session]
+  if (isOwner) result.push({ ...session, name: 'session by cookie', options: { headers } })
+  const tokenScopes = person.scope === 'all' ? scopeNames : (['all', person.scope] as const)
+  for (const scopeName of tokenScopes) {
+    for (const permission of ['read', 'read-write'] as const) {
+      const scope = scopeOf(world, scopeName)
+      const token = await makeToken(user, permission, scope)
+      const rest = { ...base, permission, scopes: [memberScope, scope], tokens: { itself: token.id, own, others } }
+      const name = `${permission} token for ${scopeName}`
+      const jwt = await exchange(service, token.token)
+      result.push({ ...rest, name, kind: 'token', options: { token: token.token } })
+      result.push({ ...rest, name: `JWT of ${name}`, kind: 'jwt', options: { token: jwt } })
+    }
+  }
+  const cli = await service.call<{ token: string }>('POST', '/v1/workspace/main/tokens/cli', {
+    token: user.session,
+    body: { environmentId: world.environments.right },
+  })
+  const cliScopes = [memberScope, scopeOf(world, 'right environment')]
+  const cliToken = { ...session, permission: 'read', scopes: cliScopes } as const
+  result.push({ ...cliToken, name: 'cli token', kind: 'token', options: { token: cli.body.token } })
+  if (person.scope === 'all') {
+    const cliJwt = await exchange(service, cli.body.token)
+    result.push({ ...cliToken, name: 'JWT of cli token', kind: 'jwt', options: { token: cliJwt } })
+  }
+  if (person.role !== 'owner' && user.memberId !== undefined) {
+    await changeMember(service, workspaceId, user.memberId, { role: person.role, scope: memberScope })
+  }
+  return result
+}
+
+/** Every kind of credential, a day later. */
+async function createExpired(owner: TestUser): Promise<Record<string, CallOptions>> {
+  const minuteMs = 60 * 1000
+  const read = await createToken(service, owner.session, { permission: 'read', expiresIn: '24h' })
+  const write = await createToken(service, owner.session, { expiresIn: '24h' })
+  const lasting = await createToken(service, owner.session, { expiresIn: 'never' })
+  const expiredJwt = await exchange(service, lasting.token)
+  service.clock.offsetMs += 24 * 60 * minuteMs - minuteMs
+  const readJwt = await exchange(service, read.token)
+  const writeJwt = await exchange(service, write.token)
+  service.clock.offsetMs += 2 * minuteMs
+  return {
+    'expired session': { token: owner.session },
+    'expired read token': { token: read.token },
+    'expired read-write token': { token: write.token },
+    'JWT of an expired read token': { token: readJwt },
+    'JWT of an expired read-write token': { token: writeJwt },
+    'expired JWT of a living token': { token: expiredJwt },
+  }
+}
+
+async function createRevoked(owner: TestUser, tokens: TokenIds): Promise<Caller[]> {
+  const path = '/v1/workspace/main/tokens'
+  const revoked: Record<string, CallOptions> = {}
+  for (const permission of ['read', 'read-write'] as const) {
+    const token = await makeToken(owner, permission)
+    revoked[`revoked ${permission} token`] = { token: token.token }
+    revoked[`JWT of a revoked ${permission} token`] = { token: await exchange(service, token.token) }
+    await service.call('DELETE', `${path}/${token.id}`, { token: owner.session })
+  }
+  const rotated = await makeToken(owner)
+  revoked['rotated token'] = { token: rotated.token }
+  revoked['JWT of a rotated token'] = { token: await exchange(service, rotated.token) }
+  await service.call('POST', `${path}/${rotated.id}/rotate`, { token: owner.session })
+  const bound = await createToken(service, owner.session, { allowedIps: ['192.0.2.0/24'] })
+  revoked['token bound to other addresses'] = { token: bound.token }
+  const { workspaceId } = world
+  const leaver = await addUser(service, 'leaver@example.com', { workspaceId, role: 'admin' })
+  const left = await makeToken(leaver)
+  revoked['token of a removed member'] = { token: left.token }
+  revoked['JWT of a removed member'] = { token: await exchange(service, left.token) }
+  await changeMember(service, workspaceId, leaver.memberId ?? '', 'removed')
+  const quitter = await addUser(service, 'quitter@example.com', { workspaceId, role: 'admin' })
+  revoked['ended session'] = { token: quitter.session }
+  await service.call('POST', '/v1/auth/logout', { token: quitter.session })
+  return dead(revoked, tokens)
+}
+
+/** No credential, and what only looks like one. */
+function createNobody(owner: TestUser, jwt: string, tokens: TokenIds): Caller[] {
+  const [header = '', payload = '', signature = ''] = jwt.split('.')
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const hmacHeader = encode({
+    alg: 'HS256',
+    typ: 'JWT',
+    kid: JSON.parse(Buffer.from(header, 'base64url').toString()).kid,
+  })
+  const hmac = createHmac('sha256', 'secret').update(`${hmacHeader}.${payload}`).digest('base64url')
+  const neverIssued = createBearer(tokenPrefix)
+  return dead(
+    {
+      'no credential': {},
+      'another scheme': { headers: { authorization: `Basic ${Buffer.from('owner:password').toString('base64')}` } },
+      'no value': { headers: { authorization: 'Bearer' } },
+      junk: { token: 'junk' },
+      'a token never issued': { token: neverIssued },
+      'a token with a wrong checksum': { token: `${neverIssued.slice(0, -1)}${neverIssued.endsWith('0') ? '1' : '0'}` },
+      'a session never issued': { token: createBearer(sessionPrefix) },
+      'a JWT without signature': { token: `${encode({ alg: 'none', typ: 'JWT' })}.${payload}.` },
+      'a JWT signed by another algorithm': { token: `${hmacHeader}.${payload}.${hmac}` },
+      'a JWT with other claims': { token: `${header}.${encode({ sub: tokens.own, exp: 9_999_999_999 })}.${signature}` },
+      'a cookie that is not a session': { headers: { ...cookie('junk'), 'sec-fetch-site': 'same-origin' } },
+      'a cookie with a token in it': { headers: { ...cookie(neverIssued), 'sec-fetch-site': 'same-origin' } },
+      'a cookie from another site': { headers: { ...cookie(owner.session), 'sec-fetch-site': 'cross-site' } },
+      'a cookie from nowhere': { headers: cookie(owner.session) },
+      'a cookie beside a bad header': {
+        token: 'junk',
+        headers: { ...cookie(owner.session), 'sec-fetch-site': 'same-origin' },
+      },
+    },
+    tokens,
+  )
+}
+
+const cookie = (value: string) => ({ cookie: `__Host-coffer_session=${value}` })
+
+function dead(options: Record<string, CallOptions>, tokens: TokenIds): Caller[] {
+  const rest = {
+    isAlive: false,
+    kind: 'session',
+    permission: 'read-write',
+    role: undefined,
+    scopes: [],
+    tokens,
+  } as const
+  return Object.entries(options).map(([name, options]) => ({ ...rest, name, options }))
+}
+
+/** Living credentials of people who have nothing to do with the workspace, or not any more. */
+async function createStrangers(tokens: TokenIds): Promise<Caller[]> {
+  const stranger = await addUser(service, 'stranger@example.com')
+  const body = { name: 'Elsewhere', slug: 'elsewhere' }
+  await service.call('POST', '/v1/workspace', { token: stranger.session, body })
+  const rest = { isAlive: true, role: undefined, scopes: [], tokens } as const
+  const session = { ...rest, kind: 'session', permission: 'read-write' } as const
+  const result: Caller[] = [{ ...session, name: 'owner of another workspace', options: { token: stranger.session } }]
+  for (const permission of ['read', 'read-write'] as const) {
+    const { token } = await createToken(service, stranger.session, { permission }, body.slug)
+    const jwt = await exchange(service, token)
+    result.push({
+      ...rest,
+      name: `${permission} token of another workspace`,
+      kind: 'token',
+      permission,
+      options: { token },
+    })
+    result.push({
+      ...rest,
+      name: `${permission} JWT of another workspace`,
+      kind: 'jwt',
+      permission,
+      options: { token: jwt },
+    })
+  }
+  const homeless = await addUser(service, 'homeless@example.com')
+  result.push({ ...session, name: 'person without a workspace', options: { token: homeless.session } })
+  const leaver = await addUser(service, 'gone@example.com', { workspaceId: world.workspaceId, role: 'admin' })
+  await changeMember(service, world.workspaceId, leaver.memberId ?? '', 'removed')
+  result.push({ ...session, name: 'removed member', options: { token: leaver.session } })
+  return result
+}
+
+type Cell = {
+  readonly title: string
+  readonly name: EndpointName
+  readonly endpoint: Endpoint
+  readonly ask: Ask
+  readonly status: number
+}
+
+const endpointNames = Object.keys(endpoints).filter((name): name is EndpointName => name in endpoints)
+
+function cellsOf(caller: Caller, isSample: boolean): Cell[] {
+  const table = requestTable(world, caller.tokens)
+  return endpointNames.flatMap((name) => {
+    if (!(name in rights)) throw new Error(`${name} has no right: add the one that the specification asks for`)
+    // Hashing a password takes its time, and a credential makes no difference there.
+    if (rights[name] === 'public' && !isSample) return []
+    const endpoint: Endpoint = endpoints[name]
+    const asks = requestsTo(table, name)
+    return [...asks, ...malformed(endpoint, asks[0])]
+      .filter((ask) => caller.kind === 'session' || !isForSessions(ask))
+      .map((ask) => ({
+        title: `${caller.name}: ${name}, ${ask.what}`,
+        name,
+        endpoint,
+        ask,
+        status: expectedStatus(caller, name, ask),
+      }))
+  })
+}
+
+/** Where tokens are refused before it matters, or are answered like the sessions that asked before them. */
+const isForSessions = ({ isMalformed, newToken }: Ask) => isMalformed || newToken?.scope.all === false
+
+/** The same request with an unknown field, and with a path of a form that nothing has. */
+function malformed(endpoint: Endpoint, ask: Ask | undefined): Ask[] {
+  if (!ask) return []
+  const result: Ask[] = []
+  const rest = { isMalformed: true } as const
+  if (ask.body) result.push({ ...rest, what: 'unknown field', path: ask.path, body: { ...ask.body, colour: 'red' } })
+  const body = ask.body ? { body: ask.body } : {}
+  const badPath = ask.path.replace('/v1/workspace/main', '/v1/workspace/No_Slug')
+  if (endpoint.params) result.push({ ...rest, ...body, what: 'malformed path', path: badPath })
+  return result
+}
+
+/** What differs from the expected, one line for each; empty where all is right. */
+async function run(cell: Cell, caller: Caller): Promise<string[]> {
+  cells++
+  const { ask, endpoint, name } = cell
+  const answer = await service.call(endpoint.method, ask.path, { ...caller.options, body: ask.body })
+  if (answer.status !== cell.status) {
+    const words = answer.status < 400 ? '' : answer.text
+    return [`${cell.title}: expected ${cell.status}, was ${answer.status} ${words}`]
+  }
+  if (cell.status !== endpoint.status || endpoint.method !== 'GET') return []
+  const expected = expectedIds(caller, name, ask)
+  if (!expected) return []
+  const known = name === 'listTokens' ? tokenMakers : world.containers
+  const shown = [...known.keys()].filter((id) => answer.text.includes(id))
+  const isExact = shown.toSorted().join() === expected.toSorted().join()
+  return isExact ? [] : [`${cell.title}: shows ${shown.join()} and may show ${expected.join()}`]
+}
+
+const batchSize = 12
+
+async function runAll(batch: readonly Cell[], caller: Caller): Promise<string[]> {
+  const wrong: string[] = []
+  for (let start = 0; start < batch.length; start += batchSize) {
+    const part = batch.slice(start, start + batchSize)
+    wrong.push(...(await Promise.all(part.map((cell) => run(cell, caller)))).flat())
+  }
+  return wrong
+}
+
+type Effects = (before: Content, after: Content) => string[]
+
+const anyEffect: Effects = (before, after) => {
+  const changes = describeChanges(before, after)
+  return before.trail === after.trail ? changes : [...changes, 'the audit trail grew']
+}
+
+/** The content of the database as it was last read: whatever runs next begins with it. */
+let content: Content
+
+/** Runs what must have no effect; where it had one, once more one by one, to tell which of them it was. */
+async function runQuietly(batch: readonly Cell[], caller: Caller, effects: Effects): Promise<string[]> {
+  const before = content
+  const wrong = await runAll(batch, caller)
+  if ((await takeBack(before, effects)).length === 0) return wrong
+  // What was answered wrongly explains an effect by itself.
+  for (const cell of batch.filter(({ title }) => !wrong.some((line) => line.startsWith(title)))) {
+    await run(cell, caller)
+    const changes = await takeBack(before, effects)
+    if (changes.length > 0) wrong.push(`${cell.title}: had an effect: ${changes.join('; ').slice(0, 500)}`)
+  }
+  return wrong.length > 0 ? wrong : [`${caller.name}: requests had an effect together, but none of them alone`]
+}
+
+/** Runs what is allowed to change something, proves that it did and is in the trail, and takes it back. */
+async function runAndUndo(cell: Cell, caller: Caller): Promise<string[]> {
+  const { trail } = content
+  const wrong = await run(cell, caller)
+  const changes = await takeBack(content, describeChanges)
+  if (wrong.length > 0) return wrong
+  if (changes.length === 0 && cell.name !== 'exchangeToken') wrong.push(`${cell.title}: had no effect`)
+  if (content.trail === trail) wrong.push(`${cell.title}: is not in the audit trail`)
+  return wrong
+}
+
+/** The effects since then, which are there no more. */
+async function takeBack(before: Content, effects: Effects): Promise<string[]> {
+  const { services } = service.app
+  const after = await readContent(services)
+  const hasChanged = describeChanges(before, after).length > 0
+  const found = effects({ ...before, trail: content.trail }, after)
+  content = hasChanged ? await restoreContent(services, before, after) : after
+  return found
+}
+
+async function check(caller: Caller, isSample: boolean): Promise<string[]> {
+  const all = cellsOf(caller, isSample)
+  const refused = all.filter(({ status }) => status >= 400)
+  const allowed = all.filter(({ status }) => status < 400)
+  const reads = allowed.filter(({ endpoint }) => endpoint.method === 'GET')
+  const writes = allowed.filter(({ endpoint }) => endpoint.method !== 'GET')
+  const wrong = await runQuietly(refused, caller, anyEffect)
+  if (reads.length > 0) wrong.push(...(await runQuietly(reads, caller, describeChanges)))
+  for (const cell of writes) wrong.push(...(await runAndUndo(cell, caller)))
+  return wrong
+}
+
+test('every endpoint of the contract has its right and its requests in the matrix', () => {
+  const table: Record<string, readonly Ask[]> = requestTable(world, { own: '', others: '' })
+  const missing = endpointNames.filter((name) => !(name in rights) || (table[name]?.length ?? 0) === 0)
+  expect(missing, 'add these endpoints to `rights` above and to `requestTable` in test/request-table.ts').toEqual([])
+})
+
+test.each(groups)('%s: every route answers as the role table says, and a refusal changes nothing', async (group) => {
+  const wrong: string[] = []
+  const isSample = group === 'the owner' || outsiders.some((name) => name === group)
+  for (const caller of callers.get(group) ?? []) wrong.push(...(await check(caller, isSample)))
+  expect(callers.get(group)?.length).toBeGreaterThan(4)
+  expect(wrong, `${wrong.length} cells are wrong`).toEqual([])
+})
+
+test('the audit trail of all this is whole', async () => {
+  const { body } = await service.call('GET', '/v1/workspace/main/audit/verify', callers.get('the owner')?.[0]?.options)
+  expect(body).toMatchObject({ ok: true })
+})

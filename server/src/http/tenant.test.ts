@@ -1,0 +1,348 @@
+/**
+ * Two tenants that know each other's ids. Whatever one of them names of the other, in a path, a query or a body, is
+ * answered exactly as if it did not exist, and nothing happens.
+ */
+import { type EndpointName, endpoints } from '@coffer/contract/api'
+import type { Endpoint } from '@coffer/contract/endpoint'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type Content, describeChanges, readContent } from '../../../test/content.ts'
+import {
+  type Answer,
+  addUser,
+  createProject,
+  createToken,
+  engine,
+  exchange,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../test/harness.ts'
+import {
+  type Ask,
+  absentId,
+  absentSlug,
+  createWorld,
+  requestsTo,
+  requestTable,
+  scopeOf,
+  type World,
+} from '../../../test/request-table.ts'
+
+type Tenant = {
+  readonly world: World
+  readonly owner: TestUser
+  readonly tokenId: string
+  readonly adminTokenId: string
+  readonly credentials: Readonly<Record<CredentialName, string>>
+}
+const credentialNames = [
+  'session',
+  'member session',
+  'read token',
+  'read-write token',
+  'read JWT',
+  'read-write JWT',
+] as const
+type CredentialName = (typeof credentialNames)[number]
+/** Those that may do nearly everything at home. */
+const powerful = ['session', 'read-write token', 'read-write JWT'] as const
+
+let service: TestService
+let a: Tenant
+let b: Tenant
+let before: Content
+let requests = 0
+
+beforeAll(async () => {
+  service = await startService()
+  a = await createTenant(await registerOwner(service), 'main')
+  const other = await addUser(service, 'other@example.com')
+  await service.call('POST', '/v1/workspace', { token: other.session, body: { name: 'Beta', slug: 'beta' } })
+  b = await createTenant(other, 'beta')
+  await createProject(service, a.owner.session, 'only-a')
+})
+afterAll(async () => {
+  console.log(`tenants: ${requests} requests on ${engine}`)
+  await service.stop()
+})
+beforeEach(async () => {
+  before = await readContent(service.app.services)
+})
+afterEach(async () => {
+  const after = await readContent(service.app.services)
+  expect(describeChanges(before, after)).toEqual([])
+  expect(after.trail).toBe(before.trail)
+})
+
+async function createTenant(owner: TestUser, slug: string): Promise<Tenant> {
+  const { body } = await service.call<{ id: string }>('GET', `/v1/workspace/${slug}`, { token: owner.session })
+  const member = await addUser(service, `member@${slug}.example.com`, { workspaceId: body.id, role: 'member' })
+  const admin = await addUser(service, `admin@${slug}.example.com`, { workspaceId: body.id, role: 'admin' })
+  const world = await createWorld(service, owner, member.memberId ?? '', slug)
+  const read = await createToken(service, owner.session, { permission: 'read' }, slug)
+  const write = await createToken(service, owner.session, {}, slug)
+  const adminToken = await createToken(service, admin.session, {}, slug)
+  const credentials = {
+    session: owner.session,
+    'member session': member.session,
+    'read token': read.token,
+    'read-write token': write.token,
+    'read JWT': await exchange(service, read.token),
+    'read-write JWT': await exchange(service, write.token),
+  }
+  return { world, owner, tokenId: write.id, adminTokenId: adminToken.id, credentials }
+}
+
+type Request = { readonly title: string; readonly endpoint: Endpoint; readonly ask: Ask }
+
+const endpointNames = Object.keys(endpoints).filter((name): name is EndpointName => name in endpoints)
+
+/** Every request about a tenant's workspace. */
+function requestsOf({ world, tokenId, adminTokenId }: Tenant): Request[] {
+  const table = requestTable(world, { own: tokenId, others: adminTokenId })
+  return endpointNames.flatMap((name) => {
+    const endpoint: Endpoint = endpoints[name]
+    if (!endpoint.params) return []
+    return requestsTo(table, name).map((ask) => ({ title: `${name}, ${ask.what}`, endpoint, ask }))
+  })
+}
+
+function send(tenant: Tenant, credential: CredentialName, { endpoint, ask }: Request): Promise<Answer> {
+  requests++
+  return service.call(endpoint.method, ask.path, { token: tenant.credentials[credential], body: ask.body })
+}
+
+/** The request with one text in its path or body replaced by another; undefined where it does not stand there. */
+function swap(request: Request, from: string, to: string): Request | undefined {
+  const { path, body } = request.ask
+  const text = JSON.stringify({ path, ...(body && { body }) })
+  if (!text.includes(from)) return undefined
+  // Made of the same two fields.
+  const swapped = JSON.parse(text.replaceAll(from, to)) as Pick<Ask, 'path' | 'body'>
+  return { ...request, title: `${request.title} with ${to}`, ask: { what: request.ask.what, ...swapped } }
+}
+
+/** What stands in the same place in either tenant. */
+function counterparts(): { readonly mine: string; readonly theirs: string }[] {
+  const idsOf = ({ world, tokenId, adminTokenId }: Tenant) => [
+    ...Object.values(world.teams),
+    ...Object.values(world.projects),
+    ...Object.values(world.environments),
+    world.heirId,
+    tokenId,
+    adminTokenId,
+  ]
+  const theirs = idsOf(a)
+  return idsOf(b).map((mine, index) => ({ mine, theirs: theirs[index] ?? '' }))
+}
+
+type Swap = { readonly foreign: Request; readonly absent: Request; readonly place: 'path' | 'query' | 'scope' | 'body' }
+
+/** Requests at home in tenant B that name things of tenant A, each beside the same one that names nothing at all. */
+function swaps(): Swap[] {
+  return requestsOf(b).flatMap((request) => {
+    const { path, body } = request.ask
+    if (JSON.stringify([path, body]).includes(absentId)) return []
+    const named = counterparts().filter(({ mine }) => swap(request, mine, mine))
+    const replace = (pairs: typeof named, to: (pair: (typeof named)[number]) => string) =>
+      pairs.reduce((rest, pair) => swap(rest, pair.mine, to(pair)) ?? rest, request)
+    const [route, query = ''] = path.split('?')
+    // One at a time, and all of them together.
+    return [...named.map((pair) => [pair]), ...(named.length > 1 ? [named] : [])].map((pairs) => {
+      const isIn = (text: string | undefined) => pairs.some(({ mine }) => text?.includes(mine))
+      const place = isIn(route) ? 'path' : isIn(query) ? 'query' : body?.scope ? 'scope' : 'body'
+      return { foreign: replace(pairs, (pair) => pair.theirs), absent: replace(pairs, () => absentId), place }
+    })
+  })
+}
+
+/** Which refusals come before anyone looks at what was named. */
+const mayAsk = (credential: CredentialName, { endpoint }: Request) =>
+  credential === 'session' || !['token:create', 'workspace:handover'].includes(endpoint.permission)
+
+const volatileHeaders = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
+
+/** All that a caller can tell two answers apart by; ids that the caller sent come back as they were sent. */
+function visible({ status, headers, text }: Answer, sent: readonly string[] = []) {
+  const shown = [...headers].map(([name, value]) => `${name}: ${volatileHeaders.has(name) ? '' : value}`)
+  const body = sent.reduce((rest, id) => rest.replaceAll(id, '<id>'), text)
+  return { status, headers: shown.sort(), body }
+}
+
+test.each(credentialNames)('nothing of a tenant is found or changed by the %s of another', async (credential) => {
+  const wrong: string[] = []
+  for (const request of requestsOf(a)) {
+    for (const place of [a.world.slug, a.world.workspaceId]) {
+      const there = swap(request, `/workspace/${a.world.slug}`, `/workspace/${place}`)
+      if (!there) continue
+      const { status, text } = await send(b, credential, there)
+      if (status !== 404 || text !== '{"message":"Not found."}') wrong.push(`${there.title}: ${status} ${text}`)
+    }
+  }
+  expect(wrong).toEqual([])
+})
+
+test.each(credentialNames)('the %s of a tenant sees its own workspace only', async (credential) => {
+  const token = b.credentials[credential]
+  const workspaces = await service.call<{ slug: string }[]>('GET', '/v1/workspace', { token })
+  expect(workspaces.body.map(({ slug }) => slug)).toEqual(['beta'])
+  const me = await service.call('GET', '/v1/me', { token })
+  const lists = await Promise.all(
+    ['team', 'project', 'tokens', 'audit?limit=200', 'audit?format=ndjson'].map((path) =>
+      service.call('GET', `/v1/workspace/beta/${path}`, { token }),
+    ),
+  )
+  const theirs = [a.world.workspaceId, a.owner.id, a.owner.email, ...counterparts().map((pair) => pair.theirs)]
+  const text = [me, workspaces, ...lists].map((answer) => answer.text).join()
+  expect(theirs.filter((id) => text.includes(id))).toEqual([])
+})
+
+test.each(powerful)('ids of another tenant in a path, query or body lead the %s nowhere', async (credential) => {
+  const wrong: string[] = []
+  const asked = { path: 0, query: 0, scope: 0, body: 0 }
+  for (const { foreign, place } of swaps()) {
+    if (!mayAsk(credential, foreign)) continue
+    asked[place]++
+    const { status, text } = await send(b, credential, foreign)
+    const expected = place === 'query' ? 200 : place === 'scope' ? 400 : 404
+    if (status !== expected) wrong.push(`${foreign.title}: expected ${expected}, was ${status} ${text}`)
+    // A filter that fits nothing: an empty list, or a stream without a line.
+    if (place === 'query' && text !== '[]' && text !== '') wrong.push(`${foreign.title}: found ${text}`)
+  }
+  expect(wrong).toEqual([])
+  expect(asked.path).toBeGreaterThan(10)
+  expect(asked.query).toBeGreaterThan(3)
+  expect(asked.body).toBeGreaterThan(2)
+  if (credential === 'session') expect(asked.scope).toBeGreaterThan(5)
+})
+
+test.each(powerful)('the %s cannot tell what is another tenant’s from what does not exist', async (credential) => {
+  for (const { foreign, absent } of swaps()) {
+    if (!mayAsk(credential, foreign)) continue
+    const sent = [absentId, ...counterparts().map((pair) => pair.theirs)]
+    const [theirs, nobodys] = [await send(b, credential, foreign), await send(b, credential, absent)]
+    expect(visible(theirs, sent), foreign.title).toEqual(visible(nobodys, sent))
+  }
+})
+
+test.each(credentialNames)(
+  'the %s cannot tell a workspace of others from one that does not exist',
+  async (credential) => {
+    for (const request of requestsOf(a)) {
+      const absent = swap(request, `/workspace/${a.world.slug}`, `/workspace/${absentSlug}`)
+      const byId = swap(request, `/workspace/${a.world.slug}`, `/workspace/${a.world.workspaceId}`)
+      const absentById = swap(request, `/workspace/${a.world.slug}`, `/workspace/${absentId}`)
+      const [theirs, ...others] = await Promise.all(
+        [request, absent, byId, absentById].flatMap((each) => (each ? send(b, credential, each) : [])),
+      )
+      for (const answer of others) expect(visible(answer), request.title).toEqual(theirs && visible(theirs))
+    }
+  },
+)
+
+test('within a tenant, what lies outside a scope looks like what does not exist', async () => {
+  const { world, owner } = b
+  const { teams, projects, environments } = world
+  const at = '/v1/workspace/beta'
+  const pairs: [method: string, hidden: string, absent: string, body?: unknown][] = [
+    ['GET', `${at}/project/${projects.wrong}`, `${at}/project/${absentId}`],
+    ['GET', `${at}/project/wrong`, `${at}/project/${absentSlug}`],
+    ['GET', `${at}/project/${projects.other}/environment`, `${at}/project/${absentId}/environment`],
+    ['PUT', `${at}/project/wrong`, `${at}/project/${absentSlug}`, { name: 'Renamed' }],
+    ['DELETE', `${at}/project/wrong`, `${at}/project/${absentSlug}`],
+    ['POST', `${at}/project/wrong/environment`, `${at}/project/${absentSlug}/environment`, { name: 'fresh' }],
+    ['PUT', `${at}/team/${teams.wrong}`, `${at}/team/${absentId}`, { name: 'Renamed' }],
+    ['DELETE', `${at}/team/${teams.empty}`, `${at}/team/${absentId}`],
+    ...[environments.sibling, environments.wrong].flatMap((id): typeof pairs => [
+      [
+        'PUT',
+        `${at}/project/right/environment/${id}`,
+        `${at}/project/right/environment/${absentId}`,
+        { name: 'fresh' },
+      ],
+      ['DELETE', `${at}/project/right/environment/${id}`, `${at}/project/right/environment/${absentId}`],
+    ]),
+    ['DELETE', `${at}/tokens/${b.adminTokenId}`, `${at}/tokens/${absentId}`],
+    ['POST', `${at}/tokens/${b.adminTokenId}/rotate`, `${at}/tokens/${absentId}/rotate`],
+  ]
+  const scope = scopeOf(world, 'right environment')
+  const { token } = await createToken(service, owner.session, { scope }, 'beta')
+  const jwt = await exchange(service, token)
+  before = await readContent(service.app.services)
+  for (const credential of [token, jwt]) {
+    for (const [method, hidden, absent, body] of pairs) {
+      const options = { token: credential, body }
+      const [there, nowhere] = [
+        await service.call(method, hidden, options),
+        await service.call(method, absent, options),
+      ]
+      requests += 2
+      expect(there.status, hidden).toBe(404)
+      expect(visible(there), hidden).toEqual(visible(nowhere))
+    }
+  }
+})
+
+test('a token reaches the workspace that it was made in, though its maker belongs to two', async () => {
+  const { workspaceId } = a.world
+  const both = await addUser(service, 'both@example.com', { workspaceId, role: 'admin' })
+  await service.call('POST', '/v1/workspace', { token: both.session, body: { name: 'Gamma', slug: 'gamma' } })
+  const { token } = await createToken(service, both.session, {}, 'gamma')
+  const jwt = await exchange(service, token)
+  before = await readContent(service.app.services)
+  for (const credential of [token, jwt]) {
+    for (const { endpoint, ask, title } of requestsOf(a)) {
+      requests++
+      const { status } = await service.call(endpoint.method, ask.path, { token: credential, body: ask.body })
+      expect(status, title).toBe(404)
+    }
+    const { body } = await service.call('GET', '/v1/workspace', { token: credential })
+    expect(body).toMatchObject([{ slug: 'gamma' }])
+  }
+  expect((await service.call('GET', '/v1/workspace/main', { token: both.session })).status).toBe(200)
+})
+
+test('the same slug in two tenants leads each to its own project', async () => {
+  for (const { credentials, world } of [a, b]) {
+    for (const credential of credentialNames) {
+      const path = `/v1/workspace/${world.slug}/project/right`
+      const { body } = await service.call('GET', path, { token: credentials[credential] })
+      expect(body).toMatchObject({ id: world.projects.right, teamId: world.teams.right })
+    }
+  }
+})
+
+test('a slug that only another tenant has is nothing here', async () => {
+  const token = b.credentials.session
+  const theirs = await service.call('GET', '/v1/workspace/beta/project/only-a', { token })
+  const nobodys = await service.call('GET', `/v1/workspace/beta/project/${absentSlug}`, { token })
+  expect(theirs.status).toBe(404)
+  expect(visible(theirs)).toEqual(visible(nobodys))
+})
+
+test('a cursor of one tenant’s audit log opens nothing of it in another', async () => {
+  const first = await service.call('GET', '/v1/workspace/main/audit?limit=1', { token: a.credentials.session })
+  const cursor = first.headers.get('x-next-cursor')
+  expect(cursor).not.toBeNull()
+  const path = `/v1/workspace/beta/audit?limit=200&cursor=${cursor}`
+  const { text } = await service.call('GET', path, { token: b.credentials.session })
+  const theirs = [a.world.workspaceId, a.owner.id, a.owner.email, ...counterparts().map((pair) => pair.theirs)]
+  expect(theirs.filter((id) => text.includes(id))).toEqual([])
+})
+
+test('a filter of the audit log by another tenant’s people, words or requests finds nothing', async () => {
+  const token = a.credentials.session
+  const { body } = await service.call<{ requestId: string }[]>('GET', '/v1/workspace/main/audit?limit=1', { token })
+  for (const filter of [
+    `actor=${a.owner.id}`,
+    `actor=${encodeURIComponent(a.owner.email)}`,
+    `entity=${a.world.workspaceId}`,
+    `q=${a.world.teams.right}`,
+    `q=${body[0]?.requestId}`,
+    'q=only-a',
+  ]) {
+    const found = await service.call('GET', `/v1/workspace/beta/audit?${filter}`, { token: b.credentials.session })
+    expect(found, filter).toMatchObject({ status: 200, body: [] })
+  }
+})

@@ -1,0 +1,166 @@
+/** The content of a service's database: to prove that a refusal changed nothing, and to undo what was allowed. */
+import type { Services } from '../server/src/domain/context.ts'
+import type { Db, Engine, Sql, SqlValue } from '../server/src/store/sql.ts'
+
+type Row = Readonly<Record<string, SqlValue>>
+type Table = { readonly name: string; readonly key: readonly string[] }
+type Rows = ReadonlyMap<string, Row>
+export type Content = {
+  /** Rows by table and primary key, tables in the order of their making: what is referred to comes first. */
+  readonly tables: ReadonlyMap<Table, Rows>
+  /** How far every audit chain has come. */
+  readonly trail: string
+}
+
+/** Only ever appended to; the heads of the chains stand in `trail`. */
+const journals = new Set(['audit_entry', 'audit_head', 'change', 'schema_step', 'schema_lock'])
+/** Notes of use, which every request leaves whatever its answer. */
+const volatileColumns = new Set(['last_used_at', 'last_used_ip', 'last_seen_at'])
+
+export async function readContent({ engine }: Pick<Services, 'engine'>): Promise<Content> {
+  const tables = await listTables(engine)
+  const rows = await Promise.all(tables.map((table) => readRows(engine, table)))
+  const heads = await engine.all<Row>(statement(['select chain_id, sequence, hash from audit_head order by chain_id']))
+  return {
+    tables: new Map(tables.map((table, index) => [table, rows[index] ?? new Map()])),
+    trail: heads.map(toText).join('\n'),
+  }
+}
+
+/** Every row that was added, removed or changed, for people; empty where the content is the same. */
+export function describeChanges(before: Content, after: Content): string[] {
+  return changesBetween(before, after).map(({ table, was, is }) => {
+    const what = !was ? 'added' : !is ? 'removed' : 'changed'
+    return `${table.name} ${what}: ${was ? toText(was) : ''} → ${is ? toText(is) : ''}`
+  })
+}
+
+/** Puts every row back as it was; the audit trail keeps what happened meanwhile. Returns the content as it is then. */
+export async function restoreContent(services: Services, before: Content, after: Content): Promise<Content> {
+  const changes = changesBetween(before, after)
+  const apply = (updates: typeof changes) =>
+    services.engine.transaction('test:restore', async ({ db }) => {
+      for (const { table, was, is } of changes.toReversed()) if (!was && is) await remove(db, table, is)
+      for (const { table, was, is } of changes) if (was && !is) await insert(db, table, was)
+      for (const { table, was, is } of updates) if (was && is) await update(db, table, was)
+    })
+  // A value that may stand only once can pass from one row to another in one order only.
+  await apply(changes).catch(() => apply(changes.toReversed()))
+  services.pictures.clear()
+  services.credentials.clear()
+  return { ...before, trail: after.trail }
+}
+
+type Change = { readonly table: Table; readonly was: Row | undefined; readonly is: Row | undefined }
+
+function changesBetween(before: Content, after: Content): Change[] {
+  const changes: Change[] = []
+  for (const [table, rows] of before.tables) {
+    const now: Rows = after.tables.get(table) ?? new Map()
+    for (const key of new Set([...rows.keys(), ...now.keys()])) {
+      const [was, is] = [rows.get(key), now.get(key)]
+      if (!was || !is || !isSame(was, is)) changes.push({ table, was, is })
+    }
+  }
+  return changes
+}
+
+function isSame(was: Row, is: Row): boolean {
+  for (const column in was) {
+    const [a, b] = [was[column], is[column]]
+    const isEqual = a instanceof Uint8Array && b instanceof Uint8Array ? Buffer.compare(a, b) === 0 : a === b
+    if (!isEqual && !volatileColumns.has(column)) return false
+  }
+  return true
+}
+
+async function readRows(engine: Engine, table: Table): Promise<Rows> {
+  const rows = await engine.all<Row>(statement([`select * from "${table.name}"`]))
+  return new Map(rows.map((row) => [table.key.map((column) => row[column]).join(), row]))
+}
+
+const known = new WeakMap<Engine, Promise<Table[]>>()
+
+function listTables(engine: Engine): Promise<Table[]> {
+  let tables = known.get(engine)
+  if (!tables) {
+    tables = readSchema(engine)
+    known.set(engine, tables)
+  }
+  return tables
+}
+
+const schemaQueries = {
+  sqlite: `select m.name, i.name as "column" from sqlite_schema m join pragma_table_info(m.name) i
+    where m.type = 'table' and i.pk > 0 order by m.rowid, i.pk`,
+  postgres: `select c.relname as name, a.attname as "column"
+    from pg_class c join pg_index i on i.indrelid = c.oid and i.indisprimary
+    join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
+    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace order by c.oid, a.attnum`,
+}
+
+async function readSchema(engine: Engine): Promise<Table[]> {
+  const columns = await engine.all<{ name: string; column: string }>(statement([schemaQueries[engine.kind]]))
+  const byTable = Map.groupBy(columns, ({ name }) => name)
+  return [...byTable]
+    .filter(([name]) => !journals.has(name) && !name.startsWith('sqlite_'))
+    .map(([name, parts]) => ({ name, key: parts.map(({ column }) => column) }))
+}
+
+function remove(db: Db, table: Table, row: Row): Promise<number> {
+  return db.run(conditional(`delete from "${table.name}"`, [], table, row))
+}
+
+function insert(db: Db, table: Table, row: Row): Promise<number> {
+  const columns = Object.keys(row)
+  const places = columns.map((_column, index) => (index === 0 ? '' : ', '))
+  const [first, ...rest] = places
+  const head = `insert into "${table.name}" (${columns.join(', ')}) values (${first}`
+  return db.run(statement([head, ...rest, ')'], Object.values(row)))
+}
+
+function update(db: Db, table: Table, row: Row): Promise<number> {
+  return db.run(
+    conditional(
+      `update "${table.name}" set `,
+      Object.keys(row).filter((column) => !table.key.includes(column)),
+      table,
+      row,
+    ),
+  )
+}
+
+/** `head column = ?, … where key = ? and …` */
+function conditional(head: string, columns: readonly string[], table: Table, row: Row): Sql {
+  const assignments = columns.map((column, index) => `${index === 0 ? head : ', '}${column} = `)
+  const [firstKey, ...otherKeys] = table.key
+  const start = columns.length === 0 ? head : ''
+  const parts = [...assignments, `${start} where ${firstKey} = `, ...otherKeys.map((column) => ` and ${column} = `), '']
+  return statement(
+    parts,
+    [...columns, ...table.key].map((column) => row[column] ?? null),
+  )
+}
+
+/** Engines prepare a statement once for each template object: the same text must be the same object. */
+const templates = new Map<string, TemplateStringsArray>()
+
+function statement(parts: readonly string[], values: readonly SqlValue[] = []): Sql {
+  const key = parts.join('?')
+  let strings = templates.get(key)
+  if (!strings) {
+    strings = Object.assign([...parts], { raw: parts })
+    templates.set(key, strings)
+  }
+  return { strings, values }
+}
+
+function toText(row: Row): string {
+  return Object.entries(row)
+    .filter(([column]) => !volatileColumns.has(column))
+    .map(([column, value]) => {
+      const text = value instanceof Uint8Array ? Buffer.from(value).toString('base64') : JSON.stringify(value)
+      return `${column}=${text}`
+    })
+    .join(' ')
+}

@@ -1,0 +1,102 @@
+/** The database behind a service's back: what somebody with its file or its password could read and change. */
+import { join } from 'node:path'
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import pg from 'pg'
+import { databaseFile } from '../server/src/app.ts'
+import type { TestService } from './harness.ts'
+
+export type Cell = string | number | null | Uint8Array
+export type RawRow = Record<string, Cell>
+export type RawDatabase = {
+  /** Parameters are `?` on both engines. Foreign keys are not enforced. */
+  query(text: string, values?: readonly Cell[]): Promise<RawRow[]>
+  /** Runs the work, then puts the tables back as they were. */
+  restoring<Result>(tables: readonly string[], work: () => Promise<Result>): Promise<Result>
+  tables(): Promise<string[]>
+  close(): Promise<void>
+}
+
+type Connection = Omit<RawDatabase, 'restoring'> & {
+  /** Waits for those who write, so that neither side waits for the other in a circle. */
+  begin(tables: readonly string[]): Promise<void>
+}
+
+export async function openRaw(service: TestService): Promise<RawDatabase> {
+  const url = service.settings.COFFER_DATABASE_URL
+  const connection = url === undefined ? openFile(service.dataDir) : await openServer(url)
+  const { query } = connection
+
+  async function restore(table: string, rows: readonly RawRow[]): Promise<void> {
+    await query(`delete from ${table}`)
+    for (const row of rows) {
+      const columns = Object.keys(row)
+      await query(
+        `insert into ${table} (${columns.join(', ')}) values (${columns.map(() => '?').join(', ')})`,
+        Object.values(row),
+      )
+    }
+  }
+
+  return {
+    ...connection,
+    async restoring(tables, work) {
+      const copies = new Map<string, RawRow[]>()
+      for (const table of tables) copies.set(table, await query(`select * from ${table}`))
+      try {
+        return await work()
+      } finally {
+        // In one transaction: the service must not see a table that is half restored.
+        await connection.begin(tables)
+        for (const [table, rows] of copies) await restore(table, rows)
+        await query('commit')
+      }
+    },
+  }
+}
+
+function openFile(dataDir: string): Connection {
+  const path = join(dataDir, databaseFile)
+  const connection = new DatabaseSync(path, { timeout: 10_000, enableForeignKeyConstraints: false })
+  const query = async (text: string, values: readonly Cell[] = []) =>
+    // Nothing in the schema is larger than a double holds, so there are no bigints.
+    connection.prepare(text).all(...(values as SQLInputValue[])) as RawRow[]
+  return {
+    query,
+    tables: async () => {
+      const rows = await query("select name from sqlite_schema where type = 'table'")
+      return rows.map(({ name }) => String(name))
+    },
+    begin: async () => connection.exec('begin immediate'),
+    close: async () => connection.close(),
+  }
+}
+
+const int8 = 20
+
+async function openServer(url: string): Promise<Connection> {
+  const types: pg.CustomTypesConfig = {
+    getTypeParser: (id, format) => (id === int8 ? Number : pg.types.getTypeParser(id, format)),
+  }
+  const client = new pg.Client({ connectionString: url, types })
+  // Dropping the database at the end may end the connection first.
+  client.on('error', () => undefined)
+  await client.connect()
+  await client.query('set session_replication_role = replica')
+  const query = async (text: string, values: readonly Cell[] = []) => {
+    let count = 0
+    const numbered = text.replaceAll('?', () => `$${++count}`)
+    return (await client.query<RawRow>(numbered, [...values])).rows
+  }
+  return {
+    query,
+    tables: async () => {
+      const rows = await query("select table_name from information_schema.tables where table_schema = 'public'")
+      return rows.map(({ table_name }) => String(table_name))
+    },
+    begin: async (tables) => {
+      await client.query('begin')
+      await client.query(`lock table ${tables.join(', ')} in exclusive mode`)
+    },
+    close: () => client.end(),
+  }
+}
