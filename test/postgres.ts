@@ -1,5 +1,5 @@
 /** One real PostgreSQL for a test run, in a folder of its own; every test file makes its databases in it. */
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -34,10 +34,27 @@ export async function startPostgres(flags: string[] = []) {
     url: `postgres://coffer:coffer@127.0.0.1:${port}/postgres`,
     port,
     dataDir: join(folder, 'data'),
+    /** Ends it at once and without a checkpoint, as a power failure would: the next start recovers from the log. */
+    crash: async () => {
+      const lines = (await readFile(join(folder, 'data', 'postmaster.pid'), 'utf8')).split('\n')
+      const pid = Number(lines[0])
+      process.kill(pid, 'SIGQUIT')
+      while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 5))
+    },
+    start: () => server.start(),
     stop: async () => {
       await server.stop()
       await rm(folder, { recursive: true, force: true })
     },
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -2,7 +2,6 @@
 import { chmodSync, mkdirSync } from 'node:fs'
 import { Server as NetServer } from 'node:net'
 import { dirname, join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { type Config, isLoopback } from './config.ts'
 import { masterWrapKey } from './crypto/keyring.ts'
@@ -58,18 +57,28 @@ export async function createApp(given: Config, log: Log, now: () => number = Dat
     metrics,
     async stop(farewellMs = 0) {
       isStopping = true
-      if (farewellMs > 0) {
-        // Only the listener: closing the server would also cut connections on which a request may just be on its way.
-        NetServer.prototype.close.call(server.server)
-        await setTimeout(farewellMs)
-      }
-      await server.close()
+      await closeServer(server, farewellMs)
       follower.stop()
       await jobs.stop()
       await limiters.close()
       await engine.close()
     },
   }
+}
+
+const sweepEveryMs = 20
+
+/** Nobody new is let in; who has a connection gets an answer. Those that rest are closed, or they would hold it up. */
+async function closeServer(server: FastifyInstance, farewellMs: number): Promise<void> {
+  const http = server.server
+  const farewellEnds = performance.now() + farewellMs
+  const sweep = setInterval(() => {
+    if (performance.now() >= farewellEnds) http.closeIdleConnections()
+  }, sweepEveryMs)
+  // Of the plain server: that of HTTP cuts off at once what only seems to rest.
+  if (http.listening) await new Promise<void>((resolve) => void NetServer.prototype.close.call(http, () => resolve()))
+  clearInterval(sweep)
+  await server.close()
 }
 
 /** Everything below HTTP: what the service and the operator's commands share. */
@@ -92,7 +101,7 @@ async function openStore(config: Config, now: () => number): Promise<{ engine: E
   try {
     await refuseOnError(() => engine.checkDurability(), 'The database cannot be used')
     await migrate(engine, now())
-    if (config.masterKey.kind === 'file') mkdirSync(dirname(config.masterKey.path), { recursive: true, mode: 0o700 })
+    if (config.masterKey.kind === 'file') makeFolder(dirname(config.masterKey.path))
     const master = await loadMasterKey(config.masterKey, {
       wrapped: wrappedMaster(engine, now),
       outbound: createOutbound({ allow: config.outboundAllow }),
@@ -107,6 +116,17 @@ async function openStore(config: Config, now: () => number): Promise<{ engine: E
   } catch (error) {
     await engine.close().catch(() => undefined)
     throw error
+  }
+}
+
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+    throw new StartError(
+      `The folder ${path} for the master key cannot be made (${code}): check COFFER_MASTER_KEY_FILE.`,
+    )
   }
 }
 

@@ -69,8 +69,7 @@ function explain(error: unknown): string {
 async function serve(config: Config): Promise<number> {
   const log = createLog(config.logLevel)
   const app = await createApp(config, log)
-  const stopMetrics = await serveMetrics(app, config)
-  await app.server.listen({ host: config.host, port: config.port })
+  const stopMetrics = await listen(app, config)
   const address = app.server.server.address()
   await welcome(app, typeof address === 'object' && address ? address.port : config.port)
 
@@ -90,15 +89,31 @@ async function serve(config: Config): Promise<number> {
   return 0
 }
 
+/** What cannot listen is stopped again: open connections would keep the process alive. */
+async function listen(app: App, config: Config): Promise<() => Promise<void>> {
+  let stopMetrics = async () => {}
+  try {
+    stopMetrics = await serveMetrics(app, config)
+    await app.server.listen({ host: config.host, port: config.port })
+    return stopMetrics
+  } catch (error) {
+    await stopMetrics()
+    await app.stop()
+    throw error
+  }
+}
+
 async function welcome(app: App, port: number): Promise<void> {
   const { config, engine, log, store } = app.services
   const where = engine.kind === 'sqlite' ? config.dataDir : 'PostgreSQL'
-  const lines = [`Coffer is ready at ${config.publicUrl} (API reference: ${config.publicUrl}/docs). Data: ${where}.`]
+  // A port that the system has chosen is known only now.
+  const url = config.port === 0 ? config.publicUrl.replace(/:0$/, `:${port}`) : config.publicUrl
+  const lines = [`Coffer is ready at ${url} (API reference: ${url}/docs). Data: ${where}.`]
   if ((await store.accounts.count()) === 0) {
     const code = config.setupCode === undefined ? '' : ',"setupCode":"…"'
     lines.push(
       'Make the first account:',
-      `  curl ${config.publicUrl}/v1/auth/register -H 'content-type: application/json' -d '{"email":"you@example.com","name":"You","password":"…12 characters or more…"${code}}'`,
+      `  curl ${url}/v1/auth/register -H 'content-type: application/json' -d '{"email":"you@example.com","name":"You","password":"…12 characters or more…"${code}}'`,
     )
     if (config.setupCode !== undefined) lines.push(`Setup code for it: ${config.setupCode}`)
   }

@@ -12,6 +12,8 @@ const pollEveryMs = 250
 const freshForMs = 900
 /** A transaction that took a number has committed or failed by then: statements are cut off earlier. */
 const gapLifeMs = 60_000
+/** How far back a node looks at its start: transactions with these numbers may not have committed yet. */
+const startGap = 1_000
 
 export type ChangeFollower = {
   /** Resolves at once while the log is followed; otherwise after reading it. */
@@ -61,6 +63,13 @@ export function createChangeFollower(
     return reading
   }
 
+  /** A read that was begun long ago tells of long ago: then it takes another one. */
+  async function readFresh(): Promise<void> {
+    const askedAt = performance.now()
+    do await readOnce()
+    while (askedAt - readAt > freshForMs)
+  }
+
   async function poll(): Promise<void> {
     try {
       await readOnce()
@@ -76,11 +85,12 @@ export function createChangeFollower(
 
   return {
     ensureFresh() {
-      return performance.now() - readAt <= freshForMs ? undefined : readOnce()
+      return performance.now() - readAt <= freshForMs ? undefined : readFresh()
     },
     async start() {
-      sequence = await services.store.changes.newest()
-      readAt = performance.now()
+      sequence = Math.max(0, (await services.store.changes.newest()) - startGap)
+      await services.keys.reload()
+      await readOnce()
       timer = setTimeout(poll, pollEveryMs)
       timer.unref()
     },

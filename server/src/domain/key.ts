@@ -60,6 +60,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['workspace keys', (ctx) => moveWorkspaceKeys(ctx.transaction.db, ctx.keys, batchSize)],
     ['signing keys', (ctx) => moveSigningKeys(ctx.transaction.db, ctx.keys, batchSize)],
     ['memberships', (ctx) => ctx.store.members.resign(batchSize)],
+    ['ended tokens', (ctx) => ctx.store.tokens.forgetEndedHashes(ctx.now(), batchSize)],
     ['tokens', (ctx) => ctx.store.tokens.resign(batchSize)],
     ['accounts', (ctx) => ctx.store.accounts.resign(batchSize)],
     ['sessions', (ctx) => ctx.store.sessions.resign(batchSize)],

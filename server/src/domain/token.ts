@@ -79,7 +79,7 @@ export async function rotateToken(ctx: Context, path: IdPath, body: TokenRotatio
   const value = createBearer(tokenPrefix)
   const root = ctx.keys.keyring.active
   const rotated = await inTransaction(ctx, workspaceId, async (ctx) => {
-    const current = await ctx.store.tokens.find(token.id, workspaceId)
+    const current = await ctx.store.tokens.findForChange(token.id, workspaceId)
     if (!current) throw new Failure('notFound')
     if (current.revokedAt !== null) throw new Failure('conflict', 'This token is revoked: make a new one.')
     const next: TokenRecord = {
@@ -104,7 +104,7 @@ export async function rotateToken(ctx: Context, path: IdPath, body: TokenRotatio
 export async function revokeToken(ctx: Context, path: IdPath): Promise<void> {
   const { token, workspaceId } = await requireManagedToken(ctx, path)
   await inTransaction(ctx, workspaceId, async (ctx) => {
-    const current = await ctx.store.tokens.find(token.id, workspaceId)
+    const current = await ctx.store.tokens.findForChange(token.id, workspaceId)
     if (!current || current.revokedAt !== null) return
     const revoked = {
       ...current,

@@ -65,7 +65,8 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
     keepAliveTimeout: 72_000,
     // Ours answers with the same body and headers as every other refusal.
     return503OnClosing: false,
-    forceCloseConnections: 'idle',
+    // `stop` closes what rests, a moment later: at once would cut off a request that is just on its way.
+    forceCloseConnections: false,
     // A URL that cannot be decoded meets no hook of its own: it is identified here, so that its answer has all headers.
     frameworkErrors: (error, request, reply) => {
       Promise.try(identify, request, reply).then(

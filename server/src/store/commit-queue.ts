@@ -95,12 +95,21 @@ async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<
     // The job that threw is in neither list: its own promise is rejected by runJob.
     return []
   }
-  for (const done of transaction.afterCommit) done()
+  for (const done of transaction.afterCommit) tell(done)
   for (const outcome of outcomes) {
     if ('error' in outcome) outcome.job.reject(outcome.error)
     else outcome.job.resolve(outcome.result)
   }
   return jobs
+}
+
+/** The commit stands, and so do the answers to it, whatever somebody who hears of it does. */
+function tell(done: () => void): void {
+  try {
+    done()
+  } catch (error) {
+    process.emitWarning(error instanceof Error ? error : 'a listener of a commit failed')
+  }
 }
 
 async function runJob(
@@ -122,7 +131,11 @@ async function runJob(
       job.reject(error)
       throw error
     }
-    await connection.rollbackToSavepoint()
+    await connection.rollbackToSavepoint().catch((lost: unknown) => {
+      // The connection is gone with the whole batch: nobody else knows of this job.
+      job.reject(error)
+      throw lost
+    })
     transaction.scratch = scratch
     transaction.beforeCommit = beforeCommit
     transaction.afterCommit = afterCommit

@@ -44,6 +44,8 @@ export type Keys = {
   findAuditSigner(id: string): Promise<Signer | undefined>
   /** Reads the ring again: another process may have turned it. */
   reload(): Promise<void>
+  /** For what the ring that was seen does not explain: true where there is another one by now. */
+  isTurned(seen: Keyring): Promise<boolean>
   /** True for a row whose MAC holds; a root that this node has not seen yet is fetched first. */
   isGenuine(table: string, fields: readonly MacField[], row: RowMac): Promise<boolean>
   /** Makes a new root and new signing keys within a transaction; `reload` after its commit makes them known here. */
@@ -71,12 +73,24 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
     loaded = await readKeys(engine, master)
   }
 
+  let reloading: Promise<void> | undefined
+
+  async function isTurned(seen: Keyring): Promise<boolean> {
+    if (loaded.keyring !== seen) return true
+    // Made-up credentials must not become a query for every request.
+    if (!reloading && now() - reloadedAt >= minReloadGapMs) {
+      reloadedAt = now()
+      reloading = reload().finally(() => {
+        reloading = undefined
+      })
+    }
+    await reloading
+    return loaded.keyring !== seen
+  }
+
   async function knows(rootId: string): Promise<boolean> {
     if (loaded.keyring.find(rootId)) return true
-    // A made-up root id in a row must not become a query for every request.
-    if (now() - reloadedAt < minReloadGapMs) return false
-    reloadedAt = now()
-    await reload()
+    await isTurned(loaded.keyring)
     return loaded.keyring.find(rootId) !== undefined
   }
 
@@ -96,6 +110,7 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
       return known?.purpose === 'audit' ? known.signer : undefined
     },
     reload,
+    isTurned,
     turn: (db, nowMs) => createKeys(db, master, nowMs),
     isGenuine: async (table, fields, row) =>
       (await knows(row.macRootId)) && isRowGenuine(loaded.keyring, table, fields, row),
@@ -121,6 +136,8 @@ async function createKeys(db: Db, master: KeyObject, nowMs: number): Promise<str
 }
 
 async function readKeys(db: Db, master: KeyObject): Promise<Loaded> {
+  // Signing keys first: a root that is made meanwhile is then only one too many, never one that is missing.
+  const signingRows = await listSigningKeys(db)
   const rootRows = await listRootKeys(db)
   const roots = rootRows.map((row) => ({ row, root: openRootKey(row, master) }))
   const active = roots.find(({ row }) => row.isActive === 1)
@@ -131,7 +148,7 @@ async function readKeys(db: Db, master: KeyObject): Promise<Loaded> {
   )
   const signers = new Map<string, KnownSigner>()
   const current: Partial<Record<SigningPurpose, Signer>> = {}
-  for (const row of await listSigningKeys(db)) {
+  for (const row of signingRows) {
     const root = keyring.find(row.rootId)
     if (!root) throw new Failure('integrity')
     const signer = openSigningKey(row, root)

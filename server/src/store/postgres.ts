@@ -80,7 +80,9 @@ async function begin(pool: pg.Pool): Promise<Connection> {
     releaseSavepoint: () => execute('release savepoint one_of_many'),
     rollbackToSavepoint: () => execute('rollback to savepoint one_of_many'),
     commit: async () => {
-      await execute('commit')
+      const { command } = await wrapErrors(() => client.query('commit'))
+      // After an error that the work has swallowed the server answers a commit with a rollback, and calls it a success.
+      if (command !== 'COMMIT') throw new Failure('internal')
       release()
     },
     rollback: async () => {
@@ -186,9 +188,14 @@ function asFailure(error: unknown): unknown {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
   if (code === uniqueViolation || code === foreignKeyViolation)
     return new Failure('conflict', undefined, { cause: error })
-  // Without a SQLSTATE it is the socket or the pool that failed, not the query.
-  const isServerAnswer = code !== undefined && /^[0-9A-Z]{5}$/.test(code)
-  if (!isServerAnswer || unavailableClasses.has(code.slice(0, 2)) || serializationFailures.has(code)) {
+  // Anything but an answer of the server is the socket or the pool that failed; EPIPE only looks like a SQLSTATE.
+  const isServerAnswer = error instanceof pg.DatabaseError
+  if (
+    !isServerAnswer ||
+    code === undefined ||
+    unavailableClasses.has(code.slice(0, 2)) ||
+    serializationFailures.has(code)
+  ) {
     return new Failure('unavailable', undefined, { cause: error })
   }
   return error

@@ -4,7 +4,7 @@ import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
 import { genuineRows } from './genuine-row.ts'
 import type { Keys } from './key.ts'
-import { type Db, fragment, sql } from './sql.ts'
+import { type Db, fragment, skipLocked, sql } from './sql.ts'
 
 export type Session = {
   readonly id: string
@@ -78,7 +78,8 @@ export function sessionStore(db: Db, keys: Keys) {
     async touch(id: string, userId: string, seenAt: number): Promise<void> {
       await db.run(sql`
         update session set last_seen_at = ${seenAt}
-        where id = ${id} and user_id = ${userId} and last_seen_at < ${seenAt}`)
+        where id = (
+          select id from session where id = ${id} and user_id = ${userId} and last_seen_at < ${seenAt} ${skipLocked})`)
     },
 
     async remove(id: string, userId: string): Promise<boolean> {

@@ -67,8 +67,25 @@ export function openSqlite(path: string): Engine {
 
 function openConnection(path: string): DatabaseSync {
   const connection = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
-  connection.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;')
+  const deadline = performance.now() + busyTimeoutMs
+  // SQLite itself does not wait here: where another process opens the same new file, it says "locked" at once.
+  while (!isJournalSwitched(connection)) {
+    if (performance.now() > deadline) throw new Failure('unavailable')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
+  }
+  connection.exec('pragma synchronous = full; pragma foreign_keys = on;')
   return connection
+}
+
+function isJournalSwitched(connection: DatabaseSync): boolean {
+  try {
+    connection.exec('pragma journal_mode = wal')
+    return true
+  } catch (error) {
+    if (asFailure(error) instanceof Failure && error instanceof Error && 'errcode' in error && error.errcode === 5)
+      return false
+    throw error
+  }
 }
 
 function checkDurability(connection: DatabaseSync): void {

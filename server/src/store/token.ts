@@ -1,10 +1,11 @@
 /** API tokens: found by the keyed hash of their value; the row grants rights, so it carries a MAC. */
 import type { Permission, Scope } from '@coffer/contract/field'
+import { newKey } from '../crypto/envelope.ts'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
 import { genuineRows } from './genuine-row.ts'
 import type { Keys } from './key.ts'
-import { type Db, fragment, sql } from './sql.ts'
+import { type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
 export type TokenRecord = {
   readonly id: string
@@ -89,6 +90,14 @@ export function tokenStore(db: Db, keys: Keys) {
       )
     },
 
+    /** Locked until the commit: what is decided on the row as it was read holds for the row that is written. */
+    async findForChange(id: string, workspaceId: string): Promise<TokenRecord | undefined> {
+      return genuine(
+        await db.one<TokenRow>(sql`
+          select ${columns} from token where id = ${id} and workspace_id = ${workspaceId} ${forUpdate}`),
+      )
+    },
+
     /** Where a value belongs, whether it is the current or the previous one; nothing is checked but the hash. */
     async locate(value: string): Promise<{ id: string; workspaceId: string; isUnderOldRoot: boolean } | undefined> {
       for (const root of keys.keyring.all) {
@@ -105,7 +114,7 @@ export function tokenStore(db: Db, keys: Keys) {
 
     /** Keys the hash by the active root, so that the old one can go; only the value itself makes this possible. */
     async rehash(id: string, workspaceId: string, value: string): Promise<boolean> {
-      const token = await this.find(id, workspaceId)
+      const token = await this.findForChange(id, workspaceId)
       const isCurrent = token && keys.keyring.all.some((root) => hashBearer(root, value).equals(token.hash))
       const root = keys.keyring.active
       if (!isCurrent || token.hashRootId === root.id) return false
@@ -144,7 +153,30 @@ export function tokenStore(db: Db, keys: Keys) {
     async touch(id: string, workspaceId: string, usedAt: number, ip: string): Promise<void> {
       await db.run(sql`
         update token set last_used_at = ${usedAt}, last_used_ip = ${ip}
-        where id = ${id} and workspace_id = ${workspaceId} and (last_used_at is null or last_used_at < ${usedAt})`)
+        where id = (
+          select id from token where id = ${id} and workspace_id = ${workspaceId}
+            and (last_used_at is null or last_used_at < ${usedAt}) ${skipLocked})`)
+    },
+
+    /** A value that is over is never asked for again: its hash gives way, so that the root that keys it can go. */
+    async forgetEndedHashes(nowMs: number, limit: number): Promise<number> {
+      const active = keys.keyring.active.id
+      const old = await db.all<TokenRow>(sql`
+        select ${columns} from token
+        where (hash_root_id in (select id from root_key where is_active = 0)
+            and (revoked_at is not null or expires_at <= ${nowMs}))
+          or (previous_hash_root_id in (select id from root_key where is_active = 0)
+            and (revoked_at is not null or expires_at <= ${nowMs} or previous_until <= ${nowMs}))
+        order by id limit ${limit} ${forUpdate}`)
+      for (const row of old) {
+        const isOver = row.revokedAt !== null || (row.expiresAt !== null && row.expiresAt <= nowMs)
+        const none = { previousHash: null, previousHashRootId: null, previousUntil: null }
+        const next = { ...row, ...none, ...(isOver ? { hash: newKey(), hashRootId: active } : {}) }
+        // A tampered row must not be made genuine.
+        const signed = (await rows.isGenuine(row)) ? { ...next, ...rows.sign(next) } : next
+        await save(signed, row.hash)
+      }
+      return old.length
     },
 
     async resign(limit: number): Promise<number> {

@@ -168,6 +168,7 @@ export const foundation = {
     `create unique index token_previous_hash on token (previous_hash)`,
     `create index token_hash_root on token (hash_root_id)`,
     `create index token_mac_root on token (mac_root_id)`,
+    `create index token_previous_hash_root on token (previous_hash_root_id)`,
     `create table audit_entry (
        chain_id text not null,
        sequence bigint not null,

@@ -1,0 +1,507 @@
+/** Several nodes on one database: what one of them changes holds on all of them, and a store that is away comes back. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { AuditVerdict } from '@coffer/contract/audit'
+import type { SignedIn } from '@coffer/contract/auth'
+import type { Role, Scope } from '@coffer/contract/field'
+import type { Team } from '@coffer/contract/team'
+import type { IssuedToken } from '@coffer/contract/token'
+import pg from 'pg'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import {
+  addUser,
+  createDatabase,
+  createProject,
+  createToken,
+  exchange,
+  engine as kind,
+  openService,
+  password,
+  registerOwner,
+  type TestService,
+  type TestUser,
+} from '../../../test/harness.ts'
+import { startPostgres } from '../../../test/postgres.ts'
+import { until } from '../../../test/process.ts'
+import { everything } from '../domain/context.ts'
+import { flushUsage } from '../jobs/usage.ts'
+import { sql } from '../store/sql.ts'
+import { createStore } from '../store/store.ts'
+
+const main = '/v1/workspace/main'
+const allowedMs = 1_000
+
+describe('what one node changes', () => {
+  let database: Awaited<ReturnType<typeof createDatabase>>
+  let here: TestService
+  let there: TestService
+  let owner: TestUser
+  let made = 0
+
+  beforeAll(async () => {
+    database = await createDatabase()
+    const settings = { ...database.settings, COFFER_EXCHANGE_RATE_LIMIT: '0' }
+    here = await openService(settings, database.dataDir)
+    owner = await registerOwner(here)
+    there = await openService(settings, database.dataDir)
+    await createProject(here, owner.session, 'api')
+  })
+  afterAll(async () => {
+    await there.stop()
+    await here.stop()
+    await database.drop()
+  })
+  beforeEach(() => {
+    made++
+  })
+
+  const statusOf = async (node: TestService, token: string, path = `${main}/team`) =>
+    (await node.call('GET', path, { token })).status
+
+  /** Both nodes have seen the credentials, and answer from memory; the other one may first have to hear of a change. */
+  async function warm(credentials: readonly string[], path?: string): Promise<void> {
+    for (const token of credentials) {
+      expect(await statusOf(here, token, path)).toBe(200)
+      const known = async () => (await statusOf(there, token, path)) === 200 || undefined
+      await until(known, allowedMs, 'the other node knows it')
+    }
+  }
+
+  /** Honoured here by the very next request, and there within a second of the acknowledgement. */
+  async function expectEverywhere(
+    change: () => Promise<unknown>,
+    credentials: readonly string[],
+    expected: number,
+    path?: string,
+  ): Promise<void> {
+    await change()
+    const acknowledgedAt = performance.now()
+    for (const token of credentials) expect(await statusOf(here, token, path)).toBe(expected)
+    for (const token of credentials) {
+      let askedAt = 0
+      await until(
+        async () => {
+          askedAt = performance.now()
+          return (await statusOf(there, token, path)) === expected || undefined
+        },
+        5_000,
+        'the other node has heard of it',
+      )
+      expect(askedAt - acknowledgedAt).toBeLessThan(allowedMs)
+      // And it does not come back.
+      expect(await statusOf(there, token, path)).toBe(expected)
+    }
+    for (const token of credentials) expect(await statusOf(here, token, path)).toBe(expected)
+  }
+
+  async function tokenAndJwt(session = owner.session, workspace = 'main') {
+    const issued = await createToken(here, session, {}, workspace)
+    return { ...issued, jwt: await exchange(here, issued.token) }
+  }
+
+  test('a token that is revoked is dead, and its JWTs with it', async () => {
+    for (let round = 0; round < 5; round++) {
+      const { id, token, jwt } = await tokenAndJwt()
+      await warm([token, jwt])
+      const revoke = () => here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })
+      await expectEverywhere(revoke, [token, jwt], 401)
+    }
+  })
+
+  test('a token that is rotated lives by its new value alone, JWTs of the old one are dead', async () => {
+    const { id, token, jwt } = await tokenAndJwt()
+    await warm([token, jwt])
+    let next = ''
+    const rotate = async () => {
+      const answer = await here.call<IssuedToken>('POST', `${main}/tokens/${id}/rotate`, { token: owner.session })
+      next = answer.body.token
+    }
+    await expectEverywhere(rotate, [token, jwt], 401)
+    await warm([next])
+    expect(await statusOf(there, await exchange(there, next))).toBe(200)
+  })
+
+  test('a token that is rotated with a grace lives by both values on both nodes until its end', async () => {
+    const { id, token, jwt } = await tokenAndJwt()
+    await warm([token, jwt])
+    const body = { graceSeconds: 60 }
+    const next = await here.call<IssuedToken>('POST', `${main}/tokens/${id}/rotate`, { token: owner.session, body })
+    await warm([token, jwt, next.body.token])
+    for (const node of [here, there]) node.clock.offsetMs = 61_000
+    for (const node of [here, there]) {
+      expect([await statusOf(node, token), await statusOf(node, jwt), await statusOf(node, next.body.token)]).toEqual([
+        401, 401, 200,
+      ])
+    }
+    for (const node of [here, there]) node.clock.offsetMs = 0
+  })
+
+  test('a session that is signed out is dead, and no other of that person', async () => {
+    const login = await here.call<SignedIn>('POST', '/v1/auth/login', { body: { email: owner.email, password } })
+    const session = login.body.accessToken
+    await warm([session, owner.session])
+    await expectEverywhere(() => here.call('POST', '/v1/auth/logout', { token: session }), [session], 401)
+    await warm([owner.session])
+  })
+
+  /** Members have no route yet: written as it will write, with the word to the other nodes in the same transaction. */
+  async function changeMember(userId: string, change: { role?: Role; scope?: Scope } | 'remove'): Promise<void> {
+    const { services } = here.app
+    const { engine, keys, pictures } = services
+    const workspaceId = await requireWorkspaceId('main')
+    await engine.transaction(workspaceId, async ({ db }) => {
+      const store = createStore(db, keys)
+      const { members } = await store.members.list(workspaceId)
+      const member = members.find((candidate) => candidate.userId === userId)
+      if (!member) throw new Error('nobody of that id is a member')
+      if (change === 'remove') await store.members.remove(member.id, workspaceId)
+      else await store.members.update({ ...member, ...change }, services.now())
+      await store.changes.append('workspace', workspaceId, services.now())
+    })
+    pictures.drop(workspaceId)
+  }
+
+  async function requireWorkspaceId(slug: string): Promise<string> {
+    const id = await here.app.services.store.workspaces.findIdForOperator(slug)
+    if (id === undefined) throw new Error(`there is no workspace ${slug}`)
+    return id
+  }
+
+  async function addAdmin(): Promise<TestUser> {
+    const workspaceId = await requireWorkspaceId('main')
+    return addUser(here, `admin-${made}@example.com`, { workspaceId, role: 'admin', scope: everything })
+  }
+
+  test('a role that is lowered bounds sessions, tokens and JWTs of that person', async () => {
+    const admin = await addAdmin()
+    const { token, jwt } = await tokenAndJwt(admin.session)
+    const audit = `${main}/audit`
+    await warm([admin.session, token, jwt], audit)
+    await expectEverywhere(() => changeMember(admin.id, { role: 'member' }), [admin.session, token, jwt], 403, audit)
+    for (const node of [here, there]) {
+      for (const credential of [admin.session, token, jwt]) {
+        const body = { name: `not made ${made}` }
+        expect((await node.call('POST', `${main}/team`, { token: credential, body })).status).toBe(403)
+      }
+    }
+  })
+
+  test('a scope that is narrowed hides the rest', async () => {
+    const admin = await addAdmin()
+    const { token, jwt } = await tokenAndJwt(admin.session)
+    const other = await createProject(here, owner.session, `other-${made}`)
+    const path = `${main}/project/api`
+    await warm([admin.session, token, jwt], path)
+    const scope = { all: false, teams: [], projects: [other.id], environments: [] }
+    await expectEverywhere(() => changeMember(admin.id, { scope }), [admin.session, token, jwt], 404, path)
+    await warm([admin.session, token, jwt], `${main}/project/other-${made}`)
+  })
+
+  test('a member who is removed has lost the workspace, and every token made in it', async () => {
+    const admin = await addAdmin()
+    const { token, jwt } = await tokenAndJwt(admin.session)
+    await warm([admin.session, token, jwt])
+    await expectEverywhere(() => changeMember(admin.id, 'remove'), [token, jwt], 401)
+    for (const node of [here, there]) expect(await statusOf(node, admin.session)).toBe(404)
+  })
+
+  test('a workspace that is deleted is gone with its tokens', async () => {
+    const slug = `short-${made}`
+    await here.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Short', slug } })
+    const { token, jwt } = await tokenAndJwt(owner.session, slug)
+    const path = `/v1/workspace/${slug}/team`
+    await warm([owner.session, token, jwt], path)
+    const remove = () => here.call('DELETE', `/v1/workspace/${slug}`, { token: owner.session })
+    await expectEverywhere(remove, [token, jwt], 401, path)
+    for (const node of [here, there]) expect(await statusOf(node, owner.session, path)).toBe(404)
+  })
+
+  test('a project that is deleted is gone', async () => {
+    const slug = `gone-${made}`
+    await createProject(here, owner.session, slug)
+    await warm([owner.session], `${main}/project/${slug}`)
+    const remove = () => here.call('DELETE', `${main}/project/${slug}`, { token: owner.session })
+    await expectEverywhere(remove, [owner.session], 404, `${main}/project/${slug}`)
+  })
+
+  test('a hundred tokens that are revoked at once are all dead within the second', async () => {
+    const tokens = await Promise.all(Array.from({ length: 100 }, () => createToken(here, owner.session)))
+    await Promise.all(tokens.map(({ token }) => statusOf(there, token)))
+    const answers = await Promise.all(
+      tokens.map(({ id }) => here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })),
+    )
+    const acknowledgedAt = performance.now()
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+    expect(new Set(await Promise.all(tokens.map(({ token }) => statusOf(here, token))))).toEqual(new Set([401]))
+    await until(() => performance.now() - acknowledgedAt > allowedMs || undefined, 2_000, 'the second is over')
+    expect(new Set(await Promise.all(tokens.map(({ token }) => statusOf(there, token))))).toEqual(new Set([401]))
+  })
+
+  test('a node that reads the log slowly does not answer from what it knew before', async () => {
+    const { id, token } = await createToken(here, owner.session)
+    await warm([token])
+    const { changes } = there.app.services.store
+    const listAfter = changes.listAfter.bind(changes)
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    let isHeld = false
+    // The store has answered; the answer is long on its way.
+    changes.listAfter = async (sequence) => {
+      const list = await listAfter(sequence)
+      isHeld = true
+      await released
+      return list
+    }
+    await until(() => isHeld || undefined, 2_000, 'the answer is held')
+    changes.listAfter = listAfter
+    expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
+    const acknowledgedAt = performance.now()
+    await until(() => performance.now() - acknowledgedAt > allowedMs || undefined, 2_000, 'the second is over')
+    const asked = statusOf(there, token)
+    // The request has reached the node before the old answer comes in.
+    for (let round = 0; round < 3; round++) await there.call('GET', '/healthz')
+    release()
+    expect(await asked).toBe(401)
+  })
+
+  test('a change that commits late is not missed by a node that has just started', async () => {
+    if (kind === 'sqlite') {
+      // One writer at a time: numbers are given in the order of the commits.
+      expect(here.app.services.engine.kind).toBe('sqlite')
+      return
+    }
+    const workspaceId = await requireWorkspaceId('main')
+    const member = await addAdmin()
+    const client = new pg.Client(database.settings.COFFER_DATABASE_URL)
+    await client.connect()
+    // As a removal on a third node that has its number already, and has not committed yet.
+    await client.query('begin')
+    const insert = 'insert into change (subject, subject_id, at) values ($1, $2, $3)'
+    await client.query(insert, ['workspace', workspaceId, Date.now()])
+    await client.query('delete from member where workspace_id = $1 and user_id = $2', [workspaceId, member.id])
+    await here.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Later', slug: `later-${made}` } })
+    await here.call('PUT', `/v1/workspace/later-${made}`, { token: owner.session, body: { name: 'A later number' } })
+    const fresh = await openService(here.settings, database.dataDir)
+    try {
+      expect(await statusOf(fresh, member.session)).toBe(200)
+      const memberToken = await createToken(fresh, member.session)
+      expect(await statusOf(fresh, memberToken.token)).toBe(200)
+      await client.query('commit')
+      const committedAt = performance.now()
+      await until(
+        async () =>
+          (await statusOf(fresh, memberToken.token)) === 401 || performance.now() - committedAt > 1_500 || undefined,
+        3_000,
+        'the new node has heard of it, or never will',
+      )
+      expect(await statusOf(fresh, memberToken.token)).toBe(401)
+    } finally {
+      await client.end()
+      await fresh.stop()
+    }
+  })
+
+  test('both nodes note the use of the same tokens without getting into each other’s way', async () => {
+    const tokens = await Promise.all(Array.from({ length: 150 }, () => createToken(here, owner.session)))
+    for (let round = 0; round < 3; round++) {
+      for (const node of [here, there]) {
+        const order = node === here ? tokens : tokens.toReversed()
+        for (const { token } of order) expect(await statusOf(node, token)).toBe(200)
+      }
+      const flushes = [here, there].map((node) => flushUsage(node.app.services).then(() => 'written', String))
+      expect(await Promise.all(flushes)).toEqual(['written', 'written'])
+    }
+    const rows = await here.app.services.engine.all<{ id: string }>(sql`
+      select id from token where last_used_at is null`)
+    expect(tokens.filter(({ id }) => rows.some((row) => row.id === id))).toEqual([])
+  })
+
+  test('neither node has met an error', () => {
+    for (const { logs } of [here, there]) {
+      expect(logs.filter((line) => /"level":"(error|warn)"/.test(line))).toEqual([])
+    }
+  })
+})
+
+describe('a database server that crashes and comes back', () => {
+  test('is a 503 while it is away and nothing else, and loses no acknowledged write', {
+    timeout: 120_000,
+  }, async () => {
+    if (kind === 'sqlite') {
+      // The store is in the process itself; see the full disk below.
+      expect(process.env.COFFER_TEST_ENGINE).toBe('sqlite')
+      return
+    }
+    const server = await startPostgres()
+    const dataDir = await mkdtemp(join(tmpdir(), 'coffer-test-'))
+    const settings = { COFFER_DATA_DIR: dataDir, COFFER_DATABASE_URL: server.url, COFFER_EXCHANGE_RATE_LIMIT: '0' }
+    const service = await openService(settings, dataDir)
+    const acknowledged: string[] = []
+    const answers: { status: number; at: number; what: string }[] = []
+    let isOver = false
+    try {
+      const owner = await registerOwner(service)
+      const { token } = await createToken(service, owner.session)
+      const jwt = await exchange(service, token)
+      let count = 0
+      const works: [what: string, work: () => Promise<number>][] = [
+        [
+          'write',
+          async () => {
+            const name = `team ${++count}`
+            const { status } = await service.call('POST', `${main}/team`, { token: owner.session, body: { name } })
+            if (status === 201) acknowledged.push(name)
+            return status
+          },
+        ],
+        ['session', async () => (await service.call('GET', `${main}/team`, { token: owner.session })).status],
+        ['token', async () => (await service.call('GET', `${main}/team`, { token })).status],
+        ['JWT', async () => (await service.call('GET', `${main}/team`, { token: jwt })).status],
+        ['exchange', async () => (await service.call('POST', '/v1/auth/exchange', { token })).status],
+        ['tokens', async () => (await service.call('GET', `${main}/tokens`, { token })).status],
+        ['audit', async () => (await service.call('GET', `${main}/audit`, { token })).status],
+        ['verify', async () => (await service.call('GET', `${main}/audit/verify`, { token })).status],
+      ]
+      const load = Promise.all(
+        [...works, ...works, ...works].map(async ([what, work]) => {
+          while (!isOver) {
+            const at = performance.now()
+            answers.push({ status: await work(), at, what })
+            await new Promise((resolve) => setTimeout(resolve, 2))
+          }
+        }),
+      )
+      const away: { from: number; to: number }[] = []
+      for (let round = 0; round < 3; round++) {
+        const before = acknowledged.length
+        await until(() => acknowledged.length > before + 10 || undefined, 30_000, 'writes are acknowledged')
+        const from = performance.now()
+        await server.crash()
+        const failed = () => answers.some(({ status, at }) => status === 503 && at > from)
+        await until(() => failed() || undefined, 10_000, 'requests are refused')
+        await server.start()
+        const since = acknowledged.length
+        await until(() => acknowledged.length > since || undefined, 8_000, 'it recovers by itself')
+        away.push({ from: from - 2_000, to: performance.now() + 1_000 })
+      }
+      isOver = true
+      await load
+
+      const bad = answers.filter(({ status }) => status !== 200 && status !== 201)
+      expect(new Set(bad.map(({ status, what }) => `${what} ${status}`))).toEqual(
+        new Set(bad.filter(({ status }) => status === 503).map(({ what }) => `${what} 503`)),
+      )
+      const stray = bad.filter(({ at }) => !away.some(({ from, to }) => at >= from && at <= to))
+      expect(stray).toEqual([])
+
+      const listed = await service.call<Team[]>('GET', `${main}/team`, { token: owner.session })
+      const names = new Set(listed.body.map(({ name }) => name))
+      expect(acknowledged.filter((name) => !names.has(name))).toEqual([])
+      const verdict = await service.call<AuditVerdict>('GET', `${main}/audit/verify`, { token: owner.session })
+      expect(verdict.body).toMatchObject({ ok: true })
+      // No connection was lost to the pool: more than it holds can be served at once.
+      const all = await Promise.all(
+        Array.from({ length: 60 }, (_, index) =>
+          service.call('POST', `${main}/team`, { token: owner.session, body: { name: `after ${index}` } }),
+        ),
+      )
+      expect(new Set(all.map(({ status }) => status))).toEqual(new Set([201]))
+      expect(service.logs.filter((line) => line.includes('a request failed'))).toEqual([])
+    } finally {
+      isOver = true
+      await service.stop()
+      await server.stop()
+      await rm(dataDir, { recursive: true, force: true })
+    }
+  })
+})
+
+describe('a disk that is full', () => {
+  const run = promisify(execFile)
+
+  test('refuses writes with 503, serves reads, and takes writes again when there is room', {
+    timeout: 60_000,
+  }, async () => {
+    if (kind === 'postgres') {
+      expect(process.env.COFFER_TEST_ENGINE).toBe('postgres')
+      return
+    }
+    const dataDir = await mkdtemp(join(tmpdir(), 'coffer-full-'))
+    await run('mount', ['-t', 'tmpfs', '-o', 'size=3m,mode=700', 'coffer-full', dataDir])
+    const ballast = join(dataDir, 'ballast')
+    let service: TestService | undefined
+    try {
+      await writeFile(ballast, Buffer.alloc(1_000_000))
+      service = await openService({ COFFER_DATA_DIR: dataDir, COFFER_EXCHANGE_RATE_LIMIT: '0' }, dataDir)
+      const node = service
+      const owner = await registerOwner(node)
+      const { token } = await createToken(node, owner.session)
+      const jwt = await exchange(node, token)
+      const acknowledged: string[] = []
+      let count = 0
+      const write = async () => {
+        const name = `team ${++count}`
+        const { status } = await node.call('POST', `${main}/team`, { token: owner.session, body: { name } })
+        if (status === 201) acknowledged.push(name)
+        return status
+      }
+      const statuses = new Set<number>()
+      let refused = 0
+      while (refused < 40) {
+        for (const status of await Promise.all(Array.from({ length: 10 }, write))) {
+          statuses.add(status)
+          if (status === 503) refused++
+        }
+        expect(count).toBeLessThan(20_000)
+      }
+      expect([...statuses].sort()).toEqual([201, 503])
+
+      const readTeams = () => node.call<Team[]>('GET', `${main}/team`, { token: owner.session })
+      const listed = await readTeams()
+      expect(listed.status).toBe(200)
+      expect(
+        listed.body
+          .map(({ name }) => name)
+          .filter((name) => name.startsWith('team'))
+          .sort(),
+      ).toEqual([...acknowledged].sort())
+      for (const credential of [token, jwt]) {
+        expect((await node.call('GET', `${main}/team`, { token: credential })).status).toBe(200)
+      }
+      // A JWT is recorded before it is given out: what cannot be recorded does not happen.
+      let exchanged = 1
+      const isRefused = async () => {
+        const { status } = await node.call('POST', '/v1/auth/exchange', { token })
+        if (status === 200) exchanged++
+        return status === 503 || undefined
+      }
+      await until(isRefused, 20_000, 'there is no room for it')
+
+      await unlink(ballast)
+      await until(async () => (await write()) === 201 || undefined, 5_000, 'writes are taken again')
+      for (let again = 0; again < 20; again++) expect(await write()).toBe(201)
+      const after = await readTeams()
+      expect(
+        after.body
+          .map(({ name }) => name)
+          .filter((name) => name.startsWith('team'))
+          .sort(),
+      ).toEqual([...acknowledged].sort())
+      const verdict = await node.call<AuditVerdict>('GET', `${main}/audit/verify`, { token: owner.session })
+      expect(verdict.body).toMatchObject({ ok: true })
+      const path = `${main}/audit?action=EXCHANGE&limit=200`
+      const recorded = await node.call<unknown[]>('GET', path, { token: owner.session })
+      expect(Math.min(exchanged, 200)).toBe(recorded.body.length)
+      await node.stop()
+      service = await openService(node.settings, dataDir)
+      const restarted = await service.call<Team[]>('GET', `${main}/team`, { token: owner.session })
+      expect(restarted.body).toHaveLength(after.body.length)
+    } finally {
+      await service?.stop()
+      await run('umount', [dataDir])
+      await rm(dataDir, { recursive: true, force: true })
+    }
+  })
+})

@@ -1,0 +1,684 @@
+/** The program as an operator meets it: first start, refusals, orderly and disorderly ends, the doctor. */
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdtemp, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
+import type { SignedIn } from '@coffer/contract/auth'
+import type { Team } from '@coffer/contract/team'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createDatabase, engine, password } from '../../../test/harness.ts'
+import { freePort } from '../../../test/postgres.ts'
+import {
+  messagesOf,
+  runProgram,
+  type Serving,
+  type Settings,
+  serve,
+  startProgram,
+  until,
+} from '../../../test/process.ts'
+import { settings as allSettings } from '../config.ts'
+import { openPostgres } from '../store/postgres.ts'
+import { type Db, type Engine, type Sql, sql } from '../store/sql.ts'
+import { openSqlite } from '../store/sqlite.ts'
+
+type Database = Awaited<ReturnType<typeof createDatabase>>
+
+const teams = '/v1/workspace/main/team'
+const registration = (email = 'owner@example.com', more: object = {}) => ({
+  body: { email, name: 'Owner', password, ...more },
+})
+
+async function registerOwner(service: Serving): Promise<string> {
+  const { status, body, text } = await service.call<SignedIn>('POST', '/v1/auth/register', registration())
+  expect(status, text).toBe(201)
+  return body.accessToken
+}
+
+async function modeOf(path: string): Promise<string> {
+  return ((await stat(path)).mode & 0o777).toString(8)
+}
+
+/** Opens the store behind the program's back. */
+async function tamper<Result>({ settings, dataDir }: Database, work: (db: Db) => Promise<Result>): Promise<Result> {
+  const url = settings.COFFER_DATABASE_URL
+  const store: Engine = url === undefined ? openSqlite(join(dataDir, 'coffer.db')) : openPostgres(url)
+  try {
+    return await store.transaction('tamper', ({ db }) => work(db))
+  } finally {
+    await store.close()
+  }
+}
+
+describe('the command line', () => {
+  test('--help lists every command and every setting, and needs no settings to do so', async () => {
+    for (const args of [['--help'], ['help'], ['keys', '--help']]) {
+      const { code, out, err } = await runProgram(args, { COFFER_PORT: 'nonsense' })
+      expect({ code, err }).toEqual({ code: 0, err: '' })
+      for (const command of ['serve', 'keys status', 'keys rotate-root', 'keys rotate-workspace <ws>', 'doctor']) {
+        expect(out).toContain(`  ${command} `)
+      }
+      for (const { name, meaning } of allSettings) expect(out).toContain(`${name.padEnd(28)} ${meaning}`)
+    }
+  })
+
+  test('--version is one line', async () => {
+    expect(await runProgram(['--version'])).toMatchObject({
+      code: 0,
+      err: '',
+      out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    })
+  })
+
+  test.each(['frobnicate', 'keys', 'keys rotate-workspace', 'serve now', 'doctor twice'])(
+    'an unknown command ends with 2 and says where to look: %s',
+    async (words) => {
+      const { code, out, err } = await runProgram(words.split(' '))
+      expect({ code, out, err }).toEqual({ code: 2, out: '', err: `"${words}" is not a command. --help lists them.\n` })
+    },
+  )
+})
+
+describe('the first start', () => {
+  let database: Database
+  beforeAll(async () => {
+    database = await createDatabase()
+  })
+  afterAll(() => database.drop())
+
+  test('makes its folder, its key and its database for nobody else to read, and says what to do next', async () => {
+    const dataDir = join(database.dataDir, 'made', 'by', 'coffer')
+    const port = await freePort()
+    const settings = { ...database.settings, COFFER_DATA_DIR: dataDir, COFFER_PORT: String(port) }
+    const service = await serve(settings)
+    expect(await modeOf(dataDir)).toBe('700')
+    expect(await modeOf(join(dataDir, 'master.key'))).toBe('600')
+    expect(Buffer.from(await readFile(join(dataDir, 'master.key'), 'utf8'), 'base64')).toHaveLength(32)
+    if (engine === 'sqlite') {
+      for (const file of ['coffer.db', 'coffer.db-wal', 'coffer.db-shm']) {
+        expect(await modeOf(join(dataDir, file)), file).toBe('600')
+      }
+    }
+    const said = service.messages().join('\n')
+    expect(said).toContain(
+      `Coffer is ready at http://localhost:${port} (API reference: http://localhost:${port}/docs).`,
+    )
+    expect(said).toContain('Make the first account:')
+    expect(said).toContain(`curl http://localhost:${port}/v1/auth/register`)
+    expect(said).not.toContain('etup code')
+    expect(service.program.err()).toBe('')
+
+    const session = await registerOwner(service)
+    const team = await service.call<Team>('POST', teams, { token: session, body: { name: 'Kept' } })
+    const key = await readFile(join(dataDir, 'master.key'), 'utf8')
+    expect(await service.stop()).toMatchObject({ code: 0, err: '' })
+
+    const again = await serve(settings)
+    const listed = await again.call<Team[]>('GET', teams, { token: session })
+    expect(listed.body.map(({ id }) => id)).toContain(team.body.id)
+    expect(again.messages().join('\n')).not.toContain('first account')
+    expect(await readFile(join(dataDir, 'master.key'), 'utf8')).toBe(key)
+    expect((await again.stop()).code).toBe(0)
+  })
+
+  test('on a port that the system chooses says which one it is', async () => {
+    const own = await createDatabase()
+    const service = await serve({ ...own.settings, COFFER_PORT: '0' })
+    const said = service.messages().join('\n')
+    await service.stop()
+    await own.drop()
+    expect(said).toContain(`:${service.port}`)
+    expect(said).not.toContain('localhost:0')
+  })
+
+  test('by two processes at once gives both of them the same keys', async () => {
+    const own = await createDatabase()
+    const both = await Promise.all([serve(own.settings), serve(own.settings)])
+    const [one, other] = both
+    const session = await registerOwner(one)
+    expect((await other.call('GET', '/v1/me', { token: session })).status).toBe(200)
+    for (const service of both) expect((await service.stop()).code).toBe(0)
+    await own.drop()
+  })
+})
+
+describe('a start that is refused', () => {
+  let database: Database
+  let key: string
+  let keyFile: string
+  beforeAll(async () => {
+    database = await createDatabase()
+    const service = await serve(database.settings)
+    await registerOwner(service)
+    await service.stop()
+    keyFile = join(database.dataDir, 'master.key')
+    key = await readFile(keyFile, 'utf8')
+  })
+  beforeEach(async () => {
+    await rm(keyFile, { force: true })
+    await writeFile(keyFile, key, { mode: 0o600 })
+  })
+  afterAll(() => database.drop())
+
+  /** Ends with 1 and one sentence on stderr, without having listened. */
+  async function expectRefusal(settings: Settings, sentence: string | RegExp, withinMs = 8_000): Promise<void> {
+    const port = settings.COFFER_PORT ?? String(await freePort())
+    const startedAt = performance.now()
+    const program = startProgram([], { ...database.settings, COFFER_PORT: port, ...settings })
+    const timer = setTimeout(() => program.kill('SIGKILL'), 30_000)
+    const { code, out, err } = await program.ended
+    clearTimeout(timer)
+    expect({ code, out }, err).toEqual({ code: 1, out: '' })
+    expect(err.endsWith('\n') && err.trimEnd().split('\n').length === 1, err).toBe(true)
+    if (typeof sentence === 'string') expect(err).toBe(`Coffer cannot start. ${sentence}\n`)
+    else expect(err).toMatch(sentence)
+    expect(err).not.toContain(key.trim())
+    expect(performance.now() - startedAt).toBeLessThan(withinMs)
+  }
+
+  const notItsKey = 'The master key does not match this database: start with the key that it was made with.'
+
+  test('with another master key in the file', async () => {
+    await writeFile(keyFile, randomBytes(32).toString('base64'))
+    await expectRefusal({}, notItsKey)
+  })
+
+  test('with another master key in the environment', async () => {
+    await expectRefusal({ COFFER_MASTER_KEY: randomBytes(32).toString('hex') }, notItsKey)
+  })
+
+  test.each([
+    ['short', randomBytes(31).toString('base64')],
+    ['empty', ''],
+    ['not base64 or hex', 'hunter2 hunter2 hunter2 hunter2 hunter2 hun'],
+  ])('with a master key that is %s', async (_what, value) => {
+    await writeFile(keyFile, value)
+    await expectRefusal({}, /^Coffer cannot start\. The master key from the file \S+ must be 32 bytes in base64 or hex/)
+  })
+
+  test('with a master key of zeros', async () => {
+    await writeFile(keyFile, Buffer.alloc(32).toString('base64'))
+    await expectRefusal({}, /^Coffer cannot start\. The master key from the file \S+ is one byte repeated/)
+    await expectRefusal(
+      { COFFER_MASTER_KEY: '0'.repeat(64) },
+      /The master key from COFFER_MASTER_KEY is one byte repeated/,
+    )
+  })
+
+  test.each(['644', '640', '604', '660', '601'])('with a master key that others can reach: mode %s', async (mode) => {
+    await chmod(keyFile, Number.parseInt(mode, 8))
+    await expectRefusal({}, `The master key file ${keyFile} is open to other users; run "chmod 600" on it.`)
+  })
+
+  test('without the master key, although the database has keys, and makes no new one', async () => {
+    await unlink(keyFile)
+    await expectRefusal(
+      {},
+      `The master key file ${keyFile} is missing; put it back, since the database already has keys that a new master key could not open.`,
+    )
+    await expect(stat(keyFile)).rejects.toThrow('ENOENT')
+  })
+
+  test.each([
+    [{ COFFER_PROT: '8080' }, 'COFFER_PROT is not a setting that Coffer knows: see --help for the list.'],
+    [{ COFFER_PORT: '80800' }, 'COFFER_PORT must be a port number from 0 to 65535.'],
+    [{ COFFER_PORT: 'http' }, 'COFFER_PORT must be a port number from 0 to 65535.'],
+    [{ COFFER_SIGNUP: 'maybe' }, 'COFFER_SIGNUP must be one of: invite, open.'],
+    [{ COFFER_RATE_LIMIT: '-1' }, 'COFFER_RATE_LIMIT must be a whole number; 0 switches the limit off.'],
+    [{ COFFER_CONFIG: '/nowhere/coffer.env' }, 'COFFER_CONFIG: the file /nowhere/coffer.env cannot be read.'],
+    [
+      { COFFER_DATABASE_URL: 'mysql://root:hunter2@127.0.0.1/x' },
+      'COFFER_DATABASE_URL must be a URL that starts with postgres:// or postgresql://.',
+    ],
+  ] satisfies [Settings, string][])('with a wrong setting: %o', async (settings: Settings, sentence: string) => {
+    await expectRefusal(settings, sentence)
+  })
+
+  test('with a wrong setting in the file of settings', async () => {
+    const file = join(database.dataDir, 'coffer.env')
+    await writeFile(file, 'COFFER_PORT=8080\nCOFFER_HOTS=127.0.0.1\n')
+    await expectRefusal(
+      { COFFER_CONFIG: file },
+      'COFFER_HOTS is not a setting that Coffer knows: see --help for the list.',
+    )
+  })
+
+  test.each([
+    ['and no other', {}],
+    ['while metrics have one of their own', { COFFER_METRICS_PORT: 'free' }],
+  ])('on a port that is taken, %s', async (_what, more: Settings) => {
+    const taken = createServer()
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+    const address = taken.address()
+    const port = typeof address === 'object' && address ? address.port : 0
+    const settings = more.COFFER_METRICS_PORT ? { COFFER_METRICS_PORT: String(await freePort()) } : {}
+    try {
+      await expectRefusal(
+        { COFFER_PORT: String(port), ...settings },
+        'The port is taken: choose another with COFFER_PORT.',
+        5_000,
+      )
+    } finally {
+      await new Promise((resolve) => taken.close(resolve))
+    }
+  })
+
+  test('on a database server that does not answer', async () => {
+    const url = `postgres://coffer:hunter2@127.0.0.1:${await freePort()}/coffer`
+    await expectRefusal(
+      { COFFER_DATABASE_URL: url },
+      'The database cannot be used: it does not answer; check COFFER_DATABASE_URL.',
+    )
+  })
+
+  test('on a database server that refuses the password or has no such database', async () => {
+    const given = database.settings.COFFER_DATABASE_URL
+    if (given === undefined) {
+      expect(engine).toBe('sqlite')
+      return
+    }
+    const wrongPassword = new URL(given)
+    wrongPassword.password = 'hunter2'
+    await expectRefusal(
+      { COFFER_DATABASE_URL: wrongPassword.href },
+      /^Coffer cannot start\. The database cannot be used: /,
+    )
+    const nowhere = new URL(given)
+    nowhere.pathname = '/nowhere'
+    await expectRefusal({ COFFER_DATABASE_URL: nowhere.href }, /^Coffer cannot start\. The database cannot be used: /)
+  })
+
+  test('in a folder that cannot be written', async () => {
+    const file = join(database.dataDir, 'a-file')
+    await writeFile(file, '')
+    const settings =
+      engine === 'sqlite' ? { COFFER_DATA_DIR: join(file, 'data') } : { COFFER_MASTER_KEY_FILE: join(file, 'key') }
+    await expectRefusal(settings, /^Coffer cannot start\. .*\(E\w+\)/)
+  })
+
+  test('on what is not a database at all', async () => {
+    if (engine === 'postgres') {
+      expect(database.settings.COFFER_DATABASE_URL).toBeDefined()
+      return
+    }
+    const dataDir = await mkdtemp(join(tmpdir(), 'coffer-test-'))
+    await writeFile(join(dataDir, 'coffer.db'), 'this is no database, and long enough to be seen as none'.repeat(100))
+    await expectRefusal({ COFFER_DATA_DIR: dataDir }, /^Coffer cannot start\. /)
+    await rm(dataDir, { recursive: true })
+  })
+
+  test('on the schema of a newer version', async () => {
+    await tamper(database, (db) =>
+      db.run(sql`insert into schema_step (step, name, applied_at) values (9999, 'future', 1)`),
+    )
+    await expectRefusal({}, /^Coffer cannot start\. The database was migrated by a newer version of Coffer \(step 9999/)
+    await tamper(database, (db) => db.run(sql`delete from schema_step where step = 9999`))
+    const service = await serve(database.settings)
+    expect((await service.stop()).code).toBe(0)
+  })
+})
+
+describe('the end', () => {
+  let database: Database
+  beforeEach(async () => {
+    database = await createDatabase()
+  })
+  afterEach(() => database.drop())
+
+  type Outcome = { readonly status: number | 'refused' | 'cut off'; readonly sentAt: number }
+
+  /** One request after another until told to stop; how each of them ended. */
+  function startLoad(service: Serving, token: string, workers: number) {
+    let isOver = false
+    let made = 0
+    const outcomes: Outcome[] = []
+    const acknowledged: string[] = []
+    const work = async (worker: number) => {
+      while (!isOver) {
+        const sentAt = performance.now()
+        const name = `team ${worker} ${++made}`
+        const writes = worker % 2 === 0
+        try {
+          const response = await fetch(service.url + teams, {
+            method: writes ? 'POST' : 'GET',
+            headers: { authorization: `Bearer ${token}`, ...(writes ? { 'content-type': 'application/json' } : {}) },
+            ...(writes ? { body: JSON.stringify({ name }) } : {}),
+          })
+          await response.text()
+          outcomes.push({ status: response.status, sentAt })
+          if (response.status === 201) acknowledged.push(name)
+        } catch (error) {
+          const cause = error instanceof Error ? error.cause : undefined
+          const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+          outcomes.push({ status: code === 'ECONNREFUSED' ? 'refused' : 'cut off', sentAt })
+          if (code === 'ECONNREFUSED') return
+        }
+      }
+    }
+    const done = Promise.all(Array.from({ length: workers }, (_, index) => work(index)))
+    return {
+      outcomes,
+      acknowledged,
+      stop: async () => {
+        isOver = true
+        await done
+      },
+    }
+  }
+
+  test('by SIGTERM under load answers every request, and comes within 10 seconds', async () => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      const service = await serve(database.settings)
+      const login = await service.call<SignedIn>('POST', '/v1/auth/register', registration())
+      const token =
+        login.status === 201
+          ? login.body.accessToken
+          : (await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email: 'owner@example.com', password } }))
+              .body.accessToken
+      const load = startLoad(service, token, 16)
+      await until(() => load.acknowledged.length > 100 || undefined, 20_000, 'the load runs')
+      const askedAt = performance.now()
+      service.program.kill(signal)
+      const ended = await service.program.ended
+      const tookMs = performance.now() - askedAt
+      await load.stop()
+      expect(ended).toMatchObject({ code: 0, signal: null, err: '' })
+      expect(tookMs).toBeLessThan(10_000)
+      expect(messagesOf(ended.out).slice(-2)).toEqual([`stopping on ${signal}`, 'stopped'])
+      const statuses = new Set(load.outcomes.map(({ status }) => status))
+      expect([...statuses].filter((status) => ![200, 201, 409, 503, 'refused'].includes(status))).toEqual([])
+      for (const { status, sentAt } of load.outcomes)
+        if (status === 503) expect(sentAt).toBeGreaterThan(askedAt - 1_000)
+
+      const again = await serve(database.settings)
+      const listed = await again.call<Team[]>('GET', teams, { token })
+      const names = new Set(listed.body.map(({ name }) => name))
+      expect(load.acknowledged.filter((name) => !names.has(name))).toEqual([])
+      for (const name of load.acknowledged) {
+        const id = listed.body.find((team) => team.name === name)?.id
+        expect(id).toBeDefined()
+      }
+      await removeTeams(again, token, listed.body)
+      await again.stop()
+    }
+  }, 120_000)
+
+  async function removeTeams(service: Serving, token: string, list: Team[]): Promise<void> {
+    const own = list.filter(({ name }) => name.startsWith('team '))
+    await Promise.all(own.map(({ id }) => service.call('DELETE', `${teams}/${id}`, { token })))
+  }
+
+  test('by SIGTERM waits for a request whose body is still on its way', async () => {
+    const service = await serve(database.settings)
+    const token = await registerOwner(service)
+    const { connect } = await import('node:net')
+    const socket = connect(service.port, '127.0.0.1')
+    const body = JSON.stringify({ name: 'Slow' })
+    let answer = ''
+    socket.setEncoding('utf8').on('data', (text: string) => {
+      answer += text
+    })
+    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+    socket.write(
+      `POST ${teams} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+    )
+    // A second request on another connection is answered after the first was begun.
+    await service.call('GET', teams, { token })
+    service.program.kill('SIGTERM')
+    await until(() => service.messages().includes('stopping on SIGTERM') || undefined, 5_000, 'it is stopping')
+    socket.write(body.slice(5))
+    await closed
+    expect(answer).toMatch(/^HTTP\/1\.1 201 /)
+    expect((await service.program.ended).code).toBe(0)
+    const again = await serve(database.settings)
+    const listed = await again.call<Team[]>('GET', teams, { token })
+    expect(listed.body.map(({ name }) => name)).toContain('Slow')
+    await again.stop()
+  })
+
+  test('by SIGTERM comes within 10 seconds although a client never finishes its request', async () => {
+    const service = await serve(database.settings)
+    const token = await registerOwner(service)
+    const { connect } = await import('node:net')
+    const socket = connect(service.port, '127.0.0.1')
+    socket.on('error', () => undefined)
+    socket.write(
+      `POST ${teams} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{`,
+    )
+    const idle = connect(service.port, '127.0.0.1')
+    idle.on('error', () => undefined)
+    await service.call('GET', teams, { token })
+    const askedAt = performance.now()
+    service.program.kill('SIGTERM')
+    await service.program.ended
+    expect(performance.now() - askedAt).toBeLessThan(11_000)
+    socket.destroy()
+    idle.destroy()
+  }, 30_000)
+
+  test('by SIGKILL under write load, 15 times, loses no acknowledged write and leaves none half-applied', async () => {
+    let service = await serve(database.settings)
+    const token = await registerOwner(service)
+    const acknowledged: string[] = []
+    for (let cycle = 0; cycle < 15; cycle++) {
+      const load = startLoad(service, token, 12)
+      const enough = 10 + Math.floor(Math.random() * 150)
+      await until(() => load.acknowledged.length > enough || undefined, 20_000, 'the load runs')
+      await service.destroy()
+      await load.stop()
+      acknowledged.push(...load.acknowledged.map((name) => `${cycle} ${name}`))
+      service = await serve(database.settings)
+      const listed = await service.call<Team[]>('GET', teams, { token })
+      const byName = new Map(listed.body.map((team) => [team.name, team.id]))
+      expect(load.acknowledged.filter((name) => !byName.has(name))).toEqual([])
+
+      const verdict = await service.call<AuditVerdict>('GET', '/v1/workspace/main/audit/verify', { token })
+      expect(verdict.body).toMatchObject({ ok: true })
+      // A team and its entry in the trail commit together: neither is there without the other.
+      const response = await fetch(`${service.url}/v1/workspace/main/audit?format=ndjson&action=CREATE`, {
+        headers: { authorization: `Bearer ${token}` },
+      })
+      const entries: AuditEntry[] = (await response.text())
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line))
+      const recorded = new Set(entries.filter(({ entity }) => entity.type === 'team').map(({ entity }) => entity.id))
+      const own = listed.body.filter(({ name }) => name.startsWith('team '))
+      expect(own.filter(({ id }) => !recorded.has(id))).toEqual([])
+      await removeTeams(service, token, listed.body)
+    }
+    expect(acknowledged.length).toBeGreaterThan(15 * 10)
+    expect((await service.stop()).code).toBe(0)
+    expect(await runProgram(['doctor'], database.settings)).toMatchObject({ code: 0 })
+  }, 240_000)
+})
+
+describe('the first account', () => {
+  let database: Database
+  beforeEach(async () => {
+    database = await createDatabase()
+  })
+  afterEach(() => database.drop())
+
+  const codeIn = (messages: string[]) =>
+    messages.flatMap((message) => /^Setup code for it: (\S+)$/.exec(message)?.[1] ?? [])
+
+  test('of a service that others can reach needs the code that its start has logged once', async () => {
+    const service = await serve({ ...database.settings, COFFER_HOST: '0.0.0.0' })
+    const codes = codeIn(service.messages())
+    expect(codes).toHaveLength(1)
+    const [setupCode = ''] = codes
+    expect(setupCode).toMatch(/^[\w-]{16,}$/)
+    expect(service.program.out().split(setupCode)).toHaveLength(2)
+    const message = 'setupCode: the first account needs the code that the service logged at its start.'
+    for (const more of [
+      {},
+      { setupCode: 'wrong' },
+      { setupCode: `${setupCode}x` },
+      { setupCode: setupCode.slice(1) },
+    ]) {
+      const refused = await service.call('POST', '/v1/auth/register', registration(undefined, more))
+      expect(refused).toMatchObject({ status: 403, body: { message } })
+    }
+    const made = await service.call('POST', '/v1/auth/register', registration(undefined, { setupCode }))
+    expect(made.status).toBe(201)
+    const second = await service.call('POST', '/v1/auth/register', registration('second@example.com', { setupCode }))
+    expect(second.status).toBe(403)
+    await service.stop()
+
+    const again = await serve({ ...database.settings, COFFER_HOST: '0.0.0.0' })
+    expect(codeIn(again.messages())).toEqual([])
+    await again.stop()
+  })
+
+  test('needs the code that the operator has chosen, where there is one', async () => {
+    const service = await serve({ ...database.settings, COFFER_HOST: '0.0.0.0', COFFER_SETUP_CODE: 'chosen by hand' })
+    expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(403)
+    const made = await service.call(
+      'POST',
+      '/v1/auth/register',
+      registration(undefined, { setupCode: 'chosen by hand' }),
+    )
+    expect(made.status).toBe(201)
+    await service.stop()
+  })
+
+  test('is the only one without an invite', async () => {
+    const service = await serve(database.settings)
+    await registerOwner(service)
+    expect(await service.call('POST', '/v1/auth/register', registration('second@example.com'))).toMatchObject({
+      status: 403,
+      body: { message: 'Registration is closed: ask an admin of your workspace for an invite.' },
+    })
+    await service.stop()
+  })
+
+  test('is not the only one where sign-up is open', async () => {
+    const service = await serve({ ...database.settings, COFFER_SIGNUP: 'open' })
+    await registerOwner(service)
+    const second = await service.call<SignedIn>('POST', '/v1/auth/register', registration('second@example.com'))
+    expect(second.status).toBe(201)
+    const workspaces = await service.call('GET', '/v1/workspace', { token: second.body.accessToken })
+    expect(workspaces.body).toEqual([])
+    await service.stop()
+  })
+
+  test('is one also where 20 ask for it at the same moment', async () => {
+    const service = await serve(database.settings)
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        service.call('POST', '/v1/auth/register', registration(`person-${index}@example.com`)),
+      ),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 403)])
+    await service.stop()
+    const count = await tamper(database, (db) => db.one(sql`select count(*) as count from account`))
+    expect(count).toEqual({ count: 1 })
+  })
+})
+
+describe('the doctor', () => {
+  let database: Database
+  let token: string
+  beforeEach(async () => {
+    database = await createDatabase()
+    const service = await serve(database.settings)
+    token = await registerOwner(service)
+    await service.call('POST', '/v1/auth/login', { body: { email: 'owner@example.com', password } })
+    await service.call('POST', teams, { token, body: { name: 'Backend' } })
+    await service.stop()
+  })
+  afterEach(() => database.drop())
+
+  const doctor = () => runProgram(['doctor'], database.settings)
+
+  test('ends with 0 where all is well, and names what it has looked at', async () => {
+    const { code, out, err } = await doctor()
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    const lines = out.trimEnd().split('\n')
+    for (const line of lines) expect(line).toMatch(/^ {2}ok {5}/)
+    for (const name of ['settings', 'store', 'keys', 'rows that grant rights', 'audit trail', 'clock', 'disk']) {
+      expect(out).toContain(`ok     ${name}`)
+    }
+  })
+
+  test('may look while the service runs', async () => {
+    const service = await serve(database.settings)
+    expect((await doctor()).code).toBe(0)
+    await service.stop()
+  })
+
+  const tampered: [what: string, change: Sql, found: string][] = [
+    ['a membership', sql`update member set role = 'member'`, '1 memberships'],
+    ['an account', sql`update account set email = 'intruder@example.com'`, '1 accounts'],
+    ['a session', sql`update session set expires_at = expires_at + 1`, '2 sessions'],
+  ]
+  test.each(tampered)('finds %s that was changed behind our back', async (_what, change, found) => {
+    await tamper(database, (db) => db.run(change))
+    const { code, out } = await doctor()
+    expect(code).toBe(1)
+    expect(out).toContain(`  wrong  rows that grant rights: changed outside of Coffer: ${found}.`)
+    expect(out).toContain('restore them from a backup or remove them')
+    expect(out.match(/wrong/g)).toHaveLength(1)
+  })
+
+  const breaks: [what: string, change: Sql, found: RegExp][] = [
+    [
+      'an entry that was changed',
+      sql`update audit_entry set actor_name = 'x' where sequence = 2 and chain_id like '0000%'`,
+      /broken at entry 2: This entry is not what was written/,
+    ],
+    [
+      'an entry that was removed',
+      sql`delete from audit_entry where sequence = 1 and chain_id like '0000%'`,
+      /broken at entry 1: Entries are missing/,
+    ],
+    [
+      'a trail that was cut short',
+      sql`update audit_head set sequence = 1 where chain_id like '0000%'`,
+      /broken at entry 1: The signature of the head is wrong/,
+    ],
+  ]
+  test.each(breaks)('finds %s in the audit trail of the system', async (_what, change, found) => {
+    expect(await tamper(database, (db) => db.run(change))).toBe(1)
+    const { code, out } = await doctor()
+    expect(code).toBe(1)
+    expect(out).toMatch(/ {2}wrong {2}audit trail of the system: /)
+    expect(out).toMatch(found)
+  })
+
+  test('finds a master key that is not the one, and a setting that is wrong', async () => {
+    await writeFile(join(database.dataDir, 'master.key'), randomBytes(32).toString('base64'))
+    const wrongKey = await doctor()
+    expect(wrongKey).toMatchObject({ code: 1, err: '' })
+    expect(wrongKey.out).toContain('  wrong  store and keys: The master key does not match this database')
+    const wrongSetting = await runProgram(['doctor'], { ...database.settings, COFFER_PORT: 'x' })
+    expect(wrongSetting).toMatchObject({ code: 1, err: '' })
+    expect(wrongSetting.out).toBe('  wrong  settings: COFFER_PORT must be a port number from 0 to 65535.\n')
+  })
+
+  test('finds changes that come from the future', async () => {
+    await tamper(database, (db) =>
+      db.run(sql`insert into change (subject, subject_id, at) values ('user', 'x', ${Date.now() + 3_600_000})`),
+    )
+    const { code, out } = await doctor()
+    expect(code).toBe(1)
+    expect(out).toMatch(/ {2}wrong {2}clock: the store holds changes 3\d\d\d s in the future/)
+  })
+
+  test('keys status shows every key and what still needs it, and never the key itself', async () => {
+    const { code, out, err } = await runProgram(['keys', 'status'], database.settings)
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    const [master, root, signing, ...rest] = out.trimEnd().split('\n')
+    expect(master).toBe('Master key: from file, opens 1 root key(s).')
+    expect(root).toMatch(
+      /^Root key [0-9a-f-]{36} active {2}check [0-9a-f]{16} made \S+Z: 1 workspace keys, 2 signing keys, 4 row MACs, 2 token and session hashes$/,
+    )
+    expect(signing).toMatch(/^Signing keys: jwt [0-9a-f-]{36}, audit [0-9a-f-]{36}\.$/)
+    expect(rest).toEqual([])
+    const key = await readFile(join(database.dataDir, 'master.key'), 'utf8')
+    expect(out).not.toContain(key.trim())
+  })
+})

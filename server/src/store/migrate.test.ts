@@ -1,0 +1,468 @@
+/** Migrations that are killed, run by many at once or come from the future; and the checks that a store must pass. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import pg from 'pg'
+import { describe, expect, test } from 'vitest'
+import { createDatabase, engine as kind } from '../../../test/harness.ts'
+import { startPostgres } from '../../../test/postgres.ts'
+import { type Program, startNode, until } from '../../../test/process.ts'
+import { createServices } from '../app.ts'
+import { readConfig } from '../config.ts'
+import { createLog } from '../log.ts'
+import { migrate, steps } from './migrate.ts'
+import { openPostgres } from './postgres.ts'
+import { anyOf, compile, type Engine, forUpdate, fragment, skipLocked, sql } from './sql.ts'
+import { openSqlite } from './sqlite.ts'
+
+type Database = Awaited<ReturnType<typeof createDatabase>>
+
+function openEngine({ settings, dataDir }: Database): Engine {
+  const url = settings.COFFER_DATABASE_URL
+  return url === undefined ? openSqlite(join(dataDir, 'coffer.db')) : openPostgres(url)
+}
+
+async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
+  const database = await createDatabase()
+  try {
+    return await work(database)
+  } finally {
+    await database.drop()
+  }
+}
+
+async function withEngine<Result>(database: Database, work: (engine: Engine) => Promise<Result>): Promise<Result> {
+  const engine = openEngine(database)
+  try {
+    return await work(engine)
+  } finally {
+    await engine.close()
+  }
+}
+
+/** Takes everything out of it again: quicker than a new one. */
+async function empty({ settings, dataDir }: Database): Promise<void> {
+  const url = settings.COFFER_DATABASE_URL
+  if (url === undefined) {
+    for (const end of ['', '-wal', '-shm']) await rm(join(dataDir, `coffer.db${end}`), { force: true })
+    return
+  }
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query('drop schema public cascade; create schema public')
+  await client.end()
+}
+
+/** Everything that the schema is made of, and the book that the migrations keep. */
+async function describeSchema(engine: Engine): Promise<unknown[]> {
+  const book = await engine.all(sql`select step, name from schema_step order by step`)
+  if (engine.kind === 'sqlite') {
+    return [book, await engine.all(sql`select type, name, tbl_name, sql from sqlite_master order by type, name`)]
+  }
+  return [
+    book,
+    await engine.all(sql`
+      select table_name, column_name, data_type, is_nullable, column_default, is_identity
+      from information_schema.columns where table_schema = 'public' order by table_name, column_name`),
+    await engine.all(sql`select indexname, indexdef from pg_indexes where schemaname = 'public' order by indexname`),
+    await engine.all(sql`
+      select conrelid::regclass::text as "table", conname, pg_get_constraintdef(oid) as definition
+      from pg_constraint where connamespace = 'public'::regnamespace order by 1, 2`),
+  ]
+}
+
+/** The schema of a straight run: what every other way must lead to. */
+const straight = withDatabase((database) =>
+  withEngine(database, async (engine) => {
+    expect(await migrate(engine, 1)).toBe(steps.length)
+    return describeSchema(engine)
+  }),
+)
+
+const applyStep = async (engine: Engine, step: number) => {
+  const next = steps[step - 1]
+  if (next) await engine.migrateStep(step, next.name, next.statement, 1)
+}
+
+describe('a migration', () => {
+  test('that has run has nothing left to do', async () => {
+    await withDatabase((database) =>
+      withEngine(database, async (engine) => {
+        expect(await migrate(engine, 1)).toBe(steps.length)
+        expect(await migrate(engine, 1)).toBe(0)
+        expect(await engine.migratedSteps()).toBe(steps.length)
+        expect(await describeSchema(engine)).toEqual(await straight)
+      }),
+    )
+  })
+
+  test('that ended after any of its statements is continued to the same schema', { timeout: 180_000 }, async () => {
+    const expected = await straight
+    await withDatabase(async (database) => {
+      for (let done = 0; done < steps.length; done++) {
+        await withEngine(database, async (engine) => {
+          await engine.migratedSteps()
+          for (let step = 1; step <= done; step++) await applyStep(engine, step)
+        })
+        await withEngine(database, async (engine) => {
+          expect(await migrate(engine, 1)).toBe(steps.length - done)
+          expect(await describeSchema(engine), `after ${done} statements`).toEqual(expected)
+        })
+        await empty(database)
+      }
+    })
+  })
+
+  test('whose statement fails half-way leaves nothing of it, and is continued when it can be', async () => {
+    await withDatabase((database) =>
+      withEngine(database, async (engine) => {
+        await engine.migratedSteps()
+        await applyStep(engine, 1)
+        const before = await describeSchema(engine)
+        const halfGood = 'create table half_made (id text primary key); create table half_made (id text primary key)'
+        await expect(engine.migrateStep(2, 'broken', halfGood, 1)).rejects.toThrow()
+        expect(await describeSchema(engine)).toEqual(before)
+        await migrate(engine, 1)
+        expect(await describeSchema(engine)).toEqual(await straight)
+      }),
+    )
+  })
+
+  test('that was applied is not applied again by somebody who is late', async () => {
+    await withDatabase((database) =>
+      withEngine(database, async (engine) => {
+        await migrate(engine, 1)
+        for (const step of [1, 5, steps.length]) await applyStep(engine, step)
+        expect(await describeSchema(engine)).toEqual(await straight)
+      }),
+    )
+  })
+
+  test('that is killed at any moment, a dozen times, ends in the same schema', { timeout: 180_000 }, async () => {
+    const expected = await straight
+    const reached = new Set<number>()
+    for (let round = 0; round < 12; round++) {
+      await withDatabase(async (database) => {
+        const at = 1 + Math.floor(Math.random() * (steps.length - 1))
+        const migrating = startMigration(database)
+        migrating.child.stdin?.write('go\n')
+        await until(() => migrating.hasEnded() || stepOf(migrating) >= at || undefined, 30_000, `step ${at}`)
+        migrating.kill('SIGKILL')
+        await migrating.ended
+        await withEngine(database, async (engine) => {
+          reached.add(await engine.migratedSteps())
+          await migrate(engine, 1)
+          expect(await describeSchema(engine), `killed at step ${at}`).toEqual(expected)
+        })
+      })
+    }
+    expect(reached.size).toBeGreaterThan(1)
+  })
+
+  test.each([2, 4])(
+    'by %d processes at once is done once, and all of them succeed',
+    { timeout: 180_000 },
+    async (n) => {
+      for (let round = 0; round < 4; round++) {
+        await withDatabase(async (database) => {
+          const all = Array.from({ length: n }, () => startMigration(database))
+          await Promise.all(
+            all.map(({ out }) => until(() => out().includes('ready') || undefined, 30_000, 'all are ready')),
+          )
+          for (const { child } of all) child.stdin?.write('go\n')
+          for (const { ended } of all) expect(await ended).toMatchObject({ code: 0, err: '' })
+          await withEngine(database, async (engine) => {
+            expect(await engine.one(sql`select count(*) as count from schema_step`)).toEqual({ count: steps.length })
+            expect(await describeSchema(engine)).toEqual(await straight)
+          })
+        })
+      }
+    },
+  )
+
+  test('waits its turn where another process is the first to open the database', async () => {
+    if (kind === 'postgres') {
+      expect(process.env.COFFER_TEST_ENGINE).toBe('postgres')
+      return
+    }
+    await withDatabase(async (database) => {
+      const path = JSON.stringify(join(database.dataDir, 'coffer.db'))
+      // SQLite itself does not wait for this one lock when the journal is switched: it says "locked" at once.
+      const first = startNode([
+        '--input-type=module',
+        '--eval',
+        `import { DatabaseSync } from 'node:sqlite'
+         const connection = new DatabaseSync(${path})
+         connection.exec('begin immediate; create table first (id text)')
+         process.stdout.write('held')
+         setTimeout(() => connection.exec('rollback'), 300)`,
+      ])
+      await until(() => first.out() === 'held' || undefined, 10_000, 'the lock is held')
+      await withEngine(database, async (engine) => {
+        expect(await migrate(engine, 1)).toBe(steps.length)
+        expect(await describeSchema(engine)).toEqual(await straight)
+      })
+      expect((await first.ended).code).toBe(0)
+    })
+  })
+
+  test('of a newer version is refused in one sentence, and nothing is changed', async () => {
+    await withDatabase(async (database) => {
+      await withEngine(database, async (engine) => {
+        await migrate(engine, 1)
+        await engine.migrateStep(9_999, 'from the future', 'create table from_the_future (id text primary key)', 1)
+        const before = await describeSchema(engine)
+        const sentence = `The database was migrated by a newer version of Coffer (step 9999, this version knows ${steps.length}): start that version or a later one.`
+        await expect(migrate(engine, 2)).rejects.toThrow(sentence)
+        await expect(createServices(readConfig(database.settings), createLog('silent'))).rejects.toThrow(sentence)
+        expect(await describeSchema(engine)).toEqual(before)
+      })
+    })
+  })
+})
+
+/** A process that migrates when it is told to, and says after each step how far it is. */
+function startMigration({ settings, dataDir }: Database): Program {
+  const at = (name: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, name)).href)
+  const url = settings.COFFER_DATABASE_URL
+  const open =
+    url === undefined
+      ? `openSqlite(${JSON.stringify(join(dataDir, 'coffer.db'))})`
+      : `openPostgres(${JSON.stringify(url)})`
+  const script = `
+    import { writeSync } from 'node:fs'
+    import { once } from 'node:events'
+    import { openSqlite } from ${at('sqlite.ts')}
+    import { openPostgres } from ${at('postgres.ts')}
+    import { migrate } from ${at('migrate.ts')}
+    writeSync(1, 'ready\\n')
+    await once(process.stdin, 'data')
+    process.stdin.destroy()
+    const engine = ${open}
+    const migrateStep = async (step, ...rest) => {
+      await engine.migrateStep(step, ...rest)
+      writeSync(1, 'step ' + step + '\\n')
+    }
+    await migrate({ ...engine, migrateStep }, 1)
+    await engine.close()`
+  return startNode(['--input-type=module-typescript', '--eval', script])
+}
+
+const stepOf = ({ out }: Program) => Number(/.*step (\d+)\n/s.exec(out())?.[1] ?? 0)
+
+describe('a store that could lose a commit', () => {
+  test('is not what we open: every connection writes ahead, syncs in full and checks references', async () => {
+    await withDatabase((database) =>
+      withEngine(database, async (engine) => {
+        await expect(engine.checkDurability()).resolves.toBeUndefined()
+        if (engine.kind === 'postgres') {
+          expect(kind).toBe('postgres')
+          return
+        }
+        const ask = (db: Pick<Engine, 'one'>) =>
+          db.one(sql`
+            select journal_mode, synchronous, foreign_keys
+            from pragma_journal_mode, pragma_synchronous, pragma_foreign_keys`)
+        const expected = { journal_mode: 'wal', synchronous: 2, foreign_keys: 1 }
+        expect(await ask(engine)).toEqual(expected)
+        expect(await engine.transaction('pragma', ({ db }) => ask(db))).toEqual(expected)
+        const { DatabaseSync } = await import('node:sqlite')
+        const stranger = new DatabaseSync(join(database.dataDir, 'coffer.db'), { readOnly: true })
+        expect(stranger.prepare('pragma journal_mode').get()).toEqual({ journal_mode: 'wal' })
+        stranger.close()
+      }),
+    )
+  })
+
+  test('is refused where SQLite cannot write ahead', async () => {
+    const engine = openSqlite(':memory:')
+    await expect(engine.checkDurability()).rejects.toThrow("SQLite's journal_mode is memory and must be wal.")
+    await engine.close()
+  })
+
+  test.each(['fsync', 'full_page_writes', 'synchronous_commit'])('is refused with %s off', async (name) => {
+    if (kind === 'sqlite') {
+      expect(process.env.COFFER_TEST_ENGINE).toBe('sqlite')
+      return
+    }
+    const server = await startPostgres(['-c', `${name}=off`])
+    try {
+      const database = await createDatabase()
+      const config = readConfig({ ...database.settings, COFFER_DATABASE_URL: server.url })
+      await expect(createServices(config, createLog('silent'))).rejects.toThrow(
+        `The database cannot be used: PostgreSQL's ${name} is off and must be on: a commit could be lost.`,
+      )
+      await database.drop()
+      const engine = openPostgres(server.url)
+      expect(await engine.one(sql`select to_regclass('schema_step') as name`)).toEqual({ name: null })
+      await engine.close()
+    } finally {
+      await server.stop()
+    }
+  })
+
+  test('is refused also where only this database or this user has it so', async () => {
+    if (kind === 'sqlite') {
+      expect(process.env.COFFER_TEST_ENGINE).toBe('sqlite')
+      return
+    }
+    await withDatabase(async (database) => {
+      const client = new pg.Client(database.settings.COFFER_DATABASE_URL)
+      await client.connect()
+      const name = new URL(database.settings.COFFER_DATABASE_URL ?? '').pathname.slice(1)
+      await client.query(`alter database ${name} set synchronous_commit = off`)
+      await client.end()
+      await expect(createServices(readConfig(database.settings), createLog('silent'))).rejects.toThrow(
+        "PostgreSQL's synchronous_commit is off",
+      )
+    })
+  })
+})
+
+type Statement = { readonly file: string; readonly sqlite: string; readonly postgres: string }
+
+/** Every statement in the store's source, compiled for both engines; a new room is covered by being there. */
+function listStatements(): Statement[] {
+  const folder = resolve(import.meta.dirname)
+  const files = readdirSync(folder).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
+  return files.flatMap((file) => {
+    const text = readFileSync(join(folder, file), 'utf8')
+    const fragments = new Map(
+      [...text.matchAll(/const (\w+) = fragment\(`([^`]*)`\)/g)].map(([, name, body]) => [name, body ?? '']),
+    )
+    return [...text.matchAll(/\bsql`((?:[^`\\]|\\.)*)`/g)].map(([, body = '']) => {
+      const strings: string[] = []
+      const values: Parameters<typeof sql>[1][] = []
+      let rest = body.replaceAll('\\\\', '\\')
+      for (let start = rest.indexOf('${'); start >= 0; start = rest.indexOf('${')) {
+        const end = endOfExpression(rest, start + 2)
+        const expression = rest.slice(start + 2, end).trim()
+        strings.push(rest.slice(0, start))
+        const known = fragments.get(expression)
+        if (known !== undefined) values.push(fragment(known))
+        else if (expression === 'forUpdate') values.push(forUpdate)
+        else if (expression === 'skipLocked') values.push(skipLocked)
+        else if (expression.startsWith('anyOf(')) values.push(anyOf([]))
+        else values.push(null)
+        rest = rest.slice(end + 1)
+      }
+      const query = sql(Object.assign([...strings, rest], { raw: [] }), ...values)
+      return { file, sqlite: compile(query, 'sqlite').text, postgres: compile(query, 'postgres').text }
+    })
+  })
+}
+
+function endOfExpression(text: string, from: number): number {
+  let depth = 1
+  for (let index = from; index < text.length; index++) {
+    if (text[index] === '{') depth++
+    if (text[index] === '}') depth--
+    if (depth === 0) return index
+  }
+  throw new Error(`an expression without an end: ${text.slice(from, from + 40)}`)
+}
+
+/** Tables with a handful of rows, whatever the size of the installation. */
+const smallTables = /\b(root_key|signing_key|instance|schema_step|schema_lock|r)\b/
+/** What only an operator's command asks, and reads everything by its nature. */
+const operatorStatements: readonly RegExp[] = [
+  // keys status, and the end of a rotation.
+  /select r\.id, r\.is_active/,
+  // keys rotate-root: what is not under the active root yet, and the end of a root that nothing needs.
+  /where (mac_)?root_id <> /,
+  /delete from root_key/,
+]
+/** Ends at the first row. */
+const boundedScan = /^select count\(\*\) as count from \(select id from account limit 1\) a$/
+
+describe('no statement reads a table that grows from end to end', () => {
+  const statements = listStatements()
+  const judged = statements.filter(({ sqlite }) => !operatorStatements.some((known) => known.test(sqlite)))
+
+  test('all of them are looked at', () => {
+    expect(statements.length).toBeGreaterThan(60)
+    for (const { sqlite } of statements) expect(sqlite).not.toContain('${')
+    for (const known of operatorStatements) expect(statements.some(({ sqlite }) => known.test(sqlite))).toBe(true)
+  })
+
+  test('by the plans of the engine', async () => {
+    await withDatabase(async (database) => {
+      await withEngine(database, (engine) => migrate(engine, 1))
+      const plans = kind === 'sqlite' ? await sqlitePlans(database) : await postgresPlans(database)
+      const scans = plans.flatMap(({ statement, lines }) =>
+        lines
+          .filter((line) => /\bSCAN\b|Seq Scan/.test(line))
+          .filter((line) => !/SCAN CONSTANT ROW|VIRTUAL TABLE|SCAN \(?(subquery|a)\b|SCAN json_each/.test(line))
+          .filter((line) => !smallTables.test(line) && !boundedScan.test(statement.sqlite))
+          .map((line) => `${statement.file}: ${line.trim()} in ${statement.sqlite.replace(/\s+/g, ' ').trim()}`),
+      )
+      expect(plans.length).toBe(judged.length)
+      expect(scans).toEqual([])
+    })
+  })
+
+  async function sqlitePlans({ dataDir }: Database): Promise<{ statement: Statement; lines: string[] }[]> {
+    const { DatabaseSync } = await import('node:sqlite')
+    const connection = new DatabaseSync(join(dataDir, 'coffer.db'))
+    const plans = judged.map((statement) => ({
+      statement,
+      lines: connection
+        .prepare(`explain query plan ${statement.sqlite}`)
+        .all()
+        .map(({ detail }) => String(detail)),
+    }))
+    connection.close()
+    return plans
+  }
+
+  async function postgresPlans({ settings }: Database): Promise<{ statement: Statement; lines: string[] }[]> {
+    const client = new pg.Client(settings.COFFER_DATABASE_URL)
+    await client.connect()
+    // An empty table is always read from end to end unless an index is the only other way.
+    await client.query('set enable_seqscan = off')
+    const plans: { statement: Statement; lines: string[] }[] = []
+    for (const statement of judged) {
+      const { rows } = await client.query(`explain (generic_plan) ${statement.postgres}`)
+      plans.push({ statement, lines: rows.map((row) => String(row['QUERY PLAN'])) })
+    }
+    await client.end()
+    return plans
+  }
+
+  test('nor does the removal of what others refer to: every reference has an index', async () => {
+    await withDatabase(async ({ dataDir }) => {
+      const path = join(dataDir, 'references.db')
+      const engine = openSqlite(path)
+      await migrate(engine, 1)
+      await engine.close()
+      const { DatabaseSync } = await import('node:sqlite')
+      const connection = new DatabaseSync(path)
+      const tables = connection.prepare(`select name from sqlite_master where type = 'table'`).all()
+      const missing = tables.flatMap(({ name: table }) => {
+        const columnsOf = (index: unknown) =>
+          connection
+            .prepare('select name from pragma_index_info(?) order by seqno')
+            .all(String(index))
+            .map(({ name }) => String(name))
+        const indexes = connection.prepare('select name from pragma_index_list(?)').all(String(table))
+        const lists = indexes.map(({ name }) => columnsOf(name))
+        const references = connection
+          .prepare('select id, "table" as parent, "from" as column from pragma_foreign_key_list(?) order by id, seq')
+          .all(String(table))
+        const grouped = Map.groupBy(references, ({ id }) => id)
+        return [...grouped.values()]
+          .filter((parts) => parts[0]?.parent !== 'root_key')
+          .map((parts) => parts.map(({ column }) => String(column)))
+          .filter(
+            (columns) =>
+              !lists.some((list) => columns.every((column) => list.slice(0, columns.length).includes(column))),
+          )
+          .map((columns) => `${String(table)} (${columns.join(', ')})`)
+      })
+      connection.close()
+      expect(tables.length).toBeGreaterThan(15)
+      expect(missing).toEqual([])
+    })
+  })
+})

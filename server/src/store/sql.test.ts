@@ -1,0 +1,656 @@
+/** The SQL layer and its group commit, on a real database of the engine under test. */
+import { join } from 'node:path'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createDatabase, engine as kind } from '../../../test/harness.ts'
+import { Failure, isFailure } from '../failure.ts'
+import { type Connection, createCommitQueue } from './commit-queue.ts'
+import { openPostgres } from './postgres.ts'
+import { anyOf, compile, type Db, type Engine, forUpdate, fragment, type Sql, sql, type Transaction } from './sql.ts'
+import { openSqlite } from './sqlite.ts'
+
+let database: Awaited<ReturnType<typeof createDatabase>>
+let engine: Engine
+/** A second node on the same database. */
+let other: Engine
+
+function openEngine(): Engine {
+  const url = database.settings.COFFER_DATABASE_URL
+  return url === undefined ? openSqlite(join(database.dataDir, 'sql-test.db')) : openPostgres(url)
+}
+
+beforeAll(async () => {
+  database = await createDatabase()
+  engine = openEngine()
+  await engine.migratedSteps()
+  const tables = [
+    `create table item (id text primary key, label text, amount bigint, bytes bytea)`,
+    `create table part (id text primary key, item_id text not null references item (id))`,
+    `create table balance (id text primary key, amount bigint not null)`,
+    `create table arrival (sequence $serial, id text not null)`,
+  ]
+  for (const [index, statement] of tables.entries()) await engine.migrateStep(index + 1, 'test', statement, 0)
+  other = openEngine()
+})
+afterAll(async () => {
+  await other.close()
+  await engine.close()
+  await database.drop()
+})
+
+let made = 0
+const unused = () => `id-${++made}`
+
+type Item = { id: string; label: string | null; amount: number | null; bytes: Uint8Array | null }
+const findItem = (db: Db, id: string) => db.one<Item>(sql`select id, label, amount, bytes from item where id = ${id}`)
+const insertItem = (db: Db, id: string, label: string | null = null) =>
+  db.run(sql`insert into item (id, label) values (${id}, ${label})`)
+const commit = <Result>(work: (db: Db) => Promise<Result>, lock = 'test') =>
+  engine.transaction(lock, ({ db }) => work(db))
+
+type Settled = { ok: true } | { ok: false; error: unknown }
+const settle = (promise: Promise<unknown>): Promise<Settled> =>
+  promise.then(
+    () => ({ ok: true }),
+    (error: unknown) => ({ ok: false, error }),
+  )
+const within = <Result>(promise: Promise<Result>, ms: number, what: string): Promise<Result> => {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`${what} took longer than ${ms} ms`)), ms)
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
+}
+
+describe('the template', () => {
+  test('numbers placeholders by what is sent, not by what stands in the text', () => {
+    const columns = fragment('id, label')
+    const query = sql`select ${columns} from item where id = ${'a'} and label ${anyOf(['b'])} and amount = ${1} ${forUpdate}`
+    expect(compile(query, 'postgres').text).toBe(
+      'select id, label from item where id = $1 and label = any($2::text[]) and amount = $3 for update',
+    )
+    expect(compile(query, 'sqlite').text).toBe(
+      'select id, label from item where id = ? and label in (select value from json_each(?)) and amount = ? ',
+    )
+  })
+
+  test('keeps a value out of the statement, whatever it looks like', async () => {
+    const hostile = `'; drop table item; -- $1 ? \${x} "`
+    const id = unused()
+    await commit((db) => insertItem(db, id, hostile))
+    expect(await findItem(engine, id)).toMatchObject({ label: hostile })
+    const found = await engine.all<Item>(sql`select id from item where label = ${hostile}`)
+    expect(found).toEqual([{ id }])
+  })
+
+  test.each([
+    ['plain text', 'text'],
+    ['nothing', ''],
+    ['spaces and line ends', ' \r\n\t '],
+    ['letters of many scripts', 'Ünïcödé Ελληνικά 日本語 العربية עברית'],
+    ['characters outside of the first plane', '🔐👩‍👩‍👧‍👦𝕏'],
+    ['combining marks, kept apart from their composed form', 'e\u0301 \u00e9'],
+    ['what looks like JSON, an array or null', '{"a":[1]} {a,b} NULL null'],
+    ['64 KiB', 'ß'.repeat(32_768)],
+  ])('gives text back as it was written: %s', async (_what, text) => {
+    const id = unused()
+    await commit((db) => insertItem(db, id, text))
+    expect((await findItem(engine, id))?.label).toBe(text)
+  })
+
+  test.each([
+    ['one byte of zero', new Uint8Array([0])],
+    ['every byte there is', Uint8Array.from({ length: 256 }, (_, index) => index)],
+    ['no bytes at all', new Uint8Array(0)],
+    ['a view into a larger buffer', Buffer.from('xxsecretxx').subarray(2, 8)],
+    ['a mebibyte', new Uint8Array(1_048_576).fill(7)],
+  ])('gives bytes back as they were written: %s', async (_what, bytes) => {
+    const id = unused()
+    await commit((db) => db.run(sql`insert into item (id, bytes) values (${id}, ${bytes})`))
+    const row = await findItem(engine, id)
+    expect(row?.bytes).toBeInstanceOf(Uint8Array)
+    expect(Buffer.from(row?.bytes ?? []).equals(bytes)).toBe(true)
+    expect(await engine.one(sql`select id from item where id = ${id} and bytes = ${bytes}`)).toEqual({ id })
+  })
+
+  test.each([0, -1, 1, 2 ** 31, Date.now(), Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER])(
+    'gives the whole number %d back as a number',
+    async (amount) => {
+      const id = unused()
+      await commit((db) => db.run(sql`insert into item (id, amount) values (${id}, ${amount})`))
+      expect((await findItem(engine, id))?.amount).toBe(amount)
+    },
+  )
+
+  test('null is null in every column, and is never an empty text or zero', async () => {
+    const id = unused()
+    await commit((db) =>
+      db.run(sql`insert into item (id, label, amount, bytes) values (${id}, ${null}, ${null}, ${null})`),
+    )
+    expect(await findItem(engine, id)).toEqual({ id, label: null, amount: null, bytes: null })
+  })
+
+  test('a statement in the code serves every value that comes by, null first or last', async () => {
+    const find = (label: string | null) =>
+      engine.all<{ id: string }>(sql`
+        select id from item where (cast(${label} as text) is null and id = 'reuse-none') or label = ${label} order by id`)
+    await commit(async (db) => {
+      for (const [id, label] of [
+        ['reuse-none', null],
+        ['reuse-a', 'reuse a'],
+        ['reuse-b', 'reuse b'],
+      ] as const) {
+        await insertItem(db, id, label)
+      }
+    })
+    for (let round = 0; round < 200; round++) {
+      expect(await find(null)).toEqual([{ id: 'reuse-none' }])
+      expect(await find('reuse a')).toEqual([{ id: 'reuse-a' }])
+      expect(await find('reuse b')).toEqual([{ id: 'reuse-b' }])
+    }
+  })
+
+  test.each([0, 1, 2, 1_000])('anyOf finds exactly what a list of %d names', async (count) => {
+    const ids = Array.from({ length: count }, (_, index) => `any-${count}-${index}`)
+    await commit(async (db) => {
+      for (const id of [...ids, `any-${count}-stranger`]) await insertItem(db, id)
+    })
+    const list = (wanted: readonly string[]) =>
+      engine.all<{ id: string }>(sql`select id from item where id ${anyOf(wanted)} order by id`)
+    expect((await list(ids)).map(({ id }) => id)).toEqual([...ids].sort())
+    // The very statement again, with another length: it was prepared once.
+    expect(await list([`any-${count}-stranger`, 'any-absent'])).toEqual([{ id: `any-${count}-stranger` }])
+  })
+
+  test('anyOf takes names with quotes, commas, braces, backslashes and the word null as they are', async () => {
+    const names = [`a"b`, `a'b`, 'a,b', '{a}', 'a\\b', 'NULL', '', ' ', '日本', '🔐'].map((name) => `odd ${name}`)
+    await commit(async (db) => {
+      for (const name of names) await insertItem(db, name)
+    })
+    const rows = await engine.all<{ id: string }>(sql`select id from item where id ${anyOf(names)}`)
+    expect(rows.map(({ id }) => id).sort()).toEqual([...names].sort())
+    expect(await engine.all(sql`select id from item where id ${anyOf(['odd'])}`)).toEqual([])
+  })
+
+  test('one gives the first row or nothing, all a list, run the number of rows it changed', async () => {
+    const ids = [unused(), unused(), unused()]
+    const changed = await commit(async (db) => {
+      for (const id of ids) expect(await insertItem(db, id, 'counted')).toBe(1)
+      return db.run(sql`update item set amount = 1 where id ${anyOf(ids)}`)
+    })
+    expect(changed).toBe(3)
+    expect(await engine.one(sql`select id from item where id ${anyOf(ids)} order by id desc`)).toEqual({ id: ids[2] })
+    expect(await engine.one(sql`select id from item where id = ${'absent'}`)).toBeUndefined()
+    expect(await engine.all(sql`select id from item where id = ${'absent'}`)).toEqual([])
+    expect(await commit((db) => db.run(sql`delete from item where id = ${'absent'}`))).toBe(0)
+    expect(await commit((db) => db.run(sql`delete from item where id ${anyOf(ids)}`))).toBe(3)
+  })
+
+  test('returning gives back what a write made of the row', async () => {
+    const id = unused()
+    const count = () =>
+      commit((db) =>
+        db.one<{ amount: number }>(sql`
+          insert into item (id, amount) values (${id}, 1)
+          on conflict (id) do update set amount = item.amount + 1 returning amount`),
+      )
+    expect([await count(), await count(), await count()]).toEqual([{ amount: 1 }, { amount: 2 }, { amount: 3 }])
+    const taken = await commit((db) =>
+      db.all<{ id: string }>(sql`update item set amount = 0 where id = ${id} returning id`),
+    )
+    expect(taken).toEqual([{ id }])
+  })
+})
+
+describe('a refused write', () => {
+  test.each([
+    ['a key that is taken', (db: Db, id: string) => insertItem(db, id)],
+    ['a reference to nothing', (db: Db) => db.run(sql`insert into part (id, item_id) values (${unused()}, 'nowhere')`)],
+    [
+      'the removal of what is referred to',
+      async (db: Db, id: string) => {
+        await db.run(sql`insert into part (id, item_id) values (${unused()}, ${id})`)
+        await db.run(sql`delete from item where id = ${id}`)
+      },
+    ],
+  ])('is a conflict, alone and among others: %s', async (_what, write) => {
+    const id = unused()
+    await commit((db) => insertItem(db, id))
+    const alone = await settle(commit((db) => Promise.resolve(write(db, id))))
+    const neighbours = [unused(), unused()]
+    const [before, among, after] = await Promise.all([
+      settle(commit((db) => insertItem(db, neighbours[0] ?? ''))),
+      settle(commit((db) => Promise.resolve(write(db, id)))),
+      settle(commit((db) => insertItem(db, neighbours[1] ?? ''))),
+    ])
+    for (const refused of [alone, among]) {
+      expect(refused.ok).toBe(false)
+      expect(!refused.ok && isFailure(refused.error, 'conflict')).toBe(true)
+    }
+    expect([before.ok, after.ok]).toEqual([true, true])
+    expect(await engine.all(sql`select id from item where id ${anyOf(neighbours)}`)).toHaveLength(2)
+  })
+
+  test('leaves nothing of its transaction behind', async () => {
+    const [taken, fresh] = [unused(), unused()]
+    await commit((db) => insertItem(db, taken))
+    await expect(
+      commit(async (db) => {
+        await insertItem(db, fresh)
+        await insertItem(db, taken)
+      }),
+    ).rejects.toThrow(Failure)
+    expect(await findItem(engine, fresh)).toBeUndefined()
+  })
+
+  test.each([
+    ['alone', 1],
+    ['among others', 3],
+  ])('that the work swallows is never acknowledged without being kept: %s', async (_what, count) => {
+    const taken = unused()
+    await commit((db) => insertItem(db, taken))
+    const ids = Array.from({ length: count }, unused)
+    const outcomes = await Promise.all(
+      ids.map((id) =>
+        settle(
+          commit(async (db) => {
+            await insertItem(db, id)
+            await insertItem(db, taken).catch(() => undefined)
+          }),
+        ),
+      ),
+    )
+    for (const [index, id] of ids.entries()) {
+      const isThere = (await findItem(engine, id)) !== undefined
+      expect(isThere, `acknowledged: ${outcomes[index]?.ok}`).toBe(outcomes[index]?.ok)
+    }
+  })
+})
+
+/** Runs the works until they have shared one commit: a batch that has taken too long ends earlier. */
+async function shareCommit(works: ((transaction: Transaction) => Promise<unknown>)[]): Promise<Settled[]> {
+  for (let attempt = 0; attempt < 50; attempt++) {
+    const seen = new Set<Transaction>()
+    const outcomes = await Promise.all(
+      works.map((work) =>
+        settle(
+          engine.transaction('shared', (transaction) => {
+            seen.add(transaction)
+            return work(transaction)
+          }),
+        ),
+      ),
+    )
+    if (seen.size === 1) return outcomes
+  }
+  throw new Error('no attempt shared a commit')
+}
+
+describe('transactions that share a commit', () => {
+  test('are independent: one that fails takes nothing with it', async () => {
+    let ids: string[] = []
+    const insertNth = (nth: number) => async (transaction: Transaction) => {
+      if (nth === 0) ids = [unused(), unused(), unused()]
+      await insertItem(transaction.db, ids[nth] ?? '')
+      if (nth === 1) throw new Failure('forbidden')
+    }
+    const outcomes = await shareCommit([insertNth(0), insertNth(1), insertNth(2)])
+    expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true])
+    const kept = await engine.all<{ id: string }>(sql`select id from item where id ${anyOf(ids)} order by id`)
+    expect(kept.map(({ id }) => id).sort()).toEqual([ids[0], ids[2]].sort())
+  })
+
+  test('put scratch, what runs before and what runs after the commit back when one of them fails', async () => {
+    let told: string[] = []
+    let scratch: unknown[] = []
+    const note = (name: string, fails: boolean) => async (transaction: Transaction) => {
+      if (name === 'first') {
+        told = []
+        scratch = []
+      }
+      transaction.scratch.set(name, name)
+      transaction.scratch.set('last', name)
+      transaction.beforeCommit.set(name, async () => void told.push(`before ${name}`))
+      transaction.beforeCommit.set('last', async () => void told.push(`before last ${name}`))
+      transaction.afterCommit.push(() => told.push(`after ${name}`))
+      if (fails) throw new Failure('forbidden')
+      if (name === 'third') scratch = [...transaction.scratch]
+    }
+    await shareCommit([note('first', false), note('second', true), note('third', false)])
+    expect(told).toEqual(['before first', 'before last third', 'before third', 'after first', 'after third'])
+    expect(scratch).toEqual([
+      ['first', 'first'],
+      ['last', 'third'],
+      ['third', 'third'],
+    ])
+  })
+
+  test('run what comes before the commit once under one name, with the last word on what it does', async () => {
+    let told: string[] = []
+    const ask =
+      (name: string) =>
+      async ({ beforeCommit }: Transaction) => {
+        if (name === 'a') told = []
+        beforeCommit.set('once', async () => void told.push(name))
+      }
+    await shareCommit([ask('a'), ask('b'), ask('c')])
+    expect(told).toEqual(['c'])
+  })
+
+  test('all fail where what comes before the commit fails, and the next ones are served', async () => {
+    let ids: string[] = []
+    const outcomes = await shareCommit([
+      async ({ db }) => {
+        ids = [unused(), unused()]
+        await insertItem(db, ids[0] ?? '')
+      },
+      async ({ db, beforeCommit }) => {
+        await insertItem(db, ids[1] ?? '')
+        beforeCommit.set('seal', async () => {
+          throw new Failure('unavailable')
+        })
+      },
+    ])
+    expect(outcomes).toMatchObject([
+      { ok: false, error: { code: 'unavailable' } },
+      { ok: false, error: { code: 'unavailable' } },
+    ])
+    expect(await engine.all(sql`select id from item where id ${anyOf(ids)}`)).toEqual([])
+    const next = unused()
+    await within(
+      commit((db) => insertItem(db, next), 'shared'),
+      5_000,
+      'the next transaction',
+    )
+    expect(await findItem(engine, next)).toBeDefined()
+  })
+
+  test('are told of it only after the commit, and readers see nothing before it', async () => {
+    let ids: string[] = []
+    let isFirstTold = false
+    let seenBefore: unknown[] = []
+    let toldBefore = true
+    await shareCommit([
+      async ({ db, afterCommit }) => {
+        ids = [unused(), unused()]
+        isFirstTold = false
+        afterCommit.push(() => {
+          toldBefore = isFirstTold
+        })
+        await insertItem(db, ids[0] ?? '')
+      },
+      async ({ db }) => {
+        await insertItem(db, ids[1] ?? '')
+        expect(await findItem(db, ids[0] ?? '')).toBeDefined()
+        seenBefore = [...(await readBoth(ids)), isFirstTold]
+      },
+    ])
+    expect(seenBefore).toEqual([[], [], false])
+    expect(toldBefore).toBe(false)
+    const first = unused()
+    await engine
+      .transaction('shared', ({ db }) => insertItem(db, first))
+      .then(() => {
+        isFirstTold = true
+      })
+    expect(isFirstTold).toBe(true)
+    expect(await readBoth([first])).toEqual([[{ id: first }], [{ id: first }]])
+  })
+
+  const readBoth = (ids: string[]) =>
+    Promise.all([engine, other].map((node) => node.all(sql`select id from item where id ${anyOf(ids)}`)))
+
+  test('with one lock run in the order in which they came', async () => {
+    const ids = Array.from({ length: 300 }, (_, index) => String(index))
+    const ran: string[] = []
+    const acknowledged: string[] = []
+    await Promise.all(
+      ids.map((id) =>
+        engine
+          .transaction('ordered', async ({ db }) => {
+            ran.push(id)
+            await db.run(sql`insert into arrival (id) values (${id})`)
+          })
+          .then(() => acknowledged.push(id)),
+      ),
+    )
+    const rows = await engine.all<{ id: string }>(sql`select id from arrival order by sequence`)
+    expect(ran).toEqual(ids)
+    expect(acknowledged).toEqual(ids)
+    expect(rows.map(({ id }) => id)).toEqual(ids)
+  })
+})
+
+test('200 parallel transfers, some of which fail half-way, keep the sum and exactly what was acknowledged', async () => {
+  const owners = 4
+  const accounts = Array.from({ length: owners * 3 }, (_, index) => `account-${String(index).padStart(2, '0')}`)
+  const model = new Map(accounts.map((id) => [id, 1_000]))
+  await commit(async (db) => {
+    for (const id of accounts) await db.run(sql`insert into balance (id, amount) values (${id}, 1000)`)
+  })
+  const sum = async () =>
+    (await engine.one<{ total: number }>(sql`select cast(sum(amount) as bigint) as total from balance`))?.total
+  const move = (db: Db, id: string, by: number) =>
+    db.run(sql`update balance set amount = amount + ${by} where id = ${id}`)
+
+  const pick = <Item>(list: readonly Item[]): Item => {
+    const item = list[Math.floor(Math.random() * list.length)]
+    if (item === undefined) throw new Error('the list is empty')
+    return item
+  }
+  let isOver = false
+  const sums = new Set<number | undefined>()
+  const watching = (async () => {
+    while (!isOver) {
+      sums.add(await sum())
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  })()
+  const outcomes = await Promise.all(
+    Array.from({ length: 200 }, async (_, index) => {
+      const owner = index % owners
+      const own = accounts.slice(owner * 3, owner * 3 + 3)
+      const [from, to, by] = [pick(own), pick(own), 1 + Math.floor(Math.random() * 50)]
+      const failure = pick(['none', 'none', 'at first', 'half-way', 'at last', 'conflict'] as const)
+      const node = pick([engine, other])
+      const outcome = await settle(
+        node.transaction(`owner-${owner}`, async ({ db }) => {
+          if (failure === 'at first') throw new Failure('forbidden')
+          // Whoever changes several rows locks one of them first, so that two nodes take turns.
+          await db.one(sql`select id from balance where id = ${own[0] ?? ''} ${forUpdate}`)
+          await move(db, from, -by)
+          if (failure === 'half-way') throw new Failure('forbidden')
+          if (failure === 'conflict') await db.run(sql`insert into balance (id, amount) values (${to}, 0)`)
+          await move(db, to, by)
+          if (failure === 'at last') throw new Failure('forbidden')
+        }),
+      )
+      expect(outcome.ok, failure).toBe(failure === 'none')
+      if (outcome.ok) {
+        model.set(from, (model.get(from) ?? 0) - by)
+        model.set(to, (model.get(to) ?? 0) + by)
+      }
+      return outcome.ok
+    }),
+  )
+  isOver = true
+  await watching
+  expect(outcomes.filter(Boolean).length).toBeGreaterThan(20)
+  expect([...sums]).toEqual([accounts.length * 1_000])
+  const rows = await engine.all<{ id: string; amount: number }>(sql`select id, amount from balance order by id`)
+  expect(new Map(rows.map(({ id, amount }) => [id, amount]))).toEqual(model)
+})
+
+test.each([
+  ['under one lock', () => 'counter'],
+  ['under many', (index: number) => `counter-${index % 10}`],
+])('no increment is lost on two nodes, %s', async (_what, lockFor) => {
+  const id = unused()
+  await commit((db) => db.run(sql`insert into balance (id, amount) values (${id}, 0)`))
+  await Promise.all(
+    Array.from({ length: 200 }, (_, index) =>
+      (index % 2 === 0 ? engine : other).transaction(lockFor(index), async ({ db }) => {
+        const row = await db.one<{ amount: number }>(sql`select amount from balance where id = ${id} ${forUpdate}`)
+        await db.run(sql`update balance set amount = ${(row?.amount ?? 0) + 1} where id = ${id}`)
+      }),
+    ),
+  )
+  expect(await engine.one(sql`select amount from balance where id = ${id}`)).toEqual({ amount: 200 })
+  await commit((db) => db.run(sql`delete from balance where id = ${id}`))
+})
+
+describe('a connection that is lost', () => {
+  /** A connection to nowhere: it does what it is told until it is cut. */
+  function fakeConnection(): { connection: Connection; cut(): void; state: { commits: number; rollbacks: number } } {
+    const state = { commits: 0, rollbacks: 0 }
+    let isCut = false
+    const step = async () => {
+      if (isCut) throw new Failure('unavailable')
+    }
+    const nothing: Db = { one: async () => undefined, all: async () => [], run: async (_query: Sql) => 0 }
+    const connection: Connection = {
+      db: nothing,
+      savepoint: step,
+      releaseSavepoint: step,
+      rollbackToSavepoint: step,
+      commit: async () => {
+        await step()
+        state.commits++
+      },
+      rollback: async () => {
+        state.rollbacks++
+        await step()
+      },
+      isLost: (error) => isFailure(error, 'unavailable'),
+    }
+    return {
+      connection,
+      cut: () => {
+        isCut = true
+      },
+      state,
+    }
+  }
+
+  test('is the answer to everyone in its batch, also to one that failed for a reason of its own', async () => {
+    const { connection, cut, state } = fakeConnection()
+    const queue = createCommitQueue(async () => connection)
+    const outcomes = await within(
+      Promise.all([
+        settle(queue.run(async () => 'kept?')),
+        settle(
+          queue.run(async () => {
+            cut()
+            throw new Failure('conflict')
+          }),
+        ),
+        settle(queue.run(async () => 'never run')),
+      ]),
+      2_000,
+      'an answer to each of them',
+    )
+    expect(outcomes.map(({ ok }) => ok)).toEqual([false, false, false])
+    expect(state).toEqual({ commits: 0, rollbacks: 1 })
+  })
+
+  test('does not hold up the transactions after it', async () => {
+    const broken = fakeConnection()
+    const whole = fakeConnection()
+    broken.cut()
+    const connections = [broken, whole]
+    const queue = createCommitQueue(async () => (connections.shift() ?? whole).connection)
+    const first = await within(settle(queue.run(async () => undefined)), 2_000, 'the first')
+    const second = await within(settle(queue.run(async () => undefined)), 2_000, 'the second')
+    expect([first.ok, second.ok]).toEqual([false, true])
+    expect(queue.isIdle || whole.state.commits === 1).toBe(true)
+  })
+
+  test('that cannot be had refuses those who wait, and is tried again for the next', async () => {
+    let isAway = true
+    const { connection } = fakeConnection()
+    const queue = createCommitQueue(async () => {
+      if (isAway) throw new Failure('unavailable')
+      return connection
+    })
+    const refused = await Promise.all([settle(queue.run(async () => 1)), settle(queue.run(async () => 2))])
+    isAway = false
+    expect([...refused, await settle(queue.run(async () => 3))].map(({ ok }) => ok)).toEqual([false, false, true])
+  })
+
+  test('what is told after a commit cannot stop the queue by failing', async () => {
+    const { connection } = fakeConnection()
+    const queue = createCommitQueue(async () => connection)
+    const unhandled: unknown[] = []
+    const note = (error: unknown) => void unhandled.push(error)
+    process.on('unhandledRejection', note)
+    const failing = queue.run(async ({ afterCommit }) => {
+      afterCommit.push(() => {
+        throw new Error('a listener that fails')
+      })
+    })
+    const outcomes = [failing, queue.run(async () => undefined)].map((promise) =>
+      settle(within(promise, 1_000, 'the answer to a committed transaction')),
+    )
+    const [first, second] = await Promise.all(outcomes).finally(() => process.off('unhandledRejection', note))
+    expect(first).toEqual({ ok: true })
+    expect(second).toEqual({ ok: true })
+    expect(unhandled).toEqual([])
+  })
+
+  test('by the server itself is unavailable to the whole batch, and the next transaction has a new one', async () => {
+    if (engine.kind === 'sqlite') {
+      // There is no server to lose: the file is open for as long as the process lives.
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const [kept, lost] = [unused(), unused()]
+    const works = [
+      engine.transaction('lost', async ({ db }) => insertItem(db, kept)),
+      engine.transaction('lost', async ({ db }) => {
+        await insertItem(db, lost)
+        const own = await db.one<{ pid: number }>(sql`select pg_backend_pid() as pid`)
+        await terminateBackend(own?.pid ?? 0)
+        throw new Failure('conflict')
+      }),
+    ]
+    const outcomes = await within(Promise.all(works.map(settle)), 10_000, 'an answer to each of them')
+    for (const [index, id] of [kept, lost].entries()) {
+      expect((await findItem(engine, id)) !== undefined).toBe(outcomes[index]?.ok)
+    }
+    expect(outcomes[1]?.ok).toBe(false)
+    const next = unused()
+    await within(
+      commit((db) => insertItem(db, next), 'lost'),
+      5_000,
+      'the next transaction',
+    )
+    expect(await findItem(engine, next)).toBeDefined()
+  })
+
+  async function terminateBackend(pid: number): Promise<void> {
+    const client = new pg.Client(database.settings.COFFER_DATABASE_URL)
+    await client.connect()
+    await client.query('select pg_terminate_backend($1, 5000)', [pid])
+    await client.end()
+  }
+
+  test('at the socket is unavailable, never an error of ours', async () => {
+    if (engine.kind === 'sqlite') {
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const { Socket } = await import('node:net')
+    const node = openEngine()
+    await node.one(sql`select id from item limit 1`)
+    const write = Socket.prototype.write
+    // The kernel's word for a peer that is gone; it has five capital letters, as a SQLSTATE has five characters.
+    Socket.prototype.write = function cut(this: InstanceType<typeof Socket>) {
+      this.destroy(Object.assign(new Error('write EPIPE'), { code: 'EPIPE', syscall: 'write' }))
+      return false
+    }
+    const outcome = await settle(node.one(sql`select id from item limit 1`)).finally(() => {
+      Socket.prototype.write = write
+    })
+    expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    expect(await settle(node.one(sql`select id from item limit 1`))).toEqual({ ok: true })
+    await node.close()
+  })
+})
