@@ -117,7 +117,10 @@ async function welcome(app: App, port: number): Promise<void> {
     )
     if (config.setupCode !== undefined) lines.push(`Setup code for it: ${config.setupCode}`)
   }
-  if (process.stdout.isTTY) process.stdout.write(`${lines.join('\n')}\n`)
+  const isHidden = config.logLevel !== 'info' && config.logLevel !== 'debug'
+  // A generated code that nobody sees would lock everyone out, however little is logged.
+  if (process.stdout.isTTY || (isHidden && config.setupCode !== undefined))
+    process.stdout.write(`${lines.join('\n')}\n`)
   else for (const line of lines) log.info(line)
   log.info('listening', { host: config.host, port, engine: engine.kind, ms: Math.round(performance.now()) })
 }

@@ -43,5 +43,9 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
 export function forget(services: Pick<Services, 'pictures' | 'credentials'>, subject: ChangeSubject, id: string): void {
   if (subject === 'workspace') services.pictures.drop(id)
   if (subject === 'user') services.credentials.dropUser(id)
-  if (subject === 'keyring') services.credentials.clear()
+  if (subject === 'keyring') {
+    services.credentials.clear()
+    // A picture that was loaded before its root was known here may lack what the new root vouches for.
+    services.pictures.clear()
+  }
 }

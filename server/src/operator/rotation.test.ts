@@ -30,6 +30,7 @@ import { createServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { newId } from '../crypto/id.ts'
 import { masterWrapKey } from '../crypto/keyring.ts'
+import { createBearer, tokenPrefix } from '../crypto/token.ts'
 import { createChangeFollower } from '../domain/change-follower.ts'
 import type { Context } from '../domain/context.ts'
 import { rotateRoot } from '../domain/key.ts'
@@ -438,6 +439,27 @@ describe('after a rotation', () => {
       await rotate(service)
       const loaded = await Promise.all(ids.map((id) => pictures.get(id)))
       expect(loaded.map((picture) => picture?.membersByUser.has(owner.id))).toEqual(ids.map(() => true))
+    })
+
+    test('a made-up credential a moment before does not keep a node from the new root', async () => {
+      const { pictures, store } = other.app.services
+      const id = await store.workspaces.findIdForOperator('main')
+      store.changes.listAfter = async () => []
+      pictures.clear()
+      expect(await status(other, createBearer(tokenPrefix))).toBe(401)
+      await rotate(service)
+      const picture = await pictures.get(id ?? '')
+      expect(picture?.membersByUser.has(owner.id)).toBe(true)
+      expect(await status(other, owner.session)).toBe(200)
+    })
+
+    test('what was loaded before the new root was known is not remembered after', async () => {
+      const { pictures } = other.app.services
+      const id = (await other.app.services.store.workspaces.findIdForOperator('main')) ?? ''
+      const before = await pictures.get(id)
+      await rotate(service)
+      const isForgotten = () => pictures.peek(id) !== before || undefined
+      await until(isForgotten, 1_000, 'the picture of before is dropped')
     })
 
     test('the trail that one node has signed with the new key is genuine to the other at once', async () => {

@@ -67,31 +67,44 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
     if (!existing) await createKeys(db, master, now())
   })
   let loaded = await readKeys(engine, master)
-  let reloadedAt = 0
+  let reading: Promise<void> | undefined
+  let probedAt = Number.NEGATIVE_INFINITY
+  /** Root ids that rows have named and nobody has, by when that was seen. */
+  const absent = new Map<string, number>()
 
   async function reload(): Promise<void> {
     loaded = await readKeys(engine, master)
   }
 
-  let reloading: Promise<void> | undefined
+  function reloadTogether(): Promise<void> {
+    reading ??= reload().finally(() => {
+      reading = undefined
+    })
+    return reading
+  }
 
   async function isTurned(seen: Keyring): Promise<boolean> {
-    if (loaded.keyring !== seen) return true
     // Made-up credentials must not become a query for every request.
-    if (!reloading && now() - reloadedAt >= minReloadGapMs) {
-      reloadedAt = now()
-      reloading = reload().finally(() => {
-        reloading = undefined
-      })
+    if (loaded.keyring === seen && (reading || now() - probedAt >= minReloadGapMs)) {
+      probedAt = now()
+      await reloadTogether()
     }
-    await reloading
     return loaded.keyring !== seen
   }
 
   async function knows(rootId: string): Promise<boolean> {
-    if (loaded.keyring.find(rootId)) return true
-    await isTurned(loaded.keyring)
-    return loaded.keyring.find(rootId) !== undefined
+    const isKnown = () => loaded.keyring.find(rootId) !== undefined
+    if (isKnown()) return true
+    // A read that is under way may have begun before that root was made: whoever is not served by it looks again.
+    await reading
+    if (isKnown()) return true
+    // A made-up root id in a row must not become a query for every request.
+    if (now() - (absent.get(rootId) ?? Number.NEGATIVE_INFINITY) < minReloadGapMs) return false
+    await reloadTogether()
+    if (isKnown()) return true
+    if (absent.size > 1_000) absent.clear()
+    absent.set(rootId, now())
+    return false
   }
 
   return {
