@@ -7,6 +7,9 @@ import fc from 'fast-check'
 type Schema = {
   readonly type?: string | readonly string[]
   readonly enum?: readonly string[]
+  readonly const?: unknown
+  readonly anyOf?: readonly Schema[]
+  readonly minItems?: number
   readonly pattern?: string
   readonly format?: string
   readonly minLength?: number
@@ -131,6 +134,10 @@ function texts(schema: Schema): fc.Arbitrary<string> {
 
 export function validFor(schema: Schema): fc.Arbitrary<unknown> {
   if (schema.enum) return fc.constantFrom(...schema.enum)
+  if (schema.const !== undefined) return fc.constant(schema.const)
+  if (schema.anyOf) return fc.oneof(...schema.anyOf.map(validFor))
+  // Accepted whatever it is, and ignored.
+  if (schema.type === undefined) return fc.constantFrom(null, 1, 'any text', [], {})
   switch (schema.type) {
     case 'string':
       return texts(schema)
@@ -139,7 +146,7 @@ export function validFor(schema: Schema): fc.Arbitrary<unknown> {
     case 'boolean':
       return fc.boolean()
     case 'array':
-      return fc.array(validFor(schema.items ?? {}), { maxLength: 4 })
+      return fc.array(validFor(schema.items ?? {}), { minLength: schema.minItems ?? 0, maxLength: 4 })
     case 'object':
       return validObject(schema)
     default:

@@ -12,7 +12,10 @@ const bin = join(root, 'node_modules', '.bin')
 const environment = { ...process.env, PATH: `${bin}:${process.env.PATH}` }
 
 /** Programs that tests start, and the Debian package of each. */
-const programs: [program: string, debianPackage: string][] = [['redis-server', 'redis-server']]
+const programs: [program: string, debianPackage: string][] = [
+  ['redis-server', 'redis-server'],
+  ['curl', 'curl'],
+]
 
 function run(command: string, args: string[], quiet = false): boolean {
   const stdio = quiet ? 'ignore' : 'inherit'

@@ -3,8 +3,10 @@ import { auditEndpoints } from './audit.ts'
 import { authEndpoints } from './auth.ts'
 import type { Endpoint } from './endpoint.ts'
 import { environmentEndpoints } from './environment.ts'
+import { historyEndpoints } from './history.ts'
 import { meEndpoints } from './me.ts'
 import { projectEndpoints } from './project.ts'
+import { secretEndpoints } from './secret.ts'
 import { teamEndpoints } from './team.ts'
 import { tokenEndpoints } from './token.ts'
 import { workspaceEndpoints } from './workspace.ts'
@@ -16,6 +18,8 @@ export const endpoints = {
   ...teamEndpoints,
   ...projectEndpoints,
   ...environmentEndpoints,
+  ...secretEndpoints,
+  ...historyEndpoints,
   ...tokenEndpoints,
   ...auditEndpoints,
 } as const satisfies Record<string, Endpoint>

@@ -25,6 +25,10 @@ export const permissions = [
   'environment:read',
   'environment:create',
   'environment:write',
+  'secret:list',
+  'secret:read',
+  'secret:write',
+  'secret:update',
   'token:read',
   'token:create',
   'token:write',
@@ -46,7 +50,11 @@ export type Endpoint = {
   /** Statuses beyond those that every endpoint may answer: 400, 429, 500, 503, and 401 unless it is public. */
   readonly errors: readonly (401 | 403 | 404 | 409 | 412)[]
   /** Set where a successful answer is a stream of another kind than JSON on demand. */
-  readonly streams?: 'application/x-ndjson'
+  readonly streams?: 'application/x-ndjson' | 'text/plain'
+  /** Answers with an ETag, and with 304 to a matching If-None-Match. */
+  readonly isCached?: true
+  /** A dry run creates nothing: it answers 200. */
+  readonly dryRuns?: true
 }
 
 /** Every error status that the endpoint declares; the body of each is `{ message }`. */

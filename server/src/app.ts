@@ -5,11 +5,15 @@ import { dirname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { type Config, isLoopback } from './config.ts'
 import { masterWrapKey } from './crypto/keyring.ts'
+import { createReadRecorder } from './domain/audit.ts'
 import { newSetupCode } from './domain/auth.ts'
 import { createChangeFollower } from './domain/change-follower.ts'
 import type { Services } from './domain/context.ts'
+import { createCounts } from './domain/count.ts'
 import { createCredentials } from './domain/credential.ts'
+import { createEpochs } from './domain/epoch.ts'
 import { createPictures } from './domain/picture.ts'
+import { createSealedAnswers } from './domain/sealed-answer.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
 import { createUsage } from './domain/usage.ts'
 import { isFailure } from './failure.ts'
@@ -92,7 +96,11 @@ export async function createServices(given: Config, log: Log, now: () => number 
     inQuietTransaction({ engine, keys }, 'later', work).catch((error) => log.warn('put off', traceOf(error)))
   }
   const credentials = createCredentials({ store, keys, pictures, usage, issuer: config.publicUrl, later, now })
-  return { config, engine, store, keys, pictures, credentials, usage, now, log }
+  const epochs = createEpochs()
+  const answers = createSealedAnswers(epochs)
+  const counts = createCounts(store)
+  const reads = createReadRecorder({ engine, keys, log })
+  return { config, engine, store, keys, pictures, credentials, usage, epochs, answers, counts, reads, now, log }
 }
 
 /** The store, migrated and durable, with its keys unlocked. */

@@ -7,7 +7,7 @@ import { Failure } from './failure.ts'
 import { createLog, traceOf } from './log.ts'
 import { MasterKeyError } from './master-key.ts'
 import { runDoctor } from './operator/doctor.ts'
-import { rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
+import { rotateEnvironment, rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
 
 const stopWithinMs = 10_000
 const farewellMs = 500
@@ -22,6 +22,8 @@ Commands:
   keys status                    show the root, workspace and signing keys and what still needs each
   keys rotate-root               make a new root key and move everything to it; safe to stop and run again
   keys rotate-workspace <ws>     give one workspace (slug or id) a new key; safe to stop and run again
+  keys rotate-environment <ws> <project> <environment>
+                                 seal one environment's values under a new key; safe to stop and run again
   doctor                         check settings, store, keys, clock and disk, and say what to do
   --help, --version
 
@@ -41,6 +43,10 @@ export async function runCommand(args: readonly string[], env: Record<string, st
     if (words === 'keys rotate-root') return await rotateRoot(readConfig(env), print)
     if (command === 'keys' && rest[0] === 'rotate-workspace' && rest[1] && rest.length === 2) {
       return await rotateWorkspace(readConfig(env), rest[1], print)
+    }
+    if (command === 'keys' && rest[0] === 'rotate-environment' && rest.length === 4) {
+      const [, workspace = '', project = '', environment = ''] = rest
+      return await rotateEnvironment(readConfig(env), { workspace, project, environment }, print)
     }
     process.stderr.write(`"${words}" is not a command. --help lists them.\n`)
     return 2

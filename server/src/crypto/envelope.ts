@@ -13,6 +13,7 @@ const tagBytes = 16
 const headerBytes = 5
 const overheadBytes = headerBytes + nonceBytes + tagBytes
 export const keyBytes = 32
+const maxKeyVersion = 0x7fff_ffff
 
 /** Length-prefixed, so that no two different lists of parts give the same bytes. */
 export function associatedData(purpose: string, ...parts: (string | number)[]): Buffer {
@@ -60,7 +61,10 @@ export function open(key: KeyObject, aad: Uint8Array, record: Uint8Array): Buffe
 /** Which version of its key a record needs. */
 export function keyVersionOf(record: Uint8Array): number {
   if (record.length < overheadBytes || record[0] !== format) throw new Failure('integrity')
-  return new DataView(record.buffer, record.byteOffset, record.byteLength).getUint32(1)
+  const version = new DataView(record.buffer, record.byteOffset, record.byteLength).getUint32(1)
+  // No key has such a number, and an engine could not even look for it.
+  if (version > maxKeyVersion) throw new Failure('integrity')
+  return version
 }
 
 export function newKey(): Buffer {

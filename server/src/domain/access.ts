@@ -27,12 +27,14 @@ type Rule = {
   readonly whole?: true
   readonly owner?: true
   readonly session?: true
+  /** Changes a project itself, not only what lies in one of its environments. */
+  readonly wholeProject?: true
 }
 
 /** What belongs to no workspace is settled by the credential alone. */
 type WorkspacePermission = Exclude<
   EndpointPermission,
-  'public' | 'auth:exchange' | 'auth:logout' | 'me:read' | 'workspace:list' | 'workspace:create'
+  'public' | 'auth:exchange' | 'auth:logout' | 'me:read' | 'workspace:list' | 'workspace:create' | 'secret:list'
 >
 
 const rules: Record<WorkspacePermission, Rule> = {
@@ -45,10 +47,14 @@ const rules: Record<WorkspacePermission, Rule> = {
   'team:write': { role: 'admin', writes: true },
   'project:read': { role: 'member' },
   'project:create': { role: 'admin', writes: true },
-  'project:write': { role: 'admin', writes: true },
+  'project:write': { role: 'admin', writes: true, wholeProject: true },
   'environment:read': { role: 'member' },
-  'environment:create': { role: 'admin', writes: true },
+  'environment:create': { role: 'admin', writes: true, wholeProject: true },
   'environment:write': { role: 'admin', writes: true },
+  'secret:read': { role: 'member' },
+  'secret:write': { role: 'developer', writes: true },
+  // A member may change their own personal values; the shared ones ask for more where they are written.
+  'secret:update': { role: 'member', writes: true },
   'token:read': { role: 'member' },
   'token:create': { role: 'member', writes: true, session: true },
   'token:write': { role: 'member', writes: true },
@@ -89,16 +95,18 @@ export function requireTeamWithin(access: Access, teamId: string): PicturedTeam 
   return team
 }
 
+type ProjectPermission = Extract<WorkspacePermission, `${'project' | 'environment' | 'secret'}:${string}`>
+
 export async function requireProject(
   ctx: Context,
   path: ProjectPath,
-  permission: 'project:read' | 'project:write' | 'environment:read' | 'environment:create',
+  permission: ProjectPermission,
 ): Promise<ProjectAccess> {
   const access = await requireVisibleWorkspace(ctx, path)
   const project = access.picture.projectsBySlug.get(path.prj) ?? access.picture.projects.get(path.prj)
   if (!project || !seesProject(access.reach, project)) throw new Failure('notFound')
   authorise(ctx, access, permission)
-  if (rules[permission].writes && !reachesProject(access.reach, project)) {
+  if (rules[permission].wholeProject && !reachesProject(access.reach, project)) {
     throw new Failure('forbidden', 'Your scope holds only a part of this project.')
   }
   return { ...access, project }
@@ -107,7 +115,7 @@ export async function requireProject(
 export async function requireEnvironment(
   ctx: Context,
   path: EnvironmentPath,
-  permission: 'environment:write',
+  permission: 'environment:write' | 'secret:read' | 'secret:write',
 ): Promise<EnvironmentAccess> {
   const access = await requireProject(ctx, path, 'environment:read')
   const environment = access.picture.environments.get(path.environmentId.toLowerCase())

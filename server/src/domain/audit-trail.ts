@@ -4,8 +4,9 @@ import type { WorkspacePath } from '@coffer/contract/field'
 import { invalid } from '../failure.ts'
 import type { AuditFilter, AuditRow } from '../store/audit.ts'
 import { requireWorkspace } from './access.ts'
-import { verifyChain } from './audit.ts'
+import { verifyChain } from './audit-chain.ts'
 import type { Context } from './context.ts'
+import { decodeCursor, encodeCursor } from './cursor.ts'
 import { iso } from './time.ts'
 
 const stretchLength = 2_000
@@ -94,14 +95,4 @@ function readMoment(field: string, text: string | undefined): number | null {
   const at = Date.parse(text)
   if (Number.isNaN(at)) throw invalid(field, 'must be an ISO 8601 date and time.')
   return at
-}
-
-const encodeCursor = (sequence: number) => Buffer.from(String(sequence)).toString('base64url')
-
-function decodeCursor(cursor: string): number {
-  const text = Buffer.from(cursor, 'base64url').toString('latin1')
-  const sequence = Number(text)
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(sequence) || sequence < 1)
-    throw invalid('cursor', 'is not one that we gave out.')
-  return sequence
 }

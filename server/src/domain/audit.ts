@@ -1,11 +1,10 @@
-/** The one place that writes the audit trail, and the check that it is still what was written. */
-import type { AuditAction, AuditVerdict } from '@coffer/contract/audit'
-import { lengthPrefixed } from '../crypto/envelope.ts'
+/** The one place that writes the audit trail: changes with their transaction, reads together with other reads. */
+import type { AuditAction } from '@coffer/contract/audit'
 import { newId } from '../crypto/id.ts'
-import { isSignatureGenuine, signBytes } from '../crypto/signing.ts'
-import { type AuditHead, type AuditRow, emptyHash, hashEntry } from '../store/audit.ts'
-import type { Keys } from '../store/key.ts'
-import { type Context, systemChain, type WriteContext } from './context.ts'
+import { type AuditRow, canonicalEntry, hashEntry } from '../store/audit.ts'
+import { storeOver } from '../store/store.ts'
+import { type ChainContext, extendChain, lockChain } from './audit-chain.ts'
+import type { Context, WriteContext } from './context.ts'
 
 export type AuditEvent = {
   readonly chain: string
@@ -19,14 +18,20 @@ export type AuditEvent = {
 }
 
 const maxUserAgentLength = 256
-const stretchLength = 2_000
 
 /** Call inside the transaction of the change it records: both commit, or neither. */
 export async function record(ctx: WriteContext, event: AuditEvent): Promise<void> {
   const head = await lockChain(ctx, event.chain)
-  const unhashed = {
+  const details = JSON.stringify({ before: event.before, after: event.after })
+  const unhashed = { ...entryOf(ctx, event, details), sequence: head.sequence + 1 }
+  const row: AuditRow = { ...unhashed, hash: hashEntry(head.hash, canonicalEntry(unhashed)) }
+  await ctx.store.audit.insert(row)
+  extendChain(ctx, event.chain, { ...head, sequence: row.sequence, hash: row.hash })
+}
+
+function entryOf(ctx: Context, event: AuditEvent, details: string): Omit<AuditRow, 'sequence' | 'hash'> {
+  return {
     chainId: event.chain,
-    sequence: head.sequence + 1,
     id: newId(),
     at: ctx.now(),
     actorType: ctx.actor.type,
@@ -42,113 +47,70 @@ export async function record(ctx: WriteContext, event: AuditEvent): Promise<void
     userAgent: ctx.request.userAgent.slice(0, maxUserAgentLength),
     requestId: ctx.request.id,
     outcome: event.outcome ?? 'success',
-    details: JSON.stringify({ before: event.before, after: event.after }),
+    details,
   }
-  const row: AuditRow = { ...unhashed, hash: hashEntry(head.hash, unhashed) }
-  await ctx.store.audit.insert(row)
-  ctx.transaction.scratch.set(headName(event.chain), { ...head, sequence: row.sequence, hash: row.hash })
-  ctx.transaction.beforeCommit.set(headName(event.chain), () => signHead(ctx, event.chain))
 }
 
-type ChainHead = Pick<AuditHead, 'sequence' | 'hash'> & { readonly isSound: boolean }
-const headName = (chain: string) => `audit:${chain}`
+const crowd = 2
+const gatherMs = 1
 
-/** The end of the chain, locked until the commit; transactions that share a commit hand it on to each other. */
-export async function lockChain(ctx: WriteContext, chain: string): Promise<ChainHead> {
-  const { scratch } = ctx.transaction
-  // Only this file writes under this name.
-  const known = scratch.get(headName(chain)) as ChainHead | undefined
-  if (known) return known
-  const stored = await ctx.store.audit.lockHead(chain)
-  const isOurs = lastHeads(ctx.keys).get(chain) === headText(stored)
-  const isSound = stored.sequence === 0 || isOurs || (await isHeadGenuine(ctx, chain, stored))
-  if (!isSound) ctx.log.error('the head of an audit trail is not what was signed', { workspaceId: chain })
-  const head = { sequence: stored.sequence, hash: stored.hash, isSound }
-  scratch.set(headName(chain), head)
-  return head
+type PendingRead = {
+  readonly entry: Omit<AuditRow, 'sequence' | 'hash'>
+  resolve(): void
+  reject(error: unknown): void
 }
 
-async function isHeadGenuine(ctx: Pick<Context, 'keys'>, chain: string, head: AuditHead): Promise<boolean> {
-  const signer = await ctx.keys.findAuditSigner(head.keyId ?? '')
-  if (!signer || !head.signature) return false
-  return isSignatureGenuine(signer, headBytes(chain, head.sequence, head.hash), head.signature)
+/** Reads of values, recorded together with the other reads of the same moment. */
+export type ReadRecorder = {
+  /** Resolves when the read is on disk; until then no value may leave. `details` is JSON of `{ after }`. */
+  record(ctx: Context, event: AuditEvent, details: string): Promise<void>
 }
 
-/** Once per commit and chain: a signature costs more than the entry. */
-async function signHead(ctx: WriteContext, chain: string): Promise<void> {
-  const { sequence, hash, isSound } = await lockChain(ctx, chain)
-  // To sign what follows a broken head would make it whole again: the break stays visible.
-  if (!isSound) return ctx.store.audit.saveHead(chain, { sequence, hash, signature: null, keyId: null })
-  const signer = ctx.keys.signer('audit')
-  const signature = signBytes(signer, headBytes(chain, sequence, hash))
-  const head = { sequence, hash, signature, keyId: signer.id }
-  await ctx.store.audit.saveHead(chain, head)
-  ctx.transaction.afterCommit.push(() => remember(ctx.keys, chain, headText(head)))
-}
+export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log'>): ReadRecorder {
+  const pending = new Map<string, PendingRead[]>()
+  let lastSize = 0
 
-/** The heads that this process signed last: checking a signature costs more than making one, and these need none. */
-const heads = new WeakMap<Keys, Map<string, string>>()
-const maxHeads = 10_000
-
-function lastHeads(keys: Keys): Map<string, string> {
-  const known = heads.get(keys) ?? new Map<string, string>()
-  heads.set(keys, known)
-  return known
-}
-
-function remember(keys: Keys, chain: string, text: string): void {
-  const known = lastHeads(keys)
-  if (known.size >= maxHeads) known.clear()
-  known.set(chain, text)
-}
-
-function headText({ sequence, hash, signature, keyId }: AuditHead): string {
-  return `${sequence} ${hash} ${keyId} ${signature && Buffer.from(signature).toString('base64')}`
-}
-
-function headBytes(chain: string, sequence: number, hash: string): Buffer {
-  return lengthPrefixed(['audit-head', chain, String(sequence), hash])
-}
-
-export async function verifyChain(ctx: Pick<Context, 'store' | 'keys'>, chain: string): Promise<AuditVerdict> {
-  const head = await ctx.store.audit.findHead(chain)
-  const end = head?.sequence ?? 0
-  let previous = emptyHash
-  let sequence = 0
-  while (sequence < end) {
-    const rows = await ctx.store.audit.listStretch(chain, sequence, Math.min(sequence + stretchLength, end))
-    for (const row of rows) {
-      const isNext = row.sequence === sequence + 1
-      if (!isNext || hashEntry(previous, row) !== row.hash || (sequence === 0 && !isBeginning(chain, row))) {
-        const reason = isNext ? 'This entry is not what was written.' : 'Entries are missing.'
-        return { ok: false, entries: sequence, head: previous, firstBroken: sequence + 1, reason }
-      }
-      sequence = row.sequence
-      previous = row.hash
+  async function flush(chain: string): Promise<void> {
+    const reads = pending.get(chain) ?? []
+    pending.delete(chain)
+    lastSize = reads.length
+    try {
+      await services.engine.transaction(chain, (transaction) =>
+        writeReads({ ...services, store: storeOver(transaction.db, services.keys), transaction }, chain, reads),
+      )
+      for (const read of reads) read.resolve()
+    } catch (error) {
+      for (const read of reads) read.reject(error)
     }
-    if (rows.length === 0) {
-      return { ok: false, entries: sequence, head: previous, firstBroken: sequence + 1, reason: 'Entries are missing.' }
-    }
-    await new Promise((resolve) => setImmediate(resolve))
   }
-  const broken = { ok: false, entries: end, head: previous, firstBroken: end + 1 }
-  // A workspace has at least the entry of its making; only a new installation has none.
-  if (end === 0 && chain !== systemChain) return { ...broken, reason: 'Entries are missing.' }
-  if (head && end > 0 && (head.hash !== previous || !(await isHeadGenuine(ctx, chain, head)))) {
-    return { ...broken, firstBroken: end, reason: 'The signature of the head is wrong.' }
+
+  return {
+    record: (ctx, event, details) =>
+      new Promise<void>((resolve, reject) => {
+        const read = { entry: entryOf(ctx, event, details), resolve, reject }
+        const waiting = pending.get(event.chain)
+        if (waiting) waiting.push(read)
+        else {
+          pending.set(event.chain, [read])
+          // A lone reader need not wait; among many, a moment more lets many more share one commit.
+          if (lastSize > crowd) setTimeout(flush, gatherMs, event.chain)
+          else setImmediate(flush, event.chain)
+        }
+      }),
   }
-  if (await hasEntriesAfter(ctx, chain, end))
-    return { ...broken, reason: 'Entries follow that the head does not know.' }
-  return { ok: true, entries: end, head: previous }
 }
 
-/** Every workspace's trail begins with its making: one that was emptied and begun anew does not. */
-function isBeginning(chain: string, row: AuditRow): boolean {
-  return chain === systemChain || (row.action === 'CREATE' && row.entityType === 'workspace' && row.entityId === chain)
-}
-
-async function hasEntriesAfter(ctx: Pick<Context, 'store'>, chain: string, end: number): Promise<boolean> {
-  if (!(await ctx.store.audit.hasAfter(chain, end))) return false
-  // An entry commits together with its head: if that has moved on, it was written while we read.
-  return ((await ctx.store.audit.findHead(chain))?.sequence ?? 0) <= end
+async function writeReads(ctx: ChainContext, chain: string, reads: readonly PendingRead[]): Promise<void> {
+  const head = await lockChain(ctx, chain)
+  let { sequence, hash } = head
+  const texts: string[] = []
+  for (const { entry } of reads) {
+    const text = canonicalEntry({ ...entry, sequence: ++sequence })
+    hash = hashEntry(hash, text)
+    texts.push(text)
+  }
+  const entries = `[${texts.join(',')}]`
+  const row = { chainId: chain, firstSequence: head.sequence + 1, lastSequence: sequence, previousHash: head.hash }
+  await ctx.store.audit.insertReads({ ...row, entries, hash })
+  extendChain(ctx, chain, { ...head, sequence, hash })
 }

@@ -23,7 +23,7 @@ export type ChangeFollower = {
 }
 
 export function createChangeFollower(
-  services: Pick<Services, 'store' | 'keys' | 'pictures' | 'credentials'> & { readonly log: Log },
+  services: Pick<Services, 'store' | 'keys' | 'pictures' | 'credentials' | 'epochs' | 'counts'> & { readonly log: Log },
 ): ChangeFollower {
   // Monotonic: a jump of the wall clock must not make stale memory look fresh.
   let readAt = Number.NEGATIVE_INFINITY

@@ -6,8 +6,12 @@ import type { Keys } from '../store/key.ts'
 import type { Engine, Transaction } from '../store/sql.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
+import type { ReadRecorder } from './audit.ts'
+import type { Counts } from './count.ts'
 import type { Credentials } from './credential.ts'
+import type { Epochs } from './epoch.ts'
 import type { Pictures } from './picture.ts'
+import type { SealedAnswers } from './sealed-answer.ts'
 import type { Usage } from './usage.ts'
 
 export type Services = {
@@ -18,6 +22,10 @@ export type Services = {
   readonly pictures: Pictures
   readonly credentials: Credentials
   readonly usage: Usage
+  readonly epochs: Epochs
+  readonly answers: SealedAnswers
+  readonly counts: Counts
+  readonly reads: ReadRecorder
   readonly now: () => number
   readonly log: Log
 }

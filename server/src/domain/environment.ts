@@ -10,12 +10,13 @@ import { announce, inTransaction } from './transaction.ts'
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'environment', id, name })
 
 export async function listEnvironments(ctx: Context, path: ProjectPath): Promise<Environment[]> {
-  const { project, reach } = await requireProject(ctx, path, 'environment:read')
+  const { project, reach, picture } = await requireProject(ctx, path, 'environment:read')
+  const counts = await ctx.counts.get(picture.workspace.id)
   return reachedEnvironments(reach, project).map(({ id, name, updatedAt, hasPersonalOverrides }) => ({
     id,
     name,
-    totalSecrets: 0,
-    updatedAt,
+    totalSecrets: counts?.get(id)?.count ?? 0,
+    updatedAt: counts?.get(id)?.updatedAt ?? updatedAt,
     hasPersonalOverrides,
   }))
 }

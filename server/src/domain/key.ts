@@ -6,16 +6,20 @@ import { Failure } from '../failure.ts'
 import { listRootKeys } from '../store/key.ts'
 import {
   countRootUses,
+  insertNextEnvironmentKey,
   insertNextWorkspaceKey,
   moveEnvironmentKeys,
   moveSigningKeys,
   moveWorkspaceKeys,
   type RootUses,
+  removeOlderEnvironmentKeys,
   removeUnusedRoots,
   removeUnusedWorkspaceKeys,
 } from '../store/key-rotation.ts'
+import type { ResealCursor } from '../store/secret-value.ts'
 import { record } from './audit.ts'
 import { type Context, systemChain, type WriteContext } from './context.ts'
+import { findEnvironmentByName } from './secret-environment.ts'
 import { announce, inTransaction } from './transaction.ts'
 
 /** Small enough that nobody else waits long for the writer. */
@@ -97,6 +101,62 @@ export async function rotateWorkspaceKey(ctx: Context, slugOrId: string, progres
     removeUnusedWorkspaceKeys(ctx.transaction.db, workspaceId),
   )
   progress('old workspace keys removed', removed)
+}
+
+export async function rotateEnvironmentKey(
+  ctx: Context,
+  path: { workspace: string; project: string; environment: string },
+  progress: RotationProgress,
+  settle = settleMs,
+): Promise<void> {
+  const workspaceId = await ctx.store.workspaces.findIdForOperator(path.workspace)
+  const picture = workspaceId === undefined ? undefined : await ctx.pictures.get(workspaceId)
+  const project = picture && (picture.projectsBySlug.get(path.project) ?? picture.projects.get(path.project))
+  const environment =
+    project && (findEnvironmentByName(project, path.environment) ?? picture.environments.get(path.environment))
+  if (!picture || workspaceId === undefined || environment?.projectId !== project?.id || !environment) {
+    throw new Failure(
+      'notFound',
+      `There is no environment "${path.environment}" in project "${path.project}" of workspace "${path.workspace}".`,
+    )
+  }
+  const owner = { workspaceId, environmentId: environment.id }
+  const newest = await inTransaction(ctx, workspaceId, async (ctx) => {
+    const version = await insertNextEnvironmentKey(ctx.transaction.db, ctx.keys, owner, ctx.now())
+    const entity = { type: 'environment-key', id: environment.id, name: `version ${version}` }
+    await record(ctx, { chain: workspaceId, action: 'ROTATE', entity, environmentId: environment.id })
+    // Nodes forget the old key with their picture of the workspace.
+    await announce(ctx, 'workspace', workspaceId)
+    return version
+  })
+  await resealAll(ctx, owner, newest, progress)
+  await new Promise((resolve) => setTimeout(resolve, settle))
+  await resealAll(ctx, owner, newest, progress)
+  const removed = await inTransaction(ctx, workspaceId, async (ctx) => {
+    await announce(ctx, 'workspace', workspaceId)
+    return removeOlderEnvironmentKeys(ctx.transaction.db, environment.id, newest)
+  })
+  progress('old environment keys removed', removed)
+}
+
+async function resealAll(
+  ctx: Context,
+  owner: { workspaceId: string; environmentId: string },
+  newest: number,
+  progress: RotationProgress,
+): Promise<void> {
+  const memory = { byVersion: new Map(), newest: new Map() }
+  let cursor: ResealCursor | undefined = { secretId: '', source: '', ownerId: '', version: 0 }
+  let done = 0
+  while (cursor) {
+    const after: ResealCursor = cursor
+    const { next, resealed } = await inTransaction(ctx, owner.workspaceId, (ctx) =>
+      ctx.store.secretValues.reseal(owner, after, newest, memory, batchSize),
+    )
+    cursor = next
+    done += resealed
+    if (resealed > 0) progress('values sealed anew', done)
+  }
 }
 
 export type RootStatus = RootUses & { readonly checkValue: string; readonly createdAt: number }

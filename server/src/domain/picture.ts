@@ -4,6 +4,7 @@
  */
 import type { Log } from '../log.ts'
 import type { Member } from '../store/member.ts'
+import type { KeyMemory } from '../store/secret-value.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
 import type { WorkspaceRow } from '../store/workspace.ts'
@@ -46,6 +47,7 @@ export type Picture = {
   readonly environments: ReadonlyMap<string, PicturedEnvironment>
   /** Tokens by id, as requests ask for them; they are forgotten together with the picture. */
   readonly tokens: Recall<TokenRecord>
+  readonly environmentKeys: KeyMemory
 }
 
 export type Pictures = Recall<Picture>
@@ -92,5 +94,6 @@ async function loadPicture(store: Store, log: Log, workspaceId: string): Promise
     projectsBySlug: new Map(projects.map((project) => [project.slug, project])),
     environments: new Map(environments.map((environment) => [environment.id, environment])),
     tokens: createRecall(maxTokens, (id) => store.tokens.find(id, workspaceId)),
+    environmentKeys: { byVersion: new Map(), newest: new Map() },
   }
 }

@@ -13,6 +13,7 @@ import {
 } from './access.ts'
 import { record } from './audit.ts'
 import type { Context } from './context.ts'
+import { countSecrets } from './count.ts'
 import type { PicturedProject } from './picture.ts'
 import type { Reach } from './scope.ts'
 import { checkSlug } from './slug.ts'
@@ -24,12 +25,19 @@ const firstEnvironments = ['development', 'staging', 'production']
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'project', id, name })
 
 export async function listProjects(ctx: Context, path: WorkspacePath): Promise<TeamGroup[]> {
-  const { picture, reach } = await requireWorkspace(ctx, path, 'project:read')
+  const access = await requireWorkspace(ctx, path, 'project:read')
+  const { picture, reach } = access
+  const counts = ctx.counts.peek(picture.workspace.id) ?? (await ctx.counts.get(picture.workspace.id))
   const groups: TeamGroup[] = []
   for (const team of picture.teams.values()) {
     if (!seesTeam(reach, team)) continue
-    const projects = team.projects.filter((project) => seesProject(reach, project))
-    groups.push({ id: team.id, name: team.name, projects: projects.map((project) => toSummary(project, reach)) })
+    const projects: ProjectSummary[] = []
+    for (const project of team.projects) {
+      if (!seesProject(reach, project)) continue
+      const count = countSecrets(ctx, access, project, counts)
+      projects.push(toSummary(project, reach, typeof count === 'number' ? count : await count))
+    }
+    groups.push({ id: team.id, name: team.name, projects })
   }
   return groups
 }
@@ -102,9 +110,9 @@ export async function deleteProject(ctx: Context, path: ProjectPath): Promise<vo
   })
 }
 
-function toSummary(project: PicturedProject, reach: Reach): ProjectSummary {
+function toSummary(project: PicturedProject, reach: Reach, secrets: number): ProjectSummary {
   const { id, name, slug, createdAt, updatedAt } = project
-  return { id, name, slug, secrets: 0, environments: reachedEnvironments(reach, project).length, createdAt, updatedAt }
+  return { id, name, slug, secrets, environments: reachedEnvironments(reach, project).length, createdAt, updatedAt }
 }
 
 function toProject(project: PicturedProject, reach: Reach): Project {

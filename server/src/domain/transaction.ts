@@ -1,7 +1,7 @@
 /** Changes: one transaction with its audit entries, and the word to every node that something is no longer as it was. */
 import type { ChangeSubject } from '../store/change.ts'
 import { type Store, storeOver } from '../store/store.ts'
-import { lockChain } from './audit.ts'
+import { lockChain } from './audit-chain.ts'
 import type { Context, Services, WriteContext } from './context.ts'
 
 /**
@@ -40,8 +40,20 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   await ctx.store.changes.append(subject, subjectId, ctx.now())
 }
 
-export function forget(services: Pick<Services, 'pictures' | 'credentials'>, subject: ChangeSubject, id: string): void {
-  if (subject === 'workspace') services.pictures.drop(id)
+export function forget(
+  services: Pick<Services, 'pictures' | 'credentials' | 'epochs' | 'counts'>,
+  subject: ChangeSubject,
+  id: string,
+): void {
+  if (subject === 'workspace') {
+    services.pictures.drop(id)
+    services.counts.drop(id)
+  }
+  if (subject === 'environment') {
+    const [workspaceId = '', environmentId = ''] = id.split(':')
+    services.epochs.advance(environmentId)
+    services.counts.drop(workspaceId)
+  }
   if (subject === 'user') services.credentials.dropUser(id)
   if (subject === 'keyring') {
     services.credentials.clear()

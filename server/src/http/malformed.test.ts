@@ -63,11 +63,17 @@ async function createWorld(slug: string): Promise<Spoils> {
   const spare = await createToken(service, session, {}, slug)
   const { token: readToken } = await createToken(service, session, { permission: 'read' }, slug)
   const environments = project.environments.map(({ id }) => id)
+  const secrets = ['FIRST', 'SECOND'].map((key) => ({ key, value: key }))
+  const body = { environments, secrets }
+  await service.call('POST', `/v1/workspace/${slug}/project/api/secret`, { token: session, body })
   const world = {
     ws: [slug, workspace.id],
     prj: ['api', project.id],
     environmentId: environments,
     id: [project.teamId, spare.id, project.id],
+    key: ['FIRST', 'SECOND'],
+    version: ['1', '2'],
+    revision: ['0', '1'],
   }
   return { world, session, readToken }
 }

@@ -1,18 +1,9 @@
-/** The description of the API, made from the routes themselves, and its rendered form, which needs no other server. */
+/** The description of the API, made from the routes themselves. */
+import type { Endpoint } from '@coffer/contract/endpoint'
 import swagger from '@fastify/swagger'
-import swaggerUi from '@fastify/swagger-ui'
-import type { FastifyInstance } from 'fastify'
-
-/** Nothing but this service; the default lets styles, fonts and images come from elsewhere, and forces https. */
-const contentPolicy = {
-  'default-src': ["'self'"],
-  'base-uri': ["'self'"],
-  'form-action': ["'self'"],
-  'frame-ancestors': ["'self'"],
-  'img-src': ["'self'", 'data:'],
-  'object-src': ["'none'"],
-  'script-src-attr': ["'none'"],
-}
+import type { FastifyInstance, FastifySchema } from 'fastify'
+import { docsRoutes } from './docs.ts'
+import { errorSchemas } from './route.ts'
 
 export async function openapiRoutes(app: FastifyInstance): Promise<void> {
   await app.register(swagger, {
@@ -27,14 +18,10 @@ export async function openapiRoutes(app: FastifyInstance): Promise<void> {
         securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'API Key' } },
       },
     },
+    transform: ({ schema, url, route }) => ({ schema: withErrors(schema, route.config?.endpoint), url }),
     transformObject: (document) => withOptionalBodies('openapiObject' in document ? document.openapiObject : {}),
   })
-  await app.register(swaggerUi, {
-    routePrefix: '/docs',
-    staticCSP: contentPolicy,
-    // The default badge asks a server on the internet.
-    uiConfig: { validatorUrl: null, docExpansion: 'list', deepLinking: true },
-  })
+  docsRoutes(app)
   let description: string | undefined
   app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
     description ??= JSON.stringify(app.swagger())
@@ -49,4 +36,9 @@ function withOptionalBodies(document: object): object {
     const schema = value.content?.['application/json']?.schema
     return { ...value, required: schema?.required !== undefined || schema?.minProperties !== undefined }
   })
+}
+
+function withErrors(schema: FastifySchema, endpoint: Endpoint | undefined): FastifySchema {
+  if (!endpoint) return schema
+  return { ...schema, response: { ...Object(schema.response), ...errorSchemas(endpoint) } }
 }

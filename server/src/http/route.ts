@@ -47,10 +47,8 @@ export function serveOn(app: FastifyInstance): Serve {
         ...(endpoint.query && { querystring: endpoint.query }),
         ...(takesBody && { body: endpoint.body ?? Nothing }),
         ...(streams && { produces: ['application/json', streams] }),
-        response: {
-          [status]: endpoint.response,
-          ...Object.fromEntries(errorStatuses(endpoint).map((code) => [code, errorOf(code)])),
-        },
+        // Errors are one shape and one place writes them: only the description of the API needs their schemas.
+        response: { [status]: endpoint.response },
       },
       ...(takesBody && { preValidation: assumeEmptyBody }),
       handler: (request: FastifyRequest, reply: FastifyReply) => {
@@ -73,6 +71,11 @@ function assumeEmptyBody(request: FastifyRequest, _reply: FastifyReply, done: ()
 export async function succeed(work: Promise<void>): Promise<{ success: boolean }> {
   await work
   return { success: true }
+}
+
+/** The errors that an endpoint declares, as schemas for the description of the API. */
+export function errorSchemas(endpoint: Endpoint): Record<number, TSchema> {
+  return Object.fromEntries(errorStatuses(endpoint).map((code) => [code, errorOf(code)]))
 }
 
 const errorTexts: Record<number, string> = {

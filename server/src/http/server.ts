@@ -19,8 +19,10 @@ import { auditRoutes } from './routes/audit.ts'
 import { authRoutes } from './routes/auth.ts'
 import { environmentRoutes } from './routes/environment.ts'
 import { healthRoutes } from './routes/health.ts'
+import { historyRoutes } from './routes/history.ts'
 import { meRoutes } from './routes/me.ts'
 import { projectRoutes } from './routes/project.ts'
+import { secretRoutes } from './routes/secret.ts'
 import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
@@ -42,6 +44,8 @@ const areas = [
   teamRoutes,
   projectRoutes,
   environmentRoutes,
+  secretRoutes,
+  historyRoutes,
   tokenRoutes,
   auditRoutes,
 ]
@@ -96,7 +100,7 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
     }
   })
   app.addHook('onSend', (_request, reply, payload, done) => {
-    // A connection that is kept for a next request would keep the service from stopping.
+    // Whoever is told so opens no next request on a connection that is about to be closed.
     if (parts.isStopping()) reply.header('connection', 'close')
     done(null, payload)
   })

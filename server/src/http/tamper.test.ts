@@ -20,7 +20,7 @@ import { StartError } from '../app.ts'
 import type { Context } from '../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { hourMs } from '../domain/time.ts'
-import { hashEntry } from '../store/audit.ts'
+import { canonicalEntry, hashEntry } from '../store/audit.ts'
 import { createStore } from '../store/store.ts'
 
 let service: TestService
@@ -755,26 +755,29 @@ describe('a changed audit trail', () => {
   const rehashed = (row: RawRow, previous: string): RawRow => {
     const text = (name: string) => String(row[name])
     const maybe = (name: string) => (row[name] === null ? null : text(name))
-    const hash = hashEntry(previous, {
-      chainId: text('chain_id'),
-      sequence: Number(row.sequence),
-      id: text('id'),
-      at: Number(row.at),
-      actorType: text('actor_type'),
-      actorId: text('actor_id'),
-      actorName: text('actor_name'),
-      action: text('action'),
-      entityType: text('entity_type'),
-      entityId: text('entity_id'),
-      entityName: text('entity_name'),
-      projectId: maybe('project_id'),
-      environmentId: maybe('environment_id'),
-      ip: text('ip'),
-      userAgent: text('user_agent'),
-      requestId: text('request_id'),
-      outcome: text('outcome'),
-      details: text('details'),
-    })
+    const hash = hashEntry(
+      previous,
+      canonicalEntry({
+        chainId: text('chain_id'),
+        sequence: Number(row.sequence),
+        id: text('id'),
+        at: Number(row.at),
+        actorType: text('actor_type'),
+        actorId: text('actor_id'),
+        actorName: text('actor_name'),
+        action: text('action'),
+        entityType: text('entity_type'),
+        entityId: text('entity_id'),
+        entityName: text('entity_name'),
+        projectId: maybe('project_id'),
+        environmentId: maybe('environment_id'),
+        ip: text('ip'),
+        userAgent: text('user_agent'),
+        requestId: text('request_id'),
+        outcome: text('outcome'),
+        details: text('details'),
+      }),
+    )
     return { ...row, hash }
   }
   /** Writes the chain anew from an entry on, all hashes fitting, and the head with them. */

@@ -4,6 +4,7 @@
  */
 import { type EndpointName, endpoints } from '@coffer/contract/api'
 import type { Endpoint } from '@coffer/contract/endpoint'
+import type { Secret } from '@coffer/contract/secret'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Content, describeChanges, readContent } from '../../../test/content.ts'
 import {
@@ -15,6 +16,7 @@ import {
   exchange,
   registerOwner,
   startService,
+  type TestProject,
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
@@ -120,7 +122,7 @@ function swap(request: Request, from: string, to: string): Request | undefined {
   if (!text.includes(from)) return undefined
   // Made of the same two fields.
   const swapped = JSON.parse(text.replaceAll(from, to)) as Pick<Ask, 'path' | 'body'>
-  return { ...request, title: `${request.title} with ${to}`, ask: { what: request.ask.what, ...swapped } }
+  return { ...request, title: `${request.title} with ${to}`, ask: { ...request.ask, ...swapped } }
 }
 
 /** What stands in the same place in either tenant. */
@@ -129,6 +131,7 @@ function counterparts(): { readonly mine: string; readonly theirs: string }[] {
     ...Object.values(world.teams),
     ...Object.values(world.projects),
     ...Object.values(world.environments),
+    ...Object.values(world.secrets),
     world.heirId,
     tokenId,
     adminTokenId,
@@ -158,8 +161,8 @@ function swaps(): Swap[] {
 }
 
 /** Which refusals come before anyone looks at what was named. */
-const mayAsk = (credential: CredentialName, { endpoint }: Request) =>
-  credential === 'session' || !['token:create', 'workspace:handover'].includes(endpoint.permission)
+const mayAsk = (credential: CredentialName, { endpoint, ask }: Request) =>
+  credential === 'session' || !(ask.isPersonal || ['token:create', 'workspace:handover'].includes(endpoint.permission))
 
 const volatileHeaders = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
 
@@ -205,15 +208,16 @@ test.each(powerful)('ids of another tenant in a path, query or body lead the %s 
     if (!mayAsk(credential, foreign)) continue
     asked[place]++
     const { status, text } = await send(b, credential, foreign)
-    const expected = place === 'query' ? 200 : place === 'scope' ? 400 : 404
+    const isFilter = place === 'query' && foreign.endpoint.permission === 'audit:read'
+    const expected = isFilter ? 200 : place === 'scope' ? 400 : 404
     if (status !== expected) wrong.push(`${foreign.title}: expected ${expected}, was ${status} ${text}`)
     // A filter that fits nothing: an empty list, or a stream without a line.
-    if (place === 'query' && text !== '[]' && text !== '') wrong.push(`${foreign.title}: found ${text}`)
+    if (isFilter && text !== '[]' && text !== '') wrong.push(`${foreign.title}: found ${text}`)
   }
   expect(wrong).toEqual([])
-  expect(asked.path).toBeGreaterThan(10)
-  expect(asked.query).toBeGreaterThan(3)
-  expect(asked.body).toBeGreaterThan(2)
+  expect(asked.path).toBeGreaterThan(100)
+  expect(asked.query).toBeGreaterThan(30)
+  expect(asked.body).toBeGreaterThan(20)
   if (credential === 'session') expect(asked.scope).toBeGreaterThan(5)
 })
 
@@ -345,4 +349,128 @@ test('a filter of the audit log by another tenant’s people, words or requests 
     const found = await service.call('GET', `/v1/workspace/beta/audit?${filter}`, { token: b.credentials.session })
     expect(found, filter).toMatchObject({ status: 200, body: [] })
   }
+})
+
+/** The text of a value, and what of it was not resolved, as one credential reads it. */
+async function resolve(token: string, path: string): Promise<{ value?: string; unresolved?: string[] }> {
+  const { status, text, body } = await service.call<Secret>('GET', `${path}&resolve=true`, { token })
+  expect(status, text).toBe(200)
+  return { ...body.values[0] }
+}
+
+async function write(tenant: Tenant, environmentId: string, secrets: Record<string, string>): Promise<void> {
+  const { status, text } = await service.call('POST', `/v1/workspace/${tenant.world.slug}/project/right/secret`, {
+    token: tenant.owner.session,
+    body: {
+      environments: [environmentId],
+      secrets: Object.entries(secrets).map(([key, value]) => ({ key, value })),
+      mode: 'upsert',
+    },
+  })
+  expect(status, text).toBe(201)
+}
+
+test('a reference never leads into another tenant, by whatever name', async () => {
+  const { session } = a.owner
+  const path = '/v1/workspace/main/project/only-a'
+  const { body: project } = await service.call<TestProject>('GET', path, { token: session })
+  const [first] = project.environments
+  if (!first) throw new Error('a project begins with environments')
+  const canary = 'what only tenant A may know'
+  const body = { environments: [first.id], secrets: [{ key: 'KEY', value: canary }] }
+  expect((await service.call('POST', `${path}/secret`, { token: session, body })).status).toBe(201)
+  const texts = [
+    `\${only-a.${first.name}.KEY}`,
+    `\${${project.id}.${first.name}.KEY}`,
+    `\${${project.id}.${first.id}.KEY}`,
+    `\${only-a.${first.id}.KEY}`,
+    `\${${first.id}.KEY}`,
+    `\${main.only-a.${first.name}.KEY}`,
+  ]
+  const { right } = b.world.environments
+  await write(b, right, Object.fromEntries(texts.map((text, index) => [`FOREIGN_${index}`, text])))
+  for (const credential of credentialNames) {
+    for (const [index, text] of texts.entries()) {
+      const at = `/v1/workspace/beta/project/right/secret/FOREIGN_${index}?environmentId=${right}`
+      const { value, unresolved } = await resolve(b.credentials[credential], at)
+      expect(value, text).toBe(text)
+      // What fits the grammar is named; the rest is no reference at all.
+      if (index === 0) expect(unresolved).toEqual([text.slice(2, -1)])
+    }
+    const all = `/v1/workspace/beta/project/right/secret`
+    for (const query of ['?resolve=true', '?resolve=true&onUnresolved=empty', '/export?format=yaml&resolve=true']) {
+      const separator = `${query}&environmentId=${right}`
+      const { status, text } = await service.call('GET', all + separator, { token: b.credentials[credential] })
+      expect(status, text).toBe(200)
+      expect(text).not.toContain(canary)
+    }
+  }
+  before = await readContent(service.app.services)
+})
+
+test('the same reference in two tenants leads each to its own value', async () => {
+  for (const tenant of [a, b]) {
+    const { right, wrong } = tenant.world.environments
+    for (const credential of credentialNames) {
+      const at = `/v1/workspace/${tenant.world.slug}/project/right/secret/REFERRING?environmentId=${right}`
+      const { value, unresolved } = await resolve(tenant.credentials[credential], at)
+      expect(value).toBe(`shared in ${tenant.world.environments.sibling} and shared in ${wrong}`)
+      expect(unresolved).toBeUndefined()
+    }
+  }
+  before = await readContent(service.app.services)
+})
+
+test('a reference out of the caller’s scope stays as it is and is named, at every hop', async () => {
+  const { world, owner } = b
+  const { right, sibling } = world.environments
+  const [rightName, siblingName] = [world.environmentNames.get(right), world.environmentNames.get(sibling)]
+  await write(b, right, { TARGET: 'inner', NEAR: `\${${rightName}.TARGET}`, HOP: `\${${'REFERRING'}}` })
+  await write(b, sibling, { BACK: `\${${rightName}.TARGET}` })
+  await write(b, right, { THERE_AND_BACK: `\${${siblingName}.BACK}` })
+  const list = `/v1/workspace/beta/project/right/secret`
+  const scope = scopeOf(world, 'right environment')
+  const narrow = (await createToken(service, owner.session, { scope, permission: 'read' }, 'beta')).token
+  const partly = {
+    ...scope,
+    environments: [right, sibling],
+  }
+  const half = (await createToken(service, owner.session, { scope: partly }, 'beta')).token
+  // The wider ones first: what was made for them is not for others.
+  for (const token of [owner.session, half, narrow, await exchange(service, narrow), owner.session, half, narrow]) {
+    const isNarrow = token !== owner.session && token !== half
+    const read = (key: string) => resolve(token, `${list}/${key}?environmentId=${right}`)
+    expect((await read('NEAR')).value).toBe('inner')
+    const references = [`\${${siblingName}.SHARED}`, `\${wrong.${rightName}.SHARED}`]
+    const values = [`shared in ${sibling}`, `shared in ${world.environments.wrong}`]
+    const isOpen = [!isNarrow, token === owner.session]
+    const expected = references.map((reference, index) => (isOpen[index] ? values[index] : reference)).join(' and ')
+    const named = references.filter((_reference, index) => !isOpen[index]).map((reference) => reference.slice(2, -1))
+    for (const key of ['REFERRING', 'HOP']) {
+      const { value, unresolved } = await read(key)
+      expect(value, key).toBe(expected)
+      expect(unresolved ?? [], key).toEqual(named)
+    }
+    expect((await read('THERE_AND_BACK')).value).toBe(isNarrow ? `\${${siblingName}.BACK}` : 'inner')
+    const strict = await service.call(
+      'GET',
+      `${list}/REFERRING?environmentId=${right}&resolve=true&onUnresolved=error`,
+      {
+        token,
+      },
+    )
+    expect(strict.status).toBe(token === owner.session ? 200 : 409)
+    expect(strict.status === 409 && strict.text.includes('shared in')).toBe(false)
+    const empty = await service.call(
+      'GET',
+      `${list}/REFERRING?environmentId=${right}&resolve=true&onUnresolved=empty`,
+      {
+        token,
+      },
+    )
+    expect(values.filter((value) => empty.text.includes(value))).toEqual(
+      values.filter((_value, index) => isOpen[index]),
+    )
+  }
+  before = await readContent(service.app.services)
 })

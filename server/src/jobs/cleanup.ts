@@ -1,8 +1,10 @@
 import type { Services } from '../domain/context.ts'
+import { trashLifeMs } from '../domain/secret-trash.ts'
 import { hourMs, minuteMs } from '../domain/time.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
 
 const batchSize = 500
+const secretBatchSize = 50
 
 /** Removes what has no use any more, a batch at a time, so that no transaction is long. */
 export async function cleanUp(services: Services): Promise<void> {
@@ -12,8 +14,20 @@ export async function cleanUp(services: Services): Promise<void> {
     await store.changes.removeBefore(at - hourMs)
     await store.loginAttempts.removeBefore(at - 10 * minuteMs)
   })
-  let removed = batchSize
-  while (removed === batchSize) {
-    removed = await inQuietTransaction(services, 'cleanup', (store) => store.sessions.removeExpired(at, batchSize))
-  }
+  await inBatches(services, (store) => store.sessions.removeExpired(at, batchSize), batchSize)
+  // A secret takes all of its versions with it.
+  await inBatches(
+    services,
+    (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, secretBatchSize),
+    secretBatchSize,
+  )
+}
+
+async function inBatches(
+  services: Services,
+  remove: (store: Services['store']) => Promise<number>,
+  size: number,
+): Promise<void> {
+  let removed = size
+  while (removed === size) removed = await inQuietTransaction(services, 'cleanup', remove)
 }

@@ -2,7 +2,7 @@
 import { statfs } from 'node:fs/promises'
 import { createServices } from '../app.ts'
 import { type Config, readConfig } from '../config.ts'
-import { verifyChain } from '../domain/audit.ts'
+import { verifyChain } from '../domain/audit-chain.ts'
 import type { Services } from '../domain/context.ts'
 import { systemChain } from '../domain/context.ts'
 import { createLog } from '../log.ts'

@@ -2,7 +2,7 @@
 import { createServices } from '../app.ts'
 import type { Config } from '../config.ts'
 import type { Context } from '../domain/context.ts'
-import { listRootStatus, rotateRoot as rotateRootKey, rotateWorkspaceKey } from '../domain/key.ts'
+import { listRootStatus, rotateEnvironmentKey, rotateRoot as rotateRootKey, rotateWorkspaceKey } from '../domain/key.ts'
 import { createLog } from '../log.ts'
 
 type Print = (text: string) => number
@@ -40,6 +40,18 @@ export async function rotateRoot(config: Config, print: Print): Promise<number> 
 export async function rotateWorkspace(config: Config, slugOrId: string, print: Print): Promise<number> {
   return withOperator(config, async (ctx) => {
     await rotateWorkspaceKey(ctx, slugOrId, (what, done) => print(`  ${what}: ${done}\n`))
+    print('Done.\n')
+    return 0
+  })
+}
+
+export async function rotateEnvironment(
+  config: Config,
+  path: { workspace: string; project: string; environment: string },
+  print: Print,
+): Promise<number> {
+  return withOperator(config, async (ctx) => {
+    await rotateEnvironmentKey(ctx, path, (what, done) => print(`  ${what}: ${done}\n`))
     print('Done.\n')
     return 0
   })

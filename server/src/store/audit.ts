@@ -2,7 +2,7 @@
  * The audit trail as it is kept: one hash chain per workspace, and one for what belongs to none. Each entry's hash
  * covers the one before it; the newest hash is signed.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type Db, forUpdate, fragment, sql } from './sql.ts'
 
 export type AuditRow = {
@@ -53,9 +53,9 @@ const columns = fragment(`
 
 export const emptyHash = '0'.repeat(64)
 
-/** hash = SHA-256(previous hash, canonical entry); the canonical entry is a JSON list in this fixed order. */
-export function hashEntry(previousHash: string, row: Omit<AuditRow, 'hash'>): string {
-  const canonical = JSON.stringify([
+/** The entry as it is hashed: a JSON list in this fixed order. */
+export function canonicalEntry(row: Omit<AuditRow, 'hash'>): string {
+  return JSON.stringify([
     row.chainId,
     row.sequence,
     row.id,
@@ -75,10 +75,85 @@ export function hashEntry(previousHash: string, row: Omit<AuditRow, 'hash'>): st
     row.outcome,
     row.details,
   ])
-  return createHash('sha256').update(previousHash).update(canonical).digest('hex')
+}
+
+/** hash = SHA-256(previous hash, canonical entry) */
+export function hashEntry(previousHash: string, canonical: string): string {
+  return hash('sha256', previousHash + canonical, 'hex')
+}
+
+/** Reads that were recorded together: their canonical entries in one text, as each costs less than a row of its own. */
+export type ReadsRow = {
+  readonly chainId: string
+  readonly firstSequence: number
+  readonly lastSequence: number
+  readonly previousHash: string
+  readonly entries: string
+  readonly hash: string
+}
+
+function expandReads(row: ReadsRow): AuditRow[] {
+  const lists: unknown[][] = JSON.parse(row.entries)
+  let previous = row.previousHash
+  return lists.map((list, index) => {
+    const entry = fromList(list)
+    previous = hashEntry(previous, canonicalEntry(entry))
+    // The last one carries the hash that was stored: the check of the chain compares it with the computed one.
+    return { ...entry, hash: index === lists.length - 1 ? row.hash : previous }
+  })
+}
+
+function fromList(list: readonly unknown[]): Omit<AuditRow, 'hash'> {
+  const names = [
+    'chainId',
+    'sequence',
+    'id',
+    'at',
+    'actorType',
+    'actorId',
+    'actorName',
+    'action',
+    'entityType',
+    'entityId',
+    'entityName',
+    'projectId',
+    'environmentId',
+    'ip',
+    'userAgent',
+    'requestId',
+    'outcome',
+    'details',
+  ]
+  // Written by canonicalEntry in this very order.
+  return Object.fromEntries(names.map((name, index) => [name, list[index]])) as Omit<AuditRow, 'hash'>
+}
+
+function matches(row: AuditRow, filter: AuditFilter): boolean {
+  const { actor, action, entity, project, environment, from, to, text } = filter
+  const needle = text?.slice(1, -1).replace(/\\(.)/g, '$1')
+  return (
+    (actor === null || row.actorId === actor || row.actorName === actor) &&
+    (action === null || row.action === action) &&
+    (entity === null || row.entityId === entity || row.entityType === entity || row.entityName === entity) &&
+    (project === null || row.projectId === project) &&
+    (environment === null || row.environmentId === environment) &&
+    (from === null || row.at >= from) &&
+    (to === null || row.at <= to) &&
+    (needle === undefined ||
+      [row.entityName, row.actorName, row.entityType, row.action].some((field) => field.toLowerCase().includes(needle)))
+  )
 }
 
 export function auditStore(db: Db) {
+  async function listReads(chainId: string, after: number, upTo: number): Promise<AuditRow[]> {
+    const rows = await db.all<ReadsRow>(sql`
+      select chain_id as "chainId", first_sequence as "firstSequence", last_sequence as "lastSequence",
+        previous_hash as "previousHash", entries, hash
+      from audit_reads where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
+      order by last_sequence`)
+    return rows.flatMap(expandReads).filter((row) => row.sequence > after && row.sequence <= upTo)
+  }
+
   return {
     /** Locks the chain: entries get their place one transaction after another. */
     async lockHead(chainId: string): Promise<AuditHead> {
@@ -114,17 +189,27 @@ export function auditStore(db: Db) {
           ${row.hash})`)
     },
 
+    async insertReads(row: ReadsRow): Promise<void> {
+      await db.run(sql`
+        insert into audit_reads (chain_id, first_sequence, last_sequence, previous_hash, entries, hash)
+        values (${row.chainId}, ${row.firstSequence}, ${row.lastSequence}, ${row.previousHash}, ${row.entries},
+          ${row.hash})`)
+    },
+
     async hasAfter(chainId: string, sequence: number): Promise<boolean> {
       const row = await db.one(sql`
-        select sequence from audit_entry where chain_id = ${chainId} and sequence > ${sequence} limit 1`)
+        select sequence from audit_entry where chain_id = ${chainId} and sequence > ${sequence}
+        union all
+        select last_sequence from audit_reads where chain_id = ${chainId} and last_sequence > ${sequence} limit 1`)
       return row !== undefined
     },
 
     /** The entries of a stretch of the chain, oldest first: the primary key bounds what is read. */
     async listStretch(chainId: string, after: number, upTo: number): Promise<AuditRow[]> {
-      return db.all<AuditRow>(sql`
+      const rows = await db.all<AuditRow>(sql`
         select ${columns} from audit_entry
-        where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo} order by sequence`)
+        where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo}`)
+      return [...rows, ...(await listReads(chainId, after, upTo))].sort((a, b) => a.sequence - b.sequence)
     },
 
     /** What matches in a stretch, newest first. A chain is searched stretch by stretch, so no query runs long. */
@@ -135,7 +220,7 @@ export function auditStore(db: Db) {
       limit: number,
     ): Promise<AuditRow[]> {
       const { actor, action, entity, project, environment, from, to, text } = filter
-      return db.all<AuditRow>(sql`
+      const rows = await db.all<AuditRow>(sql`
         select ${columns} from audit_entry
         where chain_id = ${chainId} and sequence > ${stretch.after} and sequence <= ${stretch.upTo}
           and (cast(${actor} as text) is null or actor_id = ${actor} or actor_name = ${actor})
@@ -150,6 +235,9 @@ export function auditStore(db: Db) {
             or lower(actor_name) like ${text} escape '\\' or lower(entity_type) like ${text} escape '\\'
             or lower(action) like ${text} escape '\\')
         order by sequence desc limit ${limit}`)
+      const reads = await listReads(chainId, stretch.after, stretch.upTo)
+      const found = [...rows, ...reads.filter((row) => matches(row, filter))]
+      return found.sort((a, b) => b.sequence - a.sequence).slice(0, limit)
     },
   }
 }

@@ -4,7 +4,7 @@
  */
 import { anyOf, type Db, sql } from './sql.ts'
 
-export type ChangeSubject = 'workspace' | 'user' | 'keyring'
+export type ChangeSubject = 'workspace' | 'environment' | 'user' | 'keyring'
 export type Change = { readonly sequence: number; readonly subject: ChangeSubject; readonly subjectId: string }
 
 export function changeStore(db: Db) {

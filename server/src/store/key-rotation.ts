@@ -3,6 +3,7 @@ import { open, seal } from '../crypto/envelope.ts'
 import { rewrapSigningKey } from '../crypto/signing.ts'
 import {
   environmentKeyPlace,
+  insertEnvironmentKey,
   insertWorkspaceKey,
   type Keys,
   listSigningKeys,
@@ -75,6 +76,27 @@ export function removeUnusedWorkspaceKeys(db: Db, workspaceId: string): Promise<
     delete from workspace_key where workspace_id = ${workspaceId}
       and version < (select max(version) from workspace_key where workspace_id = ${workspaceId})
       and version not in (select workspace_key_version from environment_key where workspace_id = ${workspaceId})`)
+}
+
+/** Records the newest version of an environment's key after the first; returns it. */
+export async function insertNextEnvironmentKey(
+  db: Db,
+  keys: Keys,
+  owner: { workspaceId: string; environmentId: string },
+  nowMs: number,
+): Promise<number> {
+  const rows = await db.all<{ version: number }>(sql`
+    select version from environment_key
+    where environment_id = ${owner.environmentId} and workspace_id = ${owner.workspaceId} order by version desc`)
+  const newest = rows[0]?.version ?? 0
+  // A rotation that was killed goes on with the key that it had made.
+  if (rows.length > 1) return newest
+  await insertEnvironmentKey(db, keys, owner, newest + 1, nowMs)
+  return newest + 1
+}
+
+export function removeOlderEnvironmentKeys(db: Db, environmentId: string, newest: number): Promise<number> {
+  return db.run(sql`delete from environment_key where environment_id = ${environmentId} and version < ${newest}`)
 }
 
 export type RootUses = {

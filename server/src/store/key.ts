@@ -250,6 +250,46 @@ export async function insertEnvironmentKey(
     values (${owner.environmentId}, ${version}, ${owner.workspaceId}, ${workspaceKey.version}, ${wrapped}, ${nowMs})`)
 }
 
+type EnvironmentOwner = { readonly workspaceId: string; readonly environmentId: string }
+type EnvironmentKeyRow = { version: number; workspaceKeyVersion: number; wrapped: Uint8Array }
+
+export async function findEnvironmentKey(
+  db: Db,
+  keys: Keys,
+  owner: EnvironmentOwner,
+  version: number,
+): Promise<KeyObject> {
+  const row = await db.one<EnvironmentKeyRow>(sql`
+    select version, workspace_key_version as "workspaceKeyVersion", wrapped from environment_key
+    where environment_id = ${owner.environmentId} and version = ${version} and workspace_id = ${owner.workspaceId}`)
+  if (!row) throw new Failure('integrity')
+  return openEnvironmentKey(db, keys, owner, row)
+}
+
+/** The version that new values are sealed under. */
+export async function newestEnvironmentKey(
+  db: Db,
+  keys: Keys,
+  owner: EnvironmentOwner,
+): Promise<{ version: number; key: KeyObject }> {
+  const row = await db.one<EnvironmentKeyRow>(sql`
+    select version, workspace_key_version as "workspaceKeyVersion", wrapped from environment_key
+    where environment_id = ${owner.environmentId} and workspace_id = ${owner.workspaceId}
+    order by version desc limit 1`)
+  if (!row) throw new Failure('integrity')
+  return { version: row.version, key: await openEnvironmentKey(db, keys, owner, row) }
+}
+
+async function openEnvironmentKey(
+  db: Db,
+  keys: Keys,
+  owner: EnvironmentOwner,
+  row: EnvironmentKeyRow,
+): Promise<KeyObject> {
+  const workspaceKey = await requireWorkspaceKey(db, keys, owner.workspaceId, row.workspaceKeyVersion)
+  return asKey(open(workspaceKey.key, environmentKeyPlace(owner, row.version), row.wrapped))
+}
+
 export function environmentKeyPlace(owner: { workspaceId: string; environmentId: string }, version: number): Buffer {
   return associatedData('environment-key', owner.workspaceId, owner.environmentId, version)
 }

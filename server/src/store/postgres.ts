@@ -118,7 +118,29 @@ function postgresDb(run: Runner): Db {
     one: async <Row>(query: Sql) => (await execute(query)).rows[0] as Row | undefined,
     all: async <Row>(query: Sql) => (await execute(query)).rows as Row[],
     run: async (query) => (await execute(query)).rowCount ?? 0,
+    runMany: async (rows, query) => {
+      for (let start = 0; start < rows.length; start += rowsPerInsert) {
+        const queries = rows.slice(start, start + rowsPerInsert).map(query)
+        await wrapErrors(() => run(joinInserts(queries)))
+      }
+    },
   }
+}
+
+/** PostgreSQL takes 65,535 parameters in one statement. */
+const rowsPerInsert = 1_000
+
+/** One insert with a group of values for each query; all are made by the same template. */
+function joinInserts(queries: readonly Sql[]): pg.QueryConfig {
+  const [first] = queries
+  const match =
+    first &&
+    /^([\s\S]*?values\s*)(\([\s\S]*?\))((?:\s*on conflict[\s\S]*)?)$/.exec(compile(first, 'postgres').text.trim())
+  if (!match) throw new Error('runMany takes an insert with one group of values')
+  const [, head = '', group = '', tail = ''] = match
+  const width = first?.values.length ?? 0
+  const groups = queries.map((_, row) => group.replace(/\$(\d+)/g, (_all, index) => `$${Number(index) + row * width}`))
+  return { text: head + groups.join(', ') + tail, values: queries.flatMap((query) => [...query.values]) }
 }
 
 async function checkDurability(pool: pg.Pool): Promise<void> {

@@ -505,7 +505,12 @@ describe('a connection that is lost', () => {
     const step = async () => {
       if (isCut) throw new Failure('unavailable')
     }
-    const nothing: Db = { one: async () => undefined, all: async () => [], run: async (_query: Sql) => 0 }
+    const nothing: Db = {
+      one: async () => undefined,
+      all: async () => [],
+      run: async (_query: Sql) => 0,
+      runMany: async () => undefined,
+    }
     const connection: Connection = {
       db: nothing,
       savepoint: step,

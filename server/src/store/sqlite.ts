@@ -8,6 +8,7 @@ import { type Connection, createCommitQueue } from './commit-queue.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
 
 const busyTimeoutMs = 5_000
+const rowsPerTurn = 500
 
 type Prepared = { compiled: Compiled; statement: StatementSync; plain: boolean }
 
@@ -132,6 +133,14 @@ function sqliteDb(connection: DatabaseSync): Db {
     one: async <Row>(query: Sql) => call(query, (statement, values) => statement.get(...values) as Row | undefined),
     all: async <Row>(query: Sql) => call(query, (statement, values) => statement.all(...values) as Row[]),
     run: async (query) => call(query, (statement, values) => Number(statement.run(...values).changes)),
+    runMany: async (rows, query) => {
+      let done = 0
+      for (const row of rows) {
+        call(query(row), (statement, values) => statement.run(...values))
+        // Readers go on while a large import is written.
+        if (++done % rowsPerTurn === 0) await new Promise((resolve) => setImmediate(resolve))
+      }
+    },
   }
 }
 

@@ -7,6 +7,9 @@ import type { Keys } from './key.ts'
 import { loginAttemptStore } from './login-attempt.ts'
 import { memberStore } from './member.ts'
 import { projectStore } from './project.ts'
+import { secretStore } from './secret.ts'
+import { secretReminderStore } from './secret-reminder.ts'
+import { secretValueStore } from './secret-value.ts'
 import { sessionStore } from './session.ts'
 import type { Db } from './sql.ts'
 import { teamStore } from './team.ts'
@@ -22,6 +25,9 @@ export function createStore(db: Db, keys: Keys) {
     loginAttempts: loginAttemptStore(db, keys),
     members: memberStore(db, keys),
     projects: projectStore(db),
+    secrets: secretStore(db),
+    secretReminders: secretReminderStore(db),
+    secretValues: secretValueStore(db, keys),
     sessions: sessionStore(db, keys),
     teams: teamStore(db),
     tokens: tokenStore(db, keys),

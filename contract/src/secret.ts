@@ -1,0 +1,405 @@
+import type { Endpoint } from './endpoint.ts'
+import { closed, Id, line, ProjectPath, Slug, Success, Timestamp, words } from './field.ts'
+import { type Static, Type } from './schema.ts'
+
+export const maxValueBytes = 64 * 1024
+export const maxSecretsPerRequest = 10_000
+
+/** 1-255 characters, and never shaped like an id: a path takes either. */
+export const SecretName = Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9_-]+$' })
+/** Any text up to 64 KiB, kept byte for byte; the size in bytes is checked where it is written. */
+export const SecretValue = Type.String({ maxLength: maxValueBytes })
+export const DataType = words('text', 'json', 'multiline', 'url', 'number', 'boolean')
+export type DataType = Static<typeof DataType>
+const SecretType = Type.String({ minLength: 1, maxLength: 32, pattern: '^[A-Za-z0-9_-]+$' })
+/** Text with line breaks and all, but without NUL, which not every engine can keep. */
+const plainText = (maxLength: number) => Type.String({ maxLength, pattern: '^[^\\u0000]*$' })
+const Note = plainText(4_096)
+export const Message = plainText(512)
+/** An environment by its id or its name. */
+const EnvironmentKey = line(48)
+
+export const Reminder = Type.Object({
+  id: Id,
+  type: words('one_time', 'recurring'),
+  nextReminderDate: Timestamp,
+})
+export type Reminder = Static<typeof Reminder>
+
+export const SecretRow = Type.Object({
+  environmentId: Id,
+  value: Type.Optional(Type.String()),
+  isPersonal: Type.Boolean(),
+  version: Type.Integer(),
+  updatedAt: Timestamp,
+  unresolved: Type.Optional(Type.Array(Type.String())),
+  reminder: Type.Optional(Reminder),
+})
+export type SecretRow = Static<typeof SecretRow>
+
+export const Secret = Type.Object({
+  id: Id,
+  name: Type.String(),
+  note: Type.String(),
+  type: Type.String(),
+  dataType: DataType,
+  createdAt: Timestamp,
+  updatedAt: Timestamp,
+  values: Type.Array(SecretRow),
+})
+export type Secret = Static<typeof Secret>
+
+const oneOrMore = Type.Union([EnvironmentKey, Type.Array(EnvironmentKey, { maxItems: 100 })])
+const readQuery = {
+  environmentId: Type.Optional(oneOrMore),
+  environment_id: Type.Optional(oneOrMore),
+  resolve: Type.Optional(Type.Boolean()),
+  onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
+  view: Type.Optional(words('full', 'keys')),
+}
+export const SecretQuery = Type.Object(readQuery)
+export type SecretQuery = Static<typeof SecretQuery>
+export const SecretListQuery = Type.Object({ ...readQuery, q: Type.Optional(line(255)) })
+export type SecretListQuery = Static<typeof SecretListQuery>
+
+export const SecretPath = Type.Object({ ws: Slug, prj: Slug, key: SecretName })
+export type SecretPath = Static<typeof SecretPath>
+
+export const writeModes = ['create', 'upsert', 'skip'] as const
+const Mode = words(...writeModes)
+export type WriteMode = (typeof writeModes)[number]
+
+export const NewSecrets = Type.Object(
+  {
+    environments: Type.Array(EnvironmentKey, { minItems: 1, maxItems: 100 }),
+    secrets: Type.Array(
+      Type.Object(
+        {
+          key: SecretName,
+          value: SecretValue,
+          type: Type.Optional(SecretType),
+          dataType: Type.Optional(DataType),
+          note: Type.Optional(Note),
+        },
+        closed,
+      ),
+      { minItems: 1, maxItems: maxSecretsPerRequest },
+    ),
+    mode: Type.Optional(Mode),
+    message: Type.Optional(Message),
+    dryRun: Type.Optional(Type.Boolean()),
+  },
+  closed,
+)
+export type NewSecrets = Static<typeof NewSecrets>
+
+export const WriteResult = Type.Object({
+  key: Type.String(),
+  environmentId: Id,
+  status: words('created', 'updated', 'skipped', 'unchanged', 'deleted', 'renamed'),
+  id: Id,
+  version: Type.Integer(),
+})
+export type WriteResult = Static<typeof WriteResult>
+export const WriteResults = Type.Object({ ...Success.properties, results: Type.Array(WriteResult) })
+export type WriteResults = Static<typeof WriteResults>
+
+/** A row may be sent back just as it was read: what else it holds is accepted and ignored. */
+const UpdatedRow = Type.Object(
+  {
+    environmentId: EnvironmentKey,
+    value: SecretValue,
+    isPersonal: Type.Optional(Type.Boolean()),
+    version: Type.Optional(Type.Unknown()),
+    updatedAt: Type.Optional(Type.Unknown()),
+    unresolved: Type.Optional(Type.Unknown()),
+    reminder: Type.Optional(Type.Unknown()),
+  },
+  closed,
+)
+export const SecretChange = Type.Object(
+  {
+    name: SecretName,
+    type: Type.Optional(SecretType),
+    dataType: Type.Optional(DataType),
+    note: Type.Optional(Note),
+    values: Type.Array(UpdatedRow, { maxItems: 200 }),
+    message: Type.Optional(Message),
+  },
+  closed,
+)
+export type SecretChange = Static<typeof SecretChange>
+
+export const ValueChange = Type.Object(
+  {
+    environmentId: EnvironmentKey,
+    value: SecretValue,
+    isPersonal: Type.Optional(Type.Boolean()),
+    ifVersion: Type.Optional(Type.Integer({ minimum: 0 })),
+    message: Type.Optional(Message),
+  },
+  closed,
+)
+export type ValueChange = Static<typeof ValueChange>
+
+export const SecretDeletion = Type.Object({
+  environmentId: Type.Optional(EnvironmentKey),
+  personal: Type.Optional(Type.Boolean()),
+  purge: Type.Optional(Type.Boolean()),
+})
+export type SecretDeletion = Static<typeof SecretDeletion>
+
+export const TrashedSecret = Type.Object({
+  id: Id,
+  name: Type.String(),
+  note: Type.String(),
+  type: Type.String(),
+  dataType: DataType,
+  createdAt: Timestamp,
+  updatedAt: Timestamp,
+  deletedAt: Timestamp,
+  purgeAt: Timestamp,
+})
+export type TrashedSecret = Static<typeof TrashedSecret>
+
+const IfVersion = Type.Optional(Type.Integer({ minimum: 0 }))
+export const SecretBatch = Type.Object(
+  {
+    environmentId: EnvironmentKey,
+    message: Type.Optional(Message),
+    dryRun: Type.Optional(Type.Boolean()),
+    operations: Type.Array(
+      Type.Union([
+        Type.Object(
+          {
+            op: Type.Literal('set'),
+            key: SecretName,
+            value: SecretValue,
+            note: Type.Optional(Note),
+            ifVersion: IfVersion,
+          },
+          closed,
+        ),
+        Type.Object({ op: Type.Literal('rename'), key: SecretName, to: SecretName }, closed),
+        Type.Object({ op: Type.Literal('delete'), key: SecretName, ifVersion: IfVersion }, closed),
+      ]),
+      { minItems: 1, maxItems: maxSecretsPerRequest },
+    ),
+  },
+  closed,
+)
+export type SecretBatch = Static<typeof SecretBatch>
+export const RevisionResults = Type.Object({ ...WriteResults.properties, revision: Type.Integer() })
+export type RevisionResults = Static<typeof RevisionResults>
+
+export const SecretImport = Type.Object(
+  {
+    environmentId: EnvironmentKey,
+    format: words('dotenv', 'json', 'yaml', 'csv'),
+    content: Type.String({ maxLength: 8 * 1024 * 1024 }),
+    mode: Type.Optional(Mode),
+    message: Type.Optional(Message),
+    dryRun: Type.Optional(Type.Boolean()),
+  },
+  closed,
+)
+export type SecretImport = Static<typeof SecretImport>
+
+export const exportFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker', 'k8s', 'tfvars'] as const
+export const SecretExport = Type.Object({
+  environmentId: Type.Optional(EnvironmentKey),
+  environment_id: Type.Optional(EnvironmentKey),
+  format: Type.Optional(words(...exportFormats)),
+  resolve: Type.Optional(Type.Boolean()),
+  onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
+})
+export type SecretExport = Static<typeof SecretExport>
+
+export const NewReminder = Type.Object(
+  {
+    environmentId: EnvironmentKey,
+    type: words('one_time', 'recurring'),
+    nextReminderDate: Type.String({ format: 'date-time', maxLength: 40 }),
+    everyDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_650 })),
+  },
+  closed,
+)
+export type NewReminder = Static<typeof NewReminder>
+export const ReminderQuery = Type.Object({ environmentId: EnvironmentKey })
+export type ReminderQuery = Static<typeof ReminderQuery>
+
+const list = '/v1/workspace/:ws/project/:prj/secret'
+const one = `${list}/:key`
+
+export const secretEndpoints = {
+  listSecrets: {
+    method: 'GET',
+    path: list,
+    area: 'secret',
+    summary: 'The secrets of a project, sorted by name',
+    permission: 'secret:read',
+    params: ProjectPath,
+    query: SecretListQuery,
+    status: 200,
+    response: Type.Array(Secret),
+    errors: [404, 409],
+    isCached: true,
+  },
+  readSecret: {
+    method: 'GET',
+    path: one,
+    area: 'secret',
+    summary: 'One secret by name or id',
+    permission: 'secret:read',
+    params: SecretPath,
+    query: SecretQuery,
+    status: 200,
+    response: Secret,
+    errors: [404, 409],
+    isCached: true,
+  },
+  listScopedSecrets: {
+    method: 'GET',
+    path: '/v1/secrets',
+    area: 'secret',
+    summary: 'The resolved secrets of the one environment that the credential is for',
+    permission: 'secret:list',
+    status: 200,
+    response: Type.Array(Secret),
+    errors: [404, 409],
+    isCached: true,
+  },
+  createSecrets: {
+    method: 'POST',
+    path: list,
+    area: 'secret',
+    summary: 'Write many secrets into one or more environments, all or nothing',
+    permission: 'secret:write',
+    params: ProjectPath,
+    body: NewSecrets,
+    status: 201,
+    response: WriteResults,
+    errors: [403, 404, 409],
+    dryRuns: true,
+  },
+  updateSecret: {
+    method: 'PUT',
+    path: one,
+    area: 'secret',
+    summary: 'Change a secret; only the rows listed are written',
+    permission: 'secret:update',
+    params: SecretPath,
+    body: SecretChange,
+    status: 200,
+    response: Success,
+    errors: [403, 404, 409],
+  },
+  writeSecretValue: {
+    method: 'PUT',
+    path: `${one}/value`,
+    area: 'secret',
+    summary: 'Write one value, if it is still the version that you read',
+    permission: 'secret:update',
+    params: SecretPath,
+    body: ValueChange,
+    status: 200,
+    response: Type.Object({ ...Success.properties, version: Type.Integer() }),
+    errors: [403, 404, 409, 412],
+  },
+  deleteSecret: {
+    method: 'DELETE',
+    path: one,
+    area: 'secret',
+    summary: 'Remove one environment’s value, or put the whole secret into the trash for 30 days',
+    permission: 'secret:update',
+    params: SecretPath,
+    query: SecretDeletion,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+  listTrash: {
+    method: 'GET',
+    path: `${list}/trash`,
+    area: 'secret',
+    summary: 'The secrets in the trash',
+    permission: 'secret:read',
+    params: ProjectPath,
+    status: 200,
+    response: Type.Array(TrashedSecret),
+    errors: [404],
+  },
+  restoreSecret: {
+    method: 'POST',
+    path: `${one}/restore`,
+    area: 'secret',
+    summary: 'Take a secret back out of the trash',
+    permission: 'secret:write',
+    params: SecretPath,
+    status: 200,
+    response: Success,
+    errors: [403, 404, 409],
+  },
+  writeBatch: {
+    method: 'POST',
+    path: `${list}/batch`,
+    area: 'secret',
+    summary: 'Set, rename and delete in one environment, as one revision',
+    permission: 'secret:write',
+    params: ProjectPath,
+    body: SecretBatch,
+    status: 200,
+    response: RevisionResults,
+    errors: [403, 404, 409, 412],
+  },
+  importSecrets: {
+    method: 'POST',
+    path: `${list}/import`,
+    area: 'secret',
+    summary: 'Write the secrets of a file into an environment',
+    permission: 'secret:write',
+    params: ProjectPath,
+    body: SecretImport,
+    status: 200,
+    response: RevisionResults,
+    errors: [403, 404, 409],
+  },
+  exportSecrets: {
+    method: 'GET',
+    path: `${list}/export`,
+    area: 'secret',
+    summary: 'The secrets of an environment as a file',
+    permission: 'secret:read',
+    params: ProjectPath,
+    query: SecretExport,
+    status: 200,
+    // As JSON it is an object of keys and values; in every other format a text.
+    response: Type.Union([Type.Record(Type.String(), Type.String()), Type.String()]),
+    errors: [404, 409],
+    streams: 'text/plain',
+  },
+  putReminder: {
+    method: 'PUT',
+    path: `${one}/reminder`,
+    area: 'secret',
+    summary: 'Be reminded of a value, once or again and again',
+    permission: 'secret:write',
+    params: SecretPath,
+    body: NewReminder,
+    status: 200,
+    response: Type.Object({ ...Success.properties, ...Reminder.properties }),
+    errors: [403, 404],
+  },
+  deleteReminder: {
+    method: 'DELETE',
+    path: `${one}/reminder`,
+    area: 'secret',
+    summary: 'End a reminder',
+    permission: 'secret:write',
+    params: SecretPath,
+    query: ReminderQuery,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+} as const satisfies Record<string, Endpoint>

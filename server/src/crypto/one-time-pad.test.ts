@@ -1,0 +1,21 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { hide, reveal } from './one-time-pad.ts'
+
+test('what is hidden is revealed byte for byte, whatever its length', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 300 }), (plaintext) => {
+      expect(Buffer.compare(reveal(hide(plaintext)), plaintext)).toBe(0)
+    }),
+  )
+})
+
+test('neither part holds the text, and no two hidings share a pad', () => {
+  const text = Buffer.from('a canary of more than a few bytes, twice: a canary of more than a few bytes')
+  const [first, second] = [hide(text), hide(text)]
+  for (const { pad, covered } of [first, second]) {
+    expect(Buffer.from(pad.buffer).includes(text.subarray(0, 8))).toBe(false)
+    expect(Buffer.from(covered.buffer).includes(text.subarray(0, 8))).toBe(false)
+  }
+  expect(Buffer.compare(Buffer.from(first.pad.buffer), Buffer.from(second.pad.buffer))).not.toBe(0)
+})

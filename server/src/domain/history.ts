@@ -1,0 +1,327 @@
+/** The past of values: versions of one, revisions of an environment, comparisons, restoring and promoting. */
+import { createHmac } from 'node:crypto'
+import type { EnvironmentPath, ProjectPath } from '@coffer/contract/field'
+import type {
+  Diff,
+  DiffQuery,
+  Promoted,
+  Promotion,
+  Revision,
+  RevisionListQuery,
+  RevisionPath,
+  RevisionRestore,
+  SecretVersion,
+  SecretVersionValue,
+  VersionListQuery,
+  VersionPath,
+  VersionQuery,
+  VersionRestore,
+  VersionsPath,
+} from '@coffer/contract/history'
+import type { RevisionResults } from '@coffer/contract/secret'
+import { Failure, invalid } from '../failure.ts'
+import type { SecretRecord } from '../store/secret.ts'
+import type { ValuePlace, VersionRow } from '../store/secret-value.ts'
+import { type ProjectAccess, requireEnvironment, requireProject } from './access.ts'
+import type { Context, WriteContext } from './context.ts'
+import { decodeCursor, encodeCursor } from './cursor.ts'
+import type { PicturedEnvironment } from './picture.ts'
+import { findSecret } from './secret.ts'
+import { requireReached } from './secret-environment.ts'
+import { openValues } from './secret-read.ts'
+import { createRevisions, type Wish, writeValues } from './secret-write.ts'
+import { iso } from './time.ts'
+import { inTransaction } from './transaction.ts'
+
+type Page<Item> = { readonly items: Item[]; readonly nextCursor: string | undefined }
+
+export async function listVersions(
+  ctx: Context,
+  path: VersionsPath,
+  query: VersionListQuery,
+): Promise<Page<SecretVersion>> {
+  const { place } = await requireValue(ctx, path, query.environmentId, 'secret:read')
+  const limit = query.limit ?? 50
+  const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
+  const rows = await ctx.store.secretValues.listVersions(place, before, limit + 1)
+  // A secret that never had a value here is not one that the caller can see here.
+  if (rows.length === 0 && query.cursor === undefined) throw new Failure('notFound')
+  return toPage(rows, limit, toVersion, ({ version }) => version)
+}
+
+export async function readVersion(ctx: Context, path: VersionPath, query: VersionQuery): Promise<SecretVersionValue> {
+  const { access, environment, secret, place } = await requireValue(ctx, path, query.environmentId, 'secret:read')
+  const row = await ctx.store.secretValues.findVersion(place, path.version)
+  if (!row) throw new Failure('notFound')
+  if (row.sealed === null) return toVersion(row)
+  const value = await openVersion(ctx, access, place, row)
+  await recordView(ctx, access, environment, secret, [secret.name], { version: path.version })
+  return { ...toVersion(row), value }
+}
+
+export async function restoreVersion(
+  ctx: Context,
+  path: VersionPath,
+  body: VersionRestore,
+): Promise<{ success: boolean; version: number }> {
+  const { access, environment, secret, place } = await requireValue(ctx, path, body.environmentId, 'secret:write')
+  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const row = await ctx.store.secretValues.findVersion(place, path.version)
+    if (!row) throw new Failure('notFound')
+    if (row.sealed === null)
+      throw new Failure('conflict', `Version ${path.version} is a removal: there is nothing to restore.`)
+    const value = await openVersion(ctx, access, place, row)
+    const options = {
+      mode: 'upsert',
+      message: `restored version ${path.version}`,
+      revisions: createRevisions(ctx, access),
+    } as const
+    const [result] = await writeValues(ctx, access, [{ key: secret.name, environment, value }], options)
+    return { success: true, version: result?.version ?? 0 }
+  })
+}
+
+export async function listRevisions(
+  ctx: Context,
+  path: EnvironmentPath,
+  query: RevisionListQuery,
+): Promise<Page<Revision>> {
+  const { environment } = await requireEnvironment(ctx, path, 'secret:read')
+  const limit = query.limit ?? 50
+  const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
+  const numbers = await ctx.store.secretValues.listRevisionNumbers(environment.id, before, limit + 1)
+  const shown = numbers.slice(0, limit)
+  const [newest = 0] = shown
+  const oldest = shown.at(-1) ?? 1
+  const versions = await ctx.store.secretValues.listVersionsBetween(environment.id, oldest, newest)
+  const renames = await ctx.store.secretValues.listRenamesBetween(environment.id, oldest, newest)
+  const items = shown.map((revision) => {
+    const written = versions.filter((row) => row.revision === revision)
+    const renamed = renames.filter((row) => row.revision === revision)
+    const [first] = [...written, ...renamed]
+    return {
+      revision,
+      createdAt: iso(first?.createdAt ?? 0),
+      createdBy: first?.createdBy ?? '',
+      message: first?.message ?? '',
+      changes: [
+        ...renamed.map(({ oldName, newName }) => ({ key: newName, action: 'renamed' as const, from: oldName })),
+        ...written.map(({ name, action }) => ({ key: name, action })),
+      ],
+    }
+  })
+  const last = shown.at(-1)
+  return { items, nextCursor: numbers.length > limit && last !== undefined ? encodeCursor(last) : undefined }
+}
+
+export async function restoreRevision(
+  ctx: Context,
+  path: RevisionPath,
+  body: RevisionRestore,
+): Promise<RevisionResults> {
+  const access = await requireEnvironment(ctx, path, 'secret:write')
+  const { environment, picture } = access
+  return inTransaction(ctx, picture.workspace.id, async (ctx) => {
+    const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
+    if (path.revision > current) throw new Failure('notFound')
+    const then = await stateAt(ctx, access, environment, path.revision)
+    const now = await stateAt(ctx, access, environment, current)
+    const set = [...then].filter(([key, value]) => now.get(key)?.value !== value.value)
+    const removed = [...now.keys()].filter((key) => !then.has(key))
+    const wishes: Wish[] = [
+      ...removed.map((key) => ({ key, environment, value: null })),
+      ...set.map(([key, { value }]) => ({ key, environment, value })),
+    ]
+    const message = body.message ?? `restored revision ${path.revision}`
+    const revisions = createRevisions(ctx, access)
+    const results = await writeValues(ctx, access, wishes, { mode: 'upsert', message, dryRun: body.dryRun, revisions })
+    return { success: true, results, revision: revisions.of(environment.id) || current }
+  })
+}
+
+export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<Diff> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  const [from, to] = [await parseState(ctx, access, 'from', query.from), await parseState(ctx, access, 'to', query.to)]
+  const before = await stateAt(ctx, access, from.environment, from.revision)
+  const after = await stateAt(ctx, access, to.environment, to.revision)
+  const diff: Diff = { added: [], removed: [], changed: [], same: [] }
+  for (const key of [...new Set([...before.keys(), ...after.keys()])].sort()) {
+    const [old, next] = [before.get(key), after.get(key)]
+    if (!old) diff.added.push(key)
+    else if (!next) diff.removed.push(key)
+    else (old.value === next.value ? diff.same : diff.changed).push(key)
+  }
+  if (!query.values) return diff
+  const keys = [...diff.added, ...diff.removed, ...diff.changed].sort()
+  const values = Object.fromEntries(
+    keys.map((key) => {
+      const [old, next] = [before.get(key), after.get(key)]
+      return [key, { ...(old && { from: old.value }), ...(next && { to: next.value }) }]
+    }),
+  )
+  await recordView(ctx, access, undefined, undefined, keys, { from: query.from, to: query.to })
+  return { ...diff, values }
+}
+
+export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: Promotion): Promise<Promoted> {
+  const access = await requireEnvironment(ctx, path, 'secret:write')
+  const { environment, picture } = access
+  const source = requireReached(access, body.from)
+  if (source.id === environment.id) throw invalid('from', 'must be another environment.')
+  const promoted = await inTransaction(ctx, picture.workspace.id, async (ctx) => {
+    const there = await stateNow(ctx, access, source)
+    const here = await stateNow(ctx, access, environment)
+    const missing = (body.keys ?? []).filter((key) => !there.has(key))
+    if (missing.length > 0) throw invalid('keys', `${missing.slice(0, 20).join(', ')} is not in ${source.name}.`)
+    const wanted = [...new Set(body.keys ?? there.keys())].sort()
+    const diff = digestOf(
+      ctx,
+      wanted.map((key) => [key, there.get(key), here.get(key)] as const),
+    )
+    if (body.ifDiff !== undefined && body.ifDiff !== diff) {
+      throw new Failure(
+        'preconditionFailed',
+        'The environments have changed since the dry run: look at the difference again.',
+      )
+    }
+    const wishes = wanted.flatMap((key): Wish[] => {
+      const state = there.get(key)
+      return state ? [{ key, environment, value: state.value }] : []
+    })
+    const revisions = createRevisions(ctx, access)
+    const { mode = 'upsert', dryRun, message = `promoted from ${source.name}` } = body
+    const results = await writeValues(ctx, access, wishes, { mode, dryRun, message, revisions })
+    return { success: true, results, revision: revisions.of(environment.id), diff, keys: wanted }
+  })
+  // Copying is reading: what was taken is recorded for the environment that it came from.
+  if (!body.dryRun) await recordView(ctx, access, source, undefined, promoted.keys, { promotedTo: environment.name })
+  const { keys: _keys, ...answer } = promoted
+  return answer
+}
+
+export type State = ReadonlyMap<string, { readonly value: string; readonly version: number; readonly secretId: string }>
+
+/** The shared values of an environment as they stood after a revision, by the names that they had then. */
+async function stateAt(
+  ctx: Context,
+  access: ProjectAccess,
+  environment: PicturedEnvironment,
+  revision: number | undefined,
+): Promise<State> {
+  if (revision === undefined) return stateNow(ctx, access, environment)
+  const rows = await ctx.store.secretValues.listStateAt(environment.id, revision)
+  const renames = await ctx.store.secretValues.listRenamesBetween(environment.id, 0, revision)
+  const state = new Map<string, { value: string; version: number; secretId: string }>()
+  for (const row of rows) {
+    const place = placeOf(access, environment, row.secretId)
+    const renamed = renames.findLast(({ secretId, revision: at }) => secretId === row.secretId && at > row.revision)
+    const value = await openVersion(ctx, access, place, row)
+    state.set(renamed?.newName ?? row.name, { value, version: row.version, secretId: row.secretId })
+  }
+  return state
+}
+
+export async function stateNow(ctx: Context, access: ProjectAccess, environment: PicturedEnvironment): Promise<State> {
+  const secrets = await ctx.store.secrets.list(access.project.id, access.picture.workspace.id)
+  const names = new Map(secrets.map(({ id, name }) => [id, name]))
+  const values = await openValues(ctx, access, await ctx.store.secretValues.list([environment.id], ''), names)
+  return new Map(
+    values.map(({ secretId, value, version }) => [names.get(secretId) ?? '', { value, version, secretId }]),
+  )
+}
+
+/** An environment, `environment@revision` or `environment@timestamp`. */
+async function parseState(ctx: Context, access: ProjectAccess, field: string, text: string) {
+  const at = text.indexOf('@')
+  const environment = requireReached(access, at < 0 ? text : text.slice(0, at))
+  if (at < 0) return { environment, revision: undefined }
+  const point = text.slice(at + 1)
+  const current = await ctx.store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
+  if (/^\d{1,9}$/.test(point)) {
+    if (Number(point) > current) throw new Failure('notFound')
+    return { environment, revision: Number(point) }
+  }
+  const moment = /^\d{4}-\d\d-\d\dT/.test(point) ? Date.parse(point) : Number.NaN
+  if (Number.isNaN(moment))
+    throw invalid(field, 'must be an environment, environment@revision or environment@timestamp.')
+  return { environment, revision: await ctx.store.secretValues.revisionAt(environment.id, moment) }
+}
+
+type Found = {
+  access: ProjectAccess
+  environment: PicturedEnvironment
+  secret: SecretRecord
+  place: ValuePlace
+}
+
+async function requireValue(
+  ctx: Context,
+  path: VersionsPath,
+  environmentId: string,
+  permission: 'secret:read' | 'secret:write',
+): Promise<Found> {
+  const access = await requireProject(ctx, path, permission)
+  const environment = requireReached(access, environmentId)
+  const secret = await findSecret(ctx, access, path.key)
+  if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
+  return { access, environment, secret, place: placeOf(access, environment, secret.id) }
+}
+
+function placeOf(access: ProjectAccess, environment: PicturedEnvironment, secretId: string): ValuePlace {
+  const workspaceId = access.picture.workspace.id
+  return { workspaceId, projectId: access.project.id, environmentId: environment.id, secretId, ownerId: '' }
+}
+
+async function openVersion(ctx: Context, access: ProjectAccess, place: ValuePlace, row: VersionRow): Promise<string> {
+  if (row.sealed === null) throw new Failure('notFound')
+  const { version, sealed } = row
+  return ctx.store.secretValues.open(place, { version, sealed }, access.picture.environmentKeys)
+}
+
+function recordView(
+  ctx: Context,
+  access: ProjectAccess,
+  environment: PicturedEnvironment | undefined,
+  secret: SecretRecord | undefined,
+  keys: readonly string[],
+  more: Record<string, unknown>,
+): Promise<void> {
+  const { project, picture } = access
+  const event = {
+    chain: picture.workspace.id,
+    action: 'VIEW',
+    entity: secret
+      ? { type: 'secret', id: secret.id, name: secret.name }
+      : { type: 'project', id: project.id, name: project.slug },
+    projectId: project.id,
+    ...(environment && { environmentId: environment.id }),
+  } as const
+  return ctx.reads.record(ctx, event, JSON.stringify({ after: { keys, ...more } }))
+}
+
+type Compared = { readonly version: number; readonly secretId: string } | undefined
+
+/** Names a difference without revealing it: another one has another digest. */
+function digestOf(
+  ctx: WriteContext,
+  entries: readonly (readonly [key: string, from: Compared, to: Compared])[],
+): string {
+  const canonical = entries.map(([key, from, to]) => [key, from?.secretId, from?.version ?? 0, to?.version ?? 0])
+  return createHmac('sha256', ctx.keys.keyring.active.audit).update(JSON.stringify(canonical)).digest('base64url')
+}
+
+function toVersion({ version, createdAt, createdBy, message, sealed }: VersionRow): SecretVersion {
+  return { version, createdAt: iso(createdAt), createdBy, message, deleted: sealed === null }
+}
+
+function toPage<Row, Item>(
+  rows: readonly Row[],
+  limit: number,
+  toItem: (row: Row) => Item,
+  numberOf: (row: Row) => number,
+): Page<Item> {
+  const shown = rows.slice(0, limit)
+  const last = shown.at(-1)
+  const nextCursor = rows.length > limit && last !== undefined ? encodeCursor(numberOf(last)) : undefined
+  return { items: shown.map(toItem), nextCursor }
+}

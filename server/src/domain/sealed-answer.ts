@@ -1,0 +1,76 @@
+/**
+ * Answers that were given before, ready to be given again. They hold plaintext, so each is kept under a one-time pad
+ * that is made with it and dies with the process; they are bounded in size, and valid only while nothing that they were made
+ * from has changed.
+ */
+import { type Hidden, hide, reveal } from '../crypto/one-time-pad.ts'
+import type { Epochs } from './epoch.ts'
+import type { Picture } from './picture.ts'
+
+export type Answer = {
+  readonly body: Buffer
+  readonly etag: string
+  /** What the audit trail says of it, as JSON; empty where no value is in it. */
+  readonly auditDetails: string
+  /** The one secret that it is about, if it is about one. */
+  readonly entity: { readonly id: string; readonly name: string }
+}
+/** An answer whose body is still sealed: a matching ETag needs no more than this. */
+export type SealedAnswer = Omit<Answer, 'body'> & { open(): Buffer }
+
+type Dependency = { readonly environmentId: string; readonly epoch: number }
+type Kept = {
+  readonly sealed: Hidden
+  readonly etag: string
+  readonly auditDetails: string
+  readonly entity: { readonly id: string; readonly name: string }
+  readonly picture: Picture
+  readonly dependencies: readonly Dependency[]
+}
+
+export type SealedAnswers = {
+  find(key: string, picture: Picture): SealedAnswer | undefined
+  keep(key: string, picture: Picture, dependencies: readonly Dependency[], answer: Answer): void
+}
+
+const maxBytes = 32 * 1024 * 1024
+const maxAnswerBytes = 1024 * 1024
+
+export function createSealedAnswers(epochs: Epochs): SealedAnswers {
+  const kept = new Map<string, Kept>()
+  let bytes = 0
+
+  const sizeOf = (name: string, entry: Kept) => name.length + 2 * entry.sealed.bytes + entry.auditDetails.length + 300
+
+  function drop(name: string, entry: Kept): void {
+    kept.delete(name)
+    bytes -= sizeOf(name, entry)
+  }
+
+  return {
+    find(name, picture) {
+      const entry = kept.get(name)
+      if (!entry) return undefined
+      const isCurrent = entry.dependencies.every(({ environmentId, epoch }) => epochs.of(environmentId) === epoch)
+      if (entry.picture !== picture || !isCurrent) {
+        drop(name, entry)
+        return undefined
+      }
+      const { etag, auditDetails, entity, sealed } = entry
+      return { etag, auditDetails, entity, open: () => reveal(sealed) }
+    },
+    keep(name, picture, dependencies, answer) {
+      const old = kept.get(name)
+      if (old) drop(name, old)
+      if (answer.body.length > maxAnswerBytes) return
+      const { etag, auditDetails, entity } = answer
+      const entry = { sealed: hide(answer.body), etag, auditDetails, entity, picture, dependencies }
+      kept.set(name, entry)
+      bytes += sizeOf(name, entry)
+      for (const [oldest, stale] of kept) {
+        if (bytes <= maxBytes) break
+        drop(oldest, stale)
+      }
+    },
+  }
+}

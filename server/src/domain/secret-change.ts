@@ -1,0 +1,206 @@
+/** What people and machines do to secrets: create, import, update, write in batches, delete. */
+import type { ProjectPath } from '@coffer/contract/field'
+import type {
+  NewSecrets,
+  RevisionResults,
+  SecretBatch,
+  SecretChange,
+  SecretDeletion,
+  SecretImport,
+  SecretPath,
+  ValueChange,
+  WriteMode,
+  WriteResult,
+  WriteResults,
+} from '@coffer/contract/secret'
+import { maxSecretsPerRequest } from '@coffer/contract/secret'
+import { Failure, invalid } from '../failure.ts'
+import type { SecretRecord } from '../store/secret.ts'
+import { type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
+import type { Context, WriteContext } from './context.ts'
+import { reachesProject } from './scope.ts'
+import { personalOwner, requireReached } from './secret-environment.ts'
+import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
+import { renameSecret } from './secret-rename.ts'
+import { purgeSecret, trashSecret } from './secret-trash.ts'
+import {
+  announceSecrets,
+  createRevisions,
+  listKeys,
+  requireWriter,
+  upsert,
+  type Wish,
+  writeValues,
+} from './secret-write.ts'
+import { inTransaction } from './transaction.ts'
+
+export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSecrets): Promise<WriteResults> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  const environments = [...new Set(body.environments.map((idOrName) => requireReached(access, idOrName)))]
+  refuseDuplicates(body.secrets.map(({ key }) => key))
+  if (environments.length * body.secrets.length > maxSecretsPerRequest) {
+    throw invalid(
+      'secrets',
+      `at most ${maxSecretsPerRequest} values at once: send fewer secrets or fewer environments.`,
+    )
+  }
+  const wishes = environments.flatMap((environment) => body.secrets.map((secret) => ({ ...secret, environment })))
+  const { results } = await write(ctx, access, wishes, body)
+  return { success: true, results }
+}
+
+export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  const environment = requireReached(access, body.environmentId)
+  // Parsers are large, and most processes never need one.
+  const { parseEntries } = await import('./secret-format/format.ts')
+  const wishes = parseEntries(body.format, body.content).map((entry) => ({ ...entry, environment }))
+  const { results, revisions } = await write(ctx, access, wishes, body)
+  return { success: true, results, revision: revisions.of(environment.id) }
+}
+
+export async function writeSecretValue(
+  ctx: Context,
+  path: SecretPath,
+  body: ValueChange,
+): Promise<{ success: boolean; version: number }> {
+  const access = await requireProject(ctx, path, 'secret:update')
+  const wish = { isPersonal: body.isPersonal ?? false, value: body.value, ifVersion: body.ifVersion }
+  requireWriter(ctx, access, [wish])
+  const environment = requireReached(access, body.environmentId)
+  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const secret = await requireSecret(ctx, access, path.key)
+    const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
+    const [result] = await writeValues(ctx, access, [{ ...wish, key: secret.name, environment }], options)
+    return { success: true, version: result?.version ?? 0 }
+  })
+}
+
+export async function updateSecret(ctx: Context, path: SecretPath, body: SecretChange): Promise<void> {
+  const access = await requireProject(ctx, path, 'secret:update')
+  const rows = body.values.map((row) => ({ ...row, environment: requireReached(access, row.environmentId) }))
+  refuseDuplicates(rows.map(({ environment, isPersonal }) => `${environment.name}${isPersonal ? ' (personal)' : ''}`))
+  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    let secret = await requireSecret(ctx, access, path.key)
+    const { type = secret.type, dataType = secret.dataType, note = secret.note } = body
+    const hasNewFields = type !== secret.type || dataType !== secret.dataType || note !== secret.note
+    const isRename = body.name !== secret.name
+    if (isRename || hasNewFields) await requireSeen(ctx, access, secret)
+    requireWriter(ctx, access, isRename || hasNewFields ? [...rows, { isPersonal: false }] : rows)
+    const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
+    if (isRename) {
+      requireWholeProject(access, 'rename a secret')
+      await renameSecret(ctx, access, secret, body.name, options)
+      secret = { ...secret, name: body.name }
+    }
+    if (hasNewFields) await updateFields(ctx, access, { ...secret, type, dataType, note })
+    const wishes = rows.map(({ environment, value, isPersonal = false }) => ({
+      key: secret.name,
+      environment,
+      value,
+      isPersonal,
+    }))
+    if (wishes.length > 0) await writeValues(ctx, access, wishes, options)
+  })
+}
+
+/** What has no value within reach does not exist for those who reach only a part of the project. */
+async function requireSeen(ctx: WriteContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
+  if (reachesProject(access.reach, access.project)) return
+  const ids = reachedEnvironments(access.reach, access.project).map(({ id }) => id)
+  const rows = await ctx.store.secretValues.listOf(ids, [secret.id], personalOwner(ctx))
+  if (rows.every(({ sealed }) => sealed === null)) throw new Failure('notFound')
+}
+
+async function updateFields(ctx: WriteContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
+  await ctx.store.secrets.update({ ...secret, updatedAt: ctx.now() })
+  const { type, dataType } = secret
+  await recordSecret(ctx, access, 'UPDATE', secret, { type, dataType })
+  await announceSecrets(
+    ctx,
+    access,
+    access.project.environments.map(({ id }) => id),
+  )
+}
+
+export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBatch): Promise<RevisionResults> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  const environment = requireReached(access, body.environmentId)
+  refuseDuplicates(body.operations.map(({ key }) => key))
+  const renames = body.operations.flatMap((operation) => (operation.op === 'rename' ? [operation] : []))
+  if (renames.length > 0) requireWholeProject(access, 'rename a secret')
+  const wishes = body.operations.flatMap((operation): Wish[] => {
+    if (operation.op === 'rename') return []
+    const { key, ifVersion } = operation
+    if (operation.op === 'delete') return [{ key, environment, value: null, ifVersion }]
+    return [{ key, environment, value: operation.value, note: operation.note, ifVersion }]
+  })
+  const results: WriteResult[] = []
+  const work = async (ctx: WriteContext) => {
+    const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
+    for (const { key, to } of renames) {
+      const secret = await requireSecret(ctx, access, key)
+      await renameSecret(ctx, access, secret, to, options)
+      results.push({ key: to, environmentId: environment.id, status: 'renamed', id: secret.id, version: 0 })
+    }
+    results.push(...(await writeValues(ctx, access, wishes, options)))
+    return ctx.store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
+  }
+  const revision = await inTransactionOrDryRun(ctx, access, body.dryRun ?? false, work)
+  return { success: true, results, revision }
+}
+
+export async function deleteSecret(ctx: Context, path: SecretPath, query: SecretDeletion): Promise<void> {
+  const access = await requireProject(ctx, path, 'secret:update')
+  const isPersonal = query.personal ?? false
+  requireWriter(ctx, access, [{ isPersonal }])
+  if (query.purge) return purgeSecret(ctx, access, path.key)
+  if (query.environmentId === undefined) {
+    if (isPersonal) throw invalid('environmentId', 'is required with personal=true.')
+    requireWholeProject(access, 'delete a secret everywhere')
+    return trashSecret(ctx, access, path.key)
+  }
+  const environment = requireReached(access, query.environmentId)
+  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const secret = await requireSecret(ctx, access, path.key)
+    await writeValues(ctx, access, [{ key: secret.name, environment, value: null, isPersonal }], upsert(ctx, access))
+  })
+}
+
+type Wanted = { readonly mode?: WriteMode; readonly message?: string; readonly dryRun?: boolean }
+
+function write(ctx: Context, access: ProjectAccess, wishes: readonly Wish[], wanted: Wanted) {
+  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const { mode = 'create', message, dryRun } = wanted
+    const revisions = createRevisions(ctx, access)
+    return { revisions, results: await writeValues(ctx, access, wishes, { mode, message, dryRun, revisions }) }
+  })
+}
+
+/** A dry run does everything and keeps nothing: the transaction is given up at its end. */
+async function inTransactionOrDryRun<Result>(
+  ctx: Context,
+  access: ProjectAccess,
+  isDryRun: boolean,
+  work: (ctx: WriteContext) => Promise<Result>,
+): Promise<Result> {
+  const undo = new Failure('internal')
+  let result: { value: Result } | undefined
+  try {
+    return await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+      const value = await work(ctx)
+      if (!isDryRun) return value
+      result = { value }
+      throw undo
+    })
+  } catch (error) {
+    if (error === undo && result) return result.value
+    throw error
+  }
+}
+
+function refuseDuplicates(names: readonly string[]): void {
+  const seen = new Set<string>()
+  const twice = names.filter((name) => seen.size === seen.add(name).size)
+  if (twice.length > 0) throw invalid('key', `given more than once: ${listKeys(twice)}.`)
+}

@@ -1,0 +1,51 @@
+/** Which environments a request about secrets means, and whose values the caller sees in them. */
+import { Failure, invalid } from '../failure.ts'
+import { type ProjectAccess, reachedEnvironments } from './access.ts'
+import type { Context } from './context.ts'
+import type { PicturedEnvironment, PicturedProject } from './picture.ts'
+
+/** People and their command lines see their own values; tokens of machines never do. */
+export function personalOwner(ctx: Context): string {
+  const { type } = ctx.actor.credential
+  return type === 'session' || type === 'cli' || type === 'cli-token' ? ctx.actor.userId : ''
+}
+
+/** An environment of the project by id or name, if the caller reaches it. */
+export function requireReached(access: ProjectAccess, idOrName: string): PicturedEnvironment {
+  const environment = findByIdOrName(reachedEnvironments(access.reach, access.project), idOrName)
+  if (!environment) throw new Failure('notFound')
+  return environment
+}
+
+export function findEnvironmentByName(project: PicturedProject, name: string): PicturedEnvironment | undefined {
+  const folded = name.toLowerCase()
+  return project.environments.find((environment) => environment.name.toLowerCase() === folded)
+}
+
+function findByIdOrName(list: readonly PicturedEnvironment[], idOrName: string): PicturedEnvironment | undefined {
+  const folded = idOrName.toLowerCase()
+  return (
+    list.find((environment) => environment.id === folded) ??
+    list.find((environment) => environment.name.toLowerCase() === folded)
+  )
+}
+
+type Chosen = {
+  readonly environmentId?: string | string[] | undefined
+  readonly environment_id?: string | string[] | undefined
+}
+
+/** The ones that the query names, each once; all in reach where it names none. */
+export function chooseEnvironments(access: ProjectAccess, query: Chosen): PicturedEnvironment[] {
+  const wanted = [query.environmentId ?? [], query.environment_id ?? []].flat()
+  if (wanted.length === 0) return reachedEnvironments(access.reach, access.project)
+  return [...new Set(wanted.map((idOrName) => requireReached(access, idOrName)))]
+}
+
+/** For what concerns exactly one environment. */
+export function chooseEnvironment(access: ProjectAccess, query: Chosen): PicturedEnvironment {
+  const chosen = chooseEnvironments(access, query)
+  const [only] = chosen
+  if (!only || chosen.length > 1) throw invalid('environmentId', 'is required: name one environment.')
+  return only
+}

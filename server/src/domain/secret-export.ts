@@ -1,0 +1,44 @@
+import type { ProjectPath } from '@coffer/contract/field'
+import type { SecretExport } from '@coffer/contract/secret'
+import { Failure } from '../failure.ts'
+import { requireProject } from './access.ts'
+import type { Context } from './context.ts'
+import { chooseEnvironment, personalOwner } from './secret-environment.ts'
+import { effectiveValues, loadProject, openValues, resolveRows } from './secret-read.ts'
+
+/** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
+export async function exportSecrets(
+  ctx: Context,
+  path: ProjectPath,
+  query: SecretExport,
+): Promise<{ text: string; contentType: string }> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  const environment = chooseEnvironment(access, query)
+  const ownerId = personalOwner(ctx)
+  const { names, sealed } = await loadProject(ctx, access, [environment], ownerId)
+  const rows = effectiveValues(await openValues(ctx, access, sealed, names))
+  const onUnresolved = query.onUnresolved ?? 'keep'
+  const resolution = query.resolve ? await resolveRows(ctx, access, rows, names, { ownerId, onUnresolved }) : undefined
+  const entries = rows
+    .map((row) => ({ key: names.get(row.secretId) ?? '', value: resolution?.byRow.get(row)?.value ?? row.value, row }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+  if (onUnresolved === 'error') {
+    const broken = entries.find(({ row }) => (resolution?.byRow.get(row)?.unresolved.length ?? 0) > 0)
+    if (broken) throw new Failure('conflict', `${broken.key}: holds a reference that cannot be resolved.`)
+  }
+  const format = query.format ?? 'dotenv'
+  const { formatEntries } = await import('./secret-format/format.ts')
+  const file = formatEntries(format, entries, { name: `${access.project.slug}-${environment.name}` })
+  const keys = entries.map(({ key }) => key)
+  if (keys.length > 0) {
+    const event = {
+      chain: access.picture.workspace.id,
+      action: 'VIEW',
+      entity: { type: 'project', id: access.project.id, name: access.project.slug },
+      projectId: access.project.id,
+      environmentId: environment.id,
+    } as const
+    await ctx.reads.record(ctx, event, JSON.stringify({ after: { keys, export: format } }))
+  }
+  return file
+}

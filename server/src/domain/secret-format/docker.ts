@@ -1,0 +1,12 @@
+/** For `docker run --env-file`: a line is KEY=value to its very end, spaces and quotes included; nothing is escaped. */
+import { type Entry, refuseValue } from './entry.ts'
+
+export function writeDocker(entries: readonly Entry[]): string {
+  return entries.map(({ key, value }) => `${key}=${requireOneLine(key, value)}\n`).join('')
+}
+
+function requireOneLine(key: string, value: string): string {
+  if (value.includes('\0')) throw refuseValue('docker', key, 'it contains a NUL character')
+  if (/[\r\n]/.test(value)) throw refuseValue('docker', key, 'it contains a line break')
+  return value
+}

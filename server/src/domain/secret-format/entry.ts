@@ -1,0 +1,34 @@
+/**
+ * What every reader gives and every writer takes. Messages name a line or a key, and never quote a value: they reach
+ * logs and screens that secrets must not reach.
+ */
+import { type Failure, invalid } from '../../failure.ts'
+
+export type Entry = { readonly key: string; readonly value: string }
+
+/** An entry as a reader found it, not yet checked; the line is where it begins, counted from 1. */
+export type FoundEntry = Entry & { readonly line: number }
+
+export function refuseLine(line: number, problem: string): Failure {
+  return invalid('content', `line ${line}: ${problem}`)
+}
+
+export function refuseValue(format: string, key: string, reason: string): Failure {
+  return invalid('format', `${format} cannot hold the value of ${key}: ${reason}`)
+}
+
+export function refuseKey(format: string, key: string, reason: string): Failure {
+  return invalid('format', `${format} cannot hold the key ${key}: ${reason}`)
+}
+
+/** The key for a message. Format characters are left out, as they could turn the message's own text around. */
+export function nameKey(key: string): string {
+  return /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]{1,64}$/u.test(key) ? `"${key}"` : 'this key'
+}
+
+/** Control characters, line and paragraph separators and the byte order mark: what editors and parsers may not keep. */
+export function escapeUnprintable(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029\ufeff\ufffe\uffff]/gu, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}

@@ -1,0 +1,85 @@
+/**
+ * Secrets as files. What is written in a format that can also be read comes back byte for byte; a format that cannot
+ * hold a value, or whose reader would silently change it, is refused with the key's name.
+ */
+import { maxValueBytes } from '@coffer/contract/secret'
+import { readCsv, writeCsv } from './csv.ts'
+import { writeDocker } from './docker.ts'
+import { readDotenv, writeDotenv } from './dotenv.ts'
+import { type Entry, type FoundEntry, nameKey, refuseLine } from './entry.ts'
+import { readJson, writeJson } from './json.ts'
+import { writeKubernetes } from './kubernetes.ts'
+import { writeShell } from './shell.ts'
+import { writeTfvars } from './tfvars.ts'
+import { readYaml, writeYaml } from './yaml.ts'
+
+export type { Entry } from './entry.ts'
+export type ImportFormat = 'dotenv' | 'json' | 'yaml' | 'csv'
+export type ExportFormat = 'dotenv' | 'shell' | 'json' | 'yaml' | 'csv' | 'docker' | 'k8s' | 'tfvars'
+
+type Reader = {
+  readonly read: (content: string) => Iterable<FoundEntry>
+  /** Whether what stands in a key's place surely is one; in a broken dotenv or CSV file it may be a piece of a value. */
+  readonly isKeyCertain: boolean
+}
+type Writer = {
+  readonly write: (entries: readonly Entry[], name: string) => string
+  readonly contentType: string
+}
+
+const readers: Readonly<Record<ImportFormat, Reader>> = {
+  dotenv: { read: readDotenv, isKeyCertain: false },
+  json: { read: readJson, isKeyCertain: true },
+  yaml: { read: readYaml, isKeyCertain: true },
+  csv: { read: readCsv, isKeyCertain: false },
+}
+
+const writers: Readonly<Record<ExportFormat, Writer>> = {
+  dotenv: { write: writeDotenv, contentType: 'text/plain; charset=utf-8' },
+  shell: { write: writeShell, contentType: 'text/plain; charset=utf-8' },
+  json: { write: writeJson, contentType: 'application/json; charset=utf-8' },
+  yaml: { write: writeYaml, contentType: 'application/yaml; charset=utf-8' },
+  csv: { write: writeCsv, contentType: 'text/csv; charset=utf-8' },
+  docker: { write: writeDocker, contentType: 'text/plain; charset=utf-8' },
+  k8s: { write: writeKubernetes, contentType: 'application/yaml; charset=utf-8' },
+  tfvars: { write: writeTfvars, contentType: 'text/plain; charset=utf-8' },
+}
+
+/** Throws invalid('content', 'line N: …'): the message names the line and never quotes a value. */
+export function parseEntries(format: ImportFormat, content: string): Entry[] {
+  const { read, isKeyCertain } = readers[format]
+  const withoutByteOrderMark = content.startsWith('\ufeff') ? content.slice(1) : content
+  const lines = new Map<string, number>()
+  const entries: Entry[] = []
+
+  for (const { line, key, value } of read(withoutByteOrderMark)) {
+    requireKey(line, isKeyCertain ? nameKey(key) : 'the key', key)
+    const firstLine = lines.get(key)
+    if (firstLine !== undefined) throw refuseLine(line, `${key} is already given on line ${firstLine}`)
+    requireValue(line, key, value)
+    lines.set(key, line)
+    entries.push({ key, value })
+  }
+  return entries
+}
+
+/** Throws invalid('format', …) where the format cannot hold a key or a value; the message names the key. */
+export function formatEntries(
+  format: ExportFormat,
+  entries: readonly Entry[],
+  options: { readonly name: string },
+): { text: string; contentType: string } {
+  const { write, contentType } = writers[format]
+  return { text: write(entries, options.name), contentType }
+}
+
+function requireKey(line: number, shownKey: string, key: string): void {
+  if (/^[A-Za-z0-9_-]{1,255}$/.test(key)) return
+  throw refuseLine(line, `${shownKey} is not 1-255 letters, digits, _ and -`)
+}
+
+function requireValue(line: number, key: string, value: string): void {
+  // Half of a surrogate pair has no UTF-8 form and would be stored as another character.
+  if (!value.isWellFormed()) throw refuseLine(line, `the value of ${key} is not valid Unicode`)
+  if (Buffer.byteLength(value) > maxValueBytes) throw refuseLine(line, `the value of ${key} is larger than 64 KiB`)
+}

@@ -1,0 +1,16 @@
+/** For `eval` or `.` in any POSIX shell: single quotes, in which a shell reads nothing but the closing quote. */
+import { type Entry, refuseKey, refuseValue } from './entry.ts'
+
+export function writeShell(entries: readonly Entry[]): string {
+  return entries.map(({ key, value }) => `export ${requireVariableName(key)}=${quote(key, value)}\n`).join('')
+}
+
+function requireVariableName(key: string): string {
+  if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(key)) return key
+  throw refuseKey('shell', key, 'a variable is named with letters, digits and _, and does not begin with a digit')
+}
+
+function quote(key: string, value: string): string {
+  if (value.includes('\0')) throw refuseValue('shell', key, 'it contains a NUL character')
+  return `'${value.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,34 @@
+/** What changes of a secret as a whole have in common: finding it, being allowed to, and saying so. */
+import { Failure } from '../failure.ts'
+import type { SecretRecord } from '../store/secret.ts'
+import type { ProjectAccess } from './access.ts'
+import { record } from './audit.ts'
+import type { Context, WriteContext } from './context.ts'
+import { reachesProject } from './scope.ts'
+import { findSecret } from './secret.ts'
+
+export async function requireSecret(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord> {
+  const secret = await findSecret(ctx, access, key)
+  if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
+  return secret
+}
+
+export function recordSecret(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  action: 'UPDATE' | 'DELETE',
+  secret: SecretRecord,
+  after: Record<string, unknown>,
+): Promise<void> {
+  const entity = { type: 'secret', id: secret.id, name: secret.name }
+  return record(ctx, { chain: access.picture.workspace.id, action, entity, projectId: access.project.id, after })
+}
+
+export function requireWholeProject(access: ProjectAccess, what: string): void {
+  if (!reachesProject(access.reach, access.project)) {
+    throw new Failure(
+      'forbidden',
+      `Your scope holds only a part of this project: you cannot ${what}; name an environment.`,
+    )
+  }
+}

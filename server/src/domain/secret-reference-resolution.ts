@@ -1,0 +1,147 @@
+import {
+  defaultMaxDepth,
+  type GraphOptions,
+  type Link,
+  loadReferenceGraph,
+  numberComponents,
+  type PlacedValue,
+  type ReferenceGraph,
+  type ValueNode,
+} from './secret-reference-graph.ts'
+
+/**
+ * Replaces references by values. Every value is measured before it is written: measuring shares its work between values, so that
+ * a few bytes which would unfold into gigabytes are found out by arithmetic, and writing costs no more than what it writes.
+ */
+
+/** `error` writes what `keep` writes: the caller sees from `unresolved` that it must refuse. */
+export type OnUnresolved = 'keep' | 'empty' | 'error'
+
+/** `unresolved` holds what stood between `${` and `}`, each once, in the order of appearance. */
+export type Resolved = { readonly value: string; readonly unresolved: readonly string[] }
+
+export type ResolveOptions = GraphOptions & {
+  readonly onUnresolved: OnUnresolved
+  /** Size of one resolved value; beyond it, the value's own references are all left unresolved. */
+  readonly maxBytes?: number
+  /** By how much all values of one call may grow together; beyond it, further ones are left unresolved. */
+  readonly maxGrowthBytes?: number
+}
+
+export type Resolution = {
+  readonly results: readonly Resolved[]
+  /** What the results depend on, missing places included. What `locate` refused has no place and is not here. */
+  readonly visited: { readonly places: ReadonlySet<string>; readonly environments: ReadonlySet<string> }
+}
+
+const mebibyte = 2 ** 20
+
+// A cycle's size depends on where one enters it, and a tangle of cycles has exponentially many ways through. A tangle that takes
+// more looks at links than this counts as too large: per value, so that one spoils no other; per call, so that many do not add up.
+const maxLooksPerEntry = 2 ** 14
+const maxLooksPerCall = 2 ** 20
+
+export async function resolveValues(roots: readonly PlacedValue[], options: ResolveOptions): Promise<Resolution> {
+  const { maxDepth = defaultMaxDepth, maxBytes = mebibyte, maxGrowthBytes = 32 * mebibyte } = options
+  const graph = await loadReferenceGraph(roots, options)
+  const measure = createMeasure(graph)
+  let growthLeft = maxGrowthBytes
+
+  const results = graph.roots.map((root) => {
+    if (root.links.length === 0) return writeValue(root, 0, options.onUnresolved)
+    const bytes = measure(root, maxDepth)
+    const growth = Math.max(0, bytes - measure(root, 0))
+    const fits = bytes <= maxBytes && growth <= growthLeft
+    if (fits) growthLeft -= growth
+    return writeValue(root, fits ? maxDepth : 0, options.onUnresolved)
+  })
+  return { results, visited: { places: graph.places, environments: graph.environments } }
+}
+
+/**
+ * Measures the UTF-8 bytes of a resolved value with its unresolved references kept, whatever is later done to those, so that
+ * the limit does not depend on it. Each reference followed counts one more, so that the size bounds the work even if all is empty.
+ */
+function createMeasure(graph: ReferenceGraph): (node: ValueNode, hopsLeft: number) => number {
+  const components = numberComponents(graph)
+  const ownSizes = new Map<ValueNode, number>()
+  const sizes = new Map<ValueNode, Map<number, number>>()
+  let callLooksLeft = maxLooksPerCall
+
+  function literalBytes(node: ValueNode): number {
+    const known = ownSizes.get(node)
+    if (known !== undefined) return known
+    const bytes = node.pieces.reduce(
+      (sum, piece) => sum + (typeof piece === 'string' ? Buffer.byteLength(piece) : 0),
+      0,
+    )
+    ownSizes.set(node, bytes)
+    return bytes
+  }
+
+  // Only for a node whose component is not on the path yet: its size then depends on nothing but the hops left, and may be kept.
+  function measureEntry(entry: ValueNode, entryHopsLeft: number): number {
+    const known = sizes.get(entry)?.get(entryHopsLeft)
+    if (known !== undefined) return known
+    const component = components.get(entry.name)
+    const path = new Set<string>()
+    let looksLeft = maxLooksPerEntry
+
+    function measureLink(link: Link, hopsLeft: number): number {
+      const { target } = link
+      if (target === undefined || hopsLeft === 0 || path.has(target.name)) return writeLink(link).length
+      if (components.get(target.name) !== component) return 1 + measureEntry(target, hopsLeft - 1)
+      looksLeft -= target.links.length
+      callLooksLeft -= target.links.length
+      if (looksLeft < 0 || callLooksLeft < 0) return Number.POSITIVE_INFINITY
+      return 1 + measureNode(target, hopsLeft - 1)
+    }
+    function measureNode(node: ValueNode, hopsLeft: number): number {
+      path.add(node.name)
+      let bytes = literalBytes(node)
+      for (const link of node.links) {
+        bytes += link.count * measureLink(link, hopsLeft)
+        if (bytes === Number.POSITIVE_INFINITY) break
+      }
+      path.delete(node.name)
+      return bytes
+    }
+
+    const bytes = measureNode(entry, entryHopsLeft)
+    const entrySizes = sizes.get(entry) ?? new Map<number, number>()
+    sizes.set(entry, entrySizes.set(entryHopsLeft, bytes))
+    return bytes
+  }
+  return measureEntry
+}
+
+function writeValue(root: ValueNode, maxDepth: number, onUnresolved: OnUnresolved): Resolved {
+  const written: string[] = []
+  const unresolved = new Set<string>()
+  const path = new Set<string>()
+
+  function writeNode(node: ValueNode, hopsLeft: number): void {
+    path.add(node.name)
+    for (const piece of node.pieces) {
+      if (typeof piece === 'string') written.push(piece)
+      else followLink(piece, hopsLeft)
+    }
+    path.delete(node.name)
+  }
+  function followLink(link: Link, hopsLeft: number): void {
+    const { target } = link
+    if (target && hopsLeft > 0 && !path.has(target.name)) {
+      writeNode(target, hopsLeft - 1)
+      return
+    }
+    unresolved.add(link.name)
+    if (onUnresolved !== 'empty') written.push(writeLink(link))
+  }
+
+  writeNode(root, maxDepth)
+  return { value: written.join(''), unresolved: [...unresolved] }
+}
+
+function writeLink(link: Link): string {
+  return `\${${link.name}}`
+}

@@ -1,0 +1,74 @@
+/**
+ * The grammar of references in secret values: `${KEY}`, `${environment.KEY}`, `${project.environment.KEY}`, and `$${` for a literal `${`.
+ * Whatever does not fit it is ordinary text, because values are other people's files and shell lines, not ours.
+ */
+export type Reference = { readonly project?: string; readonly environment?: string; readonly key: string }
+
+/** Literal text, with its escapes already turned into `${`, or a reference. */
+export type Piece = string | Reference
+
+// A body cannot hold `$`, so a failed attempt never reads text that a later one reads again: scanning stays linear.
+const escapeOrBody = /\$\$\{|\$\{([A-Za-z0-9 _.-]{1,353})\}/g
+const projectSlug = /^[a-z0-9-]{2,48}$/
+const environmentName = /^[A-Za-z0-9][A-Za-z0-9 _-]{0,47}$/
+const secretKey = /^[A-Za-z0-9_-]{1,255}$/
+
+/** Never empty; neighbouring literals are joined, so the pieces of a text without references are one string. */
+export function parseReferences(text: string): Piece[] {
+  if (!text.includes('${')) return [text]
+  const pieces: Piece[] = []
+  let literal = ''
+  let end = 0
+  for (const match of text.matchAll(escapeOrBody)) {
+    const piece = readMatch(match)
+    if (piece === undefined) continue
+    literal += text.slice(end, match.index)
+    end = match.index + match[0].length
+    if (typeof piece === 'string') {
+      literal += piece
+      continue
+    }
+    if (literal !== '') pieces.push(literal)
+    pieces.push(piece)
+    literal = ''
+  }
+  literal += text.slice(end)
+  if (literal !== '') pieces.push(literal)
+  return pieces
+}
+
+/** Whether resolution could change the text: it holds at least one reference or escape. */
+export function hasReferences(text: string): boolean {
+  if (!text.includes('${')) return false
+  return text.matchAll(escapeOrBody).some((match) => readMatch(match) !== undefined)
+}
+
+/** The inverse of parsing: exactly the text that the reference was read from. */
+export function writeReference(reference: Reference): string {
+  return `\${${writeReferenceName(reference)}}`
+}
+
+/** What stands between `${` and `}`: the name under which an unresolved reference is reported. */
+export function writeReferenceName({ project, environment, key }: Reference): string {
+  if (environment === undefined) return key
+  return project === undefined ? `${environment}.${key}` : `${project}.${environment}.${key}`
+}
+
+function readMatch(match: RegExpExecArray): Piece | undefined {
+  const body = match[1]
+  return body === undefined ? '${' : readBody(body)
+}
+
+function readBody(body: string): Reference | undefined {
+  const keyStart = body.lastIndexOf('.') + 1
+  const key = body.slice(keyStart)
+  if (!secretKey.test(key)) return undefined
+  if (keyStart === 0) return { key }
+  // No name holds a dot, so whatever comes before the first one is the project, and a third dot fails as part of the environment.
+  const environmentStart = body.slice(0, keyStart - 1).indexOf('.') + 1
+  const environment = body.slice(environmentStart, keyStart - 1)
+  if (!environmentName.test(environment)) return undefined
+  if (environmentStart === 0) return { environment, key }
+  const project = body.slice(0, environmentStart - 1)
+  return projectSlug.test(project) ? { project, environment, key } : undefined
+}

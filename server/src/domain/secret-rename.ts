@@ -1,0 +1,65 @@
+import { Failure, invalid } from '../failure.ts'
+import type { SecretRecord } from '../store/secret.ts'
+import type { RenameRow } from '../store/secret-value.ts'
+import type { ProjectAccess } from './access.ts'
+import { record } from './audit.ts'
+import type { WriteContext } from './context.ts'
+import { isId } from './secret.ts'
+import { refuseCycles } from './secret-cycle.ts'
+import { openValues } from './secret-read.ts'
+import { announceSecrets, type WriteOptions } from './secret-write.ts'
+
+/** Gives a secret another name: a revision of every environment in which it has a value. */
+export async function renameSecret(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  secret: SecretRecord,
+  name: string,
+  { revisions, message = '' }: Pick<WriteOptions, 'revisions' | 'message'>,
+): Promise<void> {
+  const { picture, project } = access
+  const workspaceId = picture.workspace.id
+  if (isId(name)) throw invalid('name', 'must not look like an id.')
+  if (await ctx.store.secrets.findByName(project.id, name))
+    throw new Failure('conflict', `These exist already: ${name}.`)
+  const now = ctx.now()
+  await ctx.store.secrets.update({ ...secret, name, updatedAt: now })
+  const rows = await ctx.store.secretValues.listOf(
+    project.environments.map(({ id }) => id),
+    [secret.id],
+    '',
+  )
+  // Under its new name it may be what others refer to.
+  const values = await openValues(ctx, access, rows, new Map([[secret.id, name]]))
+  const written = values.map(({ environmentId, value }) => ({ environmentId, key: name, value }))
+  await refuseCycles(ctx, access, written, [], '')
+  const renames: (RenameRow & { workspaceId: string })[] = []
+  for (const { environmentId, sealed } of rows) {
+    if (sealed === null) continue
+    const revision = await revisions.take(environmentId, 0)
+    const by = { createdAt: now, createdBy: ctx.actor.name, message }
+    renames.push({
+      environmentId,
+      secretId: secret.id,
+      revision,
+      workspaceId,
+      oldName: secret.name,
+      newName: name,
+      ...by,
+    })
+  }
+  await ctx.store.secretValues.insertRenames(renames)
+  await record(ctx, {
+    chain: workspaceId,
+    action: 'UPDATE',
+    entity: { type: 'secret', id: secret.id, name },
+    projectId: project.id,
+    before: { name: secret.name },
+    after: { name },
+  })
+  await announceSecrets(
+    ctx,
+    access,
+    project.environments.map(({ id }) => id),
+  )
+}

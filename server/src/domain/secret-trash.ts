@@ -1,0 +1,143 @@
+/** The trash: a deleted secret waits there for thirty days, can come back, or is destroyed at once. */
+import type { ProjectPath } from '@coffer/contract/field'
+import type { SecretPath, TrashedSecret } from '@coffer/contract/secret'
+import { Failure } from '../failure.ts'
+import type { SecretRecord } from '../store/secret.ts'
+import { hasRole, type ProjectAccess, requireProject } from './access.ts'
+import type { Context, WriteContext } from './context.ts'
+import { reachesProject } from './scope.ts'
+import { findSecret, isId } from './secret.ts'
+import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
+import { announceSecrets, upsert, type Wish, writeValues } from './secret-write.ts'
+import { dayMs, iso } from './time.ts'
+import { inTransaction } from './transaction.ts'
+
+export const trashLifeMs = 30 * dayMs
+
+/** Its values become removed versions; the secret itself waits thirty days for a change of mind. */
+export async function trashSecret(ctx: Context, access: ProjectAccess, key: string): Promise<void> {
+  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const secret = await requireSecret(ctx, access, key)
+    const rows = await ctx.store.secretValues.listOf(
+      access.project.environments.map(({ id }) => id),
+      [secret.id],
+      '',
+    )
+    // Later than every earlier removal, whatever the clock says: by this time what comes back is told apart.
+    const now = Math.max(ctx.now(), ...rows.map(({ updatedAt }) => updatedAt + 1))
+    await removeEverywhere({ ...ctx, now: () => now }, access, secret)
+    await ctx.store.secrets.update({ ...secret, trashedAt: now, updatedAt: now })
+    await ctx.store.secrets.countAll(access.project.id, access.picture.workspace.id, -1)
+    await recordSecret(ctx, access, 'DELETE', secret, { trash: true })
+    await announceSecrets(
+      ctx,
+      access,
+      access.project.environments.map(({ id }) => id),
+    )
+  })
+}
+
+async function removeEverywhere(ctx: WriteContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
+  const { environments } = access.project
+  const rows = await ctx.store.secretValues.listOf(
+    environments.map(({ id }) => id),
+    [secret.id],
+    '',
+  )
+  const live = new Set(rows.filter(({ sealed }) => sealed !== null).map(({ environmentId }) => environmentId))
+  const wishes = environments
+    .filter(({ id }) => live.has(id))
+    .map((environment) => ({ key: secret.name, environment, value: null }))
+  if (wishes.length > 0) await writeValues(ctx, access, wishes, upsert(ctx, access))
+}
+
+export async function listTrash(ctx: Context, path: ProjectPath): Promise<TrashedSecret[]> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  // What lies in the trash has no environment any more: only those who reach the whole project see it.
+  if (!reachesProject(access.reach, access.project)) return []
+  const rows = await ctx.store.secrets.listTrash(access.project.id, access.picture.workspace.id)
+  return rows.map(({ id, name, note, type, dataType, createdAt, updatedAt, trashedAt }) => ({
+    id,
+    name,
+    note,
+    type,
+    dataType,
+    createdAt: iso(createdAt),
+    updatedAt: iso(updatedAt),
+    deletedAt: iso(trashedAt ?? 0),
+    purgeAt: iso((trashedAt ?? 0) + trashLifeMs),
+  }))
+}
+
+export async function restoreSecret(ctx: Context, path: SecretPath): Promise<void> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  requireWholeProject(access, 'restore a secret')
+  const { project, picture } = access
+  await inTransaction(ctx, picture.workspace.id, async (ctx) => {
+    const secret = await findTrashed(ctx, access, path.key)
+    if (await ctx.store.secrets.findByName(project.id, secret.name)) {
+      throw new Failure('conflict', `A secret named ${secret.name} exists by now: rename or delete it first.`)
+    }
+    await ctx.store.secrets.update({ ...secret, trashedAt: null, updatedAt: ctx.now() })
+    await ctx.store.secrets.countAll(project.id, picture.workspace.id, 1)
+    const wishes: Wish[] = []
+    for (const row of await ctx.store.secretValues.listOf(
+      project.environments.map(({ id }) => id),
+      [secret.id],
+      '',
+    )) {
+      const environment = picture.environments.get(row.environmentId)
+      // Only what was removed by the deletion itself comes back.
+      if (!environment || row.sealed !== null || row.updatedAt !== secret.trashedAt) continue
+      const place = {
+        workspaceId: picture.workspace.id,
+        projectId: project.id,
+        environmentId: environment.id,
+        secretId: secret.id,
+        ownerId: '',
+      }
+      const last = await ctx.store.secretValues.findVersion(place, row.version - 1)
+      if (!last?.sealed) continue
+      const value = await ctx.store.secretValues.open(
+        place,
+        { version: last.version, sealed: last.sealed },
+        picture.environmentKeys,
+      )
+      wishes.push({ key: secret.name, environment, value })
+    }
+    if (wishes.length > 0) await writeValues(ctx, access, wishes, upsert(ctx, access, 'restored from the trash'))
+    await recordSecret(ctx, access, 'UPDATE', secret, { restored: true })
+    await announceSecrets(
+      ctx,
+      access,
+      project.environments.map(({ id }) => id),
+    )
+  })
+}
+
+/** Destroys every version: nothing brings it back. */
+export async function purgeSecret(ctx: Context, access: ProjectAccess, key: string): Promise<void> {
+  if (!hasRole(access, 'admin')) throw new Failure('forbidden', 'This needs the role admin.')
+  requireWholeProject(access, 'purge a secret')
+  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const secret = (await findSecret(ctx, access, key)) ?? (await findTrashed(ctx, access, key))
+    if (secret.trashedAt === null) {
+      await removeEverywhere(ctx, access, secret)
+      await ctx.store.secrets.countAll(access.project.id, access.picture.workspace.id, -1)
+    }
+    await ctx.store.secrets.remove(secret.id, access.project.id)
+    await recordSecret(ctx, access, 'DELETE', secret, { purged: true })
+    await announceSecrets(
+      ctx,
+      access,
+      access.project.environments.map(({ id }) => id),
+    )
+  })
+}
+
+async function findTrashed(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord> {
+  const trash = await ctx.store.secrets.listTrash(access.project.id, access.picture.workspace.id)
+  const secret = trash.find(({ id, name }) => (isId(key) ? id === key.toLowerCase() : name === key))
+  if (!secret) throw new Failure('notFound')
+  return secret
+}

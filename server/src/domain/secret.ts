@@ -1,0 +1,276 @@
+/** Reading secrets: the path that must be fast. */
+import { createHmac } from 'node:crypto'
+import type { ProjectPath } from '@coffer/contract/field'
+import type { Secret, SecretListQuery, SecretPath, SecretQuery, SecretRow } from '@coffer/contract/secret'
+import { Failure, invalid } from '../failure.ts'
+import type { SecretRecord } from '../store/secret.ts'
+import type { ReminderRow } from '../store/secret-reminder.ts'
+import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
+import type { Context } from './context.ts'
+import type { PicturedEnvironment } from './picture.ts'
+import { reachesProject } from './scope.ts'
+import type { Answer, SealedAnswer } from './sealed-answer.ts'
+import { chooseEnvironments, personalOwner } from './secret-environment.ts'
+import { loadProject, type OpenValue, openValues, resolveRows } from './secret-read.ts'
+import type { Place } from './secret-reference-graph.ts'
+import type { Resolved } from './secret-reference-resolution.ts'
+import { iso } from './time.ts'
+
+/** An answer that may leave: what it reveals has been recorded. */
+export type ReadAnswer = { readonly etag: string; readonly body: Buffer | undefined }
+
+type Reading = {
+  readonly access: ProjectAccess
+  /** Tells answers to different questions apart. */
+  readonly question: string
+  readonly environments: readonly PicturedEnvironment[]
+  readonly query: SecretListQuery
+  /** One secret by name or id; undefined for the list. */
+  readonly key?: string
+}
+
+export async function listSecrets(
+  ctx: Context,
+  path: ProjectPath,
+  query: SecretListQuery,
+  ifNoneMatch: string | undefined,
+): Promise<ReadAnswer> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  const environments = chooseEnvironments(access, query)
+  return answer(
+    ctx,
+    { access, environments, query, question: questionOf(ctx, access, query, environments) },
+    ifNoneMatch,
+  )
+}
+
+export async function readSecret(
+  ctx: Context,
+  path: SecretPath,
+  query: SecretQuery,
+  ifNoneMatch: string | undefined,
+): Promise<ReadAnswer> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  const environments = chooseEnvironments(access, query)
+  const question = questionOf(ctx, access, query, environments, path.key)
+  return answer(ctx, { access, environments, query, question, key: path.key }, ifNoneMatch)
+}
+
+/** For a credential that is for one environment: no parameters are needed. */
+export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
+  const { credential } = ctx.actor
+  const scope = 'token' in credential ? credential.token.scope : undefined
+  const [environmentId, ...others] = scope?.environments ?? []
+  const isOne = scope && !scope.all && scope.teams.length + scope.projects.length + others.length === 0
+  if (!environmentId || !isOne) {
+    throw invalid(
+      'scope',
+      'this credential is not for exactly one environment: call /v1/workspace/{ws}/project/{prj}/secret?environmentId=….',
+    )
+  }
+  const [found] = await listAccesses(ctx)
+  const environment = found?.picture.environments.get(environmentId)
+  const project = environment && found?.picture.projects.get(environment.projectId)
+  if (!found || !environment || !project) throw new Failure('notFound')
+  const access = { ...found, project }
+  if (!reachedEnvironments(access.reach, project).includes(environment)) throw new Failure('notFound')
+  const query = { resolve: true }
+  const question = questionOf(ctx, access, query, [environment])
+  return answer(ctx, { access, environments: [environment], query, question }, ifNoneMatch)
+}
+
+async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
+  const { picture } = reading.access
+  const known: SealedAnswer = ctx.answers.find(reading.question, picture) ?? (await makeAnswer(ctx, reading))
+  // Nothing leaves that the caller has not got already.
+  if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
+  if (known.auditDetails !== '') await recordRead(ctx, reading, known)
+  return { etag: known.etag, body: known.open() }
+}
+
+function recordRead(ctx: Context, reading: Reading, known: SealedAnswer): Promise<void> {
+  const { access, environments, key } = reading
+  const [only] = environments
+  const { project, picture } = access
+  const event = {
+    chain: picture.workspace.id,
+    action: 'VIEW',
+    entity:
+      key === undefined ? { type: 'project', id: project.id, name: project.slug } : { type: 'secret', ...known.entity },
+    projectId: project.id,
+    ...(only && environments.length === 1 && { environmentId: only.id }),
+  } as const
+  return ctx.reads.record(ctx, event, known.auditDetails)
+}
+
+async function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer> {
+  const { access, environments, question } = reading
+  const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
+  const made = await readSecrets(ctx, reading)
+  const body = Buffer.from(JSON.stringify(reading.key === undefined ? made.secrets : made.secrets[0]))
+  const { auditDetails } = made
+  const answer: Answer = {
+    body,
+    etag: etagOf(ctx, body),
+    auditDetails,
+    entity: { id: made.secrets[0]?.id ?? '', name: made.secrets[0]?.name ?? '' },
+  }
+  // A referenced environment that changed while it was read has another number by now: then nothing is kept.
+  const referenced = [...made.environmentIds].filter((id) => !chosen.some(({ environmentId }) => environmentId === id))
+  const dependencies = [...chosen, ...referenced.map((id) => ({ environmentId: id, epoch: made.epochs.get(id) ?? -1 }))]
+  ctx.answers.keep(question, access.picture, dependencies, answer)
+  return { ...answer, open: () => body }
+}
+
+type Made = {
+  readonly secrets: readonly Secret[]
+  readonly auditDetails: string
+  readonly environmentIds: ReadonlySet<string>
+  readonly epochs: ReadonlyMap<string, number>
+}
+
+async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
+  const { access, environments, query, key } = reading
+  const ownerId = personalOwner(ctx)
+  // Taken before anything is read: a change in between makes the answer stale, not wrong.
+  const mayRefer = query.resolve === true ? access.picture.environments.keys() : []
+  const epochs = new Map([...mayRefer].map((id) => [id, ctx.epochs.of(id)]))
+  const loaded =
+    key === undefined
+      ? await loadProject(ctx, access, environments, ownerId)
+      : await loadOne(ctx, reading, key, ownerId)
+  const needle = query.q?.toLowerCase()
+  const secrets = loaded.secrets.filter(({ name }) => needle === undefined || name.toLowerCase().includes(needle))
+  const names = new Map(secrets.map(({ id, name }) => [id, name]))
+  const values = await openValues(ctx, access, loaded.sealed, names)
+  const isKeys = query.view === 'keys'
+  const resolution =
+    query.resolve === true && !isKeys
+      ? await resolveRows(ctx, access, values, names, { ownerId, onUnresolved: query.onUnresolved ?? 'keep' })
+      : undefined
+  if (query.onUnresolved === 'error' && resolution) refuseUnresolved(resolution.byRow, names)
+  const order = new Map(environments.map(({ id }, index) => [id, index]))
+  const rowsBySecret = Map.groupBy(values, (value) => value.secretId)
+  // Whoever reaches only a part of the project is not told what else is in it.
+  const isWhole = reachesProject(access.reach, access.project)
+  const shown = isWhole ? secrets : secrets.filter(({ id }) => rowsBySecret.has(id))
+  const result = shown.map((secret) => {
+    const rows = (rowsBySecret.get(secret.id) ?? []).sort(
+      (a, b) =>
+        (order.get(a.environmentId) ?? 0) - (order.get(b.environmentId) ?? 0) ||
+        Number(a.isPersonal) - Number(b.isPersonal),
+    )
+    return toSecret(
+      secret,
+      rows.map((row) => toRow(row, isKeys, resolution?.byRow.get(row), findReminder(loaded.reminders, row))),
+    )
+  })
+  // A secret without a row that the caller sees is as good as absent.
+  if (key !== undefined && (result[0]?.values.length ?? 0) === 0) throw new Failure('notFound')
+  const keys = secrets.filter(({ id }) => rowsBySecret.has(id)).map(({ name }) => name)
+  const environmentNames = environments.map(({ name }) => name)
+  const referenced = resolution ? namePlaces(access, resolution.referenced) : []
+  const auditDetails =
+    isKeys || keys.length === 0
+      ? ''
+      : JSON.stringify({
+          after: { keys, environments: environmentNames, ...(referenced.length > 0 && { referenced }) },
+        })
+  return { secrets: result, auditDetails, environmentIds: resolution?.environmentIds ?? new Set(), epochs }
+}
+
+async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: string) {
+  const secret = await findSecret(ctx, reading.access, key)
+  if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
+  const ids = reading.environments.map(({ id }) => id)
+  const sealed = await ctx.store.secretValues.listOf(ids, [secret.id], ownerId)
+  const reminders = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
+  return { secrets: [secret], sealed, reminders }
+}
+
+/** By name, or by id: a name is never shaped like one. */
+export async function findSecret(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord | undefined> {
+  return isId(key)
+    ? ctx.store.secrets.findById(access.project.id, key.toLowerCase())
+    : ctx.store.secrets.findByName(access.project.id, key)
+}
+
+export const isId = (key: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(key)
+
+function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names: ReadonlyMap<string, string>): void {
+  for (const [row, { unresolved }] of byRow) {
+    if (unresolved.length > 0) {
+      const name = names.get(row.secretId) ?? ''
+      throw new Failure(
+        'conflict',
+        `${name}: refers to ${unresolved.slice(0, 10).join(', ')}, which cannot be resolved.`,
+      )
+    }
+  }
+}
+
+function findReminder(reminders: readonly ReminderRow[], row: OpenValue): ReminderRow | undefined {
+  if (row.isPersonal) return undefined
+  return reminders.find(
+    ({ environmentId, secretId }) => environmentId === row.environmentId && secretId === row.secretId,
+  )
+}
+
+function toSecret(record: SecretRecord, values: SecretRow[]): Secret {
+  const { id, name, note, type, dataType, createdAt, updatedAt } = record
+  return { id, name, note, type, dataType, createdAt: iso(createdAt), updatedAt: iso(updatedAt), values }
+}
+
+function toRow(
+  row: OpenValue,
+  isKeys: boolean,
+  resolved: Resolved | undefined,
+  reminder: ReminderRow | undefined,
+): SecretRow {
+  return {
+    environmentId: row.environmentId,
+    ...(!isKeys && { value: resolved?.value ?? row.value }),
+    isPersonal: row.isPersonal,
+    version: row.version,
+    updatedAt: iso(row.updatedAt),
+    ...(resolved && resolved.unresolved.length > 0 && { unresolved: [...resolved.unresolved] }),
+    ...(reminder && {
+      reminder: { id: reminder.id, type: reminder.type, nextReminderDate: iso(reminder.nextAt) },
+    }),
+  }
+}
+
+/** What was read on the way to other values, as `project.environment.KEY`. */
+function namePlaces({ picture }: ProjectAccess, places: readonly Place[]): string[] {
+  return places.map(({ environmentId, key }) => {
+    const environment = picture.environments.get(environmentId)
+    return `${picture.projects.get(environment?.projectId ?? '')?.slug}.${environment?.name}.${key}`
+  })
+}
+
+/** Keyed, as a plain hash of a value could be guessed at. */
+function etagOf(ctx: Context, body: Buffer): string {
+  return `"${createHmac('sha256', ctx.keys.keyring.active.audit).update(body).digest('base64url')}"`
+}
+
+function matchesEtag(header: string, etag: string): boolean {
+  return (
+    header === etag ||
+    header.trim() === '*' ||
+    header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '') === etag)
+  )
+}
+
+function questionOf(
+  ctx: Context,
+  access: ProjectAccess,
+  query: SecretListQuery,
+  environments: readonly PicturedEnvironment[],
+  key = '',
+): string {
+  const { credential, userId } = ctx.actor
+  const who = 'token' in credential ? credential.token.id : `user ${userId}`
+  const { resolve, onUnresolved, view, q } = query
+  const where = environments.map(({ id }) => id).join()
+  return `${who} ${personalOwner(ctx)} ${access.project.id} ${where} ${key} ${resolve} ${onUnresolved} ${view} ${q}`
+}

@@ -1,0 +1,71 @@
+/**
+ * The rendered API reference. The plugin for it would cost every process 11 MB, so its files are served from here, read
+ * when somebody asks for them. Nothing on the page comes from another server.
+ */
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { Failure } from '../failure.ts'
+
+const assets: Record<string, string> = {
+  'swagger-ui.css': 'text/css; charset=utf-8',
+  'index.css': 'text/css; charset=utf-8',
+  'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
+  'swagger-ui-standalone-preset.js': 'text/javascript; charset=utf-8',
+  'favicon-32x32.png': 'image/png',
+}
+
+const contentPolicy = [
+  "default-src 'self'",
+  "base-uri 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'self'",
+  "img-src 'self' data:",
+  "object-src 'none'",
+  "script-src-attr 'none'",
+].join('; ')
+
+const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Coffer API</title>
+<link rel="stylesheet" href="/docs/static/swagger-ui.css">
+<link rel="stylesheet" href="/docs/static/index.css">
+<link rel="icon" type="image/png" href="/docs/static/favicon-32x32.png">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="/docs/static/swagger-ui-bundle.js"></script>
+<script src="/docs/static/swagger-ui-standalone-preset.js"></script>
+<script src="/docs/static/swagger-initializer.js"></script>
+</body>
+</html>
+`
+
+// The default badge of the page asks a server on the internet: no validator.
+const initializer = `window.ui = SwaggerUIBundle({
+  url: '/openapi.json',
+  dom_id: '#swagger-ui',
+  deepLinking: true,
+  docExpansion: 'list',
+  validatorUrl: null,
+  presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
+  layout: 'BaseLayout',
+})
+`
+
+export function docsRoutes(app: FastifyInstance): void {
+  app.get('/docs', { schema: { hide: true } }, async (_request, reply) => send(reply, 'text/html; charset=utf-8', page))
+  app.get<{ Params: { file: string } }>('/docs/static/:file', { schema: { hide: true } }, async (request, reply) => {
+    const { file } = request.params
+    if (file === 'swagger-initializer.js') return send(reply, 'text/javascript; charset=utf-8', initializer)
+    const type = Object.hasOwn(assets, file) ? assets[file] : undefined
+    if (type === undefined) throw new Failure('notFound')
+    return send(reply, type, await readFile(fileURLToPath(import.meta.resolve(`@fastify/swagger-ui/static/${file}`))))
+  })
+}
+
+function send(reply: FastifyReply, contentType: string, body: string | Buffer): FastifyReply {
+  return reply.header('content-type', contentType).header('content-security-policy', contentPolicy).send(body)
+}

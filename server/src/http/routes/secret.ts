@@ -1,0 +1,53 @@
+import { secretEndpoints } from '@coffer/contract/secret'
+import type { FastifyReply } from 'fastify'
+import { listScopedSecrets, listSecrets, type ReadAnswer, readSecret } from '../../domain/secret.ts'
+import {
+  createSecrets,
+  deleteSecret,
+  importSecrets,
+  updateSecret,
+  writeBatch,
+  writeSecretValue,
+} from '../../domain/secret-change.ts'
+import { exportSecrets } from '../../domain/secret-export.ts'
+import { deleteReminder, putReminder } from '../../domain/secret-reminder.ts'
+import { listTrash, restoreSecret } from '../../domain/secret-trash.ts'
+import { type Routes, succeed } from '../route.ts'
+
+export const secretRoutes: Routes = (serve) => {
+  serve(secretEndpoints.listSecrets, async ({ ctx, params, query }, reply) =>
+    send(reply, await listSecrets(ctx, params, query, ifNoneMatch(reply))),
+  )
+  serve(secretEndpoints.readSecret, async ({ ctx, params, query }, reply) =>
+    send(reply, await readSecret(ctx, params, query, ifNoneMatch(reply))),
+  )
+  serve(secretEndpoints.listScopedSecrets, async ({ ctx }, reply) =>
+    send(reply, await listScopedSecrets(ctx, ifNoneMatch(reply))),
+  )
+  serve(secretEndpoints.createSecrets, ({ ctx, params, body }, reply) => {
+    if (body.dryRun) reply.status(200)
+    return createSecrets(ctx, params, body)
+  })
+  serve(secretEndpoints.updateSecret, ({ ctx, params, body }) => succeed(updateSecret(ctx, params, body)))
+  serve(secretEndpoints.writeSecretValue, ({ ctx, params, body }) => writeSecretValue(ctx, params, body))
+  serve(secretEndpoints.deleteSecret, ({ ctx, params, query }) => succeed(deleteSecret(ctx, params, query)))
+  serve(secretEndpoints.listTrash, ({ ctx, params }) => listTrash(ctx, params))
+  serve(secretEndpoints.restoreSecret, ({ ctx, params }) => succeed(restoreSecret(ctx, params)))
+  serve(secretEndpoints.writeBatch, ({ ctx, params, body }) => writeBatch(ctx, params, body))
+  serve(secretEndpoints.importSecrets, ({ ctx, params, body }) => importSecrets(ctx, params, body))
+  serve(secretEndpoints.exportSecrets, async ({ ctx, params, query }, reply) => {
+    const { text, contentType } = await exportSecrets(ctx, params, query)
+    return reply.header('content-type', contentType).serializer(String).send(text)
+  })
+  serve(secretEndpoints.putReminder, ({ ctx, params, body }) => putReminder(ctx, params, body))
+  serve(secretEndpoints.deleteReminder, ({ ctx, params, query }) => succeed(deleteReminder(ctx, params, query)))
+}
+
+const ifNoneMatch = (reply: FastifyReply) => reply.request.headers['if-none-match']
+
+/** The body is JSON already: made once, and kept sealed until now. */
+function send(reply: FastifyReply, { etag, body }: ReadAnswer): FastifyReply {
+  reply.header('etag', etag)
+  if (body === undefined) return reply.status(304).send()
+  return reply.header('content-type', 'application/json; charset=utf-8').send(body.toString('utf8'))
+}

@@ -1,0 +1,87 @@
+/** Secrets: their names, their current values, every version of each, and the reads of them in the audit trail. */
+export const secret = {
+  name: 'secret',
+  statements: [
+    `alter table environment add column revision bigint not null default 0`,
+    `alter table environment add column total_secrets integer not null default 0`,
+    `alter table project add column total_secrets integer not null default 0`,
+    `create table secret (
+       id text primary key,
+       workspace_id text not null,
+       project_id text not null,
+       name text not null,
+       type text not null,
+       data_type text not null,
+       note text not null,
+       created_at bigint not null,
+       updated_at bigint not null,
+       trashed_at bigint,
+       foreign key (workspace_id, project_id) references project (workspace_id, id) on delete cascade
+     )`,
+    `create unique index secret_name on secret (project_id, name) where trashed_at is null`,
+    `create index secret_project on secret (workspace_id, project_id)`,
+    `create index secret_trash on secret (trashed_at) where trashed_at is not null`,
+    `create table secret_value (
+       environment_id text not null references environment (id) on delete cascade,
+       secret_id text not null references secret (id) on delete cascade,
+       owner_id text not null,
+       workspace_id text not null,
+       version integer not null,
+       sealed bytea,
+       updated_at bigint not null,
+       primary key (environment_id, secret_id, owner_id)
+     )`,
+    `create index secret_value_secret on secret_value (secret_id)`,
+    `create index secret_value_owner on secret_value (workspace_id, owner_id)`,
+    `create table secret_version (
+       environment_id text not null references environment (id) on delete cascade,
+       secret_id text not null references secret (id) on delete cascade,
+       version integer not null,
+       workspace_id text not null,
+       revision bigint not null,
+       name text not null,
+       action text not null,
+       sealed bytea,
+       created_at bigint not null,
+       created_by text not null,
+       message text not null,
+       primary key (environment_id, secret_id, version)
+     )`,
+    `create index secret_version_revision on secret_version (environment_id, revision)`,
+    `create index secret_version_secret on secret_version (secret_id)`,
+    `create table secret_rename (
+       environment_id text not null references environment (id) on delete cascade,
+       secret_id text not null references secret (id) on delete cascade,
+       revision bigint not null,
+       workspace_id text not null,
+       old_name text not null,
+       new_name text not null,
+       created_at bigint not null,
+       created_by text not null,
+       message text not null,
+       primary key (environment_id, revision, secret_id)
+     )`,
+    `create index secret_rename_secret on secret_rename (secret_id)`,
+    `create table secret_reminder (
+       id text primary key,
+       workspace_id text not null,
+       environment_id text not null references environment (id) on delete cascade,
+       secret_id text not null references secret (id) on delete cascade,
+       type text not null,
+       next_at bigint not null,
+       every_days integer,
+       unique (environment_id, secret_id)
+     )`,
+    `create index secret_reminder_secret on secret_reminder (secret_id)`,
+    `create index secret_reminder_next on secret_reminder (next_at)`,
+    `create table audit_reads (
+       chain_id text not null,
+       last_sequence bigint not null,
+       first_sequence bigint not null,
+       previous_hash text not null,
+       entries text not null,
+       hash text not null,
+       primary key (chain_id, last_sequence)
+     )`,
+  ],
+} as const

@@ -1,0 +1,297 @@
+/** Values and their versions: plaintext above this file, ciphertext below it. */
+import type { KeyObject } from 'node:crypto'
+import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
+import { findEnvironmentKey, type Keys, newestEnvironmentKey } from './key.ts'
+import { anyOf, type Db, fragment, sql } from './sql.ts'
+
+/** Where a value belongs: what its seal is bound to, next to its version and key. */
+export type ValuePlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly environmentId: string
+  readonly secretId: string
+  /** The person whose own value it is; empty for the shared one. */
+  readonly ownerId: string
+}
+export type SealedValue = {
+  readonly environmentId: string
+  readonly secretId: string
+  readonly ownerId: string
+  readonly version: number
+  /** Null where the value was removed: its version goes on from there. */
+  readonly sealed: Uint8Array | null
+  readonly updatedAt: number
+}
+export type VersionRow = {
+  readonly environmentId: string
+  readonly secretId: string
+  readonly version: number
+  readonly revision: number
+  readonly name: string
+  readonly action: 'created' | 'updated' | 'deleted'
+  readonly sealed: Uint8Array | null
+  readonly createdAt: number
+  readonly createdBy: string
+  readonly message: string
+}
+export type RenameRow = {
+  readonly environmentId: string
+  readonly secretId: string
+  readonly revision: number
+  readonly oldName: string
+  readonly newName: string
+  readonly createdAt: number
+  readonly createdBy: string
+  readonly message: string
+}
+/** Opened environment keys, kept with the picture of their workspace and forgotten with it. */
+export type KeyMemory = {
+  readonly byVersion: Map<string, KeyObject>
+  readonly newest: Map<string, { readonly version: number; readonly key: KeyObject }>
+}
+
+/** Where a walk over all sealed records of an environment stands. */
+export type ResealCursor = {
+  readonly secretId: string
+  readonly source: string
+  readonly ownerId: string
+  readonly version: number
+}
+type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: Uint8Array }
+
+const valueColumns = fragment(`
+  v.environment_id as "environmentId", v.secret_id as "secretId", v.owner_id as "ownerId", v.version, v.sealed,
+  v.updated_at as "updatedAt"`)
+const versionColumns = fragment(`
+  environment_id as "environmentId", secret_id as "secretId", version, revision, name, action, sealed,
+  created_at as "createdAt", created_by as "createdBy", message`)
+const renameColumns = fragment(`
+  environment_id as "environmentId", secret_id as "secretId", revision, old_name as "oldName", new_name as "newName",
+  created_at as "createdAt", created_by as "createdBy", message`)
+
+/** The column has 32 bits: PostgreSQL refuses to compare it with more. */
+const maxVersion = 2 ** 31 - 1
+
+export function secretValueStore(db: Db, keys: Keys) {
+  async function keyFor(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
+    const name = `${place.environmentId}:${version}`
+    let key = memory.byVersion.get(name)
+    if (!key) {
+      key = await findEnvironmentKey(db, keys, place, version)
+      memory.byVersion.set(name, key)
+    }
+    return key
+  }
+
+  return {
+    async seal(place: ValuePlace, version: number, value: string, memory: KeyMemory): Promise<Buffer> {
+      let newest = memory.newest.get(place.environmentId)
+      if (!newest) {
+        newest = await newestEnvironmentKey(db, keys, place)
+        memory.newest.set(place.environmentId, newest)
+      }
+      const data = valueData(place, version, newest.version)
+      return seal(newest.key, newest.version, data, Buffer.from(value, 'utf8'))
+    },
+
+    async open(place: ValuePlace, row: { version: number; sealed: Uint8Array }, memory: KeyMemory): Promise<string> {
+      const keyVersion = keyVersionOf(row.sealed)
+      const key = await keyFor(place, keyVersion, memory)
+      return open(key, valueData(place, row.version, keyVersion), row.sealed).toString('utf8')
+    },
+
+    /** Shared values and this person's own, of the given environments. */
+    async list(environmentIds: readonly string[], ownerId: string): Promise<SealedValue[]> {
+      return db.all<SealedValue>(sql`
+        select ${valueColumns} from secret_value v
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(['', ownerId])} and v.sealed is not null`)
+    },
+
+    /** The same for some secrets; removed ones too, as their versions go on. */
+    async listOf(
+      environmentIds: readonly string[],
+      secretIds: readonly string[],
+      ownerId: string,
+    ): Promise<SealedValue[]> {
+      if (environmentIds.length === 0 || secretIds.length === 0) return []
+      return db.all<SealedValue>(sql`
+        select ${valueColumns} from secret_value v
+        where v.environment_id ${anyOf(environmentIds)} and v.secret_id ${anyOf(secretIds)}
+          and v.owner_id ${anyOf(['', ownerId])}`)
+    },
+
+    /** By names, for references: any of the names in any of the environments. */
+    async listByNames(
+      environmentIds: readonly string[],
+      names: readonly string[],
+      ownerId: string,
+    ): Promise<(SealedValue & { readonly name: string; readonly projectId: string })[]> {
+      return db.all(sql`
+        select ${valueColumns}, s.name, s.project_id as "projectId"
+        from secret_value v join secret s on s.id = v.secret_id
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(['', ownerId])} and v.sealed is not null
+          and s.name ${anyOf(names)} and s.trashed_at is null`)
+    },
+
+    async putMany(rows: readonly (SealedValue & { readonly workspaceId: string })[]): Promise<void> {
+      await db.runMany(
+        rows,
+        (row) => sql`
+        insert into secret_value (environment_id, secret_id, owner_id, workspace_id, version, sealed, updated_at)
+        values (${row.environmentId}, ${row.secretId}, ${row.ownerId}, ${row.workspaceId}, ${row.version}, ${row.sealed},
+          ${row.updatedAt})
+        on conflict (environment_id, secret_id, owner_id) do update set
+          version = excluded.version, sealed = excluded.sealed, updated_at = excluded.updated_at`,
+      )
+    },
+
+    async insertVersions(rows: readonly (VersionRow & { readonly workspaceId: string })[]): Promise<void> {
+      await db.runMany(
+        rows,
+        (row) => sql`
+        insert into secret_version (environment_id, secret_id, version, workspace_id, revision, name, action, sealed,
+          created_at, created_by, message)
+        values (${row.environmentId}, ${row.secretId}, ${row.version}, ${row.workspaceId}, ${row.revision}, ${row.name},
+          ${row.action}, ${row.sealed}, ${row.createdAt}, ${row.createdBy}, ${row.message})`,
+      )
+    },
+
+    /** A secret that is renamed again within a revision was renamed once: from its first name to its last. */
+    async insertRenames(rows: readonly (RenameRow & { readonly workspaceId: string })[]): Promise<void> {
+      await db.runMany(
+        rows,
+        (row) => sql`
+        insert into secret_rename (environment_id, secret_id, revision, workspace_id, old_name, new_name, created_at,
+          created_by, message)
+        values (${row.environmentId}, ${row.secretId}, ${row.revision}, ${row.workspaceId}, ${row.oldName},
+          ${row.newName}, ${row.createdAt}, ${row.createdBy}, ${row.message})
+        on conflict (environment_id, revision, secret_id) do update set new_name = excluded.new_name`,
+      )
+    },
+
+    /** Seals a batch of values and versions anew under the newest key; returns the place to go on from, or undefined. */
+    async reseal(
+      environment: { workspaceId: string; environmentId: string },
+      after: ResealCursor,
+      newest: number,
+      memory: KeyMemory,
+      limit: number,
+    ): Promise<{ next: ResealCursor | undefined; resealed: number }> {
+      const { environmentId, workspaceId } = environment
+      const rows = await db.all<SealedRow>(sql`
+        select s.project_id as "projectId", r.secret_id as "secretId", r.owner_id as "ownerId", r.version, r.sealed,
+          r.source
+        from (
+          select secret_id, owner_id, version, sealed, 'value' as source from secret_value
+          where environment_id = ${environmentId} and sealed is not null
+          union all
+          select secret_id, '' as owner_id, version, sealed, 'version' as source from secret_version
+          where environment_id = ${environmentId} and sealed is not null) r
+        join secret s on s.id = r.secret_id
+        where (r.secret_id, r.source, r.owner_id, r.version) > (${after.secretId}, ${after.source}, ${after.ownerId},
+          ${after.version})
+        order by r.secret_id, r.source, r.owner_id, r.version limit ${limit}`)
+      let resealed = 0
+      for (const row of rows) {
+        if (keyVersionOf(row.sealed) >= newest) continue
+        const { projectId, secretId, ownerId, version } = row
+        const place = { workspaceId, projectId, environmentId, secretId, ownerId }
+        const sealed = await this.seal(place, version, await this.open(place, row, memory), memory)
+        if (row.source === 'value') {
+          await db.run(sql`
+            update secret_value set sealed = ${sealed}
+            where environment_id = ${environmentId} and secret_id = ${secretId} and owner_id = ${ownerId}
+              and version = ${version}`)
+        } else {
+          await db.run(sql`
+            update secret_version set sealed = ${sealed}
+            where environment_id = ${environmentId} and secret_id = ${secretId} and version = ${version}`)
+        }
+        resealed++
+      }
+      return { next: rows.length < limit ? undefined : rows.at(-1), resealed }
+    },
+
+    async listVersions(place: ValuePlace, before: number, limit: number): Promise<VersionRow[]> {
+      return db.all<VersionRow>(sql`
+        select ${versionColumns} from secret_version
+        where environment_id = ${place.environmentId} and secret_id = ${place.secretId} and version < ${Math.min(before, maxVersion)}
+        order by version desc limit ${limit}`)
+    },
+
+    async findVersion(place: ValuePlace, version: number): Promise<VersionRow | undefined> {
+      return db.one<VersionRow>(sql`
+        select ${versionColumns} from secret_version
+        where environment_id = ${place.environmentId} and secret_id = ${place.secretId} and version = ${version}`)
+    },
+
+    /** The numbers of the revisions before one, newest first. */
+    async listRevisionNumbers(environmentId: string, before: number, limit: number): Promise<number[]> {
+      const rows = await db.all<{ revision: number }>(sql`
+        select distinct revision from (
+          select revision from secret_version where environment_id = ${environmentId} and revision < ${before}
+          union all
+          select revision from secret_rename where environment_id = ${environmentId} and revision < ${before}) r
+        order by revision desc limit ${limit}`)
+      return rows.map(({ revision }) => revision)
+    },
+
+    async listVersionsBetween(environmentId: string, from: number, to: number): Promise<VersionRow[]> {
+      return db.all<VersionRow>(sql`
+        select ${versionColumns} from secret_version
+        where environment_id = ${environmentId} and revision >= ${from} and revision <= ${to} order by revision`)
+    },
+
+    async listRenamesBetween(environmentId: string, from: number, to: number): Promise<RenameRow[]> {
+      return db.all<RenameRow>(sql`
+        select ${renameColumns} from secret_rename
+        where environment_id = ${environmentId} and revision >= ${from} and revision <= ${to} order by revision`)
+    },
+
+    /** What each secret's newest version was at a revision, removed ones left out. */
+    async listStateAt(environmentId: string, revision: number): Promise<VersionRow[]> {
+      return db.all<VersionRow>(sql`
+        select ${versionColumns} from secret_version
+        where environment_id = ${environmentId} and sealed is not null and (secret_id, version) in (
+          select secret_id, max(version) from secret_version
+          where environment_id = ${environmentId} and revision <= ${revision} group by secret_id)`)
+    },
+
+    /** The newest revision that was there at a moment. */
+    async revisionAt(environmentId: string, atMs: number): Promise<number> {
+      const row = await db.one<{ revision: number }>(sql`
+        select coalesce(max(revision), 0) as revision from (
+          select max(revision) as revision from secret_version
+          where environment_id = ${environmentId} and created_at <= ${atMs}
+          union all
+          select max(revision) from secret_rename where environment_id = ${environmentId} and created_at <= ${atMs}) r`)
+      return row?.revision ?? 0
+    },
+
+    /** Takes `step` more revisions of an environment; `counted` is by how much its number of values changes. */
+    async advanceRevision(
+      environmentId: string,
+      workspaceId: string,
+      step: 0 | 1,
+      counted: number,
+      nowMs: number,
+    ): Promise<number> {
+      const row = await db.one<{ revision: number }>(sql`
+        update environment set revision = revision + ${step}, total_secrets = total_secrets + ${counted}, updated_at = ${nowMs}
+        where id = ${environmentId} and workspace_id = ${workspaceId} returning revision`)
+      return row?.revision ?? 0
+    },
+
+    async currentRevision(environmentId: string, workspaceId: string): Promise<number> {
+      const row = await db.one<{ revision: number }>(sql`
+        select revision from environment where id = ${environmentId} and workspace_id = ${workspaceId}`)
+      return row?.revision ?? 0
+    },
+  }
+}
+
+function valueData(place: ValuePlace, version: number, keyVersion: number): Buffer {
+  const field = place.ownerId === '' ? 'value' : `personal:${place.ownerId}`
+  const { workspaceId, projectId, environmentId, secretId } = place
+  return associatedData('secret-value', workspaceId, projectId, environmentId, secretId, version, field, keyVersion)
+}

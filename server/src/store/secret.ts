@@ -1,0 +1,110 @@
+/** Secrets by name. Their values are in secret-value.ts: a name and a note are not sealed, a value always is. */
+import type { DataType } from '@coffer/contract/secret'
+import { anyOf, type Db, fragment, sql } from './sql.ts'
+
+export type SecretRecord = {
+  readonly id: string
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly name: string
+  readonly type: string
+  readonly dataType: DataType
+  readonly note: string
+  readonly createdAt: number
+  readonly updatedAt: number
+  readonly trashedAt: number | null
+}
+
+const columns = fragment(`
+  id, workspace_id as "workspaceId", project_id as "projectId", name, type, data_type as "dataType", note,
+  created_at as "createdAt", updated_at as "updatedAt", trashed_at as "trashedAt"`)
+
+/** Engines sort text differently: by code unit is the same everywhere. */
+const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
+
+export function secretStore(db: Db) {
+  return {
+    async list(projectId: string, workspaceId: string): Promise<SecretRecord[]> {
+      const rows = await db.all<SecretRecord>(sql`
+        select ${columns} from secret
+        where workspace_id = ${workspaceId} and project_id = ${projectId} and trashed_at is null`)
+      return rows.sort(byName)
+    },
+
+    async listTrash(projectId: string, workspaceId: string): Promise<SecretRecord[]> {
+      const rows = await db.all<SecretRecord>(sql`
+        select ${columns} from secret
+        where workspace_id = ${workspaceId} and project_id = ${projectId} and trashed_at is not null`)
+      return rows.sort((a, b) => (b.trashedAt ?? 0) - (a.trashedAt ?? 0))
+    },
+
+    async findByName(projectId: string, name: string): Promise<SecretRecord | undefined> {
+      return db.one<SecretRecord>(sql`
+        select ${columns} from secret where project_id = ${projectId} and name = ${name} and trashed_at is null`)
+    },
+
+    /** Also one in the trash. */
+    async findById(projectId: string, id: string): Promise<SecretRecord | undefined> {
+      return db.one<SecretRecord>(sql`select ${columns} from secret where id = ${id} and project_id = ${projectId}`)
+    },
+
+    async listByNames(projectId: string, names: readonly string[]): Promise<SecretRecord[]> {
+      if (names.length === 0) return []
+      return db.all<SecretRecord>(sql`
+        select ${columns} from secret
+        where project_id = ${projectId} and name ${anyOf(names)} and trashed_at is null`)
+    },
+
+    async insertMany(secrets: readonly SecretRecord[]): Promise<void> {
+      await db.runMany(
+        secrets,
+        (row) => sql`
+        insert into secret (id, workspace_id, project_id, name, type, data_type, note, created_at, updated_at)
+        values (${row.id}, ${row.workspaceId}, ${row.projectId}, ${row.name}, ${row.type}, ${row.dataType}, ${row.note},
+          ${row.createdAt}, ${row.updatedAt})`,
+      )
+    },
+
+    async update(row: SecretRecord): Promise<void> {
+      await db.run(sql`
+        update secret set name = ${row.name}, type = ${row.type}, data_type = ${row.dataType}, note = ${row.note},
+          updated_at = ${row.updatedAt}, trashed_at = ${row.trashedAt}
+        where id = ${row.id} and project_id = ${row.projectId} and workspace_id = ${row.workspaceId}`)
+    },
+
+    /** With every version of its values. */
+    async remove(id: string, projectId: string): Promise<void> {
+      await db.run(sql`delete from secret where id = ${id} and project_id = ${projectId}`)
+    },
+
+    async removeTrashedBefore(beforeMs: number, limit: number): Promise<number> {
+      return db.run(sql`
+        delete from secret where id in (
+          select id from secret where trashed_at is not null and trashed_at < ${beforeMs} limit ${limit})`)
+    },
+
+    async countAll(projectId: string, workspaceId: string, difference: number): Promise<void> {
+      await db.run(sql`
+        update project set total_secrets = total_secrets + ${difference}
+        where id = ${projectId} and workspace_id = ${workspaceId}`)
+    },
+
+    /** Numbers of secrets by project, and of shared values by environment, and when each last changed. */
+    async listCounts(workspaceId: string): Promise<{ id: string; count: number; updatedAt: number }[]> {
+      return db.all<{ id: string; count: number; updatedAt: number }>(sql`
+        select id, total_secrets as count, updated_at as "updatedAt" from project where workspace_id = ${workspaceId}
+        union all
+        select id, total_secrets as count, updated_at as "updatedAt" from environment
+        where workspace_id = ${workspaceId}`)
+    },
+
+    /** How many secrets have a shared value in at least one of these environments. */
+    async countIn(environmentIds: readonly string[], workspaceId: string): Promise<number> {
+      const row = await db.one<{ count: number }>(sql`
+        select count(distinct v.secret_id) as count from secret_value v join secret s on s.id = v.secret_id
+        where v.environment_id ${anyOf(environmentIds)} and v.workspace_id = ${workspaceId} and v.owner_id = ''
+          and v.sealed is not null and s.trashed_at is null`)
+      return row?.count ?? 0
+    },
+  }
+}

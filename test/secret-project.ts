@@ -1,0 +1,69 @@
+/** A project of its own for a test about secrets, and the few ways in which such tests write, read and look back. */
+import type { AuditEntry } from '@coffer/contract/audit'
+import type { Revision } from '@coffer/contract/history'
+import type { Secret } from '@coffer/contract/secret'
+import { expect } from 'vitest'
+import { type Answer, createProject, type TestService } from './harness.ts'
+
+export type Values = Record<string, string>
+export type SecretProject = Awaited<ReturnType<typeof createSecretProject>>
+
+let made = 0
+
+export async function createSecretProject(service: TestService, session: string) {
+  made += 1
+  const { id, slug, environments } = await createProject(service, session, `secrets-${made}`)
+  const root = `/v1/workspace/main/project/${slug}`
+  const idOf = (name: string) => environments.find((environment) => environment.name === name)?.id ?? ''
+
+  const ask = <Body = { message: string }>(
+    method: string,
+    path: string,
+    body?: unknown,
+    token = session,
+  ): Promise<Answer<Body>> => service.call<Body>(method, root + path, { token, ...(body !== undefined && { body }) })
+
+  /** The body of an answer that must be a success. */
+  async function must<Body = unknown>(method: string, path: string, body?: unknown, token = session): Promise<Body> {
+    const answer = await ask<Body>(method, path, body, token)
+    expect([200, 201], `${method} ${path}: ${answer.text}`).toContain(answer.status)
+    return answer.body
+  }
+
+  return {
+    id,
+    slug,
+    root,
+    idOf,
+    ask,
+    must,
+    /** One request, and so one revision. */
+    set: (environment: string, values: Values, more: Record<string, unknown> = {}) =>
+      must('POST', '/secret', {
+        environments: [environment],
+        secrets: Object.entries(values).map(([key, value]) => ({ key, value })),
+        mode: 'upsert',
+        ...more,
+      }),
+    remove: (environment: string, key: string) => must('DELETE', `/secret/${key}?environmentId=${environment}`),
+    rename: (key: string, name: string) => must('PUT', `/secret/${key}`, { name, values: [] }),
+    /** The shared values of an environment. */
+    async state(environment: string): Promise<Values> {
+      const secrets = await must<Secret[]>('GET', `/secret?environmentId=${environment}`)
+      return Object.fromEntries(
+        secrets.flatMap(({ name, values }) =>
+          values.flatMap(({ value, isPersonal }) => (isPersonal || value === undefined ? [] : [[name, value]])),
+        ),
+      )
+    },
+    revisions: (environment: string, query = '?limit=200') =>
+      must<Revision[]>('GET', `/environment/${idOf(environment)}/revision${query}`),
+    /** What was read in this project, newest first. */
+    async views(): Promise<AuditEntry[]> {
+      const path = `/v1/workspace/main/audit?limit=200&action=VIEW&project=${slug}`
+      return (await service.call<AuditEntry[]>('GET', path, { token: session })).body
+    },
+    allowPersonal: (environment: string) =>
+      must('PUT', `/environment/${idOf(environment)}`, { hasPersonalOverrides: true }),
+  }
+}
