@@ -1,10 +1,14 @@
 /** Load from another process: wrk where it is installed or can be, autocannon otherwise. */
 import { spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export type Load = {
   readonly url: string
-  readonly token?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sent by PUT as JSON; `§` in it is replaced by a number that differs from request to request. */
+  readonly body?: string
   readonly seconds: number
   readonly connections: number
 }
@@ -27,15 +31,36 @@ function hasWrk(): boolean {
   return spawnSync('sh', ['-c', 'command -v wrk'], { stdio: 'ignore' }).status === 0
 }
 
-async function runWrk({ url, token, seconds, connections }: Load): Promise<Result> {
-  const headers = token === undefined ? [] : ['-H', `Authorization: Bearer ${token}`]
-  const text = await output('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', ...headers, url])
-  return {
-    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
-    p50Ms: duration(/50%\s+([\d.]+)(us|ms|s)/.exec(text)),
-    p99Ms: duration(/99%\s+([\d.]+)(us|ms|s)/.exec(text)),
-    errors: Number(/Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0),
+async function runWrk({ url, headers = {}, body, seconds, connections }: Load): Promise<Result> {
+  const folder = mkdtempSync(join(tmpdir(), 'coffer-wrk-'))
+  const script = join(folder, 'request.lua')
+  if (body !== undefined) writeFileSync(script, luaFor(body))
+  const lines = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
+  const scripted = body === undefined ? [] : ['-s', script]
+  try {
+    const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', ...scripted, ...lines, url]
+    const text = await output('wrk', args)
+    return {
+      perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
+      p50Ms: duration(/50%\s+([\d.]+)(us|ms|s)/.exec(text)),
+      p99Ms: duration(/99%\s+([\d.]+)(us|ms|s)/.exec(text)),
+      errors: Number(/Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0),
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
   }
+}
+
+function luaFor(body: string): string {
+  const [before = '', after = ''] = body.split('§').map((part) => JSON.stringify(part))
+  return `wrk.method = "PUT"
+wrk.headers["Content-Type"] = "application/json"
+local n = 0
+request = function()
+  n = n + 1
+  return wrk.format(nil, nil, nil, ${before} .. n .. ${after})
+end
+`
 }
 
 function duration(match: RegExpExecArray | null): number {
@@ -43,10 +68,14 @@ function duration(match: RegExpExecArray | null): number {
   return match ? Number(match[1]) * (factors[match[2] ?? ''] ?? Number.NaN) : Number.NaN
 }
 
-async function runAutocannon({ url, token, seconds, connections }: Load): Promise<Result> {
-  const headers = token === undefined ? [] : ['-H', `Authorization=Bearer ${token}`]
+async function runAutocannon({ url, headers = {}, body, seconds, connections }: Load): Promise<Result> {
+  const lines = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}=${value}`])
+  const sent =
+    body === undefined
+      ? []
+      : ['-m', 'PUT', '-H', 'content-type=application/json', '-b', body.replace('§', '[<id>]'), '-I']
   const bin = join(import.meta.dirname, '../node_modules/.bin/autocannon')
-  const text = await output(bin, ['-c', String(connections), '-d', String(seconds), '-j', ...headers, url])
+  const text = await output(bin, ['-c', String(connections), '-d', String(seconds), '-j', ...sent, ...lines, url])
   const result: { requests: { average: number }; latency: { p50: number; p99: number }; non2xx: number } =
     JSON.parse(text)
   const { requests, latency, non2xx } = result

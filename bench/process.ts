@@ -5,9 +5,13 @@ import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '..')
 
-export type Running = { readonly url: string; readonly startMs: number; residentMb(): number; stop(): Promise<void> }
+export type Running = {
+  readonly url: string
+  readonly startMs: number
+  residentMb(): number
+  stop(): Promise<void>
+}
 
-/** `isReady` reads the port from the first line of output that names one. */
 async function start(file: string, env: Record<string, string>): Promise<Running> {
   const startedAt = performance.now()
   const child = spawn(process.execPath, [join(root, file)], {
@@ -27,6 +31,7 @@ async function start(file: string, env: Record<string, string>): Promise<Running
   }
 }
 
+/** The first line of output that names a port says that it listens. */
 function portOf(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     let text = ''
@@ -49,4 +54,5 @@ export const startService = (dataDir: string, settings: Record<string, string> =
     ...settings,
   })
 
-export const startBare = (body: string): Promise<Running> => start('bench/bare.ts', { BENCH_BODY: body })
+export const startBare = (body: string, status = '200'): Promise<Running> =>
+  start('bench/bare.ts', { BENCH_BODY: body, BENCH_STATUS: status })

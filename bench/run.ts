@@ -1,133 +1,192 @@
 /**
  * `npm run bench`: how fast the service is, as ratios to a bare node:http server on the same Node that sends the same
  * bytes, measured in turns within one run. Absolute figures depend on the machine; the ratios much less.
- *
- * Options: --seconds N (per measurement, 3), --rounds N (3), --json FILE
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { parseArgs } from 'node:util'
 import { findGenerator, type Load, type Result } from './load.ts'
 import { type Running, startBare, startService } from './process.ts'
+import { grow, type Seeded, seed } from './seed.ts'
 
+const help = `npm run bench -- [options]
+  --seconds N   of each measurement (2)
+  --rounds N    of which the median counts (3)
+  --secrets N   how far the store grows in the last part (1000000; 0 leaves it out)
+  --json FILE   writes the figures
+`
 const { values: options } = parseArgs({
   options: {
-    seconds: { type: 'string', default: '3' },
+    seconds: { type: 'string', default: '2' },
     rounds: { type: 'string', default: '3' },
+    secrets: { type: 'string', default: '1000000' },
     json: { type: 'string' },
+    help: { type: 'boolean' },
   },
 })
+if (options.help) {
+  process.stdout.write(help)
+  process.exit()
+}
 const seconds = Number(options.seconds)
 const rounds = Number(options.rounds)
-const connections = 64
+const readers = 64
+const writers = 16
 
-type Case = { readonly name: string; readonly load: Omit<Load, 'seconds' | 'connections'>; readonly results: Result[] }
-type Answer = { accessToken: string; token: string; id: string }
-type Row = { name: string; perSecond: number; ratio: number; p50Ms: number; p99Ms: number; errors: number }
+type Case = { readonly name: string; readonly service: Omit<Load, 'seconds'>; readonly bare: Omit<Load, 'seconds'> }
+type Row = {
+  name: string
+  perSecond: number
+  barePerSecond: number
+  ratio: number
+  p50Ms: number
+  p99Ms: number
+  errors: number
+}
 
 const generator = findGenerator()
-console.log(
-  `Load by ${generator.name}, ${connections} connections, ${rounds} rounds of ${seconds} s each, Node ${process.version}, ${cpus().length} cores.`,
-)
-
 const dataDir = mkdtempSync(join(tmpdir(), 'coffer-bench-'))
 const running: Running[] = []
 try {
+  console.log(
+    `Load by ${generator.name}; median of ${rounds} rounds of ${seconds} s; Node ${process.version}; ${cpus().length} cores.`,
+  )
   const first = await startService(dataDir)
-  const credentials = await seed(first)
+  const seeded = await seed(first)
   await first.stop()
   const service = await startService(dataDir)
   running.push(service)
   const idleMb = service.residentMb()
-  const path = '/v1/workspace/main/project'
-  const body = await (
-    await fetch(service.url + path, { headers: { authorization: `Bearer ${credentials.token}` } })
-  ).text()
-  const bare = await startBare(body)
-  running.push(bare)
-
-  const cases: Case[] = [
-    { name: 'bare node:http', load: { url: bare.url + path }, results: [] },
-    { name: 'list projects, API token', load: { url: service.url + path, token: credentials.token }, results: [] },
-    { name: 'list projects, JWT', load: { url: service.url + path, token: credentials.jwt }, results: [] },
-    { name: 'who am I, API token', load: { url: `${service.url}/v1/me`, token: credentials.token }, results: [] },
-  ]
-  for (const { load } of cases) await generator.run({ ...load, seconds: 1, connections })
-  for (let round = 1; round <= rounds; round++) {
-    for (const { name, load, results } of cases) {
-      process.stdout.write(`\rround ${round} of ${rounds}: ${name.padEnd(30)}`)
-      results.push(await generator.run({ ...load, seconds, connections }))
+  const cases = await createCases(service, seeded)
+  heading()
+  const rows: Row[] = []
+  for (const one of cases) rows.push(await measure(one))
+  const commits = rawCommits()
+  console.log(`Raw single-row commits of SQLite, synchronous FULL, one at a time: ${commits} a second.`)
+  console.log(
+    `Second start: ${Math.round(service.startMs)} ms to ready. Resident: ${Math.round(idleMb)} MB idle, ${Math.round(service.residentMb())} MB after the load.`,
+  )
+  const growth = Number(options.secrets) > 0 ? await measureGrowth(service, seeded, cases, Number(options.secrets)) : []
+  if (options.json) {
+    const figures = {
+      at: new Date().toISOString(),
+      node: process.version,
+      rows,
+      commits,
+      growth,
+      startMs: service.startMs,
+      idleMb,
     }
+    writeFileSync(options.json, `${JSON.stringify(figures, null, 2)}\n`)
   }
-  process.stdout.write(`\r${''.padEnd(60)}\r`)
-  report(cases, { startMs: service.startMs, idleMb, busyMb: service.residentMb(), bodyBytes: body.length })
 } finally {
   for (const child of running) await child.stop()
   rmSync(dataDir, { recursive: true, force: true })
 }
 
-async function seed(service: Running): Promise<{ token: string; jwt: string }> {
-  const call = async (method: string, path: string, credential?: string, body?: unknown) => {
-    const response = await fetch(service.url + path, {
-      method,
-      headers: {
-        ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-    // Each caller knows what it asked for.
-    return (await response.json()) as Answer
-  }
-  const account = { email: 'bench@example.com', name: 'Bench', password: 'a long enough password' }
-  const { accessToken: session } = await call('POST', '/v1/auth/register', undefined, account)
-  const team = await call('POST', '/v1/workspace/main/team', session, { name: 'Bench' })
-  for (const slug of ['api', 'web', 'worker']) {
-    await call('POST', '/v1/workspace/main/project', session, { name: slug, slug, teamId: team.id })
-  }
-  const wanted = { name: 'bench', permission: 'read', scope: { all: true }, expiresIn: '24h' }
-  const { token } = await call('POST', '/v1/workspace/main/tokens', session, wanted)
-  const { accessToken: jwt } = await call('POST', '/v1/auth/exchange', token)
-  return { token, jwt }
-}
-
-function report(cases: Case[], process: { startMs: number; idleMb: number; busyMb: number; bodyBytes: number }): void {
-  const reference = median(cases[0]?.results.map((result) => result.perSecond) ?? [])
-  const rows: Row[] = cases.map(({ name, results }) => {
-    const perSecond = median(results.map((result) => result.perSecond))
+async function createCases(service: Running, seeded: Seeded): Promise<Case[]> {
+  const project = '/v1/workspace/main/project'
+  const list = `${project}/api/secret?environmentId=${seeded.environmentId}&resolve=true`
+  const one = `${project}/api/secret/SECRET_7?environmentId=${seeded.environmentId}`
+  const read = async (name: string, path: string, credential: string, etag = false): Promise<Case> => {
+    const headers = { authorization: `Bearer ${credential}` }
+    const answer = await fetch(service.url + path, { headers })
+    const sent = etag ? { ...headers, 'if-none-match': answer.headers.get('etag') ?? '' } : headers
+    const bare = await startBare(await answer.text(), etag ? '304' : '200')
+    running.push(bare)
     return {
       name,
-      perSecond: Math.round(perSecond),
-      ratio: Number((perSecond / reference).toFixed(2)),
-      p50Ms: median(results.map((result) => result.p50Ms)),
-      p99Ms: median(results.map((result) => result.p99Ms)),
-      errors: results.reduce((sum, result) => sum + result.errors, 0),
+      service: { url: service.url + path, headers: sent, connections: readers },
+      bare: { url: bare.url + path, headers: sent, connections: readers },
     }
-  })
-  console.log(['', 'requests/s', 'of bare', 'p50 ms', 'p99 ms', 'errors'].map(column).join(''))
-  for (const row of rows) {
-    const cells = [
-      row.name,
-      row.perSecond,
-      row.ratio.toFixed(2),
-      row.p50Ms.toFixed(2),
-      row.p99Ms.toFixed(2),
-      row.errors,
-    ]
-    console.log(cells.map(column).join(''))
   }
-  console.log(
-    `Second start: ${Math.round(process.startMs)} ms to ready. Resident: ${Math.round(process.idleMb)} MB idle, ` +
-      `${Math.round(process.busyMb)} MB after the load. Answer: ${process.bodyBytes} bytes.`,
-  )
-  if (options.json)
-    writeFileSync(options.json, `${JSON.stringify({ at: new Date().toISOString(), rows, ...process }, null, 2)}\n`)
+  const body = JSON.stringify({ environmentId: seeded.environmentId, value: 'a new value §' })
+  const writePath = `${project}/api/secret/SECRET_0/value`
+  const bare = await startBare('{"success":true,"version":1}')
+  running.push(bare)
+  const headers = { authorization: `Bearer ${seeded.writer}` }
+  return [
+    await read('list projects, token', project, seeded.token),
+    await read('list projects, JWT', project, seeded.jwt),
+    await read('read one secret, token', one, seeded.token),
+    await read('read one secret, JWT', one, seeded.jwt),
+    await read('list 50 resolved, token', list, seeded.token),
+    await read('not modified (304), token', list, seeded.token, true),
+    {
+      name: 'write one value, 16 conns',
+      service: { url: service.url + writePath, headers, body, connections: writers },
+      bare: { url: bare.url + writePath, headers, body, connections: writers },
+    },
+  ]
+}
+
+async function measure({ name, service, bare }: Case): Promise<Row> {
+  const results: { service: Result; bare: Result }[] = []
+  await generator.run({ ...service, seconds: 1 })
+  await generator.run({ ...bare, seconds: 1 })
+  for (let round = 0; round < rounds; round++) {
+    results.push({
+      bare: await generator.run({ ...bare, seconds }),
+      service: await generator.run({ ...service, seconds }),
+    })
+  }
+  const perSecond = median(results.map((result) => result.service.perSecond))
+  const barePerSecond = median(results.map((result) => result.bare.perSecond))
+  const row = {
+    name,
+    perSecond: Math.round(perSecond),
+    barePerSecond: Math.round(barePerSecond),
+    ratio: Number(median(results.map((result) => result.service.perSecond / result.bare.perSecond)).toFixed(2)),
+    p50Ms: median(results.map((result) => result.service.p50Ms)),
+    p99Ms: median(results.map((result) => result.service.p99Ms)),
+    errors: results.reduce((sum, result) => sum + result.service.errors, 0),
+  }
+  print(row)
+  return row
+}
+
+/** The same read and list while the store around them grows. */
+async function measureGrowth(service: Running, seeded: Seeded, cases: Case[], most: number): Promise<Row[]> {
+  const watched = cases.filter(({ name }) => name.startsWith('read one secret, token') || name.startsWith('list 50'))
+  const rows: Row[] = []
+  let size = 50
+  for (const next of [100, 10_000, 1_000_000].filter((count) => count <= most)) {
+    const startedAt = performance.now()
+    await grow(service, seeded, size, next, (done) => process.stdout.write(`\rmaking secrets: ${done} of ${next}   `))
+    process.stdout.write(`\rmade ${next} secrets in ${Math.round((performance.now() - startedAt) / 1000)} s      \n`)
+    size = next
+    for (const one of watched) rows.push(await measure({ ...one, name: `${next}: ${one.name}` }))
+  }
+  return rows
+}
+
+function rawCommits(): number {
+  const folder = mkdtempSync(join(tmpdir(), 'coffer-commits-'))
+  const database = new DatabaseSync(join(folder, 'raw.db'))
+  database.exec('pragma journal_mode = wal; pragma synchronous = full; create table t (a integer, b text)')
+  const insert = database.prepare('insert into t values (?, ?)')
+  const startedAt = performance.now()
+  let count = 0
+  while (performance.now() - startedAt < 1_000) insert.run(++count, 'a row')
+  database.close()
+  rmSync(folder, { recursive: true, force: true })
+  return count
+}
+
+function heading(): void {
+  console.log(['', 'requests/s', 'bare', 'ratio', 'p50 ms', 'p99 ms', 'errors'].map(column).join(''))
+}
+
+function print(row: Row): void {
+  const { name, perSecond, barePerSecond, ratio, p50Ms, p99Ms, errors } = row
+  const cells = [name, perSecond, barePerSecond, ratio.toFixed(2), p50Ms.toFixed(2), p99Ms.toFixed(2), errors]
+  console.log(cells.map(column).join(''))
 }
 
 function column(cell: string | number, index: number): string {
-  return index === 0 ? String(cell).padEnd(28) : String(cell).padStart(12)
+  return index === 0 ? String(cell).padEnd(36) : String(cell).padStart(11)
 }
 
 function median(numbers: number[]): number {

@@ -1,0 +1,80 @@
+/** The data that is measured, made through the front door. */
+import type { Running } from './process.ts'
+
+export type Seeded = {
+  readonly session: string
+  readonly token: string
+  readonly writer: string
+  readonly jwt: string
+  readonly teamId: string
+  readonly environmentId: string
+}
+type Answer = { accessToken: string; token: string; id: string; environments: { id: string }[] }
+
+export async function call(
+  service: Running,
+  method: string,
+  path: string,
+  credential?: string,
+  body?: unknown,
+): Promise<Answer> {
+  const response = await fetch(service.url + path, {
+    method,
+    headers: {
+      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
+  // Each caller knows what it asked for.
+  return (await response.json()) as Answer
+}
+
+/** A workspace with three projects; the first has 50 secrets in development, every fifth of them a reference. */
+export async function seed(service: Running): Promise<Seeded> {
+  const account = { email: 'bench@example.com', name: 'Bench', password: 'a long enough password' }
+  const { accessToken: session } = await call(service, 'POST', '/v1/auth/register', undefined, account)
+  const team = await call(service, 'POST', '/v1/workspace/main/team', session, { name: 'Bench' })
+  const projects: Answer[] = []
+  for (const slug of ['api', 'web', 'worker']) {
+    const body = { name: slug, slug, teamId: team.id }
+    projects.push(await call(service, 'POST', '/v1/workspace/main/project', session, body))
+  }
+  const environmentId = projects[0]?.environments[0]?.id ?? ''
+  const secrets = Array.from({ length: 50 }, (_, index) => ({
+    key: `SECRET_${index}`,
+    value: index % 5 === 4 ? `https://\${SECRET_${index - 1}}/path` : `value-${index}-${'x'.repeat(24)}`,
+  }))
+  await call(service, 'POST', '/v1/workspace/main/project/api/secret', session, {
+    environments: [environmentId],
+    secrets,
+  })
+  const issue = async (permission: string) => {
+    const wanted = { name: permission, permission, scope: { all: true }, expiresIn: '24h' }
+    return (await call(service, 'POST', '/v1/workspace/main/tokens', session, wanted)).token
+  }
+  const [token, writer] = [await issue('read'), await issue('read-write')]
+  const { accessToken: jwt } = await call(service, 'POST', '/v1/auth/exchange', token)
+  return { session, token, writer, jwt, teamId: team.id, environmentId }
+}
+
+/** Brings the store to a number of secrets, in projects of ten thousand. */
+export async function grow(
+  service: Running,
+  seeded: Seeded,
+  from: number,
+  to: number,
+  progress: (done: number) => void,
+): Promise<void> {
+  const perProject = Math.min(10_000, to - from)
+  for (let done = from; done < to; done += perProject) {
+    const slug = `bulk-${done}`
+    const project = { name: slug, slug, teamId: seeded.teamId }
+    const { environments } = await call(service, 'POST', '/v1/workspace/main/project', seeded.session, project)
+    const secrets = Array.from({ length: perProject }, (_, index) => ({ key: `KEY_${index}`, value: `value ${index}` }))
+    const body = { environments: [environments[0]?.id], secrets }
+    await call(service, 'POST', `/v1/workspace/main/project/${slug}/secret`, seeded.session, body)
+    progress(Math.min(done + perProject, to))
+  }
+}
