@@ -1,6 +1,8 @@
 /** The one place that writes the audit trail: changes with their transaction, reads together with other reads. */
 import type { AuditAction } from '@coffer/contract/audit'
 import { newId } from '../crypto/id.ts'
+import { Failure } from '../failure.ts'
+import { traceOf } from '../log.ts'
 import { type AuditRow, canonicalEntry, hashEntry } from '../store/audit.ts'
 import { storeOver } from '../store/store.ts'
 import { type ChainContext, extendChain, lockChain } from './audit-chain.ts'
@@ -53,6 +55,7 @@ function entryOf(ctx: Context, event: AuditEvent, details: string): Omit<AuditRo
 
 const crowd = 2
 const gatherMs = 1
+const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
 
 type PendingRead = {
   readonly entry: Omit<AuditRow, 'sequence' | 'hash'>
@@ -79,8 +82,9 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
         writeReads({ ...services, store: storeOver(transaction.db, services.keys), transaction }, chain, reads),
       )
       for (const read of reads) read.resolve()
-    } catch (error) {
-      for (const read of reads) read.reject(error)
+    } catch (cause) {
+      services.log.error('reads could not be recorded', { count: reads.length, ...traceOf(cause) })
+      for (const read of reads) read.reject(new Failure('unavailable', unrecorded, { cause }))
     }
   }
 
