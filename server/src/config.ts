@@ -22,6 +22,8 @@ export type Config = {
   /** Undefined where the first account needs none. */
   readonly setupCode: string | undefined
   readonly outboundAllow: AllowList
+  readonly smtpUrl: string | undefined
+  readonly mailFrom: string | undefined
   readonly metricsPort: number | undefined
   readonly metricsToken: string | undefined
   readonly logLevel: LogLevel
@@ -71,6 +73,12 @@ export const settings: readonly Setting[] = [
     default: 'none',
     meaning: 'CIDRs and hosts in private ranges that may be reached, on any port, also by http',
   },
+  {
+    name: 'COFFER_SMTP_URL',
+    default: 'none',
+    meaning: 'smtp://… or smtps://… for mail to people; nothing is mailed yet',
+  },
+  { name: 'COFFER_MAIL_FROM', default: 'none', meaning: 'the sender of that mail, such as coffer@example.com' },
   { name: 'COFFER_METRICS_TOKEN', default: 'none', meaning: 'bearer token that opens GET /metrics' },
   { name: 'COFFER_METRICS_PORT', default: 'none', meaning: 'a port of its own for GET /metrics, without a token' },
   { name: 'COFFER_LOG_LEVEL', default: 'info', meaning: 'debug, info, warn, error or silent' },
@@ -100,6 +108,8 @@ export function readConfig(environment: Environment): Config {
     signup: readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open']),
     setupCode: text('COFFER_SETUP_CODE'),
     outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
+    smtpUrl: readUrl('COFFER_SMTP_URL', text('COFFER_SMTP_URL'), ['smtp:', 'smtps:']),
+    mailFrom: readMailFrom(text('COFFER_MAIL_FROM')),
     metricsPort: metricsPort === undefined ? undefined : readPort('COFFER_METRICS_PORT', metricsPort, 1),
     metricsToken: text('COFFER_METRICS_TOKEN'),
     logLevel: readWord('COFFER_LOG_LEVEL', text('COFFER_LOG_LEVEL') ?? 'info', logLevels),
@@ -205,6 +215,13 @@ function readPublicUrl(value: string): string {
     )
   }
   return url.origin
+}
+
+function readMailFrom(value: string | undefined): string | undefined {
+  if (value !== undefined && !/^[^\s@<>]+@[^\s@<>]+$/.test(value)) {
+    throw new ConfigError('COFFER_MAIL_FROM must be an email address, such as coffer@example.com.')
+  }
+  return value
 }
 
 function readRanges(name: string, value: string): AddressRange[] {

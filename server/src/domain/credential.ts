@@ -23,7 +23,7 @@ const maxRemembered = 20_000
 
 export type Credentials = {
   /** The actor of a credential that has been checked before and lives; undefined where anything must be looked up. */
-  recognise(value: string, ip: string): Actor | undefined
+  recognise(key: string, ip: string): Actor | undefined
   /** Throws `unauthenticated` for anything that is not a living credential. */
   authenticate(value: string, ip: string): Promise<Actor>
   /** Ends what is remembered of a person's sessions. */
@@ -46,7 +46,6 @@ type Parts = {
 
 export function createCredentials(parts: Parts): Credentials {
   const { store, keys, pictures, usage, now, later } = parts
-  // Each memory is keyed by a hash of the value, made here: a heap dump shows no credentials.
   const located = new Map<string, Located>()
   const sessions = new Map<string, LiveSession>()
   const claims = new Map<string, JwtClaims>()
@@ -59,8 +58,7 @@ export function createCredentials(parts: Parts): Credentials {
     throw new Failure('unauthenticated')
   }
 
-  function recognise(value: string, ip: string): Actor | undefined {
-    const key = hash('sha256', value, 'base64')
+  function recognise(key: string, ip: string): Actor | undefined {
     const known = located.get(key)
     const token = known && peekToken(known.workspaceId, known.id)
     if (known && token) return tokenActor(token, known, ip)
@@ -76,7 +74,7 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   async function authenticateToken(value: string, ip: string): Promise<Actor> {
-    const key = hash('sha256', value, 'base64')
+    const key = credentialKey(value)
     const known = located.get(key) ?? (await locate(key, value))
     return tokenActor(await requireToken(known.workspaceId, known.id), known, ip)
   }
@@ -104,7 +102,7 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   async function authenticateJwt(value: string, ip: string): Promise<Actor> {
-    const key = hash('sha256', value, 'base64')
+    const key = credentialKey(value)
     let known = claims.get(key)
     if (!known || known.exp * 1000 <= now()) {
       claims.delete(key)
@@ -147,7 +145,7 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   async function authenticateSession(value: string): Promise<Actor> {
-    const key = hash('sha256', value, 'base64')
+    const key = credentialKey(value)
     let live = sessions.get(key)
     // Another node may have seen it more recently than this one remembers.
     if (!live || isIdle(live)) live = await loadSession(key, value)
@@ -204,6 +202,11 @@ export function createCredentials(parts: Parts): Credentials {
       claims.clear()
     },
   }
+}
+
+/** What a credential is remembered by: a heap dump shows no credentials. */
+export function credentialKey(value: string): string {
+  return hash('sha256', value, 'base64')
 }
 
 function remember<Value>(memory: Map<string, Value>, key: string, value: Value): void {

@@ -7,6 +7,7 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { type AddressRange, isInRange, parseAddress, plainAddress } from '../address-range.ts'
 import type { ChangeFollower } from '../domain/change-follower.ts'
 import { type Actor, anonymous, type Context, type Services } from '../domain/context.ts'
+import { credentialKey } from '../domain/credential.ts'
 import { Failure } from '../failure.ts'
 import { answerError } from './answer-error.ts'
 import { hasTwoCredentials, readCredential } from './authenticate.ts'
@@ -163,9 +164,8 @@ function identifier(parts: HttpParts) {
 
     function recognise(request: FastifyRequest, ip: string): Actor | undefined {
       const { authorization } = request.headers
-      return authorization?.startsWith('Bearer ') && !hasTwoCredentials(request)
-        ? services.credentials.recognise(authorization.slice(7), ip)
-        : undefined
+      if (!authorization?.startsWith('Bearer ') || hasTwoCredentials(request)) return undefined
+      return services.credentials.recognise(keyOnSocket(request, authorization), ip)
     }
 
     async function authenticate(hit: Hit, endpoint: Endpoint, waiting: Promise<void> | undefined): Promise<void> {
@@ -175,6 +175,17 @@ function identifier(parts: HttpParts) {
       if (endpoint.permission === 'auth:exchange') await limitExchange(request, reply, parts.exchangeLimiter, hit)
     }
   }
+}
+
+/** A client sends the same credential with every request of a connection: it is hashed once for each. */
+const lastOnSocket = new WeakMap<Socket, { readonly authorization: string; readonly key: string }>()
+
+function keyOnSocket(request: FastifyRequest, authorization: string): string {
+  const last = lastOnSocket.get(request.socket)
+  if (last?.authorization === authorization) return last.key
+  const key = credentialKey(authorization.slice('Bearer '.length))
+  lastOnSocket.set(request.socket, { authorization, key })
+  return key
 }
 
 /** The second limit of the exchange: per token; the headers describe whichever limit is nearer. */
