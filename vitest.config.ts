@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
-/** Rooms are tested through HTTP on both engines; pure functions and the house itself need none. */
-const rooms = ['server/src/{http,domain,store,jobs,operator}/**/*.test.ts']
+/** Rooms are tested through HTTP on both engines; pure functions (all tests in crypto and domain) and the house need none. */
+const rooms = ['server/src/{http,store,jobs,operator}/**/*.test.ts']
 const shared = { setupFiles: ['test/loopback-only.ts'], testTimeout: 60_000, hookTimeout: 60_000 }
 
 export default defineConfig({
@@ -14,7 +14,7 @@ export default defineConfig({
           name: 'unit',
           include: [
             'server/src/*.test.ts',
-            'server/src/crypto/**/*.test.ts',
+            'server/src/{crypto,domain}/**/*.test.ts',
             'contract/**/*.test.ts',
             'test/**/*.test.ts',
           ],
