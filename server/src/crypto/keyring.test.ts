@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { associatedData, newKey, open } from './envelope.ts'
 import { newId } from './id.ts'
-import { createKeyring, createRootKey, masterWrapKey, openRootKey, type RootKey, rewrapRootKey } from './keyring.ts'
+import { createKeyring, createRootKey, masterWrapKey, openRootKey, type RootKey } from './keyring.ts'
 
 const masterBytes = newKey()
 const master = masterWrapKey(masterBytes)
@@ -62,14 +62,6 @@ test.each(['wrapped', 'checkValue'] as const)('%s is refused when it is shorter 
   for (const other of [bytes.subarray(0, 0), bytes.subarray(0, -1), bytes.subarray(1), Buffer.concat([bytes, bytes])]) {
     expect(() => openRootKey({ ...wrapped, [column]: other }, master)).toThrow(integrity)
   }
-})
-
-test('a change of the master key leaves the root keys as they are, and ends the old one', () => {
-  const next = masterWrapKey(newKey())
-  const moved = rewrapRootKey(wrapped, master, next)
-  expect(keysOf(openRootKey(moved, next))).toEqual(keysOf(root))
-  expect(() => openRootKey(moved, master)).toThrow(integrity)
-  expect(() => rewrapRootKey(wrapped, next, master)).toThrow(integrity)
 })
 
 test('the ring lists the active root first, finds every root by id, and nothing else', () => {

@@ -48,12 +48,6 @@ export function openRootKey(row: WrappedRootKey, master: KeyObject): RootKey {
   return deriveRootKey(row.id, bytes)
 }
 
-/** For a change of the master key: the root keys themselves stay as they are. */
-export function rewrapRootKey(row: WrappedRootKey, from: KeyObject, to: KeyObject): WrappedRootKey {
-  const aad = associatedData('root-key', row.id)
-  return { ...row, wrapped: seal(to, 1, aad, open(from, aad, row.wrapped)) }
-}
-
 export function createKeyring(active: RootKey, others: readonly RootKey[]): Keyring {
   const byId = new Map([active, ...others].map((root) => [root.id, root]))
   return { active, all: [...byId.values()], find: (id) => byId.get(id) }
