@@ -199,7 +199,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   return answer
 }
 
-export type State = ReadonlyMap<string, { readonly value: string; readonly version: number; readonly secretId: string }>
+type State = ReadonlyMap<string, { readonly value: string; readonly version: number; readonly secretId: string }>
 
 /** The shared values of an environment as they stood after a revision, by the names that they had then. */
 async function stateAt(
@@ -221,7 +221,7 @@ async function stateAt(
   return state
 }
 
-export async function stateNow(ctx: Context, access: ProjectAccess, environment: PicturedEnvironment): Promise<State> {
+async function stateNow(ctx: Context, access: ProjectAccess, environment: PicturedEnvironment): Promise<State> {
   const secrets = await ctx.store.secrets.list(access.project.id, access.picture.workspace.id)
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const values = await openValues(ctx, access, await ctx.store.secretValues.list([environment.id], ''), names)
