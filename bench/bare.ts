@@ -1,9 +1,8 @@
 /** The yardstick: a bare node:http server that reads what it is sent and sends the same bytes to everyone. */
 import { createServer } from 'node:http'
 
-const body = process.env.BENCH_BODY ?? '{}'
-const isNotModified = process.env.BENCH_STATUS === '304'
-const headers = { 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(body) }
+type Answer = { readonly status: number; readonly headers: Record<string, string>; readonly body: string }
+const { status, headers, body }: Answer = JSON.parse(process.env.BENCH_ANSWER ?? '{}')
 
 const server = createServer((request, response) => {
   if (request.method === 'GET') return answer()
@@ -15,8 +14,7 @@ const server = createServer((request, response) => {
   })
 
   function answer(): void {
-    if (isNotModified) response.writeHead(304).end()
-    else response.writeHead(200, headers).end(body)
+    response.writeHead(status, headers).end(body)
   }
 })
 server.listen(0, '127.0.0.1', () => {

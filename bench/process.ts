@@ -54,5 +54,12 @@ export const startService = (dataDir: string, settings: Record<string, string> =
     ...settings,
   })
 
-export const startBare = (body: string, status = '200'): Promise<Running> =>
-  start('bench/bare.ts', { BENCH_BODY: body, BENCH_STATUS: status })
+/** Node sets these by itself, in both servers alike. */
+const byNode = ['connection', 'date', 'keep-alive', 'transfer-encoding']
+
+/** Sends the very status, headers and body of an answer of the service. */
+export async function startBare(response: Response): Promise<Running> {
+  const headers = Object.fromEntries([...response.headers].filter(([name]) => !byNode.includes(name)))
+  const answer = { status: response.status, headers, body: await response.text() }
+  return start('bench/bare.ts', { BENCH_ANSWER: JSON.stringify(answer) })
+}
