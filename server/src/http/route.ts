@@ -11,6 +11,7 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     ctx: Context
+    startedAt: number
   }
 }
 
