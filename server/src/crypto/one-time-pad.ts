@@ -5,21 +5,29 @@
  */
 import { randomFillSync } from 'node:crypto'
 
-export type Hidden = { readonly pad: Uint32Array; readonly covered: Uint32Array; readonly bytes: number }
+export type Hidden = { readonly pad: Int32Array; readonly covered: Int32Array; readonly bytes: number }
 
 const wordBytes = 4
 
-export function hide(plaintext: Uint8Array): Hidden {
+export function hide(text: string): Hidden {
+  const plaintext = Buffer.from(text, 'utf8')
   const words = Math.ceil(plaintext.length / wordBytes)
-  const pad = randomFillSync(new Uint32Array(words))
-  const covered = new Uint32Array(words)
+  const pad = randomFillSync(new Int32Array(words))
+  const covered = new Int32Array(words)
   new Uint8Array(covered.buffer).set(plaintext)
+  plaintext.fill(0)
   for (let index = 0; index < words; index++) covered[index] = (covered[index] ?? 0) ^ (pad[index] ?? 0)
   return { pad, covered, bytes: plaintext.length }
 }
 
-export function reveal({ pad, covered, bytes }: Hidden): Buffer {
-  const plain = new Uint32Array(covered.length)
-  for (let index = 0; index < plain.length; index++) plain[index] = (covered[index] ?? 0) ^ (pad[index] ?? 0)
-  return Buffer.from(plain.buffer, 0, bytes)
+/** Where texts are put together: kept, as making one for every text would cost more than the rest; wiped each time. */
+let desk = new Int32Array(4_096)
+
+export function reveal({ pad, covered, bytes }: Hidden): string {
+  if (desk.length < covered.length) desk = new Int32Array(covered.length)
+  const plain = desk
+  for (let index = 0; index < covered.length; index++) plain[index] = (covered[index] ?? 0) ^ (pad[index] ?? 0)
+  const text = Buffer.from(plain.buffer, 0, bytes).toString('utf8')
+  plain.fill(0, 0, covered.length)
+  return text
 }

@@ -2,7 +2,8 @@
 import type { AuditVerdict } from '@coffer/contract/audit'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../crypto/signing.ts'
-import { type AuditHead, type AuditRow, canonicalEntry, emptyHash, hashEntry } from '../store/audit.ts'
+import type { AuditHead } from '../store/audit.ts'
+import { type AuditRow, canonicalEntry, emptyHash, hashEntry } from '../store/audit-entry.ts'
 import type { Keys } from '../store/key.ts'
 import { type Context, systemChain, type WriteContext } from './context.ts'
 

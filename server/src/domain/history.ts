@@ -23,6 +23,7 @@ import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ValuePlace, VersionRow } from '../store/secret-value.ts'
 import { type ProjectAccess, requireEnvironment, requireProject } from './access.ts'
+import { readDetails } from './audit-read.ts'
 import type { Context, WriteContext } from './context.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { PicturedEnvironment } from './picture.ts'
@@ -296,7 +297,7 @@ function recordView(
     projectId: project.id,
     ...(environment && { environmentId: environment.id }),
   } as const
-  return ctx.reads.record(ctx, event, JSON.stringify({ after: { keys, ...more } }))
+  return ctx.reads.record(ctx, event, readDetails({ keys, ...more }))
 }
 
 type Compared = { readonly version: number; readonly secretId: string } | undefined

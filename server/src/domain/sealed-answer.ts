@@ -4,25 +4,26 @@
  * from has changed.
  */
 import { type Hidden, hide, reveal } from '../crypto/one-time-pad.ts'
+import type { ReadDetails } from './audit-read.ts'
 import type { Epochs } from './epoch.ts'
 import type { Picture } from './picture.ts'
 
 export type Answer = {
-  readonly body: Buffer
+  readonly body: string
   readonly etag: string
-  /** What the audit trail says of it, as JSON; empty where no value is in it. */
-  readonly auditDetails: string
+  /** What the audit trail says of it; undefined where no value is in it. */
+  readonly auditDetails: ReadDetails | undefined
   /** The one secret that it is about, if it is about one. */
   readonly entity: { readonly id: string; readonly name: string }
 }
 /** An answer whose body is still sealed: a matching ETag needs no more than this. */
-export type SealedAnswer = Omit<Answer, 'body'> & { open(): Buffer }
+export type SealedAnswer = Omit<Answer, 'body'> & { open(): string }
 
 type Dependency = { readonly environmentId: string; readonly epoch: number }
 type Kept = {
   readonly sealed: Hidden
   readonly etag: string
-  readonly auditDetails: string
+  readonly auditDetails: ReadDetails | undefined
   readonly entity: { readonly id: string; readonly name: string }
   readonly picture: Picture
   readonly dependencies: readonly Dependency[]
@@ -40,7 +41,13 @@ export function createSealedAnswers(epochs: Epochs): SealedAnswers {
   const kept = new Map<string, Kept>()
   let bytes = 0
 
-  const sizeOf = (name: string, entry: Kept) => name.length + 2 * entry.sealed.bytes + entry.auditDetails.length + 300
+  const sizeOf = (name: string, entry: Kept) =>
+    name.length + 2 * entry.sealed.bytes + (entry.auditDetails?.text.length ?? 0) + 300
+
+  function isCurrent({ dependencies }: Kept): boolean {
+    for (const { environmentId, epoch } of dependencies) if (epochs.of(environmentId) !== epoch) return false
+    return true
+  }
 
   function drop(name: string, entry: Kept): void {
     kept.delete(name)
@@ -51,8 +58,7 @@ export function createSealedAnswers(epochs: Epochs): SealedAnswers {
     find(name, picture) {
       const entry = kept.get(name)
       if (!entry) return undefined
-      const isCurrent = entry.dependencies.every(({ environmentId, epoch }) => epochs.of(environmentId) === epoch)
-      if (entry.picture !== picture || !isCurrent) {
+      if (entry.picture !== picture || !isCurrent(entry)) {
         drop(name, entry)
         return undefined
       }

@@ -3,6 +3,7 @@ import { Failure, invalid } from '../failure.ts'
 import { type ProjectAccess, reachedEnvironments } from './access.ts'
 import type { Context } from './context.ts'
 import type { PicturedEnvironment, PicturedProject } from './picture.ts'
+import { reachesEnvironment } from './scope.ts'
 
 /** People and their command lines see their own values; tokens of machines never do. */
 export function personalOwner(ctx: Context): string {
@@ -12,8 +13,10 @@ export function personalOwner(ctx: Context): string {
 
 /** An environment of the project by id or name, if the caller reaches it. */
 export function requireReached(access: ProjectAccess, idOrName: string): PicturedEnvironment {
-  const environment = findByIdOrName(reachedEnvironments(access.reach, access.project), idOrName)
-  if (!environment) throw new Failure('notFound')
+  const { reach, project } = access
+  const environment = findByIdOrName(project.environments, idOrName)
+  // Names are unique within a project: no other environment could be meant.
+  if (!environment || !reachesEnvironment(reach, project, environment)) throw new Failure('notFound')
   return environment
 }
 
@@ -37,7 +40,10 @@ type Chosen = {
 
 /** The ones that the query names, each once; all in reach where it names none. */
 export function chooseEnvironments(access: ProjectAccess, query: Chosen): PicturedEnvironment[] {
-  const wanted = [query.environmentId ?? [], query.environment_id ?? []].flat()
+  const { environmentId, environment_id } = query
+  // The common case, on the path that must be fast.
+  if (typeof environmentId === 'string' && environment_id === undefined) return [requireReached(access, environmentId)]
+  const wanted = [environmentId ?? [], environment_id ?? []].flat()
   if (wanted.length === 0) return reachedEnvironments(access.reach, access.project)
   return [...new Set(wanted.map((idOrName) => requireReached(access, idOrName)))]
 }

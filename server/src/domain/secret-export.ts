@@ -2,6 +2,7 @@ import type { ProjectPath } from '@coffer/contract/field'
 import type { SecretExport } from '@coffer/contract/secret'
 import { Failure } from '../failure.ts'
 import { requireProject } from './access.ts'
+import { readDetails } from './audit-read.ts'
 import type { Context } from './context.ts'
 import { chooseEnvironment, personalOwner } from './secret-environment.ts'
 import { effectiveValues, loadProject, openValues, resolveRows } from './secret-read.ts'
@@ -38,7 +39,7 @@ export async function exportSecrets(
       projectId: access.project.id,
       environmentId: environment.id,
     } as const
-    await ctx.reads.record(ctx, event, JSON.stringify({ after: { keys, export: format } }))
+    await ctx.reads.record(ctx, event, readDetails({ keys, export: format }))
   }
   return file
 }

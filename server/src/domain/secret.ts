@@ -6,6 +6,7 @@ import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ReminderRow } from '../store/secret-reminder.ts'
 import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
+import { type ReadDetails, readDetails } from './audit-read.ts'
 import type { Context } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { reachesProject } from './scope.ts'
@@ -17,7 +18,7 @@ import type { Resolved } from './secret-reference-resolution.ts'
 import { iso } from './time.ts'
 
 /** An answer that may leave: what it reveals has been recorded. */
-export type ReadAnswer = { readonly etag: string; readonly body: Buffer | undefined }
+export type ReadAnswer = { readonly etag: string; readonly body: string | undefined }
 
 type Reading = {
   readonly access: ProjectAccess
@@ -84,11 +85,11 @@ async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | unde
   const known: SealedAnswer = ctx.answers.find(reading.question, picture) ?? (await makeAnswer(ctx, reading))
   // Nothing leaves that the caller has not got already.
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
-  if (known.auditDetails !== '') await recordRead(ctx, reading, known)
+  if (known.auditDetails) await recordRead(ctx, reading, known, known.auditDetails)
   return { etag: known.etag, body: known.open() }
 }
 
-function recordRead(ctx: Context, reading: Reading, known: SealedAnswer): Promise<void> {
+function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details: ReadDetails): Promise<void> {
   const { access, environments, key } = reading
   const [only] = environments
   const { project, picture } = access
@@ -100,14 +101,14 @@ function recordRead(ctx: Context, reading: Reading, known: SealedAnswer): Promis
     projectId: project.id,
     ...(only && environments.length === 1 && { environmentId: only.id }),
   } as const
-  return ctx.reads.record(ctx, event, known.auditDetails)
+  return ctx.reads.record(ctx, event, details)
 }
 
 async function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer> {
   const { access, environments, question } = reading
   const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
   const made = await readSecrets(ctx, reading)
-  const body = Buffer.from(JSON.stringify(reading.key === undefined ? made.secrets : made.secrets[0]))
+  const body = JSON.stringify(reading.key === undefined ? made.secrets : made.secrets[0])
   const { auditDetails } = made
   const answer: Answer = {
     body,
@@ -124,7 +125,7 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer>
 
 type Made = {
   readonly secrets: readonly Secret[]
-  readonly auditDetails: string
+  readonly auditDetails: ReadDetails | undefined
   readonly environmentIds: ReadonlySet<string>
   readonly epochs: ReadonlyMap<string, number>
 }
@@ -172,10 +173,8 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   const referenced = resolution ? namePlaces(access, resolution.referenced) : []
   const auditDetails =
     isKeys || keys.length === 0
-      ? ''
-      : JSON.stringify({
-          after: { keys, environments: environmentNames, ...(referenced.length > 0 && { referenced }) },
-        })
+      ? undefined
+      : readDetails({ keys, environments: environmentNames, ...(referenced.length > 0 && { referenced }) })
   return { secrets: result, auditDetails, environmentIds: resolution?.environmentIds ?? new Set(), epochs }
 }
 
@@ -249,7 +248,7 @@ function namePlaces({ picture }: ProjectAccess, places: readonly Place[]): strin
 }
 
 /** Keyed, as a plain hash of a value could be guessed at. */
-function etagOf(ctx: Context, body: Buffer): string {
+function etagOf(ctx: Context, body: string): string {
   return `"${createHmac('sha256', ctx.keys.keyring.active.audit).update(body).digest('base64url')}"`
 }
 

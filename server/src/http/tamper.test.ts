@@ -20,7 +20,7 @@ import { StartError } from '../app.ts'
 import type { Context } from '../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { hourMs } from '../domain/time.ts'
-import { canonicalEntry, hashEntry } from '../store/audit.ts'
+import { canonicalEntry, hashEntry } from '../store/audit-entry.ts'
 import { createStore } from '../store/store.ts'
 
 let service: TestService

@@ -2,31 +2,9 @@
  * The audit trail as it is kept: one hash chain per workspace, and one for what belongs to none. Each entry's hash
  * covers the one before it; the newest hash is signed.
  */
-import { hash } from 'node:crypto'
+import { type AuditRow, emptyHash } from './audit-entry.ts'
+import { expandReads, type ReadsRow } from './audit-read.ts'
 import { type Db, forUpdate, fragment, sql } from './sql.ts'
-
-export type AuditRow = {
-  readonly chainId: string
-  readonly sequence: number
-  readonly id: string
-  readonly at: number
-  readonly actorType: string
-  readonly actorId: string
-  readonly actorName: string
-  readonly action: string
-  readonly entityType: string
-  readonly entityId: string
-  readonly entityName: string
-  readonly projectId: string | null
-  readonly environmentId: string | null
-  readonly ip: string
-  readonly userAgent: string
-  readonly requestId: string
-  readonly outcome: string
-  /** JSON of `{ before?, after? }`, kept and hashed as it was written. */
-  readonly details: string
-  readonly hash: string
-}
 
 export type AuditHead = {
   readonly sequence: number
@@ -50,83 +28,6 @@ const columns = fragment(`
   chain_id as "chainId", sequence, id, at, actor_type as "actorType", actor_id as "actorId", actor_name as "actorName",
   action, entity_type as "entityType", entity_id as "entityId", entity_name as "entityName", project_id as "projectId",
   environment_id as "environmentId", ip, user_agent as "userAgent", request_id as "requestId", outcome, details, hash`)
-
-export const emptyHash = '0'.repeat(64)
-
-/** The entry as it is hashed: a JSON list in this fixed order. */
-export function canonicalEntry(row: Omit<AuditRow, 'hash'>): string {
-  return JSON.stringify([
-    row.chainId,
-    row.sequence,
-    row.id,
-    row.at,
-    row.actorType,
-    row.actorId,
-    row.actorName,
-    row.action,
-    row.entityType,
-    row.entityId,
-    row.entityName,
-    row.projectId,
-    row.environmentId,
-    row.ip,
-    row.userAgent,
-    row.requestId,
-    row.outcome,
-    row.details,
-  ])
-}
-
-/** hash = SHA-256(previous hash, canonical entry) */
-export function hashEntry(previousHash: string, canonical: string): string {
-  return hash('sha256', previousHash + canonical, 'hex')
-}
-
-/** Reads that were recorded together: their canonical entries in one text, as each costs less than a row of its own. */
-export type ReadsRow = {
-  readonly chainId: string
-  readonly firstSequence: number
-  readonly lastSequence: number
-  readonly previousHash: string
-  readonly entries: string
-  readonly hash: string
-}
-
-function expandReads(row: ReadsRow): AuditRow[] {
-  const lists: unknown[][] = JSON.parse(row.entries)
-  let previous = row.previousHash
-  return lists.map((list, index) => {
-    const entry = fromList(list)
-    previous = hashEntry(previous, canonicalEntry(entry))
-    // The last one carries the hash that was stored: the check of the chain compares it with the computed one.
-    return { ...entry, hash: index === lists.length - 1 ? row.hash : previous }
-  })
-}
-
-function fromList(list: readonly unknown[]): Omit<AuditRow, 'hash'> {
-  const names = [
-    'chainId',
-    'sequence',
-    'id',
-    'at',
-    'actorType',
-    'actorId',
-    'actorName',
-    'action',
-    'entityType',
-    'entityId',
-    'entityName',
-    'projectId',
-    'environmentId',
-    'ip',
-    'userAgent',
-    'requestId',
-    'outcome',
-    'details',
-  ]
-  // Written by canonicalEntry in this very order.
-  return Object.fromEntries(names.map((name, index) => [name, list[index]])) as Omit<AuditRow, 'hash'>
-}
 
 function matches(row: AuditRow, filter: AuditFilter): boolean {
   const { actor, action, entity, project, environment, from, to, text } = filter

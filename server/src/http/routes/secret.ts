@@ -49,5 +49,5 @@ const ifNoneMatch = (reply: FastifyReply) => reply.request.headers['if-none-matc
 function send(reply: FastifyReply, { etag, body }: ReadAnswer): FastifyReply {
   reply.header('etag', etag)
   if (body === undefined) return reply.status(304).send()
-  return reply.header('content-type', 'application/json; charset=utf-8').send(body.toString('utf8'))
+  return reply.header('content-type', 'application/json; charset=utf-8').send(body)
 }

@@ -1,0 +1,74 @@
+/** Reads of values, recorded together with the other reads of the same moment, before any of their answers leaves. */
+import { newId } from '../crypto/id.ts'
+import { Failure } from '../failure.ts'
+import { traceOf } from '../log.ts'
+import { composeReads, type ReadEntry, sharedFields } from '../store/audit-read.ts'
+import { storeOver } from '../store/store.ts'
+import { type AuditEvent, describeEvent } from './audit.ts'
+import { type ChainContext, extendChain, lockChain } from './audit-chain.ts'
+import type { Context } from './context.ts'
+
+const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
+/** A batch of more than this says that many read at once. */
+const crowd = 2
+
+type PendingRead = { readonly entry: ReadEntry; resolve(): void; reject(error: unknown): void }
+
+export type ReadRecorder = {
+  /** Resolves when the read is on disk; until then no value may leave. */
+  record(ctx: Context, event: Omit<AuditEvent, 'before' | 'after'>, details: ReadDetails): Promise<void>
+}
+
+/** What a read has shown, as the text that is recorded: made once for answers that are given many times. */
+export type ReadDetails = { readonly text: string }
+
+export function readDetails(after: Record<string, unknown>): ReadDetails {
+  return { text: JSON.stringify(JSON.stringify({ after })) }
+}
+
+export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log'>): ReadRecorder {
+  const pending = new Map<string, PendingRead[]>()
+  let lastSize = 0
+
+  async function flush(chain: string): Promise<void> {
+    const reads = pending.get(chain) ?? []
+    pending.delete(chain)
+    lastSize = reads.length
+    try {
+      await services.engine.transaction(chain, (transaction) =>
+        writeReads({ ...services, store: storeOver(transaction.db, services.keys), transaction }, chain, reads),
+      )
+      for (const read of reads) read.resolve()
+    } catch (cause) {
+      services.log.error('reads could not be recorded', { count: reads.length, ...traceOf(cause) })
+      for (const read of reads) read.reject(new Failure('unavailable', unrecorded, { cause }))
+    }
+  }
+
+  return {
+    record: (ctx, event, details) =>
+      new Promise<void>((resolve, reject) => {
+        const shared = sharedFields(describeEvent(ctx, event), details.text)
+        const read = { entry: { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared }, resolve, reject }
+        const waiting = pending.get(event.chain)
+        if (waiting) waiting.push(read)
+        else {
+          pending.set(event.chain, [read])
+          // A lone reader need not wait; among many, one more turn of the event loop lets many more share one commit.
+          if (lastSize > crowd) setImmediate(() => setImmediate(flush, event.chain))
+          else setImmediate(flush, event.chain)
+        }
+      }),
+  }
+}
+
+async function writeReads(ctx: ChainContext, chain: string, reads: readonly PendingRead[]): Promise<void> {
+  const head = await lockChain(ctx, chain)
+  const row = composeReads(
+    chain,
+    head,
+    reads.map(({ entry }) => entry),
+  )
+  await ctx.store.audit.insertReads(row)
+  extendChain(ctx, chain, { ...head, sequence: row.lastSequence, hash: row.hash })
+}

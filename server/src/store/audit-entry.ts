@@ -1,0 +1,56 @@
+/** An entry of the audit trail, and the text of it that is hashed: each entry's hash covers the one before it. */
+import { hash } from 'node:crypto'
+
+export type AuditRow = {
+  readonly chainId: string
+  readonly sequence: number
+  readonly id: string
+  readonly at: number
+  readonly actorType: string
+  readonly actorId: string
+  readonly actorName: string
+  readonly action: string
+  readonly entityType: string
+  readonly entityId: string
+  readonly entityName: string
+  readonly projectId: string | null
+  readonly environmentId: string | null
+  readonly ip: string
+  readonly userAgent: string
+  readonly requestId: string
+  readonly outcome: string
+  /** JSON of `{ before?, after? }`, kept and hashed as it was written. */
+  readonly details: string
+  readonly hash: string
+}
+
+export const emptyHash = '0'.repeat(64)
+
+/** The entry as it is hashed: a JSON list in this fixed order. */
+export function canonicalEntry(row: Omit<AuditRow, 'hash'>): string {
+  return JSON.stringify([
+    row.chainId,
+    row.sequence,
+    row.id,
+    row.at,
+    row.actorType,
+    row.actorId,
+    row.actorName,
+    row.action,
+    row.entityType,
+    row.entityId,
+    row.entityName,
+    row.projectId,
+    row.environmentId,
+    row.ip,
+    row.userAgent,
+    row.requestId,
+    row.outcome,
+    row.details,
+  ])
+}
+
+/** hash = SHA-256(previous hash, canonical entry) */
+export function hashEntry(previousHash: string, canonical: string): string {
+  return hash('sha256', previousHash + canonical, 'hex')
+}

@@ -1,0 +1,109 @@
+/**
+ * Reads that were recorded together: one row for all of them, as each costs a fraction of a row of its own. What many of
+ * them have in common (who, from where, of what) stands in it once; each entry is hashed as if it stood alone.
+ */
+import { type AuditRow, canonicalEntry, hashEntry } from './audit-entry.ts'
+
+/** What tells reads of the same thing by the same caller apart. */
+export type ReadEntry = {
+  readonly id: string
+  readonly at: number
+  readonly requestId: string
+  readonly shared: SharedFields
+}
+/** Two stretches of the canonical entry: those before and after the request's id. */
+export type SharedFields = { readonly before: string; readonly after: string }
+
+export type ReadsRow = {
+  readonly chainId: string
+  readonly firstSequence: number
+  readonly lastSequence: number
+  readonly previousHash: string
+  readonly entries: string
+  readonly hash: string
+}
+
+type Sharing = Omit<AuditRow, 'chainId' | 'sequence' | 'hash' | 'id' | 'at' | 'requestId' | 'details'>
+
+/** `details` is JSON of JSON: what is the same for many reads is made once for all of them. */
+export function sharedFields(entry: Sharing, details: string): SharedFields {
+  const { actorType, actorId, actorName, action, entityType, entityId, entityName } = entry
+  const before = [
+    actorType,
+    actorId,
+    actorName,
+    action,
+    entityType,
+    entityId,
+    entityName,
+    entry.projectId,
+    entry.environmentId,
+    entry.ip,
+    entry.userAgent,
+  ]
+  return { before: JSON.stringify(before).slice(1, -1), after: `${JSON.stringify(entry.outcome)},${details}` }
+}
+
+export function composeReads(
+  chainId: string,
+  head: { readonly sequence: number; readonly hash: string },
+  reads: readonly ReadEntry[],
+): ReadsRow {
+  const beginning = `[${JSON.stringify(chainId)},`
+  const places = new Map<string, number>()
+  const entries: string[] = []
+  let { sequence, hash } = head
+  for (const { id, at, requestId, shared } of reads) {
+    const { before, after } = shared
+    sequence++
+    // The very text of canonicalEntry.
+    hash = hashEntry(hash, `${beginning}${sequence},"${id}",${at},${before},"${requestId}",${after}]`)
+    const common = `[${before},${after}]`
+    let place = places.get(common)
+    if (place === undefined) {
+      place = places.size
+      places.set(common, place)
+    }
+    entries.push(`[${place},"${id}",${at},"${requestId}"]`)
+  }
+  return {
+    chainId,
+    firstSequence: head.sequence + 1,
+    lastSequence: sequence,
+    previousHash: head.hash,
+    entries: `{"shared":[${[...places.keys()].join(',')}],"reads":[${entries.join(',')}]}`,
+    hash,
+  }
+}
+
+const sharedNames = [
+  'actorType',
+  'actorId',
+  'actorName',
+  'action',
+  'entityType',
+  'entityId',
+  'entityName',
+  'projectId',
+  'environmentId',
+  'ip',
+  'userAgent',
+  'outcome',
+  'details',
+] as const
+
+type Composed = { shared: unknown[][]; reads: [place: number, id: string, at: number, requestId: string][] }
+
+export function expandReads(row: ReadsRow): AuditRow[] {
+  const { shared, reads }: Composed = JSON.parse(row.entries)
+  let previous = row.previousHash
+  return reads.map(([place, id, at, requestId], index) => {
+    const fields = Object.fromEntries(sharedNames.map((name, field) => [name, shared[place]?.[field]]))
+    const own = { chainId: row.chainId, sequence: row.firstSequence + index, id, at, requestId }
+    // Written by composeReads in this very order.
+    const entry = { ...fields, ...own } as Omit<AuditRow, 'hash'>
+    previous = hashEntry(previous, canonicalEntry(entry))
+    // The last one carries the hash that was stored: the check of the chain compares it with the computed one.
+    return { ...entry, hash: index === reads.length - 1 ? row.hash : previous }
+  })
+}
