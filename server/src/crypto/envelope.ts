@@ -6,11 +6,13 @@
  */
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
 import { Failure } from '../failure.ts'
+import { fillRandom } from './random-pool.ts'
 
 const format = 1
 const nonceBytes = 12
 const tagBytes = 16
 const headerBytes = 5
+const lengthBytes = 4
 const overheadBytes = headerBytes + nonceBytes + tagBytes
 export const keyBytes = 32
 const maxKeyVersion = 0x7fff_ffff
@@ -21,24 +23,34 @@ export function associatedData(purpose: string, ...parts: (string | number)[]): 
 }
 
 export function lengthPrefixed(parts: readonly (string | Uint8Array)[]): Buffer {
-  const pieces: Buffer[] = []
+  let size = 0
+  for (const part of parts) size += lengthBytes + Buffer.byteLength(part)
+  const bytes = Buffer.alloc(size)
+  let at = 0
   for (const part of parts) {
-    const bytes = typeof part === 'string' ? Buffer.from(part, 'utf8') : Buffer.from(part)
-    const length = Buffer.alloc(4)
-    length.writeUInt32BE(bytes.length)
-    pieces.push(length, bytes)
+    const start = at + lengthBytes
+    if (typeof part === 'string') at = start + bytes.write(part, start, 'utf8')
+    else {
+      bytes.set(part, start)
+      at = start + part.length
+    }
+    bytes.writeUInt32BE(at - start, start - lengthBytes)
   }
-  return Buffer.concat(pieces)
+  return bytes
 }
 
 export function seal(key: KeyObject, keyVersion: number, aad: Uint8Array, plaintext: Uint8Array): Buffer {
-  const header = Buffer.alloc(headerBytes)
-  header.writeUInt8(format)
-  header.writeUInt32BE(keyVersion, 1)
-  const nonce = randomBytes(nonceBytes)
-  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
-  cipher.setAAD(Buffer.concat([header, aad]))
-  return Buffer.concat([header, nonce, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()])
+  const record = Buffer.alloc(overheadBytes + plaintext.length)
+  const textAt = headerBytes + nonceBytes
+  record.writeUInt8(format)
+  record.writeUInt32BE(keyVersion, 1)
+  fillRandom(record, headerBytes, textAt)
+  const cipher = createCipheriv('aes-256-gcm', key, record.subarray(headerBytes, textAt), { authTagLength: tagBytes })
+  cipher.setAAD(Buffer.concat([record.subarray(0, headerBytes), aad]))
+  record.set(cipher.update(plaintext), textAt)
+  cipher.final()
+  record.set(cipher.getAuthTag(), textAt + plaintext.length)
+  return record
 }
 
 /** Throws `integrity` for anything but the very record that was sealed with this key at this place. */

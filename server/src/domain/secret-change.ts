@@ -71,7 +71,7 @@ export async function writeSecretValue(
   return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
-    const [result] = await writeValues(ctx, access, [{ ...wish, key: secret.name, environment }], options)
+    const [result] = await writeValues(ctx, access, [{ ...wish, key: secret.name, secret, environment }], options)
     return { success: true, version: result?.version ?? 0 }
   })
 }
@@ -93,9 +93,13 @@ export async function updateSecret(ctx: Context, path: SecretPath, body: SecretC
       await renameSecret(ctx, access, secret, body.name, options)
       secret = { ...secret, name: body.name }
     }
-    if (hasNewFields) await updateFields(ctx, access, { ...secret, type, dataType, note })
+    if (hasNewFields) {
+      secret = { ...secret, type, dataType, note }
+      await updateFields(ctx, access, secret)
+    }
     const wishes = rows.map(({ environment, value, isPersonal = false }) => ({
       key: secret.name,
+      secret,
       environment,
       value,
       isPersonal,
@@ -163,7 +167,12 @@ export async function deleteSecret(ctx: Context, path: SecretPath, query: Secret
   const environment = requireReached(access, query.environmentId)
   await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
-    await writeValues(ctx, access, [{ key: secret.name, environment, value: null, isPersonal }], upsert(ctx, access))
+    await writeValues(
+      ctx,
+      access,
+      [{ key: secret.name, secret, environment, value: null, isPersonal }],
+      upsert(ctx, access),
+    )
   })
 }
 

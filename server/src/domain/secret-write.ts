@@ -21,6 +21,8 @@ import { announce } from './transaction.ts'
 /** What one key should be in one environment; null is its removal. */
 export type Wish = {
   readonly key: string
+  /** Where it was looked up already. */
+  readonly secret?: SecretRecord
   readonly environment: PicturedEnvironment
   readonly value: string | null
   readonly isPersonal?: boolean
@@ -313,9 +315,11 @@ async function findSecrets(
   access: ProjectAccess,
   wishes: readonly Wish[],
 ): Promise<Map<string, SecretRecord>> {
-  const keys = [...new Set(wishes.map(({ key }) => key))]
+  const known = new Map(wishes.flatMap(({ key, secret }) => (secret ? [[key, secret]] : [])))
+  const keys = [...new Set(wishes.map(({ key }) => key))].filter((key) => !known.has(key))
   const found = await ctx.store.secrets.listByNames(access.project.id, keys)
-  return new Map(found.map((secret) => [secret.name, secret]))
+  for (const secret of found) known.set(secret.name, secret)
+  return known
 }
 
 function newSecret(ctx: WriteContext, access: ProjectAccess, wish: Wish): SecretRecord {

@@ -110,7 +110,7 @@ function postgresDb(run: Runner): Db {
       compiledQueries.set(query.strings, compiled)
     }
     const { name, text } = compiled
-    const values = parameters(query, compiled, (list) => list)
+    const values = parameters(query, compiled, (list) => [list])
     return wrapErrors(() => run({ name, text, values }))
   }
   return {

@@ -104,7 +104,7 @@ export function secretValueStore(db: Db, keys: Keys) {
     async list(environmentIds: readonly string[], ownerId: string): Promise<SealedValue[]> {
       return db.all<SealedValue>(sql`
         select ${valueColumns} from secret_value v
-        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(['', ownerId])} and v.sealed is not null`)
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null`)
     },
 
     /** The same for some secrets; removed ones too, as their versions go on. */
@@ -117,7 +117,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       return db.all<SealedValue>(sql`
         select ${valueColumns} from secret_value v
         where v.environment_id ${anyOf(environmentIds)} and v.secret_id ${anyOf(secretIds)}
-          and v.owner_id ${anyOf(['', ownerId])}`)
+          and v.owner_id ${anyOf(ownersSeen(ownerId))}`)
     },
 
     /** By names, for references: any of the names in any of the environments. */
@@ -129,7 +129,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       return db.all(sql`
         select ${valueColumns}, s.name, s.project_id as "projectId"
         from secret_value v join secret s on s.id = v.secret_id
-        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(['', ownerId])} and v.sealed is not null
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
           and s.name ${anyOf(names)} and s.trashed_at is null`)
     },
 
@@ -289,6 +289,9 @@ export function secretValueStore(db: Db, keys: Keys) {
     },
   }
 }
+
+/** What is shared, and what is one's own. */
+const ownersSeen = (ownerId: string) => (ownerId === '' ? [''] : ['', ownerId])
 
 function valueData(place: ValuePlace, version: number, keyVersion: number): Buffer {
   const field = place.ownerId === '' ? 'value' : `personal:${place.ownerId}`

@@ -67,8 +67,11 @@ export type Engine = Db & {
 
 export type Compiled = { readonly text: string; readonly kinds: readonly ('value' | 'list' | 'fragment')[] }
 
-/** Compiles with the engine's own placeholders; the result can be kept for the life of the template object. */
-export function compile(query: Sql, engine: keyof Fragment): Compiled {
+/**
+ * Compiles with the engine's own placeholders; the result can be kept for the life of the template object. With
+ * `singleItems` it serves lists of one item each, which is a plain comparison and several times faster in SQLite.
+ */
+export function compile(query: Sql, engine: keyof Fragment, singleItems = false): Compiled {
   const kinds: Compiled['kinds'][number][] = []
   let text = query.strings[0] ?? ''
   let position = 0
@@ -81,6 +84,7 @@ export function compile(query: Sql, engine: keyof Fragment): Compiled {
       const placeholder = engine === 'sqlite' ? '?' : `$${position}`
       kinds.push(isList(value) ? 'list' : 'value')
       if (!isList(value)) text += placeholder
+      else if (singleItems) text += '= ?'
       else text += engine === 'sqlite' ? `in (select value from json_each(?))` : `= any(${placeholder}::text[])`
     }
     text += query.strings[index + 1] ?? ''
@@ -91,16 +95,19 @@ export function compile(query: Sql, engine: keyof Fragment): Compiled {
 export function parameters(
   query: Sql,
   compiled: Compiled,
-  encodeList: (list: readonly string[]) => unknown,
+  encodeList: (list: readonly string[]) => readonly unknown[],
 ): unknown[] {
   const result: unknown[] = []
   query.values.forEach((value, index) => {
     const kind = compiled.kinds[index]
-    if (kind === 'list' && isList(value)) result.push(encodeList(value.list))
+    if (kind === 'list' && isList(value)) result.push(...encodeList(value.list))
     else if (kind === 'value') result.push(value)
   })
   return result
 }
+
+export const hasSingleItems = ({ values }: Sql): boolean =>
+  values.every((value) => !isList(value) || value.list.length === 1)
 
 function isList(value: SqlValue): value is List {
   return typeof value === 'object' && value !== null && 'list' in value

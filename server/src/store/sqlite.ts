@@ -5,12 +5,19 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { Failure } from '../failure.ts'
 import { type Connection, createCommitQueue } from './commit-queue.ts'
-import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
+import { type Compiled, compile, type Db, type Engine, hasSingleItems, parameters, type Sql } from './sql.ts'
 
 const busyTimeoutMs = 5_000
 const rowsPerTurn = 500
 
-type Prepared = { compiled: Compiled; statement: StatementSync; plain: boolean }
+type Prepared = {
+  readonly compiled: Compiled
+  readonly statement: StatementSync
+  readonly plain: boolean
+  readonly encodeList: (list: readonly string[]) => readonly unknown[]
+}
+const asJson = (list: readonly string[]) => [JSON.stringify(list)]
+const asItems = (list: readonly string[]) => list
 
 export function openSqlite(path: string): Engine {
   const writer = openConnection(path)
@@ -103,24 +110,30 @@ function checkDurability(connection: DatabaseSync): void {
 
 function sqliteDb(connection: DatabaseSync): Db {
   const prepared = new WeakMap<TemplateStringsArray, Prepared>()
+  const preparedForSingles = new WeakMap<TemplateStringsArray, Prepared>()
 
   function prepare(query: Sql): Prepared {
-    const known = prepared.get(query.strings)
+    const common = prepared.get(query.strings)
+    if (common?.plain) return common
+    const isSingle = hasSingleItems(query)
+    const known = isSingle ? preparedForSingles.get(query.strings) : common
     if (known) return known
-    const compiled = compile(query, 'sqlite')
+    const compiled = compile(query, 'sqlite', isSingle)
     const fresh = {
       compiled,
       statement: connection.prepare(compiled.text),
       plain: compiled.kinds.every((kind) => kind === 'value'),
+      encodeList: isSingle ? asItems : asJson,
     }
-    prepared.set(query.strings, fresh)
+    if (fresh.plain || !isSingle) prepared.set(query.strings, fresh)
+    else preparedForSingles.set(query.strings, fresh)
     return fresh
   }
 
   function call<Result>(query: Sql, use: (statement: StatementSync, values: SQLInputValue[]) => Result): Result {
     try {
-      const { compiled, statement, plain } = prepare(query)
-      const values = plain ? query.values : parameters(query, compiled, JSON.stringify)
+      const { compiled, statement, plain, encodeList } = prepare(query)
+      const values = plain ? query.values : parameters(query, compiled, encodeList)
       // Sql values are strings, numbers, bytes and null once lists and fragments are dealt with.
       return use(statement, values as SQLInputValue[])
     } catch (error) {

@@ -1,0 +1,17 @@
+/** Random bytes for ids and nonces, many at a time: asking for a few costs more than what they are needed for. */
+import { randomFillSync } from 'node:crypto'
+
+const pool = new Uint8Array(4_096)
+let used = pool.length
+
+export function randomByte(): number {
+  if (used === pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  return pool[used++] ?? 0
+}
+
+export function fillRandom(target: Uint8Array, from: number, to: number): void {
+  for (let index = from; index < to; index++) target[index] = randomByte()
+}
