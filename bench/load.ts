@@ -9,6 +9,8 @@ export type Load = {
   readonly headers?: Readonly<Record<string, string>>
   /** Sent by PUT as JSON; `§` in it is replaced by a number that differs from request to request. */
   readonly body?: string
+  /** Asked for in turn, instead of the path of the URL. */
+  readonly paths?: readonly string[]
   readonly seconds: number
   readonly connections: number
 }
@@ -31,12 +33,13 @@ function hasWrk(): boolean {
   return spawnSync('sh', ['-c', 'command -v wrk'], { stdio: 'ignore' }).status === 0
 }
 
-async function runWrk({ url, headers = {}, body, seconds, connections }: Load): Promise<Result> {
+async function runWrk({ url, headers = {}, body, paths, seconds, connections }: Load): Promise<Result> {
   const folder = mkdtempSync(join(tmpdir(), 'coffer-wrk-'))
   const script = join(folder, 'request.lua')
-  if (body !== undefined) writeFileSync(script, luaFor(body))
+  const lua = body === undefined ? paths && luaForPaths(paths) : luaForBody(body)
+  if (lua) writeFileSync(script, lua)
   const lines = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
-  const scripted = body === undefined ? [] : ['-s', script]
+  const scripted = lua ? ['-s', script] : []
   try {
     const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', ...scripted, ...lines, url]
     const text = await output('wrk', args)
@@ -51,7 +54,7 @@ async function runWrk({ url, headers = {}, body, seconds, connections }: Load): 
   }
 }
 
-function luaFor(body: string): string {
+function luaForBody(body: string): string {
   const [before = '', after = ''] = body.split('§').map((part) => JSON.stringify(part))
   return `wrk.method = "PUT"
 wrk.headers["Content-Type"] = "application/json"
@@ -63,23 +66,43 @@ end
 `
 }
 
+function luaForPaths(paths: readonly string[]): string {
+  return `local paths = { ${paths.map((path) => JSON.stringify(path)).join(', ')} }
+local n = 0
+request = function()
+  n = n % #paths + 1
+  return wrk.format(nil, paths[n])
+end
+`
+}
+
 function duration(match: RegExpExecArray | null): number {
   const factors: Record<string, number> = { us: 0.001, ms: 1, s: 1_000 }
   return match ? Number(match[1]) * (factors[match[2] ?? ''] ?? Number.NaN) : Number.NaN
 }
 
-async function runAutocannon({ url, headers = {}, body, seconds, connections }: Load): Promise<Result> {
+async function runAutocannon({ url, headers = {}, body, paths, seconds, connections }: Load): Promise<Result> {
   const lines = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}=${value}`])
   const sent =
     body === undefined
       ? []
       : ['-m', 'PUT', '-H', 'content-type=application/json', '-b', body.replace('§', '[<id>]'), '-I']
   const bin = join(import.meta.dirname, '../node_modules/.bin/autocannon')
-  const text = await output(bin, ['-c', String(connections), '-d', String(seconds), '-j', ...sent, ...lines, url])
+  const folder = mkdtempSync(join(tmpdir(), 'coffer-autocannon-'))
+  const archive = join(folder, 'paths.har')
+  if (paths) writeFileSync(archive, JSON.stringify(harFor(url, paths)))
+  const turns = paths ? ['--har', archive] : []
+  const args = ['-c', String(connections), '-d', String(seconds), '-j', ...sent, ...turns, ...lines, url]
+  const text = await output(bin, args).finally(() => rmSync(folder, { recursive: true, force: true }))
   const result: { requests: { average: number }; latency: { p50: number; p99: number }; non2xx: number } =
     JSON.parse(text)
   const { requests, latency, non2xx } = result
   return { perSecond: requests.average, p50Ms: latency.p50, p99Ms: latency.p99, errors: non2xx }
+}
+
+function harFor(url: string, paths: readonly string[]) {
+  const entries = paths.map((path) => ({ request: { method: 'GET', url: new URL(path, url).href, headers: [] } }))
+  return { log: { version: '1.2', creator: { name: 'bench', version: '1' }, entries } }
 }
 
 function output(command: string, args: string[]): Promise<string> {

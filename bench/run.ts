@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parseArgs } from 'node:util'
 import { findGenerator, type Load, type Result } from './load.ts'
+import { measureMemory } from './memory.ts'
 import { type Running, startBare, startService } from './process.ts'
 import { grow, type Seeded, seed } from './seed.ts'
 
@@ -15,6 +16,7 @@ const help = `npm run bench -- [options]
   --seconds N   of each measurement (2)
   --rounds N    of which the median counts (3)
   --secrets N   how far the store grows in the last part (1000000; 0 leaves it out)
+  --memory      a million reads over a thousand environments
   --json FILE   writes the figures
 `
 const { values: options } = parseArgs({
@@ -22,6 +24,7 @@ const { values: options } = parseArgs({
     seconds: { type: 'string', default: '2' },
     rounds: { type: 'string', default: '3' },
     secrets: { type: 'string', default: '1000000' },
+    memory: { type: 'boolean' },
     json: { type: 'string' },
     help: { type: 'boolean' },
   },
@@ -68,6 +71,13 @@ try {
   console.log(
     `Second start: ${Math.round(service.startMs)} ms to ready. Resident: ${Math.round(idleMb)} MB idle, ${Math.round(service.residentMb())} MB after the load.`,
   )
+  const memory = options.memory ? await measureMemory(service, seeded, generator, showProgress) : undefined
+  if (memory) {
+    showProgress('')
+    console.log(
+      `Memory: ${memory.reads} reads over a thousand environments; resident ${memory.beforeMb} MB before, then every 5 s: ${memory.residentMb.join(', ')} MB.`,
+    )
+  }
   const growth = Number(options.secrets) > 0 ? await measureGrowth(service, seeded, cases, Number(options.secrets)) : []
   if (options.json) {
     const figures = {
@@ -76,6 +86,7 @@ try {
       rows,
       commits,
       growth,
+      memory,
       startMs: service.startMs,
       idleMb,
     }
@@ -156,8 +167,9 @@ async function measureGrowth(service: Running, seeded: Seeded, cases: Case[], mo
   let size = 50
   for (const next of [100, 10_000, 1_000_000].filter((count) => count <= most)) {
     const startedAt = performance.now()
-    await grow(service, seeded, size, next, (done) => process.stdout.write(`\rmaking secrets: ${done} of ${next}   `))
-    process.stdout.write(`\rmade ${next} secrets in ${Math.round((performance.now() - startedAt) / 1000)} s      \n`)
+    await grow(service, seeded, size, next, (done) => showProgress(`making secrets: ${done} of ${next}`))
+    showProgress('')
+    console.log(`made ${next} secrets in ${Math.round((performance.now() - startedAt) / 1000)} s`)
     size = next
     for (const one of watched) rows.push(await measure({ ...one, name: `${next}: ${one.name}` }))
   }
@@ -175,6 +187,10 @@ function rawCommits(): number {
   database.close()
   rmSync(folder, { recursive: true, force: true })
   return count
+}
+
+function showProgress(text: string): void {
+  process.stdout.write(`\r${text.padEnd(70)}\r`)
 }
 
 function heading(): void {
