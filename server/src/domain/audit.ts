@@ -5,7 +5,7 @@ import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import { type AuditRow, canonicalEntry, hashEntry } from '../store/audit.ts'
 import { storeOver } from '../store/store.ts'
-import { type ChainContext, extendChain, lockChain } from './audit-chain.ts'
+import { type ChainContext, extendChain, lockChain, orNothing } from './audit-chain.ts'
 import type { Context, WriteContext } from './context.ts'
 
 export type AuditEvent = {
@@ -27,7 +27,7 @@ export async function record(ctx: WriteContext, event: AuditEvent): Promise<void
   const details = JSON.stringify({ before: event.before, after: event.after })
   const unhashed = { ...entryOf(ctx, event, details), sequence: head.sequence + 1 }
   const row: AuditRow = { ...unhashed, hash: hashEntry(head.hash, canonicalEntry(unhashed)) }
-  await ctx.store.audit.insert(row)
+  await orNothing(ctx, () => ctx.store.audit.insert(row))
   extendChain(ctx, event.chain, { ...head, sequence: row.sequence, hash: row.hash })
 }
 
@@ -84,7 +84,7 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
       for (const read of reads) read.resolve()
     } catch (cause) {
       services.log.error('reads could not be recorded', { count: reads.length, ...traceOf(cause) })
-      for (const read of reads) read.reject(new Failure('unavailable', unrecorded, { cause }))
+      for (const read of reads) read.reject(new Failure('unrecorded', unrecorded, { cause }))
     }
   }
 
