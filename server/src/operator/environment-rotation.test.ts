@@ -6,7 +6,7 @@ import type { SecretVersionValue } from '@coffer/contract/history'
 import type { Project } from '@coffer/contract/project'
 import type { Secret } from '@coffer/contract/secret'
 import type { Team } from '@coffer/contract/team'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { createDatabase, password } from '../../../test/harness.ts'
 import { type Ended, runProgram, type Serving, serve, startProgram, until } from '../../../test/process.ts'
 import { keyVersionOf } from '../crypto/envelope.ts'
@@ -21,11 +21,14 @@ const keys = Array.from({ length: 200 }, (_, index) => `KEY_${index}`)
 
 let database: Awaited<ReturnType<typeof createDatabase>>
 let service: Serving
+let store: Engine
 let token: string
 let environmentId: string
 beforeAll(async () => {
   database = await createDatabase()
   service = await serve(database.settings)
+  const url = database.settings.COFFER_DATABASE_URL
+  store = url === undefined ? openSqlite(join(database.dataDir, 'coffer.db')) : openPostgres(url)
   const owner = { email: 'owner@example.com', name: 'Owner', password }
   token = (await service.call<SignedIn>('POST', '/v1/auth/register', { body: owner })).body.accessToken
   const teams = await service.call<Team[]>('GET', '/v1/workspace/main/team', { token })
@@ -39,9 +42,16 @@ beforeAll(async () => {
   }
 })
 afterAll(async () => {
+  await store.close()
   await service.stop()
   await database.drop()
 })
+
+let load: Load | undefined
+// Also where a test has failed: the next one must not meet the load of this one.
+afterEach(() => load?.stop())
+
+type Load = ReturnType<typeof startLoad>
 
 /** Writers with a secret each, and readers of all; whatever is not as it must be is told. */
 function startLoad(writers: number, alsoFine: readonly number[] = []) {
@@ -84,33 +94,20 @@ function startLoad(writers: number, alsoFine: readonly number[] = []) {
   }
 }
 
-async function withStore<Result>(work: (store: Engine) => Promise<Result>): Promise<Result> {
-  const url = database.settings.COFFER_DATABASE_URL
-  const store = url === undefined ? openSqlite(join(database.dataDir, 'coffer.db')) : openPostgres(url)
-  try {
-    return await work(store)
-  } finally {
-    await store.close()
-  }
+async function keysOf(): Promise<number[]> {
+  const rows = await store.all<{ version: number }>(sql`
+    select version from environment_key where environment_id = ${environmentId} order by version`)
+  return rows.map(({ version }) => version)
 }
-
-const keysOf = () =>
-  withStore(async (store) => {
-    const rows = await store.all<{ version: number }>(sql`
-      select version from environment_key where environment_id = ${environmentId} order by version`)
-    return rows.map(({ version }) => version)
-  })
 
 /** One key is left, all is sealed under it, and every value of every version is what it was. */
 async function expectAllOpen(written: ReadonlyMap<string, string>): Promise<void> {
   const left = await keysOf()
   expect(left).toHaveLength(1)
-  const sealed = await withStore((store) =>
-    store.all<{ sealed: Uint8Array }>(sql`
-      select sealed from secret_value where environment_id = ${environmentId} and sealed is not null
-      union all
-      select sealed from secret_version where environment_id = ${environmentId} and sealed is not null`),
-  )
+  const sealed = await store.all<{ sealed: Uint8Array }>(sql`
+    select sealed from secret_value where environment_id = ${environmentId} and sealed is not null
+    union all
+    select sealed from secret_version where environment_id = ${environmentId} and sealed is not null`)
   expect(new Set(sealed.map((row) => keyVersionOf(row.sealed)))).toEqual(new Set(left))
   const listed = await service.call<Secret[]>('GET', `${secrets}?environmentId=development`, { token })
   expect(listed.status, listed.text.slice(0, 200)).toBe(200)
@@ -132,7 +129,8 @@ async function expectAllOpen(written: ReadonlyMap<string, string>): Promise<void
 test('a rotation that is killed again and again under load is completed by the next, and every value opens', {
   timeout: 180_000,
 }, async () => {
-  const load = startLoad(6)
+  const running = startLoad(6)
+  load = running
   const [before = 0] = await keysOf()
   // Before anything is sealed anew, twice in the midst of it, and in the pause before the old key goes.
   for (const moment of ['new key', 'sealing', 'sealing', 'pause']) {
@@ -147,21 +145,22 @@ test('a rotation that is killed again and again under load is completed by the n
   const completed = await runProgram(command, database.settings)
   expect(completed).toMatchObject({ code: 0, err: '' })
   expect(completed.out).toContain('old environment keys removed: 1')
-  await load.stop()
-  expect(load.wrong).toEqual([])
-  expect(load.answers()).toBeGreaterThan(100)
+  await running.stop()
+  expect(running.wrong).toEqual([])
+  expect(running.answers()).toBeGreaterThan(100)
   expect(await keysOf()).toEqual([before + 1])
-  await expectAllOpen(load.written)
+  await expectAllOpen(running.written)
 })
 
 test('a process that stands still through a whole rotation seals nothing under the key that is gone', {
   timeout: 180_000,
 }, async () => {
   let frozen = 0
-  const load = startLoad(40, [503])
+  const running = startLoad(40, [503])
+  load = running
   for (let attempt = 0; frozen < 2 && attempt < 12; attempt++) {
-    const since = load.answers()
-    await until(() => load.answers() > since + 50 || undefined, 30_000, 'the load runs')
+    const since = running.answers()
+    await until(() => running.answers() > since + 50 || undefined, 30_000, 'the load runs')
     service.program.kill('SIGSTOP')
     const turning = startProgram(command, database.settings)
     // Who was stopped amidst a transaction holds its lock: then the rotation waits, and this was not the moment.
@@ -173,9 +172,9 @@ test('a process that stands still through a whole rotation seals nothing under t
     const result: Ended = ended ?? (await turning.ended)
     if (ended && result.code === 0) frozen++
   }
-  await load.stop()
+  await running.stop()
   expect(frozen).toBeGreaterThan(0)
-  expect(load.wrong).toEqual([])
+  expect(running.wrong).toEqual([])
   expect((await runProgram(command, database.settings)).code).toBe(0)
-  await expectAllOpen(load.written)
+  await expectAllOpen(running.written)
 })
