@@ -12,9 +12,10 @@ export type Running = {
   stop(): Promise<void>
 }
 
-async function start(file: string, env: Record<string, string>): Promise<Running> {
+async function start(args: readonly string[], env: Record<string, string>): Promise<Running> {
   const startedAt = performance.now()
-  const child = spawn(process.execPath, [join(root, file)], {
+  const child = spawn(process.execPath, args, {
+    cwd: root,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -44,8 +45,12 @@ function portOf(child: ChildProcess): Promise<number> {
   })
 }
 
+/** The very command of `npm start`. */
+const { scripts }: { scripts: { start: string } } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+const serviceArgs = scripts.start.split(' ').slice(1)
+
 export const startService = (dataDir: string, settings: Record<string, string> = {}): Promise<Running> =>
-  start('server/start.js', {
+  start(serviceArgs, {
     COFFER_DATA_DIR: dataDir,
     COFFER_PORT: '0',
     COFFER_PUBLIC_URL: 'http://localhost:8080',
@@ -61,5 +66,5 @@ const byNode = ['connection', 'date', 'keep-alive', 'transfer-encoding']
 export async function startBare(response: Response): Promise<Running> {
   const headers = Object.fromEntries([...response.headers].filter(([name]) => !byNode.includes(name)))
   const answer = { status: response.status, headers, body: await response.text() }
-  return start('bench/bare.ts', { BENCH_ANSWER: JSON.stringify(answer) })
+  return start(['bench/bare.ts'], { BENCH_ANSWER: JSON.stringify(answer) })
 }

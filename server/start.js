@@ -1,9 +1,6 @@
-// Plain JavaScript on purpose: what follows must be set before the first TypeScript file is read.
+// Plain JavaScript on purpose: it switches the compile cache on before the first TypeScript file is read, so that from
+// the second start on nothing is stripped or compiled again.
 import { enableCompileCache } from 'node:module'
-import { setFlagsFromString } from 'node:v8'
 
-// Half of V8's default for young objects: requests leave no more behind, and the process takes 50 MB less under load.
-setFlagsFromString('--max-semi-space-size=8')
-// From the second start on nothing is stripped or compiled again.
 enableCompileCache()
 await import('./src/main.ts')

@@ -20,6 +20,10 @@ const catalogue = {
   internal: { status: 500, message: 'Something went wrong on our side.' },
   integrity: { status: 500, message: 'Stored data failed its integrity check; ask the operator to run the doctor.' },
   unavailable: { status: 503, message: 'The service cannot reach its storage right now; try again in a moment.' },
+  unrecorded: {
+    status: 503,
+    message: 'This could not be recorded in the audit trail, so it did not happen; try again in a moment.',
+  },
   overloaded: { status: 503, message: 'The service is busy; try again in a moment.' },
   stopping: { status: 503, message: 'The service is stopping; try again in a moment.' },
 } as const

@@ -2,6 +2,8 @@
 import type { AuditVerdict } from '@coffer/contract/audit'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../crypto/signing.ts'
+import { Failure, isFailure } from '../failure.ts'
+import { traceOf } from '../log.ts'
 import type { AuditHead } from '../store/audit.ts'
 import { type AuditRow, canonicalEntry, emptyHash, hashEntry } from '../store/audit-entry.ts'
 import type { Keys } from '../store/key.ts'
@@ -20,13 +22,24 @@ export async function lockChain(ctx: ChainContext, chain: string): Promise<Chain
   // Only this file writes under this name.
   const known = scratch.get(headName(chain)) as ChainHead | undefined
   if (known) return known
-  const stored = await ctx.store.audit.lockHead(chain)
+  const stored = await orNothing(ctx, () => ctx.store.audit.lockHead(chain))
   const isOurs = lastHeads(ctx.keys).get(chain) === headText(stored)
   const isSound = stored.sequence === 0 || isOurs || (await isHeadGenuine(ctx, chain, stored))
   if (!isSound) ctx.log.error('the head of an audit trail is not what was signed', { workspaceId: chain })
   const head = { sequence: stored.sequence, hash: stored.hash, isSound }
   scratch.set(headName(chain), head)
   return head
+}
+
+/** What cannot be recorded does not happen, whatever is wrong with the trail; the caller may try again. */
+export async function orNothing<Result>(ctx: Pick<Context, 'log'>, write: () => Promise<Result>): Promise<Result> {
+  try {
+    return await write()
+  } catch (cause) {
+    if (isFailure(cause, 'unavailable')) throw cause
+    ctx.log.error('the audit trail could not be written', traceOf(cause))
+    throw new Failure('unrecorded', undefined, { cause })
+  }
 }
 
 async function isHeadGenuine(ctx: Pick<Context, 'keys'>, chain: string, head: AuditHead): Promise<boolean> {
@@ -45,11 +58,12 @@ export function extendChain(ctx: ChainContext, chain: string, head: ChainHead): 
 async function signHead(ctx: ChainContext, chain: string): Promise<void> {
   const { sequence, hash, isSound } = await lockChain(ctx, chain)
   // To sign what follows a broken head would make it whole again: the break stays visible.
-  if (!isSound) return ctx.store.audit.saveHead(chain, { sequence, hash, signature: null, keyId: null })
+  const unsigned = { sequence, hash, signature: null, keyId: null }
+  if (!isSound) return orNothing(ctx, () => ctx.store.audit.saveHead(chain, unsigned))
   const signer = ctx.keys.signer('audit')
   const signature = signBytes(signer, headBytes(chain, sequence, hash))
   const head = { sequence, hash, signature, keyId: signer.id }
-  await ctx.store.audit.saveHead(chain, head)
+  await orNothing(ctx, () => ctx.store.audit.saveHead(chain, head))
   ctx.transaction.afterCommit.push(() => remember(ctx.keys, chain, headText(head)))
 }
 

@@ -41,7 +41,7 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
       for (const read of reads) read.resolve()
     } catch (cause) {
       services.log.error('reads could not be recorded', { count: reads.length, ...traceOf(cause) })
-      for (const read of reads) read.reject(new Failure('unavailable', unrecorded, { cause }))
+      for (const read of reads) read.reject(new Failure('unrecorded', unrecorded, { cause }))
     }
   }
 

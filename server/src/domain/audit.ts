@@ -2,7 +2,7 @@
 import type { AuditAction } from '@coffer/contract/audit'
 import { newId } from '../crypto/id.ts'
 import { type AuditRow, canonicalEntry, hashEntry } from '../store/audit-entry.ts'
-import { extendChain, lockChain } from './audit-chain.ts'
+import { extendChain, lockChain, orNothing } from './audit-chain.ts'
 import type { Context, WriteContext } from './context.ts'
 
 export type AuditEvent = {
@@ -32,7 +32,7 @@ export async function record(ctx: WriteContext, event: AuditEvent): Promise<void
     details,
   }
   const row: AuditRow = { ...unhashed, hash: hashEntry(head.hash, canonicalEntry(unhashed)) }
-  await ctx.store.audit.insert(row)
+  await orNothing(ctx, () => ctx.store.audit.insert(row))
   extendChain(ctx, event.chain, { ...head, sequence: row.sequence, hash: row.hash })
 }
 

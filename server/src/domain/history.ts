@@ -23,6 +23,7 @@ import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ValuePlace, VersionRow } from '../store/secret-value.ts'
 import { type ProjectAccess, requireEnvironment, requireProject } from './access.ts'
+import { type AuditEvent, record } from './audit.ts'
 import { readDetails } from './audit-read.ts'
 import type { Context, WriteContext } from './context.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
@@ -169,7 +170,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   const { environment, picture } = access
   const source = requireReached(access, body.from)
   if (source.id === environment.id) throw invalid('from', 'must be another environment.')
-  const promoted = await inTransaction(ctx, picture.workspace.id, async (ctx) => {
+  return inTransaction(ctx, picture.workspace.id, async (ctx) => {
     const there = await stateNow(ctx, access, source)
     const here = await stateNow(ctx, access, environment)
     const missing = (body.keys ?? []).filter((key) => !there.has(key))
@@ -192,12 +193,11 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     const revisions = createRevisions(ctx, access)
     const { mode = 'upsert', dryRun, message = `promoted from ${source.name}` } = body
     const results = await writeValues(ctx, access, wishes, { mode, dryRun, message, revisions })
-    return { success: true, results, revision: revisions.of(environment.id), diff, keys: wanted }
+    // Copying is reading: what was taken is recorded for the environment that it came from, or it is not taken.
+    const after = { keys: wanted, promotedTo: environment.name }
+    if (!dryRun) await record(ctx, { ...viewOf(access, source), after })
+    return { success: true, results, revision: revisions.of(environment.id), diff }
   })
-  // Copying is reading: what was taken is recorded for the environment that it came from.
-  if (!body.dryRun) await recordView(ctx, access, source, undefined, promoted.keys, { promotedTo: environment.name })
-  const { keys: _keys, ...answer } = promoted
-  return answer
 }
 
 type State = ReadonlyMap<string, { readonly value: string; readonly version: number; readonly secretId: string }>
@@ -287,8 +287,12 @@ function recordView(
   keys: readonly string[],
   more: Record<string, unknown>,
 ): Promise<void> {
+  return ctx.reads.record(ctx, viewOf(access, environment, secret), readDetails({ keys, ...more }))
+}
+
+function viewOf(access: ProjectAccess, environment?: PicturedEnvironment, secret?: SecretRecord): AuditEvent {
   const { project, picture } = access
-  const event = {
+  return {
     chain: picture.workspace.id,
     action: 'VIEW',
     entity: secret
@@ -296,8 +300,7 @@ function recordView(
       : { type: 'project', id: project.id, name: project.slug },
     projectId: project.id,
     ...(environment && { environmentId: environment.id }),
-  } as const
-  return ctx.reads.record(ctx, event, readDetails({ keys, ...more }))
+  }
 }
 
 type Compared = { readonly version: number; readonly secretId: string } | undefined

@@ -55,7 +55,7 @@ export async function listTrash(ctx: Context, path: ProjectPath): Promise<Trashe
   const access = await requireProject(ctx, path, 'secret:read')
   // What lies in the trash has no environment any more: only those who reach the whole project see it.
   if (!reachesProject(access.reach, access.project)) return []
-  const rows = await ctx.store.secrets.listTrash(access.project.id, access.picture.workspace.id)
+  const rows = await listKept(ctx, access)
   return rows.map(({ id, name, note, type, dataType, createdAt, updatedAt, trashedAt }) => ({
     id,
     name,
@@ -136,8 +136,14 @@ export async function purgeSecret(ctx: Context, access: ProjectAccess, key: stri
 }
 
 async function findTrashed(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord> {
-  const trash = await ctx.store.secrets.listTrash(access.project.id, access.picture.workspace.id)
+  const trash = await listKept(ctx, access)
   const secret = trash.find(({ id, name }) => (isId(key) ? id === key.toLowerCase() : name === key))
   if (!secret) throw new Failure('notFound')
   return secret
+}
+
+/** What has been there for thirty days is as good as gone: a part of it may be gone already. */
+async function listKept(ctx: Context, access: ProjectAccess): Promise<SecretRecord[]> {
+  const trash = await ctx.store.secrets.listTrash(access.project.id, access.picture.workspace.id)
+  return trash.filter(({ trashedAt }) => (trashedAt ?? 0) + trashLifeMs > ctx.now())
 }

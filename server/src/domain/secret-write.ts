@@ -79,6 +79,8 @@ export async function writeValues(
   const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
   const secretIds = [...known.values()].map(({ id }) => id)
   const environmentIds = [...new Set(wishes.map(({ environment }) => environment.id))]
+  const { workspace, environmentKeys } = access.picture
+  await ctx.store.secretValues.requireNewestKeys(environmentIds, workspace.id, environmentKeys)
   const rows = await ctx.store.secretValues.listOf(environmentIds, secretIds, ownerId)
   const current = new Map(rows.map((row) => [rowName(row.environmentId, row.secretId, row.ownerId), row]))
   const names = new Map([...known.values()].map(({ id, name }) => [id, name]))

@@ -4,7 +4,8 @@ import { hourMs, minuteMs } from '../domain/time.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
 
 const batchSize = 500
-const secretBatchSize = 50
+/** Rows with indexes and sealed values: about as much as others can wait for without noticing. */
+const valueBatchSize = 200
 
 /** Removes what has no use any more, a batch at a time, so that no transaction is long. */
 export async function cleanUp(services: Services): Promise<void> {
@@ -14,20 +15,14 @@ export async function cleanUp(services: Services): Promise<void> {
     await store.changes.removeBefore(at - hourMs)
     await store.loginAttempts.removeBefore(at - 10 * minuteMs)
   })
-  await inBatches(services, (store) => store.sessions.removeExpired(at, batchSize), batchSize)
+  await whileMore(services, async (store) => (await store.sessions.removeExpired(at, batchSize)) === batchSize)
   // A secret takes all of its versions with it.
-  await inBatches(
-    services,
-    (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, secretBatchSize),
-    secretBatchSize,
-  )
+  await whileMore(services, (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, valueBatchSize))
+  await whileMore(services, (store) => store.leftovers.removeSome(valueBatchSize))
 }
 
-async function inBatches(
-  services: Services,
-  remove: (store: Services['store']) => Promise<number>,
-  size: number,
-): Promise<void> {
-  let removed = size
-  while (removed === size) removed = await inQuietTransaction(services, 'cleanup', remove)
+async function whileMore(services: Services, remove: (store: Services['store']) => Promise<boolean>): Promise<void> {
+  while (await inQuietTransaction(services, 'cleanup', remove)) {
+    // Each batch is a transaction of its own: others have their turn in between.
+  }
 }

@@ -4,7 +4,6 @@ import { chmod, mkdtemp, readFile, rm, stat, unlink, writeFile } from 'node:fs/p
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Team } from '@coffer/contract/team'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -457,42 +456,6 @@ describe('the end', () => {
     socket.destroy()
     idle.destroy()
   }, 30_000)
-
-  test('by SIGKILL under write load, 15 times, loses no acknowledged write and leaves none half-applied', async () => {
-    let service = await serve(database.settings)
-    const token = await registerOwner(service)
-    const acknowledged: string[] = []
-    for (let cycle = 0; cycle < 15; cycle++) {
-      const load = startLoad(service, token, 12)
-      const enough = 10 + Math.floor(Math.random() * 150)
-      await until(() => load.acknowledged.length > enough || undefined, 20_000, 'the load runs')
-      await service.destroy()
-      await load.stop()
-      acknowledged.push(...load.acknowledged.map((name) => `${cycle} ${name}`))
-      service = await serve(database.settings)
-      const listed = await service.call<Team[]>('GET', teams, { token })
-      const byName = new Map(listed.body.map((team) => [team.name, team.id]))
-      expect(load.acknowledged.filter((name) => !byName.has(name))).toEqual([])
-
-      const verdict = await service.call<AuditVerdict>('GET', '/v1/workspace/main/audit/verify', { token })
-      expect(verdict.body).toMatchObject({ ok: true })
-      // A team and its entry in the trail commit together: neither is there without the other.
-      const response = await fetch(`${service.url}/v1/workspace/main/audit?format=ndjson&action=CREATE`, {
-        headers: { authorization: `Bearer ${token}` },
-      })
-      const entries: AuditEntry[] = (await response.text())
-        .split('\n')
-        .filter(Boolean)
-        .map((line) => JSON.parse(line))
-      const recorded = new Set(entries.filter(({ entity }) => entity.type === 'team').map(({ entity }) => entity.id))
-      const own = listed.body.filter(({ name }) => name.startsWith('team '))
-      expect(own.filter(({ id }) => !recorded.has(id))).toEqual([])
-      await removeTeams(service, token, listed.body)
-    }
-    expect(acknowledged.length).toBeGreaterThan(15 * 10)
-    expect((await service.stop()).code).toBe(0)
-    expect(await runProgram(['doctor'], database.settings)).toMatchObject({ code: 0 })
-  }, 240_000)
 })
 
 describe('the first account', () => {

@@ -89,7 +89,8 @@ async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<
     await connection.commit()
   } catch (error) {
     await connection.rollback().catch(() => undefined)
-    for (const { job, ...outcome } of outcomes) job.reject('error' in outcome ? outcome.error : error)
+    // Also those that were refused: what refused them may have been a change of this batch, which never came to be.
+    for (const { job } of outcomes) job.reject(error)
     const pending = jobs.splice(0)
     for (const job of pending) job.reject(error)
     // The job that threw is in neither list: its own promise is rejected by runJob.

@@ -52,8 +52,11 @@ export function environmentStore(db: Db, keys: Keys) {
       return true
     },
 
-    /** Its keys go with it. */
+    /** Its keys go with it; its values, which nobody can open from now on, are taken away step by step later. */
     async remove(id: string, workspaceId: string): Promise<void> {
+      await db.run(sql`
+        insert into leftover (environment_id)
+        select id from environment where id = ${id} and workspace_id = ${workspaceId}`)
       await db.run(sql`delete from environment where id = ${id} and workspace_id = ${workspaceId}`)
     },
   }

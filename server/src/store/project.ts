@@ -42,7 +42,11 @@ export function projectStore(db: Db) {
       return true
     },
 
+    /** With the keys of its environments; their values are taken away step by step later. */
     async remove(id: string, workspaceId: string): Promise<void> {
+      await db.run(sql`
+        insert into leftover (environment_id)
+        select id from environment where project_id = ${id} and workspace_id = ${workspaceId}`)
       await db.run(sql`delete from project where id = ${id} and workspace_id = ${workspaceId}`)
     },
   }

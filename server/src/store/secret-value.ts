@@ -1,6 +1,7 @@
 /** Values and their versions: plaintext above this file, ciphertext below it. */
 import type { KeyObject } from 'node:crypto'
 import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
+import { Failure } from '../failure.ts'
 import { findEnvironmentKey, type Keys, newestEnvironmentKey } from './key.ts'
 import { anyOf, type Db, fragment, sql } from './sql.ts'
 
@@ -92,6 +93,20 @@ export function secretValueStore(db: Db, keys: Keys) {
       }
       const data = valueData(place, version, newest.version)
       return seal(newest.key, newest.version, data, Buffer.from(value, 'utf8'))
+    },
+
+    /**
+     * Before anything is sealed in a transaction. What is remembered may be old: a value under a key that was rotated
+     * away meanwhile could never be opened again, and an environment that was deleted meanwhile takes no values.
+     */
+    async requireNewestKeys(environmentIds: readonly string[], workspaceId: string, memory: KeyMemory): Promise<void> {
+      const rows = await db.all<{ environmentId: string; version: number }>(sql`
+        select environment_id as "environmentId", max(version) as version from environment_key
+        where environment_id ${anyOf(environmentIds)} and workspace_id = ${workspaceId} group by environment_id`)
+      if (rows.length < environmentIds.length) throw new Failure('notFound')
+      for (const { environmentId, version } of rows) {
+        if (memory.newest.get(environmentId)?.version !== version) memory.newest.delete(environmentId)
+      }
     },
 
     async open(place: ValuePlace, row: { version: number; sealed: Uint8Array }, memory: KeyMemory): Promise<string> {
@@ -279,7 +294,9 @@ export function secretValueStore(db: Db, keys: Keys) {
       const row = await db.one<{ revision: number }>(sql`
         update environment set revision = revision + ${step}, total_secrets = total_secrets + ${counted}, updated_at = ${nowMs}
         where id = ${environmentId} and workspace_id = ${workspaceId} returning revision`)
-      return row?.revision ?? 0
+      // It was deleted while the request was on its way.
+      if (!row) throw new Failure('notFound')
+      return row.revision
     },
 
     async currentRevision(environmentId: string, workspaceId: string): Promise<number> {

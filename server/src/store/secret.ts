@@ -23,6 +23,12 @@ const columns = fragment(`
 const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 
 export function secretStore(db: Db) {
+  async function removeValues(secretIds: readonly string[]): Promise<void> {
+    await db.run(sql`delete from secret_version where secret_id ${anyOf(secretIds)}`)
+    await db.run(sql`delete from secret_value where secret_id ${anyOf(secretIds)}`)
+    await db.run(sql`delete from secret_rename where secret_id ${anyOf(secretIds)}`)
+  }
+
   return {
     async list(projectId: string, workspaceId: string): Promise<SecretRecord[]> {
       const rows = await db.all<SecretRecord>(sql`
@@ -74,13 +80,23 @@ export function secretStore(db: Db) {
 
     /** With every version of its values. */
     async remove(id: string, projectId: string): Promise<void> {
-      await db.run(sql`delete from secret where id = ${id} and project_id = ${projectId}`)
+      if ((await db.run(sql`delete from secret where id = ${id} and project_id = ${projectId}`)) === 0) return
+      await removeValues([id])
     },
 
-    async removeTrashedBefore(beforeMs: number, limit: number): Promise<number> {
-      return db.run(sql`
-        delete from secret where id in (
-          select id from secret where trashed_at is not null and trashed_at < ${beforeMs} limit ${limit})`)
+    /** Takes away at most so many secrets and about as many of their versions; false once there is none left. */
+    async removeTrashedBefore(beforeMs: number, limit: number): Promise<boolean> {
+      const rows = await db.all<{ id: string }>(sql`
+        select id from secret where trashed_at is not null and trashed_at < ${beforeMs} order by trashed_at limit ${limit}`)
+      const due = rows.map(({ id }) => id)
+      if (due.length === 0) return false
+      const versions = await db.run(sql`
+        delete from secret_version where (environment_id, secret_id, version) in (
+          select environment_id, secret_id, version from secret_version where secret_id ${anyOf(due)} limit ${limit})`)
+      if (versions === limit) return true
+      await removeValues(due)
+      await db.run(sql`delete from secret where id ${anyOf(due)}`)
+      return true
     },
 
     async countAll(projectId: string, workspaceId: string, difference: number): Promise<void> {

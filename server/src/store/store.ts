@@ -4,6 +4,7 @@ import { auditStore } from './audit.ts'
 import { changeStore } from './change.ts'
 import { environmentStore } from './environment.ts'
 import type { Keys } from './key.ts'
+import { leftoverStore } from './leftover.ts'
 import { loginAttemptStore } from './login-attempt.ts'
 import { memberStore } from './member.ts'
 import { projectStore } from './project.ts'
@@ -22,6 +23,7 @@ export function createStore(db: Db, keys: Keys) {
     audit: auditStore(db),
     changes: changeStore(db),
     environments: environmentStore(db, keys),
+    leftovers: leftoverStore(db),
     loginAttempts: loginAttemptStore(db, keys),
     members: memberStore(db, keys),
     projects: projectStore(db),

@@ -55,8 +55,14 @@ export function workspaceStore(db: Db, keys: Keys) {
       return true
     },
 
-    /** With all that it owns; its keys go with it, so that what is left in backups cannot be opened by a copy of it. */
+    /**
+     * With all that it owns; its keys go with it, so that what is left in backups cannot be opened by a copy of it, and
+     * values that are left here until they are taken away step by step cannot be opened at all.
+     */
     async remove(id: string): Promise<void> {
+      await db.run(sql`
+        insert into leftover (environment_id)
+        select id from environment where workspace_id = ${id}`)
       // Projects hold on to their teams, so they go first.
       await db.run(sql`delete from project where workspace_id = ${id}`)
       await db.run(sql`delete from workspace where id = ${id}`)

@@ -1,59 +1,283 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+/** What cannot be recorded does not happen: no value leaves and none is changed while the audit trail cannot be written. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
+import type { Revision } from '@coffer/contract/history'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
   createProject,
+  createToken,
+  engine,
+  openService,
   registerOwner,
   startService,
+  type TestProject,
   type TestService,
-  type TestUser,
 } from '../../../../test/harness.ts'
-import { openRaw } from '../../../../test/raw-database.ts'
+import { until } from '../../../../test/process.ts'
+import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
 
-let service: TestService
-let owner: TestUser
+const path = '/v1/workspace/main/project/api'
+const canary = 'a value that must not leave unrecorded'
 
-const project = '/v1/workspace/main/project/api'
-const value = 'a value that must not leave unrecorded'
+type Request = readonly [method: string, path: string, body?: unknown]
+type House = {
+  readonly service: TestService
+  readonly session: string
+  readonly project: TestProject
+  /** For exactly one environment. */
+  readonly scoped: string
+}
 
-beforeAll(async () => {
-  service = await startService()
-  owner = await registerOwner(service)
-  await createProject(service, owner.session, 'api')
-  const secrets = [{ key: 'A', value }]
-  const body = { environments: ['development', 'staging'], secrets }
-  await service.call('POST', `${project}/secret`, { token: owner.session, body })
-})
-afterAll(() => service.stop())
+async function furnish(service: TestService): Promise<House> {
+  const { session } = await registerOwner(service)
+  const project = await createProject(service, session, 'api')
+  const write = (value: string) =>
+    service.call('POST', `${path}/secret`, {
+      token: session,
+      body: { environments: ['development', 'staging'], secrets: [{ key: 'A', value }], mode: 'upsert' },
+    })
+  expect((await write('the first')).status).toBe(201)
+  expect((await write(canary)).status).toBe(201)
+  await service.call('PUT', `${path}/secret/A/value`, {
+    token: session,
+    body: { environmentId: 'staging', value: `${canary} in staging` },
+  })
+  const scope = { all: false, teams: [], projects: [], environments: [project.environments[0]?.id ?? ''] }
+  const scoped = await createToken(service, session, { permission: 'read', scope })
+  return { service, session, project, scoped: scoped.token }
+}
 
-const ways = [
-  `${project}/secret`,
-  `${project}/secret/A`,
-  `${project}/secret/A?environmentId=staging&resolve=true`,
-  `${project}/secret/export?environmentId=staging`,
-  `${project}/secret/A/version/1?environmentId=staging`,
+/** Every way to a value. */
+const reads: readonly Request[] = [
+  ['GET', `${path}/secret`],
+  ['GET', `${path}/secret?environmentId=development&q=A`],
+  ['GET', `${path}/secret/A`],
+  ['GET', `${path}/secret/A?environmentId=staging&resolve=true`],
+  ['GET', `${path}/secret/export?environmentId=staging`],
+  ['GET', `${path}/secret/export?environmentId=staging&format=json`],
+  ['GET', `${path}/secret/A/version/2?environmentId=staging`],
+  ['GET', `${path}/secret/diff?from=development&to=staging&values=true`],
+  ['GET', '/v1/secrets'],
+]
+const promotion: Request = ['POST', `${path}/environment/staging/promote`, { from: 'development' }]
+const writes: readonly Request[] = [
+  ['PUT', `${path}/secret/A/value`, { environmentId: 'development', value: 'never' }],
+  ['POST', `${path}/secret`, { environments: ['development'], secrets: [{ key: 'B', value: 'never' }] }],
+  ['PUT', `${path}/secret/A`, { name: 'RENAMED', values: [] }],
+  ['DELETE', `${path}/secret/A`],
+  ['POST', '/v1/workspace/main/team', { name: 'never' }],
+]
+/** What shows no values and needs no entry. */
+const harmless: readonly Request[] = [
+  ['GET', `${path}/secret?view=keys`],
+  ['GET', `${path}/secret/A?view=keys`],
+  ['GET', `${path}/secret/A/version?environmentId=staging`],
+  ['GET', `${path}/secret/diff?from=development&to=staging`],
+  ['GET', `${path}/secret/trash`],
+  ['GET', path],
+  ['GET', `${path}/environment`],
+  ['GET', '/v1/workspace/main/team'],
+  ['GET', '/v1/me'],
+  ['GET', '/healthz'],
 ]
 
-test('while reads cannot be recorded every way to a value answers 503 and no value leaves', async () => {
-  const raw = await openRaw(service)
-  const asked = () => Promise.all(ways.map((path) => service.call('GET', path, { token: owner.session })))
-  expect((await asked()).map(({ status }) => status)).toEqual(ways.map(() => 200))
-  await raw.query('alter table audit_reads rename to audit_reads_elsewhere')
-  const refused = await asked()
-  await raw.query('alter table audit_reads_elsewhere rename to audit_reads')
-  await raw.close()
-  expect(refused.map(({ status }) => status)).toEqual(ways.map(() => 503))
-  for (const { text } of refused) expect(text).not.toContain(value)
-  expect((await asked()).map(({ status }) => status)).toEqual(ways.map(() => 200))
+function asker({ service, session, scoped, project }: House) {
+  const idOf = (name: string) => project.environments.find((environment) => environment.name === name)?.id ?? ''
+  const ask = ([method, path, body]: Request, headers: Record<string, string> = {}) =>
+    service.call(method, path.replace('/environment/staging/', `/environment/${idOf('staging')}/`), {
+      token: path === '/v1/secrets' ? scoped : session,
+      headers,
+      ...(body !== undefined && { body }),
+    })
+  const askAll = (requests: readonly Request[]) => Promise.all(requests.map((request) => ask(request)))
+  const statuses = async (requests: readonly Request[]) => (await askAll(requests)).map(({ status }) => status)
+  const all = (requests: readonly Request[], status: number) => requests.map(() => status)
+  return {
+    ask,
+    async expectAll(requests: readonly Request[], status: number) {
+      expect(await statuses(requests), JSON.stringify(requests)).toEqual(all(requests, status))
+    },
+    /** 503 with a time to come back, and nothing of the value, also where the answer was known before. */
+    async expectRefused(requests: readonly Request[]) {
+      for (let again = 0; again < 2; again++) {
+        for (const { status, text, headers, body } of await askAll(requests)) {
+          expect(status, text).toBe(503)
+          expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
+          expect(headers.get('etag')).toBeNull()
+          expect(Object.keys(Object(body))).toEqual(['message'])
+          expect(text).not.toContain(canary.slice(0, 12))
+        }
+      }
+    },
+    state: async () => ({
+      revisions: await Promise.all(
+        ['development', 'staging'].map(
+          async (name) => (await ask(['GET', `${path}/environment/${idOf(name)}/revision`])).body as Revision[],
+        ),
+      ),
+      keys: (await ask(['GET', `${path}/secret?view=keys`])).text,
+      teams: (await ask(['GET', '/v1/workspace/main/team'])).text,
+    }),
+    async expectSoundTrail() {
+      const { body } = await ask(['GET', '/v1/workspace/main/audit/verify'])
+      expect(body).toMatchObject<Partial<AuditVerdict>>({ ok: true })
+    },
+  }
+}
+
+describe('with a broken table', () => {
+  let house: House
+  let raw: RawDatabase
+  beforeAll(async () => {
+    house = await furnish(await startService())
+    raw = await openRaw(house.service)
+  })
+  afterAll(async () => {
+    await raw.close()
+    await house.service.stop()
+  })
+
+  const run = async (statements: readonly string[]) => {
+    for (const statement of statements) await raw.query(statement)
+  }
+  const away = (table: string): Break => ({
+    cut: [`alter table ${table} rename to elsewhere`],
+    mend: [`alter table elsewhere rename to ${table}`],
+  })
+  const refusing = (table: string, event: string): Break =>
+    engine === 'sqlite'
+      ? {
+          cut: [`create trigger refuse before ${event} on ${table} begin select raise(abort, 'no'); end`],
+          mend: ['drop trigger refuse'],
+        }
+      : {
+          cut: [
+            `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$`,
+            `create trigger refuse before ${event} on ${table} for each row execute function refuse()`,
+          ],
+          mend: [`drop trigger refuse on ${table}`, 'drop function refuse()'],
+        }
+  type Break = { readonly cut: readonly string[]; readonly mend: readonly string[] }
+  /** Reads are recorded in a table of their own; both kinds of entry end in the same head. */
+  const breaks: [what: string, breakage: () => Break, stopped: { reads: boolean; writes: boolean }][] = [
+    ['the table of reads is gone', () => away('audit_reads'), { reads: true, writes: false }],
+    ['the table of reads takes no rows', () => refusing('audit_reads', 'insert'), { reads: true, writes: false }],
+    ['the table of entries is gone', () => away('audit_entry'), { reads: false, writes: true }],
+    ['the table of entries takes no rows', () => refusing('audit_entry', 'insert'), { reads: false, writes: true }],
+    ['the heads are gone', () => away('audit_head'), { reads: true, writes: true }],
+    ['the heads cannot be moved', () => refusing('audit_head', 'update'), { reads: true, writes: true }],
+  ]
+
+  test.each(breaks)(
+    '%s: what would need it is 503, the rest goes on, and all is well once it is mended',
+    async (_what, breakage, stopped) => {
+      const { ask, expectAll, expectRefused, state, expectSoundTrail } = asker(house)
+      // Answers are known by now: they must not leave from memory either.
+      await expectAll(reads, 200)
+      await expectAll(reads, 200)
+      const known = await ask(['GET', `${path}/secret`])
+      const etag = known.headers.get('etag') ?? ''
+      expect(known.text).toContain(canary)
+      const before = await state()
+
+      const { cut, mend } = breakage()
+      await run(cut)
+      try {
+        if (stopped.reads) await expectRefused(reads)
+        else await expectAll(reads, 200)
+        if (stopped.writes) await expectRefused([promotion, ...writes])
+        await expectAll(harmless, 200)
+        if (stopped.reads) {
+          // A caller who has the value already is told no more than that it is the same.
+          const same = await ask(['GET', `${path}/secret`], { 'if-none-match': etag })
+          expect({ status: same.status, text: same.text }).toEqual({ status: 304, text: '' })
+          const other = await ask(['GET', `${path}/secret`], { 'if-none-match': '"another"' })
+          expect({ status: other.status, hasValue: other.text.includes(canary) }).toEqual({
+            status: 503,
+            hasValue: false,
+          })
+        }
+      } finally {
+        await run(mend)
+      }
+      expect(await state()).toEqual(before)
+      await expectAll(reads, 200)
+      await expectAll(reads, 200)
+      expect(
+        (await ask(['PUT', `${path}/secret/A/value`, { environmentId: 'staging', value: `${canary} ${_what}` }]))
+          .status,
+      ).toBe(200)
+      await expectSoundTrail()
+    },
+  )
+
+  test('what is promoted is recorded as read in the very transaction that copies it', async () => {
+    const { ask, expectSoundTrail } = asker(house)
+    await run(away('audit_reads').cut)
+    const promoted = await ask(promotion)
+    await run(away('audit_reads').mend)
+    expect(promoted.status, promoted.text).toBe(200)
+    const entries = await ask(['GET', '/v1/workspace/main/audit?limit=2'])
+    const [view, change] = entries.body as AuditEntry[]
+    expect(view).toMatchObject({ action: 'VIEW', after: { keys: ['A'], promotedTo: 'staging' } })
+    expect(view?.environmentId).toBe(house.project.environments.find(({ name }) => name === 'development')?.id)
+    expect(change).toMatchObject({ action: 'UPDATE', requestId: view?.requestId })
+    await expectSoundTrail()
+  })
+
+  test('many reads at once are recorded each, in one chain that verifies', async () => {
+    const { ask, expectSoundTrail } = asker(house)
+    const views = async () =>
+      (await ask(['GET', '/v1/workspace/main/audit?action=VIEW&limit=200&entity=A'])).body as AuditEntry[]
+    const before = await views()
+    await Promise.all(Array.from({ length: 100 }, () => ask(['GET', `${path}/secret/A`])))
+    const after = await views()
+    expect(after).toHaveLength(before.length + 100)
+    expect(after[0]).toMatchObject({ entity: { type: 'secret', name: 'A' }, after: { keys: ['A'] } })
+    await expectSoundTrail()
+  })
 })
 
-test('many reads at once are recorded each, in one chain that verifies', async () => {
-  const path = '/v1/workspace/main/audit?action=VIEW&limit=200'
-  const before = await service.call<unknown[]>('GET', path, { token: owner.session })
-  await Promise.all(
-    Array.from({ length: 100 }, () => service.call('GET', `${project}/secret/A`, { token: owner.session })),
-  )
-  const after = await service.call<unknown[]>('GET', path, { token: owner.session })
-  expect(after.body).toHaveLength(before.body.length + 100)
-  expect(after.body[0]).toMatchObject({ entity: { type: 'secret', name: 'A' }, after: { keys: ['A'] } })
-  const { body } = await service.call('GET', '/v1/workspace/main/audit/verify', { token: owner.session })
-  expect(body).toMatchObject({ ok: true })
+describe('on a full disk', () => {
+  const run = promisify(execFile)
+  let dataDir: string | undefined
+  let service: TestService | undefined
+  afterEach(async () => {
+    await service?.stop()
+    if (dataDir === undefined) return
+    await run('umount', [dataDir])
+    await rm(dataDir, { recursive: true, force: true })
+  })
+
+  test('no value leaves, what shows none goes on, and there is no need to start again once there is room', async () => {
+    if (engine === 'postgres') {
+      // The disk is that of another machine: a server that is full answers as one that is away.
+      expect(process.env.COFFER_TEST_ENGINE).toBe('postgres')
+      return
+    }
+    dataDir = await mkdtemp(join(tmpdir(), 'coffer-full-'))
+    await run('mount', ['-t', 'tmpfs', '-o', 'size=4m,mode=700', 'coffer-full', dataDir])
+    service = await openService({ COFFER_DATA_DIR: dataDir }, dataDir)
+    const { ask, expectAll, expectRefused, state, expectSoundTrail } = asker(await furnish(service))
+    await expectAll(reads, 200)
+    const before = await state()
+    const ballast = join(dataDir, 'ballast')
+    await writeFile(ballast, Buffer.alloc(8_000_000)).catch((error: unknown) =>
+      expect(String(error)).toContain('ENOSPC'),
+    )
+    const isFull = async () => (await ask(['GET', `${path}/secret`])).status === 503 || undefined
+    await until(isFull, 20_000, 'there is no room for an entry')
+    await expectRefused([...reads, promotion, ...writes])
+    await expectAll(harmless, 200)
+    expect(await state()).toEqual(before)
+
+    await unlink(ballast)
+    await expectAll(reads, 200)
+    expect((await ask(promotion)).status).toBe(200)
+    await expectSoundTrail()
+  })
 })

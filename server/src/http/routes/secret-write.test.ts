@@ -375,53 +375,6 @@ test('a value is written only at the version that was read', async () => {
   ).toBe(404)
 })
 
-test('64 writers who each add 10 to a counter lose nothing, and its versions have no gaps', {
-  timeout: 240_000,
-}, async () => {
-  const place = await newPlace()
-  await create(place, { COUNTER: '0' })
-  let lanes = 0
-  const waiting: (() => void)[] = []
-  let conflicts = 0
-  // All 64 stand in line, and two at a time collide: 64 at once would fail 63 times for each success.
-  async function enter(): Promise<void> {
-    if (lanes < 2) lanes++
-    else await new Promise<void>((resolve) => waiting.push(resolve))
-  }
-  function leave(): void {
-    const next = waiting.shift()
-    if (next) next()
-    else lanes--
-  }
-  async function tryAdd(): Promise<boolean> {
-    await enter()
-    const { body } = await send<Secret>('GET', `${place.secret}/COUNTER?environmentId=${place.dev}`)
-    const row = body.values[0]
-    const change = { environmentId: place.dev, value: String(Number(row?.value) + 1), ifVersion: row?.version }
-    const { status } = await send('PUT', `${place.secret}/COUNTER/value`, { body: change })
-    leave()
-    expect([200, 412]).toContain(status)
-    return status === 200
-  }
-  const additions = 10
-  async function addAll(): Promise<void> {
-    for (let done = 0; done < additions; ) {
-      if (await tryAdd()) done++
-      else conflicts++
-    }
-  }
-  await Promise.all(Array.from({ length: 64 }, addAll))
-  const total = 64 * additions
-  expect((await read(place, 'COUNTER')).values).toMatchObject([{ value: String(total), version: total + 1 }])
-  expect(conflicts).toBeGreaterThan(0)
-  const raw = await openRaw(service)
-  const rows = await raw.query('select version from secret_version where environment_id = ? order by version', [
-    place.dev,
-  ])
-  await raw.close()
-  expect(rows.map(({ version }) => Number(version))).toEqual(Array.from({ length: total + 1 }, (_, index) => index + 1))
-})
-
 test('the value of one environment is removed, and its versions go on when it returns', async () => {
   const place = await newPlace()
   await create(place, { A: '1' }, [place.dev, place.staging])

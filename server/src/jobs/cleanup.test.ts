@@ -1,0 +1,266 @@
+/** Deleting what holds very many values: gone at once for everybody, taken away step by step, whoever ends in between. */
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { AuditVerdict } from '@coffer/contract/audit'
+import type { SignedIn } from '@coffer/contract/auth'
+import type { Secret, TrashedSecret } from '@coffer/contract/secret'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  engine,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../test/harness.ts'
+import { type Program, startNode, until } from '../../../test/process.ts'
+import { openRaw, type RawDatabase } from '../../../test/raw-database.ts'
+import { createSecretProject, type SecretProject } from '../../../test/secret-project.ts'
+import { dayMs } from '../domain/time.ts'
+import { inQuietTransaction } from '../domain/transaction.ts'
+import { cleanUp } from './cleanup.ts'
+
+const tables = ['secret_version', 'secret_value', 'secret_rename']
+
+let service: TestService
+let owner: TestUser
+let raw: RawDatabase
+let doomed: SecretProject
+let kept: SecretProject
+beforeEach(async () => {
+  service = await startService()
+  owner = await registerOwner(service)
+  raw = await openRaw(service)
+  doomed = await createSecretProject(service, owner.session)
+  kept = await createSecretProject(service, owner.session)
+  for (const project of [doomed, kept]) {
+    await project.set('development', { A: 'one', B: 'two', C: 'three' })
+    await project.set('staging', { A: 'four' })
+    await project.rename('C', 'RENAMED')
+  }
+})
+afterEach(async () => {
+  await raw.close()
+  await service.stop()
+})
+
+/** So many more versions of each, with numbers that nobody gets to. */
+async function multiplyVersions(environmentId: string, more: number): Promise<void> {
+  const numbers =
+    engine === 'sqlite'
+      ? `with recursive n(n) as (select 1 union all select n + 1 from n where n < ${more})`
+      : `with n as (select generate_series(1, ${more}) as n)`
+  await raw.query(
+    `insert into secret_version (environment_id, secret_id, version, workspace_id, revision, name, action, sealed,
+       created_at, created_by, message)
+     ${numbers}
+     select v.environment_id, v.secret_id, 1000000 + n.n, v.workspace_id, v.revision, v.name, 'updated', v.sealed, v.created_at,
+       v.created_by, '' from secret_version v, n where v.environment_id = ?`,
+    [environmentId],
+  )
+}
+
+async function count(table: string, environmentId?: string): Promise<number> {
+  const where = environmentId === undefined ? '' : 'where environment_id = ?'
+  const values = environmentId === undefined ? [] : [environmentId]
+  const [row] = await raw.query(`select count(*) as count from ${table} ${where}`, values)
+  return Number(row?.count)
+}
+
+const countsOf = (environmentId?: string) => Promise.all(tables.map((table) => count(table, environmentId)))
+const clean = () => cleanUp(service.app.services)
+const keptState = async () => [
+  await kept.state('development'),
+  await kept.state('staging'),
+  await kept.revisions('development'),
+]
+
+describe('a deletion', () => {
+  const deletions: [what: string, path: () => string, environments: string[]][] = [
+    ['an environment', () => `${doomed.root}/environment/${doomed.idOf('development')}`, ['development']],
+    ['a project', () => doomed.root, ['development', 'staging']],
+  ]
+
+  test.each(deletions)(
+    'of %s is complete at once, and the values are gone after the next clean-up',
+    async (_what, path, names) => {
+      const ids = names.map((name) => doomed.idOf(name))
+      const before = await keptState()
+      await multiplyVersions(doomed.idOf('development'), 400)
+      const answer = await service.call('DELETE', path(), { token: owner.session })
+      expect(answer.status, answer.text).toBe(200)
+      for (const id of ids) {
+        // Nobody can open them any more; they only take room.
+        expect(await count('environment_key', id)).toBe(0)
+        expect(await count('secret_value', id)).toBeGreaterThan(0)
+        const { status } = await service.call('GET', `${doomed.root}/secret?environmentId=${id}`, {
+          token: owner.session,
+        })
+        expect(status).toBe(404)
+      }
+      await clean()
+      for (const id of ids) expect(await countsOf(id)).toEqual([0, 0, 0])
+      expect(await count('leftover')).toBe(0)
+      expect(await keptState()).toEqual(before)
+      const verdict = await service.call<AuditVerdict>('GET', '/v1/workspace/main/audit/verify', {
+        token: owner.session,
+      })
+      expect(verdict.body).toMatchObject({ ok: true })
+    },
+  )
+
+  test('of an environment frees its name: the next one of that name begins empty', async () => {
+    const path = `${doomed.root}/environment`
+    expect(
+      (await service.call('DELETE', `${path}/${doomed.idOf('development')}`, { token: owner.session })).status,
+    ).toBe(200)
+    const body = { name: 'development' }
+    expect((await service.call('POST', path, { token: owner.session, body })).status).toBe(201)
+    expect(await doomed.state('development')).toEqual({})
+    await doomed.set('development', { A: 'anew' })
+    await clean()
+    expect(await doomed.state('development')).toEqual({ A: 'anew' })
+    const secrets = await doomed.must<Secret[]>('GET', '/secret?environmentId=development')
+    expect(secrets.find(({ name }) => name === 'A')?.values).toMatchObject([{ version: 1 }])
+  })
+
+  test('of a workspace leaves nothing of its values and touches no other', async () => {
+    const before = await keptState()
+    const { body } = await service.call<{ id: string }>('POST', '/v1/workspace', {
+      token: owner.session,
+      body: { name: 'Other', slug: 'other' },
+    })
+    const teams = await service.call<{ id: string }[]>('GET', '/v1/workspace/other/team', { token: owner.session })
+    const place = { name: 'Api', slug: 'api', teamId: teams.body[0]?.id }
+    await service.call('POST', '/v1/workspace/other/project', { token: owner.session, body: place })
+    const secrets = { environments: ['development'], secrets: [{ key: 'A', value: 'one' }] }
+    await service.call('POST', '/v1/workspace/other/project/api/secret', { token: owner.session, body: secrets })
+    expect((await service.call('DELETE', '/v1/workspace/other', { token: owner.session })).status).toBe(200)
+    expect((await service.call('GET', '/v1/workspace/other', { token: owner.session })).status).toBe(404)
+    await clean()
+    for (const table of tables) {
+      expect(await raw.query(`select secret_id from ${table} where workspace_id = ?`, [body.id])).toEqual([])
+    }
+    expect(await keptState()).toEqual(before)
+  })
+
+  test('is followed in steps of a bounded size', async () => {
+    const id = doomed.idOf('development')
+    await multiplyVersions(id, 200)
+    await service.call('DELETE', doomed.root, { token: owner.session })
+    const { services } = service.app
+    const all = async () => (await countsOf()).reduce((sum, each) => sum + each)
+    let left = await all()
+    while (await inQuietTransaction(services, 'cleanup', (store) => store.leftovers.removeSome(50))) {
+      const now = await all()
+      expect(left - now).toBeLessThanOrEqual(50)
+      left = now
+    }
+    expect(await countsOf(id)).toEqual([0, 0, 0])
+  })
+
+  test('that is followed by a process that is killed is followed to its end by the next', {
+    timeout: 120_000,
+  }, async () => {
+    const id = doomed.idOf('development')
+    await multiplyVersions(id, 5_000)
+    const before = await keptState()
+    await service.call('DELETE', doomed.root, { token: owner.session })
+    const sizes = [await count('secret_version', id)]
+    for (let kill = 0; kill < 3; kill++) {
+      const cleaning = startCleaning()
+      const has = (text: string) => cleaning.out().includes(text)
+      await until(() => has('cleaning') || cleaning.hasEnded() || undefined, 30_000, 'it cleans')
+      const start = sizes.at(-1) ?? 0
+      await until(async () => (await count('secret_version', id)) < start || undefined, 30_000, 'a step is done')
+      cleaning.kill('SIGKILL')
+      await cleaning.ended
+      sizes.push(await count('secret_version', id))
+    }
+    expect(sizes.at(-1)).toBeGreaterThan(0)
+    await clean()
+    expect(await countsOf(id)).toEqual([0, 0, 0])
+    expect(await count('leftover')).toBe(0)
+    expect(await keptState()).toEqual(before)
+  })
+
+  test('amidst writes leaves none of them behind: each is refused, or goes with what was deleted', async () => {
+    const environmentId = doomed.idOf('development')
+    const write = (index: number) =>
+      index % 2 === 0
+        ? doomed.ask('PUT', '/secret/A/value', { environmentId, value: `value ${index}` })
+        : doomed.ask('POST', '/secret', {
+            environments: [environmentId],
+            secrets: [{ key: `NEW_${index}`, value: 'x' }],
+          })
+    const writes = Array.from({ length: 60 }, (_, index) => write(index))
+    const deletion = service.call('DELETE', `${doomed.root}/environment/${environmentId}`, { token: owner.session })
+    const late = Array.from({ length: 60 }, (_, index) => write(100 + index))
+    expect((await deletion).status).toBe(200)
+    const statuses = (await Promise.all([...writes, ...late])).map(({ status }) => status)
+    expect(new Set(statuses).difference(new Set([200, 201, 404]))).toEqual(new Set())
+    expect(statuses).toContain(404)
+    await clean()
+    expect(await countsOf(environmentId)).toEqual([0, 0, 0])
+    const { body } = await service.call<AuditVerdict>('GET', '/v1/workspace/main/audit/verify', {
+      token: owner.session,
+    })
+    expect(body).toMatchObject({ ok: true })
+  })
+
+  /** A process that does nothing but clean up, in small steps. */
+  function startCleaning(): Program {
+    const at = (name: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, '..', name)).href)
+    const script = `
+      import { createServices } from ${at('app.ts')}
+      import { readConfig } from ${at('config.ts')}
+      import { createLog } from ${at('log.ts')}
+      import { cleanUp } from ${at('jobs/cleanup.ts')}
+      const services = await createServices(readConfig(${JSON.stringify(service.settings)}), createLog('silent'))
+      console.log('cleaning')
+      await cleanUp(services)`
+    return startNode(['--input-type=module-typescript', '--eval', script])
+  }
+})
+
+describe('the trash', () => {
+  test('after thirty days a secret is gone with all of its versions, and cannot be taken back while it goes', async () => {
+    const id = doomed.idOf('development')
+    await multiplyVersions(id, 300)
+    const [secret] = await raw.query(`select id from secret where name = 'A' and project_id = ?`, [doomed.id])
+    const versionsOf = async () =>
+      (await raw.query('select 1 as one from secret_version where secret_id = ?', [secret?.id ?? ''])).length
+    await doomed.must('DELETE', '/secret/A')
+    /** No session lasts that long. */
+    const signInAfter = async (ms: number) => {
+      service.clock.offsetMs = ms
+      const body = { email: owner.email, password }
+      return (await service.call<SignedIn>('POST', '/v1/auth/login', { body })).body.accessToken
+    }
+    const before = await signInAfter(30 * dayMs - 60_000)
+    await clean()
+    expect(await versionsOf()).toBeGreaterThan(300)
+    expect((await doomed.ask<TrashedSecret[]>('GET', '/secret/trash', undefined, before)).body).toHaveLength(1)
+    const token = await signInAfter(30 * dayMs + 60_000)
+    expect((await doomed.ask('GET', '/secret/trash', undefined, token)).body).toEqual([])
+    expect((await doomed.ask('POST', '/secret/A/restore', undefined, token)).status).toBe(404)
+    await clean()
+    expect(await versionsOf()).toBe(0)
+    expect(await raw.query('select secret_id from secret_value where secret_id = ?', [secret?.id ?? ''])).toEqual([])
+    expect(await raw.query('select id from secret where id = ?', [secret?.id ?? ''])).toEqual([])
+    expect((await doomed.ask<Secret[]>('GET', '/secret', undefined, token)).body.map(({ name }) => name)).toEqual([
+      'B',
+      'RENAMED',
+    ])
+  })
+
+  test('a secret that is purged takes every version with it at once', async () => {
+    await multiplyVersions(doomed.idOf('development'), 50)
+    const [secret] = await raw.query(`select id from secret where name = 'RENAMED' and project_id = ?`, [doomed.id])
+    await doomed.must('DELETE', '/secret/RENAMED?purge=true')
+    for (const table of tables) {
+      expect(await raw.query(`select secret_id from ${table} where secret_id = ?`, [secret?.id ?? ''])).toEqual([])
+    }
+    expect(await doomed.state('development')).toEqual({ A: 'one', B: 'two' })
+  })
+})

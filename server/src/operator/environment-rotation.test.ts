@@ -1,0 +1,180 @@
+/** The key of an environment is turned by an operator: killed on the way, under load, and past a process that stands still. */
+import { join } from 'node:path'
+import type { AuditVerdict } from '@coffer/contract/audit'
+import type { SignedIn } from '@coffer/contract/auth'
+import type { SecretVersionValue } from '@coffer/contract/history'
+import type { Project } from '@coffer/contract/project'
+import type { Secret } from '@coffer/contract/secret'
+import type { Team } from '@coffer/contract/team'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { createDatabase, password } from '../../../test/harness.ts'
+import { type Ended, runProgram, type Serving, serve, startProgram, until } from '../../../test/process.ts'
+import { keyVersionOf } from '../crypto/envelope.ts'
+import { openPostgres } from '../store/postgres.ts'
+import { type Engine, sql } from '../store/sql.ts'
+import { openSqlite } from '../store/sqlite.ts'
+
+const secrets = '/v1/workspace/main/project/api/secret'
+const command = ['keys', 'rotate-environment', 'main', 'api', 'development']
+/** Sixteen batches of values and versions, and more while the load runs. */
+const keys = Array.from({ length: 200 }, (_, index) => `KEY_${index}`)
+
+let database: Awaited<ReturnType<typeof createDatabase>>
+let service: Serving
+let store: Engine
+let token: string
+let environmentId: string
+beforeAll(async () => {
+  database = await createDatabase()
+  service = await serve(database.settings)
+  const url = database.settings.COFFER_DATABASE_URL
+  store = url === undefined ? openSqlite(join(database.dataDir, 'coffer.db')) : openPostgres(url)
+  const owner = { email: 'owner@example.com', name: 'Owner', password }
+  token = (await service.call<SignedIn>('POST', '/v1/auth/register', { body: owner })).body.accessToken
+  const teams = await service.call<Team[]>('GET', '/v1/workspace/main/team', { token })
+  const project = { name: 'Api', slug: 'api', teamId: teams.body[0]?.id }
+  const made = await service.call<Project>('POST', '/v1/workspace/main/project', { token, body: project })
+  environmentId = made.body.environments.find(({ name }) => name === 'development')?.id ?? ''
+  for (const round of [1, 2, 3]) {
+    const wanted = keys.map((key) => ({ key, value: `${key} round ${round}` }))
+    const body = { environments: ['development', 'staging'], secrets: wanted, mode: 'upsert' }
+    expect((await service.call('POST', secrets, { token, body })).status).toBe(201)
+  }
+})
+afterAll(async () => {
+  await store.close()
+  await service.stop()
+  await database.drop()
+})
+
+let load: Load | undefined
+// Also where a test has failed: the next one must not meet the load of this one.
+afterEach(() => load?.stop())
+
+type Load = ReturnType<typeof startLoad>
+
+/** Writers with a secret each, and readers of all; whatever is not as it must be is told. */
+function startLoad(writers: number, alsoFine: readonly number[] = []) {
+  let isOver = false
+  const written = new Map<string, string>()
+  const wrong: string[] = []
+  let answers = 0
+  const refuse = (what: string, { status, text }: { status: number; text: string }) => {
+    if (!alsoFine.includes(status)) wrong.push(`${what}: ${status} ${text.slice(0, 200)}`)
+  }
+  const write = async (writer: number) => {
+    const key = keys[writer] ?? ''
+    for (let count = 0; !isOver; count++) {
+      const value = `${key} written ${count}`
+      const body = { environmentId, value }
+      const answer = await service.call('PUT', `${secrets}/${key}/value`, { token, body })
+      answers++
+      if (answer.status === 200) written.set(key, value)
+      else refuse('write', answer)
+    }
+  }
+  const read = async () => {
+    while (!isOver) {
+      const answer = await service.call<Secret[]>('GET', `${secrets}?environmentId=development`, { token })
+      answers++
+      if (answer.status !== 200) refuse('read', answer)
+      else if (answer.body.some(({ name, values }) => !values[0]?.value?.startsWith(`${name} `)))
+        wrong.push('a wrong value')
+    }
+  }
+  const done = Promise.all([...Array.from({ length: writers }, (_, writer) => write(writer)), read(), read()])
+  return {
+    written,
+    wrong,
+    answers: () => answers,
+    stop: async () => {
+      isOver = true
+      await done
+    },
+  }
+}
+
+async function keysOf(): Promise<number[]> {
+  const rows = await store.all<{ version: number }>(sql`
+    select version from environment_key where environment_id = ${environmentId} order by version`)
+  return rows.map(({ version }) => version)
+}
+
+/** One key is left, all is sealed under it, and every value of every version is what it was. */
+async function expectAllOpen(written: ReadonlyMap<string, string>): Promise<void> {
+  const left = await keysOf()
+  expect(left).toHaveLength(1)
+  const sealed = await store.all<{ sealed: Uint8Array }>(sql`
+    select sealed from secret_value where environment_id = ${environmentId} and sealed is not null
+    union all
+    select sealed from secret_version where environment_id = ${environmentId} and sealed is not null`)
+  expect(new Set(sealed.map((row) => keyVersionOf(row.sealed)))).toEqual(new Set(left))
+  const listed = await service.call<Secret[]>('GET', `${secrets}?environmentId=development`, { token })
+  expect(listed.status, listed.text.slice(0, 200)).toBe(200)
+  const values = new Map(listed.body.map(({ name, values }) => [name, values[0]?.value]))
+  for (const [key, value] of written) expect(values.get(key)).toBe(value)
+  for (const key of keys) {
+    const newest = listed.body.find(({ name }) => name === key)?.values[0]?.version ?? 0
+    for (const version of new Set([1, 2, 3, newest - 1, newest])) {
+      const path = `${secrets}/${key}/version/${version}?environmentId=development`
+      const answer = await service.call<SecretVersionValue>('GET', path, { token })
+      expect(answer.status, `${key} ${version} ${answer.text}`).toBe(200)
+      if (version <= 3) expect(answer.body.value).toBe(`${key} round ${version}`)
+    }
+  }
+  const verdict = await service.call<AuditVerdict>('GET', '/v1/workspace/main/audit/verify', { token })
+  expect(verdict.body).toMatchObject({ ok: true })
+}
+
+test('a rotation that is killed again and again under load is completed by the next, and every value opens', {
+  timeout: 180_000,
+}, async () => {
+  const running = startLoad(6)
+  load = running
+  const [before = 0] = await keysOf()
+  // Before anything is sealed anew, twice in the midst of it, and in the pause before the old key goes.
+  for (const moment of ['new key', 'sealing', 'sealing', 'pause']) {
+    const turning = startProgram(command, database.settings)
+    if (moment === 'new key') await until(async () => (await keysOf()).length > 1 || undefined, 30_000, 'a new key')
+    else await until(() => turning.out().includes('values sealed anew') || undefined, 30_000, 'values are sealed')
+    if (moment === 'pause') await new Promise((resolve) => setTimeout(resolve, 700))
+    turning.kill('SIGKILL')
+    await turning.ended
+    expect(await keysOf(), `after a kill: ${moment}`).toEqual([before, before + 1])
+  }
+  const completed = await runProgram(command, database.settings)
+  expect(completed).toMatchObject({ code: 0, err: '' })
+  expect(completed.out).toContain('old environment keys removed: 1')
+  await running.stop()
+  expect(running.wrong).toEqual([])
+  expect(running.answers()).toBeGreaterThan(100)
+  expect(await keysOf()).toEqual([before + 1])
+  await expectAllOpen(running.written)
+})
+
+test('a process that stands still through a whole rotation seals nothing under the key that is gone', {
+  timeout: 180_000,
+}, async () => {
+  let frozen = 0
+  const running = startLoad(40, [503])
+  load = running
+  for (let attempt = 0; frozen < 2 && attempt < 12; attempt++) {
+    const since = running.answers()
+    await until(() => running.answers() > since + 50 || undefined, 30_000, 'the load runs')
+    service.program.kill('SIGSTOP')
+    const turning = startProgram(command, database.settings)
+    // Who was stopped amidst a transaction holds its lock: then the rotation waits, and this was not the moment.
+    const ended = await Promise.race([
+      turning.ended,
+      new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 12_000)),
+    ])
+    service.program.kill('SIGCONT')
+    const result: Ended = ended ?? (await turning.ended)
+    if (ended && result.code === 0) frozen++
+  }
+  await running.stop()
+  expect(frozen).toBeGreaterThan(0)
+  expect(running.wrong).toEqual([])
+  expect((await runProgram(command, database.settings)).code).toBe(0)
+  await expectAllOpen(running.written)
+})
