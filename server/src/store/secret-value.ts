@@ -100,9 +100,10 @@ export function secretValueStore(db: Db, keys: Keys) {
      * away meanwhile could never be opened again, and an environment that was deleted meanwhile takes no values.
      */
     async requireNewestKeys(environmentIds: readonly string[], workspaceId: string, memory: KeyMemory): Promise<void> {
-      const rows = await db.all<{ environmentId: string; version: number }>(sql`
-        select environment_id as "environmentId", max(version) as version from environment_key
-        where environment_id ${anyOf(environmentIds)} and workspace_id = ${workspaceId} group by environment_id`)
+      const rows = await db.all<{ environmentId: string; version: number | null }>(sql`
+        select e.id as "environmentId", max(k.version) as version
+        from environment e left join environment_key k on k.environment_id = e.id and k.workspace_id = e.workspace_id
+        where e.id ${anyOf(environmentIds)} and e.workspace_id = ${workspaceId} group by e.id`)
       if (rows.length < environmentIds.length) throw new Failure('notFound')
       for (const { environmentId, version } of rows) {
         if (memory.newest.get(environmentId)?.version !== version) memory.newest.delete(environmentId)
