@@ -189,7 +189,7 @@ export async function registerOwner(service: TestService, email = 'owner@example
 
 let knownHash: Promise<string> | undefined
 
-/** A person with an account, and a membership where one is asked for. Invites have no route yet: this is their place. */
+/** A person with an account, and a membership where one is asked for, without the way through an invite. */
 export async function addUser(
   service: TestService,
   email: string,

@@ -3,6 +3,7 @@ import { accountStore } from './account.ts'
 import { auditStore } from './audit.ts'
 import { changeStore } from './change.ts'
 import { environmentStore } from './environment.ts'
+import { inviteStore } from './invite.ts'
 import type { Keys } from './key.ts'
 import { loginAttemptStore } from './login-attempt.ts'
 import { memberStore } from './member.ts'
@@ -22,6 +23,7 @@ export function createStore(db: Db, keys: Keys) {
     audit: auditStore(db),
     changes: changeStore(db),
     environments: environmentStore(db, keys),
+    invites: inviteStore(db, keys),
     loginAttempts: loginAttemptStore(db, keys),
     members: memberStore(db, keys),
     projects: projectStore(db),
