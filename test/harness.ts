@@ -216,7 +216,8 @@ export async function addUser(
     await store.changes.append('workspace', workspaceId, createdAt)
   })
   if (membership) services.pictures.drop(membership.workspaceId)
-  const { body } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })
+  const { body, status, text } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })
+  expect(status, text).toBe(200)
   return { id: account.id, email, session: body.accessToken, memberId }
 }
 

@@ -76,7 +76,8 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
 
 function decode(raw: string): string {
   const bytes = raw
-    .replace(/=\r?\n/g, '')
+    // The end of an encoded word in a header is no soft line break.
+    .replace(/(?<!\?)=\r?\n/g, '')
     .replace(/=([0-9A-F]{2})/g, (_match, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
   return Buffer.from(bytes, 'latin1').toString('utf8')
 }

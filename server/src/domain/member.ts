@@ -18,12 +18,18 @@ const mailLostAfterMs = 2 * minuteMs
 export async function listMembers(ctx: Context, path: WorkspacePath): Promise<Member[]> {
   const { picture } = await requireWorkspace(ctx, path, 'member:read')
   const workspaceId = picture.workspace.id
-  const accounts = new Map(
-    (await ctx.store.accounts.listOfWorkspace(workspaceId)).map((account) => [account.id, account]),
-  )
-  const members = [...picture.membersByUser.values()].map(({ member }) => toMember(member, accounts.get(member.userId)))
-  const invites = (await ctx.store.invites.list(workspaceId)).map((invite) => toInvited(invite, ctx.now()))
-  return [...members, ...invites].sort((a, b) => (a.id < b.id ? -1 : 1))
+  // From the store: whoever has just changed a row, on whatever node, looks here next.
+  const [{ members }, accounts, invites] = await Promise.all([
+    ctx.store.members.list(workspaceId),
+    ctx.store.accounts.listOfWorkspace(workspaceId),
+    ctx.store.invites.list(workspaceId),
+  ])
+  const accountOf = new Map(accounts.map((account) => [account.id, account]))
+  const rows = [
+    ...members.map((member) => toMember(member, accountOf.get(member.userId))),
+    ...invites.map((invite) => toInvited(invite, ctx.now())),
+  ]
+  return rows.sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
 export async function updateMember(
