@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { type MailServer, startMailServer } from '../../test/mail-server.ts'
 import { createLog } from './log.ts'
-import { createMail, type Letter, type Mail } from './mail.ts'
+import { createMail, type Letter, type Mail, serverOf } from './mail.ts'
 
 const letter: Letter = {
   to: 'ann@example.com',
@@ -49,6 +49,22 @@ async function listenRaw(onConnection: (socket: Socket) => void): Promise<number
 
 const outcomeOf = (mail: Mail, sent: Letter = letter) =>
   new Promise<string>((resolve) => mail.post(sent, async (outcome) => resolve(outcome)))
+
+test.each([
+  ['smtp://mail.example.com', { port: 587, secure: false, requireTLS: false }],
+  ['smtp://mail.example.com:25', { port: 25, secure: false, requireTLS: false }],
+  ['smtps://mail.example.com', { port: 465, secure: true, requireTLS: false }],
+  ['smtps://user:word@mail.example.com', { port: 465, secure: true, requireTLS: false }],
+  // A password never goes over the network in the clear.
+  ['smtp://user:word@mail.example.com', { port: 587, secure: false, requireTLS: true }],
+  ['smtp://user:word@10.0.0.1:2525', { port: 2525, secure: false, requireTLS: true }],
+  ['smtp://user:word@[::1]:2525', { host: '::1', port: 2525, secure: false, requireTLS: false }],
+  ['smtp://user:word@localhost', { port: 587, requireTLS: false }],
+])('%s is understood', (smtpUrl, expected) => {
+  const { options, auth } = serverOf({ smtpUrl, clientName: 'coffer.example.com' })
+  expect(options).toMatchObject({ ...expected, name: 'coffer.example.com' })
+  expect(auth).toEqual(smtpUrl.includes('@') ? { user: 'user', pass: 'word' } : undefined)
+})
 
 test('a letter arrives at its address alone, as plain text and as HTML', async () => {
   const server = await listen()

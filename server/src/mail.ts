@@ -123,7 +123,8 @@ export function createMail(settings: MailSettings): Mail {
 /** One mailbox and nothing that a mail server could take for more than one. */
 const plainAddress = /^[^\s@<>()[\]\\,;:"]+@[^\s@<>()[\]\\,;:"]+$/
 
-function serverOf({ smtpUrl, clientName }: MailSettings) {
+/** Where the letters go, and how: by the URL of the settings. */
+export function serverOf({ smtpUrl, clientName }: Pick<MailSettings, 'smtpUrl' | 'clientName'>) {
   const url = new URL(smtpUrl)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const [user, pass] = [url.username, url.password].map(decodeURIComponent)
