@@ -87,6 +87,15 @@ describe('the list', () => {
     })
     service.app.services.pictures.clear()
   })
+
+  test('still shows everybody when the account of one was changed behind the service’s back', async () => {
+    const person = await place.join({ role: 'member' })
+    await raw.restoring(['account'], async () => {
+      await raw.query('update account set email = ? where id = ?', ['forged@example.com', person.id])
+      expect(await place.row(person.memberId)).toMatchObject({ user: { id: person.id, email: '', name: '' } })
+      expect((await place.members()).length).toBeGreaterThan(1)
+    })
+  })
 })
 
 describe('a change of role or scope', () => {
