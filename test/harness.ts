@@ -189,7 +189,7 @@ export async function registerOwner(service: TestService, email = 'owner@example
 
 let knownHash: Promise<string> | undefined
 
-/** A person with an account, and a membership where one is asked for. Invites have no route yet: this is their place. */
+/** A person with an account, and a membership where one is asked for, without the way through an invite. */
 export async function addUser(
   service: TestService,
   email: string,
@@ -216,7 +216,8 @@ export async function addUser(
     await store.changes.append('workspace', workspaceId, createdAt)
   })
   if (membership) services.pictures.drop(membership.workspaceId)
-  const { body } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })
+  const { body, status, text } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })
+  expect(status, text).toBe(200)
   return { id: account.id, email, session: body.accessToken, memberId }
 }
 

@@ -5,10 +5,12 @@
 import type { EndpointName } from '@coffer/contract/api'
 import type { Permission, Role, Scope } from '@coffer/contract/field'
 import type { historyEndpoints } from '@coffer/contract/history'
+import type { IssuedInvite } from '@coffer/contract/invite'
+import type { Member } from '@coffer/contract/member'
 import type { secretEndpoints, WriteResults } from '@coffer/contract/secret'
 import { newId } from '../server/src/crypto/id.ts'
+import { createBearer, invitePrefix } from '../server/src/crypto/token.ts'
 import { everything } from '../server/src/domain/context.ts'
-import { createStore } from '../server/src/store/store.ts'
 import { createProject, createTeam, password, type TestProject, type TestService } from './harness.ts'
 
 export type World = {
@@ -25,6 +27,9 @@ export type World = {
   readonly environmentNames: ReadonlyMap<string, string>
   /** A member with an account, to whom the workspace can be handed over. */
   readonly heirId: string
+  readonly ownerMemberId: string
+  /** For an address that nobody here has. */
+  readonly invite: { readonly id: string; readonly token: string }
   /** What lies in what: the container of every project and environment; a team lies in nothing. */
   readonly containers: ReadonlyMap<string, string | undefined>
 }
@@ -130,8 +135,22 @@ export async function createWorld(
     projects: { right: projects.right.id, other: projects.other.id, wrong: projects.wrong.id },
     environments,
     heirId,
+    ...(await createInvite(service, session, slug)),
     containers,
   }
+}
+
+async function createInvite(
+  service: TestService,
+  token: string,
+  slug: string,
+): Promise<Pick<World, 'ownerMemberId' | 'invite'>> {
+  const path = `/v1/workspace/${slug}/rbac`
+  const body = { email: `invited@${slug}.example.com`, role: 'developer', scope: { all: true } }
+  const { body: issued } = await service.call<IssuedInvite>('POST', path, { token, body })
+  const { body: members } = await service.call<Member[]>('GET', path, { token })
+  const ownerMemberId = members.find(({ isOwner }) => isOwner)?.id ?? ''
+  return { ownerMemberId, invite: { id: issued.id, token: issued.inviteToken } }
 }
 
 type Seeded = TestProject & { readonly first: string; readonly second: string }
@@ -180,29 +199,23 @@ const reminder = (environmentId: string) => ({
   nextReminderDate: '2040-01-01T00:00:00.000Z',
 })
 
-/** Role and scope changed behind the service's back, as long as members have no route of their own. */
 export async function changeMember(
   service: TestService,
-  workspaceId: string,
+  owner: { readonly session: string },
   memberId: string,
   change: { readonly role: Role; readonly scope: Scope } | 'removed',
 ): Promise<void> {
-  const { services } = service.app
-  await services.engine.transaction(`test:${memberId}`, async ({ db }) => {
-    const { members } = createStore(db, services.keys)
-    const member = (await members.list(workspaceId)).members.find(({ id }) => id === memberId)
-    if (!member) throw new Error('there is no such member')
-    if (change === 'removed') await members.remove(memberId, workspaceId)
-    else await members.update({ ...member, ...change }, services.now())
-  })
-  services.pictures.drop(workspaceId)
+  const path = `/v1/workspace/main/rbac/${memberId}`
+  const options = { token: owner.session, ...(change !== 'removed' && { body: change }) }
+  const { status, text } = await service.call(change === 'removed' ? 'DELETE' : 'PUT', path, options)
+  if (status !== 200) throw new Error(text)
 }
 
 const one = (what: string, path: string, more: Partial<Ask> = {}): Ask => ({ what, path, ...more })
 
 /** Requests of which each would succeed for an owner, or says how it is answered instead. */
 export function requestTable(world: World, tokens: TokenIds): Record<EndpointName, readonly Ask[]> {
-  const { teams, projects, environments, heirId } = world
+  const { teams, projects, environments, heirId, ownerMemberId, invite } = world
   const ws = `/v1/workspace/${world.slug}`
   const project = `${ws}/project/${projects.right}`
   const environment = (id: string) => `${project}/environment/${id}`
@@ -214,7 +227,13 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     })
   return {
     exchangeToken: [one('exchange', '/v1/auth/exchange')],
-    register: [one('closed', '/v1/auth/register', { body: newAccount, status: 403 })],
+    register: [
+      one('closed', '/v1/auth/register', { body: newAccount, status: 403 }),
+      one('with an invite for another address', '/v1/auth/register', {
+        body: { ...newAccount, inviteToken: invite.token },
+        status: 403,
+      }),
+    ],
     login: [one('login', '/v1/auth/login', { body: { email: world.email, password } })],
     logout: [one('logout', '/v1/auth/logout')],
     logoutCli: [one('logout', '/v1/auth/cli/logout', { body: {} })],
@@ -228,6 +247,37 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       one('to a member', `${ws}/owner`, { body: { memberId: heirId } }),
       one('to nobody', `${ws}/owner`, { body: { memberId: absentId }, into: absentId }),
     ],
+    listMembers: [one('list', `${ws}/rbac`)],
+    createInvite: [
+      ...scopeNames.map((name) => one(`for ${name}`, `${ws}/rbac`, { body: newInvite(scopeOf(world, name)) })),
+      one('for nothing', `${ws}/rbac`, { body: newInvite({ ...everything, all: false }), status: 400 }),
+      one('for what is not there', `${ws}/rbac`, {
+        body: newInvite({ ...everything, all: false, projects: [absentId] }),
+        status: 400,
+      }),
+      one('of a member', `${ws}/rbac`, { body: { ...newInvite(everything), email: world.email }, status: 409 }),
+    ],
+    updateMember: [
+      one('a member', `${ws}/rbac/${heirId}`, {
+        body: { role: 'admin', scope: sentScope(scopeOf(world, 'right environment')) },
+      }),
+      one('an invite', `${ws}/rbac/${invite.id}`, { body: { role: 'admin' } }),
+      one('the owner', `${ws}/rbac/${ownerMemberId}`, { body: { role: 'developer' }, status: 409 }),
+      one('nobody', `${ws}/rbac/${absentId}`, { body: { role: 'admin' }, into: absentId }),
+    ],
+    removeMember: [
+      one('a member', `${ws}/rbac/${heirId}`),
+      one('an invite', `${ws}/rbac/${invite.id}`),
+      one('the owner', `${ws}/rbac/${ownerMemberId}`, { status: 409 }),
+      one('nobody', `${ws}/rbac/${absentId}`, { into: absentId }),
+    ],
+    resendInvite: [
+      one('an invite', `${ws}/rbac/${invite.id}/resend`),
+      one('that was accepted', `${ws}/rbac/${heirId}/resend`, { status: 409 }),
+      one('absent', `${ws}/rbac/${absentId}/resend`, { into: absentId }),
+    ],
+    acceptInvite: inviteAsks('accept', invite.token),
+    declineInvite: inviteAsks('decline', invite.token),
     listTeams: [one('list', `${ws}/team`)],
     createTeam: [one('create', `${ws}/team`, { body: { name: 'Fresh' } })],
     updateTeam: [
@@ -540,6 +590,15 @@ export function requestsTo(table: Partial<Record<string, readonly Ask[]>>, name:
 }
 
 const newAccount = { email: 'newcomer@example.com', name: 'Newcomer', password }
+
+const newInvite = (scope: Scope) => ({ email: 'fresh@example.com', role: 'admin', scope: sentScope(scope) })
+
+/** Nobody who asks has the address that is invited. */
+const inviteAsks = (answer: 'accept' | 'decline', token: string) => [
+  one('for another address', `/v1/workspace/invite/${answer}`, { body: { token }, status: 403 }),
+  one('of no form', `/v1/workspace/invite/${answer}`, { body: { token: 'made-up' }, status: 404 }),
+  one('never issued', `/v1/workspace/invite/${answer}`, { body: { token: createBearer(invitePrefix) }, status: 404 }),
+]
 
 /** As a client would send it: lists that are empty are left out. */
 function sentScope({ all, ...lists }: Scope): Record<string, unknown> {

@@ -4,7 +4,9 @@ import { authEndpoints } from './auth.ts'
 import type { Endpoint } from './endpoint.ts'
 import { environmentEndpoints } from './environment.ts'
 import { historyEndpoints } from './history.ts'
+import { inviteEndpoints } from './invite.ts'
 import { meEndpoints } from './me.ts'
+import { memberEndpoints } from './member.ts'
 import { projectEndpoints } from './project.ts'
 import { secretEndpoints } from './secret.ts'
 import { teamEndpoints } from './team.ts'
@@ -15,6 +17,8 @@ export const endpoints = {
   ...authEndpoints,
   ...meEndpoints,
   ...workspaceEndpoints,
+  ...memberEndpoints,
+  ...inviteEndpoints,
   ...teamEndpoints,
   ...projectEndpoints,
   ...environmentEndpoints,

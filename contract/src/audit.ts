@@ -2,7 +2,18 @@ import type { Endpoint } from './endpoint.ts'
 import { Id, nullable, page, Timestamp, WorkspacePath, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
-export const auditActions = ['CREATE', 'UPDATE', 'DELETE', 'VIEW', 'LOGIN', 'LOGOUT', 'EXCHANGE', 'ROTATE'] as const
+export const auditActions = [
+  'CREATE',
+  'UPDATE',
+  'DELETE',
+  'VIEW',
+  'LOGIN',
+  'LOGOUT',
+  'EXCHANGE',
+  'ROTATE',
+  'ACCEPT',
+  'DECLINE',
+] as const
 export type AuditAction = (typeof auditActions)[number]
 
 const Metadata = Type.Record(Type.String(), Type.Unknown())

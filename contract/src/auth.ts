@@ -55,7 +55,7 @@ export const authEndpoints = {
     method: 'POST',
     path: '/v1/auth/register',
     area: 'auth',
-    summary: 'Make an account: the very first one, or where sign-up is open',
+    summary: 'Make an account: the very first one, with an invite, or where sign-up is open',
     permission: 'public',
     body: Registration,
     status: 201,

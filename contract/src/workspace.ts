@@ -1,5 +1,5 @@
 import type { Endpoint } from './endpoint.ts'
-import { closed, Id, line, Name, Role, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
+import { closed, Id, Name, Role, Slug, Success, Timestamp, WorkspacePath } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const Workspace = Type.Object({
@@ -121,7 +121,3 @@ export const workspaceEndpoints = {
     errors: [403, 404],
   },
 } as const satisfies Record<string, Endpoint>
-
-/** The invite that base-api.md gives; served with the members area. */
-export const InviteToken = Type.Object({ token: line(200) }, closed)
-export const InviteAccepted = Type.Object({ slug: Slug })

@@ -22,6 +22,7 @@ import { createLocalLimiter, createSharedLimiter, type Limiter } from './http/ra
 import { createServer } from './http/server.ts'
 import { startJobs } from './jobs/runner.ts'
 import { type Log, traceOf } from './log.ts'
+import { createMail, type Mail } from './mail.ts'
 import { loadMasterKey } from './master-key.ts'
 import { createOutbound } from './outbound.ts'
 import { wrappedMaster } from './store/instance.ts'
@@ -64,6 +65,7 @@ export async function createApp(given: Config, log: Log, now: () => number = Dat
       await closeServer(server, farewellMs)
       follower.stop()
       await jobs.stop()
+      await services.mail?.close()
       await limiters.close()
       await engine.close()
     },
@@ -100,7 +102,14 @@ export async function createServices(given: Config, log: Log, now: () => number 
   const answers = createSealedAnswers(epochs)
   const counts = createCounts(store)
   const reads = createReadRecorder({ engine, keys, log })
-  return { config, engine, store, keys, pictures, credentials, usage, epochs, answers, counts, reads, now, log }
+  const mail = openMail(config, log)
+  return { config, engine, store, keys, pictures, credentials, usage, epochs, answers, counts, reads, mail, now, log }
+}
+
+function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | undefined {
+  if (smtpUrl === undefined) return undefined
+  const { hostname } = new URL(publicUrl)
+  return createMail({ smtpUrl, from: mailFrom ?? `coffer@${hostname}`, clientName: hostname, log })
 }
 
 /** The store, migrated and durable, with its keys unlocked. */

@@ -76,9 +76,9 @@ export const settings: readonly Setting[] = [
   {
     name: 'COFFER_SMTP_URL',
     default: 'none',
-    meaning: 'smtp://… or smtps://… for mail to people; nothing is mailed yet',
+    meaning: 'smtp://user:password@host:port or smtps://… to mail invites; the link is shown either way',
   },
-  { name: 'COFFER_MAIL_FROM', default: 'none', meaning: 'the sender of that mail, such as coffer@example.com' },
+  { name: 'COFFER_MAIL_FROM', default: 'coffer@ the host of the public URL', meaning: 'the sender of that mail' },
   { name: 'COFFER_METRICS_TOKEN', default: 'none', meaning: 'bearer token that opens GET /metrics' },
   { name: 'COFFER_METRICS_PORT', default: 'none', meaning: 'a port of its own for GET /metrics, without a token' },
   { name: 'COFFER_LOG_LEVEL', default: 'info', meaning: 'debug, info, warn, error or silent' },
@@ -108,7 +108,7 @@ export function readConfig(environment: Environment): Config {
     signup: readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open']),
     setupCode: text('COFFER_SETUP_CODE'),
     outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
-    smtpUrl: readUrl('COFFER_SMTP_URL', text('COFFER_SMTP_URL'), ['smtp:', 'smtps:']),
+    smtpUrl: readSmtpUrl(text('COFFER_SMTP_URL')),
     mailFrom: readMailFrom(text('COFFER_MAIL_FROM')),
     metricsPort: metricsPort === undefined ? undefined : readPort('COFFER_METRICS_PORT', metricsPort, 1),
     metricsToken: text('COFFER_METRICS_TOKEN'),
@@ -215,6 +215,24 @@ function readPublicUrl(value: string): string {
     )
   }
   return url.origin
+}
+
+function readSmtpUrl(value: string | undefined): string | undefined {
+  const url = URL.parse(readUrl('COFFER_SMTP_URL', value, ['smtp:', 'smtps:']) ?? '')
+  if (!url) return undefined
+  if (!url.hostname || !['', '/'].includes(url.pathname) || url.search || url.hash || !isDecodable(url)) {
+    throw new ConfigError('COFFER_SMTP_URL must be of the form smtp://user:password@host:port, percent-encoded.')
+  }
+  return value
+}
+
+function isDecodable({ username, password }: URL): boolean {
+  try {
+    decodeURIComponent(username + password)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function readMailFrom(value: string | undefined): string | undefined {

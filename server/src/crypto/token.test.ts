@@ -4,10 +4,10 @@ import { describe, expect, test } from 'vitest'
 import { newKey } from './envelope.ts'
 import { newId } from './id.ts'
 import { createRootKey, masterWrapKey } from './keyring.ts'
-import { bearerKind, createBearer, hashBearer, sessionPrefix, tokenPrefix } from './token.ts'
+import { bearerKind, createBearer, hashBearer, invitePrefix, sessionPrefix, tokenPrefix } from './token.ts'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-const prefixes = [tokenPrefix, sessionPrefix] as const
+const prefixes = [tokenPrefix, sessionPrefix, invitePrefix] as const
 
 /** CRC-32 (IEEE 802.3) bit by bit, to check the one in use against. */
 function crc32(text: string): number {

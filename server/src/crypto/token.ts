@@ -12,7 +12,10 @@ const checksumLength = 6
 
 export const tokenPrefix = 'cof_live_'
 export const sessionPrefix = 'cof_sess_'
-export type BearerPrefix = typeof tokenPrefix | typeof sessionPrefix
+export const invitePrefix = 'cof_inv_'
+export type BearerPrefix = typeof tokenPrefix | typeof sessionPrefix | typeof invitePrefix
+
+const prefixes: readonly BearerPrefix[] = [tokenPrefix, sessionPrefix, invitePrefix]
 
 export function createBearer(prefix: BearerPrefix): string {
   const body = prefix + randomBase62(randomLength)
@@ -21,11 +24,7 @@ export function createBearer(prefix: BearerPrefix): string {
 
 /** Which kind of bearer a credential is, or undefined where its form or checksum is wrong. */
 export function bearerKind(value: string): BearerPrefix | undefined {
-  const prefix = value.startsWith(tokenPrefix)
-    ? tokenPrefix
-    : value.startsWith(sessionPrefix)
-      ? sessionPrefix
-      : undefined
+  const prefix = prefixes.find((candidate) => value.startsWith(candidate))
   if (!prefix || value.length !== prefix.length + randomLength + checksumLength) return undefined
   const body = value.slice(0, -checksumLength)
   if (!/^[0-9A-Za-z]+$/.test(value.slice(prefix.length))) return undefined

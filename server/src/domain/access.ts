@@ -8,7 +8,7 @@ import type { EndpointPermission } from '@coffer/contract/endpoint'
 import type { EnvironmentPath, IdPath, ProjectPath, Role, WorkspacePath } from '@coffer/contract/field'
 import { Failure } from '../failure.ts'
 import type { Member } from '../store/member.ts'
-import { type Context, credentialPermission } from './context.ts'
+import { type Context, credentialPermission, type WriteContext } from './context.ts'
 import type { Picture, PicturedEnvironment, PicturedProject, PicturedTeam } from './picture.ts'
 import {
   type Reach,
@@ -34,7 +34,14 @@ type Rule = {
 /** What belongs to no workspace is settled by the credential alone. */
 type WorkspacePermission = Exclude<
   EndpointPermission,
-  'public' | 'auth:exchange' | 'auth:logout' | 'me:read' | 'workspace:list' | 'workspace:create' | 'secret:list'
+  | 'public'
+  | 'auth:exchange'
+  | 'auth:logout'
+  | 'me:read'
+  | 'workspace:list'
+  | 'workspace:create'
+  | 'invite:answer'
+  | 'secret:list'
 >
 
 const rules: Record<WorkspacePermission, Rule> = {
@@ -42,6 +49,8 @@ const rules: Record<WorkspacePermission, Rule> = {
   'workspace:write': { role: 'admin', writes: true, whole: true },
   'workspace:delete': { role: 'admin', writes: true, whole: true, owner: true },
   'workspace:handover': { role: 'admin', writes: true, whole: true, owner: true, session: true },
+  'member:read': { role: 'admin', whole: true },
+  'member:write': { role: 'admin', writes: true, whole: true },
   'team:read': { role: 'member' },
   'team:create': { role: 'admin', writes: true, whole: true },
   'team:write': { role: 'admin', writes: true },
@@ -78,6 +87,18 @@ export async function requireWorkspace(
   if (!access) throw new Failure('notFound')
   authorise(ctx, access, permission)
   return access
+}
+
+/**
+ * The same question once more, under the workspace's lock and of the membership as it is stored then: whoever has just
+ * lost a right must not use it to change who holds which. Returns that membership.
+ */
+export async function reauthorise(ctx: WriteContext, access: Access, permission: WorkspacePermission): Promise<Member> {
+  const member = await ctx.store.members.findOfUser(ctx.actor.userId, access.picture.workspace.id)
+  if (!member) throw new Failure('notFound')
+  const [, ...ofToken] = access.reach
+  authorise(ctx, { ...access, member, reach: [toScopeSet(member.scope), ...ofToken] }, permission)
+  return member
 }
 
 export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:write'): Promise<TeamAccess> {

@@ -5,12 +5,14 @@ import { newId } from '../crypto/id.ts'
 import { jwtLifetimeSeconds, signJwt } from '../crypto/jwt.ts'
 import { hashPassword, verifyPassword } from '../crypto/password.ts'
 import { createBearer, sessionPrefix } from '../crypto/token.ts'
-import { Failure, invalid } from '../failure.ts'
+import { Failure } from '../failure.ts'
 import type { Account } from '../store/account.ts'
 import { requireSession } from './access.ts'
 import { record } from './audit.ts'
 import { type Actor, type Context, systemChain, type WriteContext } from './context.ts'
 import { sessionIdleMs, sessionMaxMs } from './credential.ts'
+import { normaliseEmail } from './email.ts'
+import { findOpenInvite, type OpenInvite, takeUpInvite } from './invite.ts'
 import { defaultPreferences } from './me.ts'
 import { checkSlug } from './slug.ts'
 import { minuteMs } from './time.ts'
@@ -29,7 +31,7 @@ export type OpenedSession = { readonly signedIn: SignedIn; readonly value: strin
 export async function register(ctx: Context, body: Registration): Promise<OpenedSession> {
   const email = normaliseEmail(body.email)
   if (body.workspace) checkSlug(body.workspace.slug)
-  const isFirst = await refuseRegistration(ctx, body)
+  const { isFirst, invite } = await admitRegistration(ctx, body, email)
   const wanted = body.workspace ?? (isFirst ? firstWorkspace : undefined)
   const passwordHash = await hashPassword(body.password)
   const at = ctx.now()
@@ -42,33 +44,42 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
     createdAt: at,
   }
   const workspaceId = newId()
-  const chains = wanted ? [systemChain, workspaceId] : systemChain
+  const chains = [systemChain, ...(wanted ? [workspaceId] : []), ...(invite ? [invite.workspaceId] : [])]
   return inTransaction(asUser(ctx, account), chains, async (ctx) => {
     // Under the lock of the system's chain: of two first accounts at once, one is the first.
-    await refuseRegistration(ctx, body)
+    await admitRegistration(ctx, body, email)
     if (!(await ctx.store.accounts.insert(account))) {
       throw new Failure('conflict', 'An account with this email address exists already: sign in instead.')
     }
     await record(ctx, { chain: systemChain, action: 'CREATE', entity: entity(account) })
     if (wanted) await insertWorkspace(ctx, { id: workspaceId, ...wanted, createdAt: at }, account.id)
+    if (invite) await takeUpInvite(ctx, invite, account)
     return openSession(ctx, account)
   })
 }
 
-/** Returns whether this is the very first account; throws where nobody may register. */
-async function refuseRegistration(ctx: Context, body: Registration): Promise<boolean> {
+type Admission = { readonly isFirst: boolean; readonly invite?: OpenInvite }
+
+/** By what right an account is made: it is the very first one, it is invited, or anyone may; throws where none holds. */
+async function admitRegistration(ctx: Context, body: Registration, email: string): Promise<Admission> {
   const isFirst = (await ctx.store.accounts.count()) === 0
   if (!isFirst) {
-    if (ctx.config.signup !== 'open') {
-      throw new Failure('forbidden', 'Registration is closed: ask an admin of your workspace for an invite.')
+    if (body.inviteToken !== undefined) {
+      const invite = await findOpenInvite(ctx, body.inviteToken)
+      if (invite?.email === email) return { isFirst, invite }
+      throw new Failure(
+        'forbidden',
+        'inviteToken: this invite is used, over, or meant for another address: ask an admin of your workspace for a new one.',
+      )
     }
-    return false
+    if (ctx.config.signup === 'open') return { isFirst }
+    throw new Failure('forbidden', 'Registration is closed: ask an admin of your workspace for an invite.')
   }
   const { setupCode } = ctx.config
   if (setupCode !== undefined && !isEqual(setupCode, body.setupCode ?? '')) {
     throw new Failure('forbidden', 'setupCode: the first account needs the code that the service logged at its start.')
   }
-  return true
+  return { isFirst }
 }
 
 export function login(ctx: Context, body: Login): Promise<OpenedSession> {
@@ -186,13 +197,6 @@ function asUser(ctx: Context, account: Account): Context {
     credential: { type: 'none' },
   }
   return { ...ctx, actor }
-}
-
-/** Addresses are compared without regard to case and to the many ways of writing one character. */
-function normaliseEmail(email: string): string {
-  const normal = email.normalize('NFC').toLowerCase()
-  if (normal.length > 254) throw invalid('email', 'is too long.')
-  return normal
 }
 
 function isEqual(expected: string, actual: string): boolean {

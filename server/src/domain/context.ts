@@ -2,6 +2,7 @@
 import type { Permission, Scope } from '@coffer/contract/field'
 import type { Config } from '../config.ts'
 import type { Log } from '../log.ts'
+import type { Mail } from '../mail.ts'
 import type { Keys } from '../store/key.ts'
 import type { Engine, Transaction } from '../store/sql.ts'
 import type { Store } from '../store/store.ts'
@@ -26,6 +27,8 @@ export type Services = {
   readonly answers: SealedAnswers
   readonly counts: Counts
   readonly reads: ReadRecorder
+  /** Undefined where no mail server is set. */
+  readonly mail: Mail | undefined
   readonly now: () => number
   readonly log: Log
 }

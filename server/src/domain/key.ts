@@ -53,7 +53,7 @@ async function startRootRotation(ctx: Context): Promise<void> {
   await ctx.keys.reload()
 }
 
-/** Keys and MACs can be moved at any time; the hashes of tokens and sessions move when these are next used. */
+/** Keys and MACs can be moved at any time; hashes move when the token or session is next used, or end with the invite. */
 async function isRotationUnfinished(ctx: Context): Promise<boolean> {
   const roots = await countRootUses(ctx.engine)
   return roots.some((root) => !root.isActive && root.workspaceKeys + root.signingKeys + root.macs > 0)
@@ -64,6 +64,8 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['workspace keys', (ctx) => moveWorkspaceKeys(ctx.transaction.db, ctx.keys, batchSize)],
     ['signing keys', (ctx) => moveSigningKeys(ctx.transaction.db, ctx.keys, batchSize)],
     ['memberships', (ctx) => ctx.store.members.resign(batchSize)],
+    ['ended invites', (ctx) => ctx.store.invites.forgetEndedHashes(ctx.now(), batchSize)],
+    ['invites', (ctx) => ctx.store.invites.resign(batchSize)],
     ['ended tokens', (ctx) => ctx.store.tokens.forgetEndedHashes(ctx.now(), batchSize)],
     ['tokens', (ctx) => ctx.store.tokens.resign(batchSize)],
     ['accounts', (ctx) => ctx.store.accounts.resign(batchSize)],

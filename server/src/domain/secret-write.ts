@@ -7,7 +7,7 @@ import { newId } from '../crypto/id.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { SealedValue, VersionRow } from '../store/secret-value.ts'
-import { hasRole, type ProjectAccess } from './access.ts'
+import { hasRole, type ProjectAccess, reauthorise } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
@@ -77,6 +77,8 @@ export async function writeValues(
   const known = await findSecrets(ctx, access, wishes)
   const fresh = new Map<string, SecretRecord>()
   const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
+  // A value of one's own must not outlive the membership that it goes with.
+  if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
   const secretIds = [...known.values()].map(({ id }) => id)
   const environmentIds = [...new Set(wishes.map(({ environment }) => environment.id))]
   const { workspace, environmentKeys } = access.picture

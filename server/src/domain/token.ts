@@ -5,7 +5,7 @@ import { newId } from '../crypto/id.ts'
 import { createBearer, hashBearer, tokenPrefix } from '../crypto/token.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { TokenRecord } from '../store/token.ts'
-import { type Access, hasRole, mayManageAll, requireWorkspace } from './access.ts'
+import { type Access, hasRole, mayManageAll, reauthorise, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import type { Context } from './context.ts'
 import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from './scope.ts'
@@ -144,6 +144,8 @@ async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promis
     lastUsedIp: null,
   }
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    // Somebody who was removed a moment ago must not leave a token behind that lives again with the next invite.
+    await reauthorise(ctx, access, 'token:create')
     await ctx.store.tokens.insert(token)
     const { type, permission, scope, allowedIps } = plan
     const after = { type, permission, scope, allowedIps, expiresAt: maybeIso(plan.expiresAt), prefix: token.prefix }

@@ -3,9 +3,10 @@ import type { Handover, NewWorkspace, Workspace, WorkspaceChange } from '@coffer
 import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import type { WorkspaceRow } from '../store/workspace.ts'
-import { type Access, listAccesses, requireSession, requireWorkspace } from './access.ts'
+import { type Access, listAccesses, reauthorise, requireSession, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import { type Context, everything, systemChain, type WriteContext } from './context.ts'
+import { recordMember } from './member.ts'
 import { checkSlug } from './slug.ts'
 import { iso } from './time.ts'
 import { announce, inTransaction } from './transaction.ts'
@@ -71,19 +72,19 @@ export async function deleteWorkspace(ctx: Context, path: WorkspacePath): Promis
 }
 
 export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body: Handover): Promise<void> {
-  const { picture, member: owner } = await requireWorkspace(ctx, path, 'workspace:handover')
-  const { workspace } = picture
+  const access = await requireWorkspace(ctx, path, 'workspace:handover')
+  const { workspace } = access.picture
   const memberId = body.memberId.toLowerCase()
   await inTransaction(ctx, workspace.id, async (ctx) => {
-    // Read again under the lock: two hand-overs at once must not leave two owners, or none.
-    const { members } = await ctx.store.members.list(workspace.id)
-    const heir = members.find((member) => member.id === memberId)
-    const stillOwner = members.find((member) => member.id === owner.id && member.isOwner)
+    // Under the lock: two hand-overs at once must not leave two owners, or none.
+    const owner = await reauthorise(ctx, access, 'workspace:handover')
+    const heir = await ctx.store.members.find(memberId, workspace.id)
     if (!heir) throw new Failure('notFound')
-    if (!stillOwner) throw new Failure('forbidden', 'Only the owner of the workspace may do this.')
     if (heir.id === owner.id) return
-    await ctx.store.members.update({ ...stillOwner, isOwner: false }, ctx.now())
-    await ctx.store.members.update({ ...heir, role: 'admin', isOwner: true, scope: everything }, ctx.now())
+    const raised = { ...heir, role: 'admin', isOwner: true, scope: everything } as const
+    await ctx.store.members.update({ ...owner, isOwner: false }, ctx.now())
+    await ctx.store.members.update(raised, ctx.now())
+    await recordMember(ctx, 'UPDATE', heir, raised)
     await record(ctx, {
       chain: workspace.id,
       action: 'UPDATE',

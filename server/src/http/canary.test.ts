@@ -7,6 +7,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
+import type { IssuedInvite } from '@coffer/contract/invite'
 import type { IssuedToken } from '@coffer/contract/token'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { engine, startService, type TestService } from '../../../test/harness.ts'
@@ -163,10 +164,36 @@ async function liveThrough(): Promise<Signed> {
   await sendFor(200, 'GET', '/v1/workspace', {
     headers: { cookie: `__Host-coffer_session=${session}`, 'sec-fetch-site': 'same-origin' },
   })
+  await invite(session, third.accessToken)
   for (const path of ['', '/rbac', '/team', '/project', '/tokens', '/audit', '/audit?format=ndjson', '/audit/verify']) {
     await send('GET', `/v1/workspace/main${path}`, { token: session })
   }
   return { session, token, jwt }
+}
+
+/** Invites in every state: sent again, declined, accepted, and one that stays open. */
+async function invite(session: string, invited: string): Promise<void> {
+  const rbac = '/v1/workspace/main/rbac'
+  const issue = async (name: string, path: string, body?: object) => {
+    const options = { token: session, ...(body && { body }), mayHold: [name] }
+    const issued = await sendFor<IssuedInvite>(body ? 201 : 200, 'POST', path, options)
+    return { id: issued.id, token: plantBearer(name, issued.inviteToken) }
+  }
+  const wish = { role: 'member', scope: { all: true } }
+  const first = await issue('invite', rbac, { ...wish, email: 'other@example.com' })
+  const second = await issue('invite sent again', `${rbac}/${first.id}/resend`)
+  const answer = (status: number, what: string, token: string) =>
+    sendFor(status, 'POST', `/v1/workspace/invite/${what}`, { token: invited, body: { token } })
+  await answer(404, 'accept', first.token)
+  await answer(200, 'decline', second.token)
+  const third = await issue('invite after a decline', `${rbac}/${first.id}/resend`)
+  await answer(200, 'accept', third.token)
+  const open = await issue('open invite', rbac, { ...wish, email: 'absent@example.com' })
+  await answer(403, 'accept', open.token)
+  await sendFor(401, 'GET', '/v1/me', { token: open.token })
+  const password = canary('password of a refused registration')
+  const registration = { email: 'somebody@example.com', name: 'Somebody', password, inviteToken: open.token }
+  await sendFor(403, 'POST', '/v1/auth/register', { body: registration })
 }
 
 async function swap(token: string, name: string): Promise<string> {

@@ -1,12 +1,20 @@
-/** What docs/secrets.md tells its reader to type works: every example is run as it stands, one after the other. */
+/** What the pages of docs/ tell their reader to type works: every example is run as it stands, one after the other. */
 import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
-import { createProject, createToken, registerOwner, startService } from '../../../test/harness.ts'
+import type { IssuedInvite } from '@coffer/contract/invite'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import {
+  addUser,
+  createProject,
+  createToken,
+  registerOwner,
+  startService,
+  type TestService,
+} from '../../../test/harness.ts'
 
-const page = join(import.meta.dirname, '../../../docs/secrets.md')
+const docs = join(import.meta.dirname, '../../../docs')
 
 type Finished = { readonly code: number | null; readonly statuses: readonly number[]; readonly output: string }
 
@@ -31,44 +39,85 @@ function runShell(script: string, folder: string, variables: Record<string, stri
   })
 }
 
-test('every curl example of docs/secrets.md succeeds, in the order of the page', async () => {
-  const text = await readFile(page, 'utf8')
+/** Runs every example of a page that asks the service something; returns how many there were. */
+async function runPage(name: string, folder: string, variables: Record<string, string>): Promise<number> {
+  const text = await readFile(join(docs, name), 'utf8')
   const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? '')
   const examples = blocks.filter((block) => /\bcurl /.test(block))
-  const service = await startService()
-  const folder = await mkdtemp(join(tmpdir(), 'coffer-docs-'))
-  try {
-    const { session } = await registerOwner(service)
-    const { environments } = await createProject(service, session, 'api')
-    const idOf = (name: string) => environments.find((environment) => environment.name === name)?.id ?? ''
-    const scope = { environments: [idOf('staging')] }
-    const variables = {
-      COFFER: service.url,
-      P: `${service.url}/v1/workspace/main/project/api`,
-      TOKEN: (await createToken(service, session)).token,
-      SESSION: session,
-      MACHINE_TOKEN: (await createToken(service, session, { permission: 'read', scope })).token,
-      DEVELOPMENT: idOf('development'),
-      STAGING: idOf('staging'),
-    }
-    for (const name of Object.keys(variables)) {
-      expect(text, `the page tells what ${name} is`).toMatch(new RegExp(`^${name}=|\`${name}\``, 'm'))
-    }
-    for (const example of examples) {
-      const { code, statuses, output } = await runShell(example, folder, variables)
-      const where = `${example}\n→ ${statuses.join(', ')} ${output}`
-      expect(code, where).toBe(0)
-      expect(statuses, where).toHaveLength(example.match(/\bcurl /g)?.length ?? 0)
-      for (const [index, status] of statuses.entries()) {
-        const isRepeated = example.includes('If-None-Match') && index === statuses.length - 1
-        if (isRepeated) expect(status, where).toBe(304)
-        else expect([200, 201], where).toContain(status)
-      }
-    }
-    expect(examples.length).toBeGreaterThan(15)
-    expect(await readFile(join(folder, 'development.env'), 'utf8')).toContain('SMTP_HOST=smtp.example.com\n')
-  } finally {
-    await service.stop()
-    await rm(folder, { recursive: true, force: true })
+  for (const name of Object.keys(variables)) {
+    expect(text, `the page tells what ${name} is`).toMatch(new RegExp(`^${name}=|\`${name}\``, 'm'))
   }
+  for (const example of examples) {
+    const { code, statuses, output } = await runShell(example, folder, variables)
+    const where = `${example}\n→ ${statuses.join(', ')} ${output}`
+    expect(code, where).toBe(0)
+    expect(statuses, where).toHaveLength(example.match(/\bcurl /g)?.length ?? 0)
+    for (const [index, status] of statuses.entries()) {
+      const isRepeated = example.includes('If-None-Match') && index === statuses.length - 1
+      if (isRepeated) expect(status, where).toBe(304)
+      else expect([200, 201], where).toContain(status)
+    }
+  }
+  return examples.length
+}
+
+let service: TestService
+let folder: string
+beforeEach(async () => {
+  service = await startService()
+  folder = await mkdtemp(join(tmpdir(), 'coffer-docs-'))
+})
+afterEach(async () => {
+  await service.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+test('every curl example of docs/secrets.md succeeds, in the order of the page', async () => {
+  const { session } = await registerOwner(service)
+  const { environments } = await createProject(service, session, 'api')
+  const idOf = (name: string) => environments.find((environment) => environment.name === name)?.id ?? ''
+  const scope = { environments: [idOf('staging')] }
+  const count = await runPage('secrets.md', folder, {
+    COFFER: service.url,
+    P: `${service.url}/v1/workspace/main/project/api`,
+    TOKEN: (await createToken(service, session)).token,
+    SESSION: session,
+    MACHINE_TOKEN: (await createToken(service, session, { permission: 'read', scope })).token,
+    DEVELOPMENT: idOf('development'),
+    STAGING: idOf('staging'),
+  })
+  expect(count).toBeGreaterThan(15)
+  expect(await readFile(join(folder, 'development.env'), 'utf8')).toContain('SMTP_HOST=smtp.example.com\n')
+})
+
+test('every curl example of docs/access.md succeeds, in the order of the page', async () => {
+  const { session } = await registerOwner(service)
+  const { id, environments } = await createProject(service, session, 'api')
+  const main = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: session })
+  const joined = (email: string) => addUser(service, email, { workspaceId: main.body.id, role: 'developer' })
+  const invite = async (email: string) => {
+    const body = { email, role: 'member', scope: { all: true } }
+    const { body: issued } = await service.call<IssuedInvite>('POST', '/v1/workspace/main/rbac', {
+      token: session,
+      body,
+    })
+    return issued
+  }
+  const token = await createToken(service, session)
+  const count = await runPage('access.md', folder, {
+    COFFER: service.url,
+    W: `${service.url}/v1/workspace/main`,
+    SESSION: session,
+    PROJECT: id,
+    STAGING: environments[1]?.id ?? '',
+    MEMBER: (await joined('leaver@example.com')).memberId ?? '',
+    HEIR: (await joined('heir@example.com')).memberId ?? '',
+    INVITE: (await invite('slow@example.com')).id,
+    INVITED_SESSION: (await addUser(service, 'invited@example.com')).session,
+    INVITE_TOKEN: (await invite('invited@example.com')).inviteToken,
+    NEW_INVITE_TOKEN: (await invite('new@example.com')).inviteToken,
+    TOKEN: token.token,
+    TOKEN_ID: token.id,
+  })
+  expect(count).toBeGreaterThan(10)
 })

@@ -71,6 +71,13 @@ const rights: Record<EndpointName, Right> = {
   updateWorkspace: { role: 'admin', writes: true, whole: true },
   deleteWorkspace: { role: 'owner', writes: true, whole: true },
   handOverWorkspace: { role: 'owner', writes: true, whole: true, sessionOnly: true },
+  listMembers: { role: 'admin', whole: true },
+  createInvite: { role: 'admin', writes: true, whole: true },
+  updateMember: { role: 'admin', writes: true, whole: true },
+  removeMember: { role: 'admin', writes: true, whole: true },
+  resendInvite: { role: 'admin', writes: true, whole: true },
+  acceptInvite: 'a session',
+  declineInvite: 'a session',
   listTeams: { role: 'member' },
   createTeam: { role: 'admin', writes: true, whole: true },
   updateTeam: { role: 'admin', writes: true },
@@ -261,7 +268,7 @@ beforeAll(async () => {
   callers.set('nobody', createNobody(owner, await exchange(service, ownersToken.token), tokens))
   callers.set('expired', dead(expired, tokens))
   callers.set('revoked', await createRevoked(owner, tokens))
-  callers.set('strangers', await createStrangers(tokens))
+  callers.set('strangers', await createStrangers(owner, tokens))
   for (const person of people) {
     callers.set(person.name, await createCallers(person, owner, ownersToken.id, adminsToken.id))
   }
@@ -332,7 +339,7 @@ async function createCallers(person: Person, owner: TestUser, ownersId: string, 
     result.push({ ...cliToken, name: 'JWT of cli token', kind: 'jwt', options: { token: cliJwt } })
   }
   if (person.role !== 'owner' && user.memberId !== undefined) {
-    await changeMember(service, workspaceId, user.memberId, { role: person.role, scope: memberScope })
+    await changeMember(service, owner, user.memberId, { role: person.role, scope: memberScope })
   }
   return result
 }
@@ -378,7 +385,7 @@ async function createRevoked(owner: TestUser, tokens: TokenIds): Promise<Caller[
   const left = await makeToken(leaver)
   revoked['token of a removed member'] = { token: left.token }
   revoked['JWT of a removed member'] = { token: await exchange(service, left.token) }
-  await changeMember(service, workspaceId, leaver.memberId ?? '', 'removed')
+  await changeMember(service, owner, leaver.memberId ?? '', 'removed')
   const quitter = await addUser(service, 'quitter@example.com', { workspaceId, role: 'admin' })
   revoked['ended session'] = { token: quitter.session }
   await service.call('POST', '/v1/auth/logout', { token: quitter.session })
@@ -436,7 +443,7 @@ function dead(options: Record<string, CallOptions>, tokens: TokenIds): Caller[] 
 }
 
 /** Living credentials of people who have nothing to do with the workspace, or not any more. */
-async function createStrangers(tokens: TokenIds): Promise<Caller[]> {
+async function createStrangers(owner: TestUser, tokens: TokenIds): Promise<Caller[]> {
   const stranger = await addUser(service, 'stranger@example.com')
   const body = { name: 'Elsewhere', slug: 'elsewhere' }
   await service.call('POST', '/v1/workspace', { token: stranger.session, body })
@@ -464,7 +471,7 @@ async function createStrangers(tokens: TokenIds): Promise<Caller[]> {
   const homeless = await addUser(service, 'homeless@example.com')
   result.push({ ...session, name: 'person without a workspace', options: { token: homeless.session } })
   const leaver = await addUser(service, 'gone@example.com', { workspaceId: world.workspaceId, role: 'admin' })
-  await changeMember(service, world.workspaceId, leaver.memberId ?? '', 'removed')
+  await changeMember(service, owner, leaver.memberId ?? '', 'removed')
   result.push({ ...session, name: 'removed member', options: { token: leaver.session } })
   return result
 }

@@ -21,7 +21,9 @@ import { authRoutes } from './routes/auth.ts'
 import { environmentRoutes } from './routes/environment.ts'
 import { healthRoutes } from './routes/health.ts'
 import { historyRoutes } from './routes/history.ts'
+import { inviteRoutes } from './routes/invite.ts'
 import { meRoutes } from './routes/me.ts'
+import { memberRoutes } from './routes/member.ts'
 import { projectRoutes } from './routes/project.ts'
 import { secretRoutes } from './routes/secret.ts'
 import { teamRoutes } from './routes/team.ts'
@@ -42,6 +44,8 @@ const areas = [
   authRoutes,
   meRoutes,
   workspaceRoutes,
+  memberRoutes,
+  inviteRoutes,
   teamRoutes,
   projectRoutes,
   environmentRoutes,

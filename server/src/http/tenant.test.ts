@@ -133,6 +133,8 @@ function counterparts(): { readonly mine: string; readonly theirs: string }[] {
     ...Object.values(world.environments),
     ...Object.values(world.secrets),
     world.heirId,
+    world.ownerMemberId,
+    world.invite.id,
     tokenId,
     adminTokenId,
   ]
@@ -192,7 +194,7 @@ test.each(credentialNames)('the %s of a tenant sees its own workspace only', asy
   expect(workspaces.body.map(({ slug }) => slug)).toEqual(['beta'])
   const me = await service.call('GET', '/v1/me', { token })
   const lists = await Promise.all(
-    ['team', 'project', 'tokens', 'audit?limit=200', 'audit?format=ndjson'].map((path) =>
+    ['team', 'project', 'tokens', 'rbac', 'audit?limit=200', 'audit?format=ndjson'].map((path) =>
       service.call('GET', `/v1/workspace/beta/${path}`, { token }),
     ),
   )

@@ -58,6 +58,24 @@ export function accountStore(db: Db, keys: Keys) {
       )
     },
 
+    /** Everybody who belongs to a workspace; rows that fail their MAC are left out, so that the others can be shown. */
+    async listOfWorkspace(workspaceId: string): Promise<Account[]> {
+      const stored = await db.all<AccountRow>(sql`
+        select ${columns} from account where id in (select user_id from member where workspace_id = ${workspaceId})`)
+      const accounts: Account[] = []
+      for (const row of stored) {
+        if (await rows.isGenuine(row)) accounts.push({ ...row, preferences: JSON.parse(row.preferences) })
+      }
+      return accounts
+    },
+
+    /** The addresses of everybody who belongs to a workspace. */
+    async listAddresses(workspaceId: string): Promise<string[]> {
+      const found = await db.all<{ email: string }>(sql`
+        select email from account where id in (select user_id from member where workspace_id = ${workspaceId})`)
+      return found.map(({ email }) => email)
+    },
+
     /** False where the address is taken. */
     async insert(account: Account): Promise<boolean> {
       const { mac, macRootId } = rows.sign(account)

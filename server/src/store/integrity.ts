@@ -7,6 +7,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
   const store = createStore(engine, keys)
   const found = [
     ['memberships', await store.members.countTampered()],
+    ['invites', await store.invites.countTampered()],
     ['tokens', await store.tokens.countTampered()],
     ['accounts', await store.accounts.countTampered()],
     ['sessions', await store.sessions.countTampered()],

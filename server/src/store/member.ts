@@ -59,6 +59,18 @@ export function memberStore(db: Db, keys: Keys) {
       return { members, tampered: stored.length - members.length }
     },
 
+    async find(id: string, workspaceId: string): Promise<Member | undefined> {
+      const row = await db.one<MemberRow>(sql`
+        select ${columns} from member where id = ${id} and workspace_id = ${workspaceId}`)
+      return row && toMember(row)
+    },
+
+    async findOfUser(userId: string, workspaceId: string): Promise<Member | undefined> {
+      const row = await db.one<MemberRow>(sql`
+        select ${columns} from member where user_id = ${userId} and workspace_id = ${workspaceId}`)
+      return row && toMember(row)
+    },
+
     /** False where that person is a member already. */
     async insert(member: Member): Promise<boolean> {
       const row = toRow(member)

@@ -161,6 +161,11 @@ export function secretValueStore(db: Db, keys: Keys) {
       )
     },
 
+    /** All values of a person's own in a workspace; returns how many there were. */
+    async removeOwned(ownerId: string, workspaceId: string): Promise<number> {
+      return db.run(sql`delete from secret_value where workspace_id = ${workspaceId} and owner_id = ${ownerId}`)
+    },
+
     async insertVersions(rows: readonly (VersionRow & { readonly workspaceId: string })[]): Promise<void> {
       await db.runMany(
         rows,

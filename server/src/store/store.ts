@@ -3,6 +3,7 @@ import { accountStore } from './account.ts'
 import { auditStore } from './audit.ts'
 import { changeStore } from './change.ts'
 import { environmentStore } from './environment.ts'
+import { inviteStore } from './invite.ts'
 import type { Keys } from './key.ts'
 import { leftoverStore } from './leftover.ts'
 import { loginAttemptStore } from './login-attempt.ts'
@@ -24,6 +25,7 @@ export function createStore(db: Db, keys: Keys) {
     changes: changeStore(db),
     environments: environmentStore(db, keys),
     leftovers: leftoverStore(db),
+    invites: inviteStore(db, keys),
     loginAttempts: loginAttemptStore(db, keys),
     members: memberStore(db, keys),
     projects: projectStore(db),

@@ -150,6 +150,11 @@ export function tokenStore(db: Db, keys: Keys) {
       return save(toRow(token), expected.hash)
     },
 
+    /** All that a person made in a workspace; returns how many there were. */
+    async removeOf(userId: string, workspaceId: string): Promise<number> {
+      return db.run(sql`delete from token where workspace_id = ${workspaceId} and created_by = ${userId}`)
+    },
+
     async touch(id: string, workspaceId: string, usedAt: number, ip: string): Promise<void> {
       await db.run(sql`
         update token set last_used_at = ${usedAt}, last_used_ip = ${ip}

@@ -1,0 +1,85 @@
+import type { Endpoint } from './endpoint.ts'
+import {
+  closed,
+  Email,
+  Id,
+  IdPath,
+  line,
+  NewScope,
+  Role,
+  Slug,
+  Success,
+  Timestamp,
+  WorkspacePath,
+  words,
+} from './field.ts'
+import { type Static, Type } from './schema.ts'
+
+export const NewInvite = Type.Object({ email: Email, role: Role, scope: NewScope }, closed)
+export type NewInvite = Static<typeof NewInvite>
+
+/** The only answer that ever holds the token itself. */
+export const IssuedInvite = Type.Object({
+  id: Id,
+  inviteUrl: Type.String(),
+  inviteToken: Type.String(),
+  expiresAt: Timestamp,
+  /** Nobody waits for the mail server: what became of the message is told by the list of members. */
+  mail: words('off', 'sending'),
+})
+export type IssuedInvite = Static<typeof IssuedInvite>
+
+export const InviteToken = Type.Object({ token: line(200) }, closed)
+export type InviteToken = Static<typeof InviteToken>
+export const InviteAccepted = Type.Object({ slug: Slug })
+export type InviteAccepted = Static<typeof InviteAccepted>
+
+const list = '/v1/workspace/:ws/rbac'
+
+export const inviteEndpoints = {
+  createInvite: {
+    method: 'POST',
+    path: list,
+    area: 'member',
+    summary: 'Invite an address; the link is shown only in this answer, and mailed where mail is set up',
+    permission: 'member:write',
+    params: WorkspacePath,
+    body: NewInvite,
+    status: 201,
+    response: IssuedInvite,
+    errors: [403, 404, 409],
+  },
+  resendInvite: {
+    method: 'POST',
+    path: `${list}/:id/resend`,
+    area: 'member',
+    summary: 'Give an invite a new link that lives 7 days; the old one is dead',
+    permission: 'member:write',
+    params: IdPath,
+    status: 200,
+    response: IssuedInvite,
+    errors: [403, 404, 409],
+  },
+  acceptInvite: {
+    method: 'POST',
+    path: '/v1/workspace/invite/accept',
+    area: 'member',
+    summary: 'Join the workspace that your address is invited to',
+    permission: 'invite:answer',
+    body: InviteToken,
+    status: 200,
+    response: InviteAccepted,
+    errors: [403, 404, 409],
+  },
+  declineInvite: {
+    method: 'POST',
+    path: '/v1/workspace/invite/decline',
+    area: 'member',
+    summary: 'Refuse an invite',
+    permission: 'invite:answer',
+    body: InviteToken,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+} as const satisfies Record<string, Endpoint>

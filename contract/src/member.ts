@@ -1,0 +1,65 @@
+import type { Endpoint } from './endpoint.ts'
+import { closed, Id, IdPath, NewScope, Role, Scope, Success, Timestamp, WorkspacePath, words } from './field.ts'
+import { type Static, Type } from './schema.ts'
+
+/** Somebody who belongs to a workspace or is invited to it. An invite keeps its id when it becomes a membership. */
+export const Member = Type.Object({
+  id: Id,
+  workspaceId: Id,
+  /** Of an invited person only the address is told: id and name are empty, whether there is an account or not. */
+  user: Type.Object({ id: Type.String(), email: Type.String(), name: Type.String() }),
+  role: Role,
+  status: words('invite-sent', 'account-created', 'declined', 'expired'),
+  isOwner: Type.Boolean(),
+  scope: Scope,
+  invitedAt: Timestamp,
+  /** Of an invite only: until when it can be accepted, and what became of its newest message. */
+  expiresAt: Type.Optional(Timestamp),
+  mail: Type.Optional(words('off', 'sending', 'sent', 'failed')),
+})
+export type Member = Static<typeof Member>
+
+export const MemberChange = Type.Object(
+  { role: Type.Optional(Role), scope: Type.Optional(NewScope) },
+  { ...closed, minProperties: 1 },
+)
+export type MemberChange = Static<typeof MemberChange>
+
+const list = '/v1/workspace/:ws/rbac'
+
+export const memberEndpoints = {
+  listMembers: {
+    method: 'GET',
+    path: list,
+    area: 'member',
+    summary: 'Who belongs to a workspace or is invited to it',
+    permission: 'member:read',
+    params: WorkspacePath,
+    status: 200,
+    response: Type.Array(Member),
+    errors: [403, 404],
+  },
+  updateMember: {
+    method: 'PUT',
+    path: `${list}/:id`,
+    area: 'member',
+    summary: 'Change the role or scope of a member or an invite',
+    permission: 'member:write',
+    params: IdPath,
+    body: MemberChange,
+    status: 200,
+    response: Type.Object({ ...Success.properties, ...Member.properties }),
+    errors: [403, 404, 409],
+  },
+  removeMember: {
+    method: 'DELETE',
+    path: `${list}/:id`,
+    area: 'member',
+    summary: 'Remove a member, with their tokens and personal values there, or an invite',
+    permission: 'member:write',
+    params: IdPath,
+    status: 200,
+    response: Success,
+    errors: [403, 404, 409],
+  },
+} as const satisfies Record<string, Endpoint>

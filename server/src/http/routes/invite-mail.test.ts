@@ -1,0 +1,139 @@
+/** Invites by mail, against a real mail server: what arrives, and that nothing depends on it. */
+import { createServer } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
+import { type MailServer, startMailServer } from '../../../../test/mail-server.ts'
+import { createMemberWorkspace, type MemberWorkspace } from '../../../../test/member-workspace.ts'
+import { until } from '../../../../test/process.ts'
+
+let mailServer: MailServer
+let service: TestService
+let owner: TestUser
+let place: MemberWorkspace
+
+beforeAll(async () => {
+  mailServer = await startMailServer()
+  service = await startService({
+    COFFER_SMTP_URL: `smtp://127.0.0.1:${mailServer.port}`,
+    COFFER_MAIL_FROM: 'coffer@example.com',
+    COFFER_PUBLIC_URL: 'https://coffer.example.com',
+  })
+  owner = await registerOwner(service)
+  place = await createMemberWorkspace(service, owner)
+})
+afterAll(async () => {
+  await service.stop()
+  await mailServer.stop()
+})
+
+const mailOf = (where: MemberWorkspace, id: string, state: string) =>
+  until(async () => (await where.row(id))?.mail === state || undefined, 20_000, `the mail of the invite is ${state}`)
+
+test('the link that is answered is the link that arrives, in both forms', async () => {
+  const email = place.newAddress()
+  const issued = await place.mustInvite({ email })
+  expect(issued).toMatchObject({
+    mail: 'sending',
+    inviteUrl: `https://coffer.example.com/invite#${issued.inviteToken}`,
+  })
+  const letter = await mailServer.letterTo(email)
+  expect(letter).toMatchObject({ from: 'coffer@example.com', to: [email] })
+  expect(letter.text.split(issued.inviteUrl)).toHaveLength(3)
+  expect(letter.text).toContain(owner.email)
+  await mailOf(place, issued.id, 'sent')
+  expect(service.logs.join()).not.toContain(issued.inviteToken)
+  const user = await addUser(service, email)
+  expect((await place.accept(user.session, issued.inviteToken)).status).toBe(200)
+  expect(await place.row(issued.id)).not.toHaveProperty('mail')
+})
+
+test('what is sent again is a letter with the new link', async () => {
+  const email = place.newAddress()
+  const first = await place.mustInvite({ email })
+  await mailServer.letterTo(email)
+  const again = await place.ask<{ inviteUrl: string }>('POST', `/rbac/${first.id}/resend`)
+  await mailOf(place, first.id, 'sent')
+  await until(async () => lettersTo(email).length === 2 || undefined, 20_000, 'the second letter is there')
+  expect(lettersTo(email)[1]?.text).toContain(again.body.inviteUrl)
+  expect(lettersTo(email)[1]?.text).not.toContain(first.inviteUrl)
+})
+
+const lettersTo = (email: string) => mailServer.delivered.filter(({ to }) => to.includes(email))
+
+test('a refused invite sends nothing', async () => {
+  const before = mailServer.delivered.length
+  expect((await place.invite({ email: owner.email })).status).toBe(409)
+  expect((await place.invite({ scope: {} })).status).toBe(400)
+  const email = place.newAddress()
+  await place.mustInvite({ email })
+  await mailServer.letterTo(email)
+  expect(mailServer.delivered).toHaveLength(before + 1)
+})
+
+test('the letter to an address with an account is the letter to one without', async () => {
+  const known = await addUser(service, place.newAddress())
+  const unknown = place.newAddress()
+  const texts: string[] = []
+  for (const email of [known.email, unknown]) {
+    await place.mustInvite({ email })
+    const { text } = await mailServer.letterTo(email)
+    texts.push(
+      text
+        .replaceAll(email, '<email>')
+        .replace(/cof_inv_\w+/g, '<token>')
+        .replace(/^(Message-ID|Date):.*$|--_NmP-\S+/gim, '')
+        .replace(/boundary=\S+/, '')
+        .replace(/until [^.]+\./g, ''),
+    )
+  }
+  expect(texts[0]).toBe(texts[1])
+})
+
+test('a workspace with a hostile name sends one letter to one address', async () => {
+  const hostile = await createMemberWorkspace(service, owner)
+  const name = '<img src=x> "Acme", Bcc: all@example.com'
+  expect((await hostile.ask('PUT', '', { name })).status).toBe(200)
+  const email = hostile.newAddress()
+  await hostile.mustInvite({ email })
+  const letter = await mailServer.letterTo(email)
+  expect(letter.to).toEqual([email])
+  expect(letter.raw).not.toMatch(/^Bcc:/im)
+  expect(letter.text).toContain('&lt;img src=x&gt;')
+})
+
+test('a mail server that is away fails no invite: the list says so, and the log without the link', async () => {
+  const closed = createServer()
+  await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve))
+  const address = closed.address()
+  const port = typeof address === 'object' && address ? address.port : 0
+  await new Promise((resolve) => closed.close(resolve))
+  const away = await startService({ COFFER_SMTP_URL: `smtp://user:canary-word@127.0.0.1:${port}` })
+  const there = await createMemberWorkspace(away, await registerOwner(away))
+  const email = there.newAddress()
+  const issued = await there.mustInvite({ email })
+  expect(issued.mail).toBe('sending')
+  await mailOf(there, issued.id, 'failed')
+  const logs = away.logs.join()
+  expect(logs).toContain('a letter could not be mailed')
+  for (const secret of [issued.inviteToken, 'canary-word', email]) expect(logs).not.toContain(secret)
+  const user = await addUser(away, email)
+  expect((await there.accept(user.session, issued.inviteToken)).status).toBe(200)
+  await away.stop()
+})
+
+test('a letter that went down with its node is told as failed', async () => {
+  // It greets nobody: the letter stays on its way.
+  const silent = createServer((socket) => socket.on('error', () => undefined).resume())
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  const address = silent.address()
+  const waiting = await startService({
+    COFFER_SMTP_URL: `smtp://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`,
+  })
+  const there = await createMemberWorkspace(waiting, await registerOwner(waiting))
+  const { id } = await there.mustInvite()
+  expect(await there.row(id)).toMatchObject({ mail: 'sending' })
+  waiting.clock.offsetMs += 2 * 60_000
+  expect(await there.row(id)).toMatchObject({ mail: 'failed' })
+  await waiting.stop()
+  await new Promise((resolve) => silent.close(resolve))
+})

@@ -1,0 +1,543 @@
+import type { Member } from '@coffer/contract/member'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describeChanges, readContent } from '../../../../test/content.ts'
+import {
+  addUser,
+  createToken,
+  exchange,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
+import { createMemberWorkspace, type MemberWorkspace } from '../../../../test/member-workspace.ts'
+import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
+import { createBearer, invitePrefix } from '../../crypto/token.ts'
+import { rotateRoot } from '../../domain/key.ts'
+
+const dayMs = 24 * 60 * 60 * 1000
+
+let service: TestService
+let owner: TestUser
+let raw: RawDatabase
+let place: MemberWorkspace
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await registerOwner(service)
+  raw = await openRaw(service)
+  place = await createMemberWorkspace(service, owner)
+})
+afterAll(async () => {
+  await raw.close()
+  await service.stop()
+})
+
+/** Days pass; sessions that would have ended meanwhile are opened anew by whoever needs one. */
+async function after(ms: number, work: () => Promise<void>): Promise<void> {
+  service.clock.offsetMs += ms
+  const { body } = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', {
+    body: { email: owner.email, password: 'correct horse battery staple' },
+  })
+  const before = owner
+  owner = { ...owner, session: body.accessToken }
+  try {
+    await work()
+  } finally {
+    service.clock.offsetMs -= ms
+    owner = before
+  }
+}
+
+const nothingChanged = async (work: () => Promise<unknown>) => {
+  const before = await readContent(service.app.services)
+  await work()
+  const now = await readContent(service.app.services)
+  expect(describeChanges(before, now)).toEqual([])
+  expect(now.trail).toBe(before.trail)
+}
+
+describe('an invite', () => {
+  test('is answered with its link, once, and is a row of the members', async () => {
+    const email = 'Ann.Lee@Example.com'
+    const scope = { all: true, teams: [], projects: [], environments: [] }
+    const { status, body } = await place.invite({ email, role: 'member' })
+    expect(status).toBe(201)
+    expect(body).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      inviteToken: expect.stringMatching(/^cof_inv_[0-9A-Za-z]{36}$/),
+      inviteUrl: `http://localhost:8080/invite#${body.inviteToken}`,
+      expiresAt: expect.stringMatching(/\.\d{3}Z$/),
+      mail: 'off',
+    })
+    const row = await place.row(body.id)
+    expect(row).toEqual({
+      id: body.id,
+      workspaceId: place.id,
+      user: { id: '', email: 'ann.lee@example.com', name: '' },
+      role: 'member',
+      status: 'invite-sent',
+      isOwner: false,
+      scope,
+      invitedAt: expect.any(String),
+      expiresAt: body.expiresAt,
+      mail: 'off',
+    })
+    expect(Date.parse(body.expiresAt) - Date.parse(row?.invitedAt ?? '')).toBe(7 * dayMs)
+    const { text } = await place.ask('GET', '/rbac')
+    expect(text).not.toContain(body.inviteToken)
+    expect(JSON.stringify(await place.trail(body.id))).not.toContain(body.inviteToken)
+  })
+
+  test('accepted, keeps its id and date and becomes a membership with its role and scope', async () => {
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    const { id, inviteToken } = await place.mustInvite({ email, role: 'developer' })
+    const invited = await place.row(id)
+    expect((await service.call('GET', place.root, { token: user.session })).status).toBe(404)
+    const accepted = await place.accept(user.session, inviteToken)
+    expect(accepted).toMatchObject({ status: 200, body: { slug: place.slug } })
+    expect(await place.row(id)).toEqual({
+      id,
+      workspaceId: place.id,
+      user: { id: user.id, email, name: email },
+      role: 'developer',
+      status: 'account-created',
+      isOwner: false,
+      scope: { all: true, teams: [], projects: [], environments: [] },
+      invitedAt: invited?.invitedAt,
+    })
+    const seen = await service.call('GET', place.root, { token: user.session })
+    expect(seen.body).toMatchObject({ role: 'developer', isOwner: false })
+  })
+
+  test('works once', async () => {
+    const { memberId, session } = await place.join()
+    const { inviteToken } = await place.mustInvite()
+    expect((await place.accept(session, inviteToken)).status).toBe(403)
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    const used = await place.mustInvite({ email })
+    expect((await place.accept(user.session, used.inviteToken)).status).toBe(200)
+    const again = await place.accept(user.session, used.inviteToken)
+    expect(again).toMatchObject({ status: 404, body: { message: 'Not found.' } })
+    expect((await place.decline(user.session, used.inviteToken)).text).toBe(again.text)
+    expect(await place.row(memberId)).toMatchObject({ status: 'account-created' })
+  })
+
+  test('is of use to nobody but the address that it names', async () => {
+    const stranger = await addUser(service, place.newAddress())
+    const { id, inviteToken } = await place.mustInvite()
+    await nothingChanged(async () => {
+      for (const answer of [
+        await place.accept(stranger.session, inviteToken),
+        await place.decline(stranger.session, inviteToken),
+        await place.accept(owner.session, inviteToken),
+      ]) {
+        expect(answer).toMatchObject({ status: 403, body: { message: expect.stringContaining('another address') } })
+      }
+    })
+    expect(await place.row(id)).toMatchObject({ status: 'invite-sent' })
+  })
+
+  test('is answered by people, not by tokens', async () => {
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    await service.call('POST', '/v1/workspace', { token: user.session, body: { name: 'Own', slug: 'own-place' } })
+    const { token } = await createToken(service, user.session, {}, 'own-place')
+    const { inviteToken } = await place.mustInvite({ email })
+    for (const credential of [token, await exchange(service, token)]) {
+      expect((await place.accept(credential, inviteToken)).status).toBe(403)
+      expect((await place.decline(credential, inviteToken)).status).toBe(403)
+    }
+    expect((await place.accept(user.session, inviteToken)).status).toBe(200)
+  })
+
+  test('unknown, mistyped, of another kind or empty of sense: 404, the same bytes', async () => {
+    const user = await addUser(service, place.newAddress())
+    const { inviteToken } = await place.mustInvite()
+    const { token } = await createToken(service, owner.session)
+    const texts = new Set<string>()
+    for (const value of [
+      createBearer(invitePrefix),
+      `${inviteToken.slice(0, -1)}${inviteToken.endsWith('0') ? '1' : '0'}`,
+      inviteToken.toLowerCase(),
+      inviteToken.slice(0, -1),
+      token,
+      user.session,
+      'x',
+    ]) {
+      for (const answer of [await place.accept(user.session, value), await place.decline(user.session, value)]) {
+        expect(answer.status, value).toBe(404)
+        texts.add(answer.text)
+      }
+    }
+    expect([...texts]).toEqual(['{"message":"Not found."}'])
+  })
+
+  test('is no credential', async () => {
+    const { inviteToken } = await place.mustInvite()
+    expect((await service.call('GET', '/v1/me', { token: inviteToken })).status).toBe(401)
+  })
+
+  test.each([
+    ['no address', { email: undefined }, 'email: is required.'],
+    ['an address without @', { email: 'ann' }, 'email: has characters or a form that is not allowed here.'],
+    ['an unknown role', { role: 'owner' }, 'role: must be one of: member, developer, admin.'],
+    ['no role', { role: undefined }, 'role: is required.'],
+    ['no scope', { scope: undefined }, 'scope: is required.'],
+    ['a scope of nothing', { scope: {} }, 'scope: grants nothing: set "all", or list teams, projects or environments.'],
+    ['an unknown field', { isOwner: true }, 'isOwner: is not a known field.'],
+    [
+      'a scope that names what is not there',
+      { scope: { projects: ['01890000-0000-7000-8000-00000000dead'] } },
+      'scope: projects names 01890000-0000-7000-8000-00000000dead, which you cannot reach.',
+    ],
+  ])('is refused with %s', async (_what, change, message) => {
+    await nothingChanged(async () => {
+      expect(await place.invite(change)).toMatchObject({ status: 400, body: { message } })
+    })
+  })
+
+  test('of somebody who is a member or invited already is refused with what to do instead', async () => {
+    const email = place.newAddress()
+    const { id } = await place.mustInvite({ email })
+    await nothingChanged(async () => {
+      for (const spelling of [email, email.toUpperCase()]) {
+        const again = await place.invite({ email: spelling })
+        expect(again).toMatchObject({ status: 409, body: { message: expect.stringContaining(id) } })
+      }
+      const member = await place.invite({ email: owner.email })
+      expect(member).toMatchObject({ status: 409, body: { message: expect.stringContaining('member already') } })
+    })
+  })
+
+  test('to one workspace is no invite to another', async () => {
+    const other = await createMemberWorkspace(service, owner)
+    const email = place.newAddress()
+    const [here, there] = [await place.mustInvite({ email }), await other.mustInvite({ email, role: 'member' })]
+    const user = await addUser(service, email)
+    expect((await place.accept(user.session, there.inviteToken)).body).toEqual({ slug: other.slug })
+    expect((await service.call('GET', place.root, { token: user.session })).status).toBe(404)
+    expect((await place.accept(user.session, here.inviteToken)).body).toEqual({ slug: place.slug })
+  })
+
+  test('ends with its workspace', async () => {
+    const brief = await createMemberWorkspace(service, owner)
+    const email = brief.newAddress()
+    const user = await addUser(service, email)
+    const { inviteToken } = await brief.mustInvite({ email })
+    expect((await brief.ask('DELETE', '')).status).toBe(200)
+    expect((await brief.accept(user.session, inviteToken)).status).toBe(404)
+  })
+})
+
+describe('whether an address has an account', () => {
+  test('does not show in the answers to whoever invites it', async () => {
+    const known = await addUser(service, place.newAddress())
+    const unknown = place.newAddress()
+    const shape = async (email: string) => {
+      const issued = await place.invite({ email })
+      const again = await place.invite({ email })
+      const row = await place.row(issued.body.id)
+      const resent = await place.ask('POST', `/rbac/${issued.body.id}/resend`)
+      const changed = await place.ask('PUT', `/rbac/${issued.body.id}`, { role: 'admin' })
+      const removed = await place.ask('DELETE', `/rbac/${issued.body.id}`)
+      const answers = [issued, again, resent, changed, removed].map(({ status, text, headers }) => ({
+        status,
+        text: plain(text, email, issued.body.id),
+        headers: [...headers.keys()],
+      }))
+      return { answers, row: plain(JSON.stringify(row), email, issued.body.id) }
+    }
+    expect(await shape(known.email)).toEqual(await shape(unknown))
+  })
+
+  const plain = (text: string, email: string, id: string) =>
+    text
+      .replaceAll(email, '<email>')
+      .replaceAll(id, '<id>')
+      .replace(/cof_inv_\w+/g, '<token>')
+      .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
+
+  test('is not asked for when it is invited: accounts elsewhere are not read', async () => {
+    const outsider = await addUser(service, place.newAddress())
+    await raw.restoring(['account'], async () => {
+      // Reading this row would fail its integrity check.
+      await raw.query('update account set password_hash = ? where id = ?', ['x', outsider.id])
+      const { id } = await place.mustInvite({ email: outsider.email })
+      expect(await place.row(id)).toMatchObject({ user: { id: '', name: '' } })
+    })
+  })
+})
+
+describe('a declined invite', () => {
+  test('is over, stays as a row, and can be sent again', async () => {
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    const { id, inviteToken } = await place.mustInvite({ email })
+    expect((await place.decline(user.session, inviteToken)).body).toEqual({ success: true })
+    expect(await place.row(id)).toMatchObject({ status: 'declined', user: { id: '', email } })
+    expect((await place.accept(user.session, inviteToken)).status).toBe(404)
+    expect((await place.decline(user.session, inviteToken)).status).toBe(404)
+    expect((await place.invite({ email })).status).toBe(409)
+    const resent = await place.ask<{ inviteToken: string }>('POST', `/rbac/${id}/resend`)
+    expect(await place.row(id)).toMatchObject({ status: 'invite-sent' })
+    expect((await place.accept(user.session, resent.body.inviteToken)).status).toBe(200)
+    const actions = (await place.trail(id)).map(({ action }) => action)
+    expect(actions).toEqual(['CREATE', 'DECLINE', 'ROTATE', 'ACCEPT'])
+  })
+})
+
+describe('an expired invite', () => {
+  test('is over after 7 days to the millisecond, and can be sent again', async () => {
+    const email = place.newAddress()
+    const { id, inviteToken } = await place.mustInvite({ email })
+    await after(7 * dayMs, async () => {
+      const user = await addUser(service, email)
+      const rows = await service.call<Member[]>('GET', `${place.root}/rbac`, { token: owner.session })
+      expect(rows.body.find((row) => row.id === id)).toMatchObject({ status: 'expired' })
+      expect((await place.accept(user.session, inviteToken)).status).toBe(404)
+      expect((await place.decline(user.session, inviteToken)).status).toBe(404)
+      expect((await place.register('else@example.com', inviteToken)).status).toBe(403)
+      const path = `${place.root}/rbac/${id}/resend`
+      const { body } = await service.call<{ inviteToken: string }>('POST', path, { token: owner.session })
+      expect((await place.accept(user.session, body.inviteToken)).status).toBe(200)
+    })
+  })
+
+  test('is still open a moment before', async () => {
+    const email = place.newAddress()
+    const { inviteToken } = await place.mustInvite({ email })
+    await after(7 * dayMs - 60_000, async () => {
+      const user = await addUser(service, email)
+      expect((await place.accept(user.session, inviteToken)).status).toBe(200)
+    })
+  })
+})
+
+describe('an invite that is sent again', () => {
+  test('has a new token, and the old one is dead', async () => {
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    const { id, inviteToken } = await place.mustInvite({ email })
+    const resent = await place.ask<{ id: string; inviteToken: string }>('POST', `/rbac/${id}/resend`)
+    expect(resent).toMatchObject({ status: 200, body: { id, mail: 'off' } })
+    expect(resent.body.inviteToken).not.toBe(inviteToken)
+    expect((await place.accept(user.session, inviteToken)).status).toBe(404)
+    expect((await place.accept(user.session, resent.body.inviteToken)).status).toBe(200)
+    const late = await place.ask('POST', `/rbac/${id}/resend`)
+    expect(late).toMatchObject({
+      status: 409,
+      body: { message: 'This invite was accepted: there is nothing to send.' },
+    })
+  })
+
+  test('must be there', async () => {
+    expect((await place.ask('POST', '/rbac/01890000-0000-7000-8000-00000000dead/resend')).status).toBe(404)
+    expect((await place.ask('POST', '/rbac/nothing/resend')).status).toBe(400)
+  })
+})
+
+describe('an invite that is changed or removed', () => {
+  test('grants what it says now, by the same token', async () => {
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    const { id, inviteToken } = await place.mustInvite({ email, role: 'admin' })
+    const [team] = (await place.ask<{ id: string }[]>('GET', '/team')).body
+    const scope = { all: false, teams: [team?.id], projects: [], environments: [] }
+    const changed = await place.ask('PUT', `/rbac/${id}`, { role: 'member', scope: { teams: [team?.id] } })
+    expect(changed).toMatchObject({
+      status: 200,
+      body: { success: true, id, role: 'member', scope, status: 'invite-sent' },
+    })
+    expect((await place.accept(user.session, inviteToken)).status).toBe(200)
+    expect(await place.row(id)).toMatchObject({ role: 'member', scope })
+  })
+
+  test('is gone with its token, and the address can be invited anew', async () => {
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    const { id, inviteToken } = await place.mustInvite({ email })
+    expect((await place.ask('DELETE', `/rbac/${id}`)).body).toEqual({ success: true })
+    expect(await place.row(id)).toBeUndefined()
+    expect((await place.accept(user.session, inviteToken)).status).toBe(404)
+    expect((await place.ask('DELETE', `/rbac/${id}`)).status).toBe(404)
+    await place.mustInvite({ email })
+  })
+})
+
+describe('registration with an invite', () => {
+  test('makes the account and the membership at once', async () => {
+    const email = place.newAddress()
+    const { id, inviteToken } = await place.mustInvite({ email, role: 'member' })
+    const registered = await place.register(email.toUpperCase(), inviteToken)
+    expect(registered).toMatchObject({ status: 201, body: { user: { email } } })
+    const workspaces = await service.call('GET', '/v1/workspace', { token: registered.body.accessToken })
+    expect(workspaces.body).toMatchObject([{ slug: place.slug, role: 'member', isOwner: false }])
+    expect(await place.row(id)).toMatchObject({ status: 'account-created', user: { id: registered.body.user.id } })
+    expect(await place.trail(id)).toMatchObject([
+      { action: 'CREATE' },
+      { action: 'ACCEPT', actor: { type: 'user', id: registered.body.user.id, name: email } },
+    ])
+  })
+
+  test.each([
+    ['another address', async () => [place.newAddress(), (await place.mustInvite()).inviteToken]],
+    ['an unknown token', async () => [place.newAddress(), createBearer(invitePrefix)]],
+    ['no token at all', async () => [place.newAddress()]],
+    [
+      'a withdrawn invite',
+      async () => {
+        const email = place.newAddress()
+        const { id, inviteToken } = await place.mustInvite({ email })
+        await place.ask('DELETE', `/rbac/${id}`)
+        return [email, inviteToken]
+      },
+    ],
+    [
+      'a token that another has replaced',
+      async () => {
+        const email = place.newAddress()
+        const { id, inviteToken } = await place.mustInvite({ email })
+        await place.ask('POST', `/rbac/${id}/resend`)
+        return [email, inviteToken]
+      },
+    ],
+  ])('is refused with %s', async (_what, prepare) => {
+    const [email = '', inviteToken] = await prepare()
+    await nothingChanged(async () => {
+      expect((await place.register(email, inviteToken)).status).toBe(403)
+    })
+  })
+
+  test('of an address that has an account says so, and leaves the invite open', async () => {
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    const { inviteToken } = await place.mustInvite({ email })
+    await nothingChanged(async () => {
+      expect((await place.register(email, inviteToken)).status).toBe(409)
+    })
+    expect((await place.accept(user.session, inviteToken)).status).toBe(200)
+  })
+
+  test('works where sign-up is open too, and an invite that is over is told rather than passed over', async () => {
+    const open = await startService({ COFFER_SIGNUP: 'open' })
+    const there = await createMemberWorkspace(open, await registerOwner(open))
+    const { inviteToken } = await there.mustInvite({ email: 'in@example.com' })
+    expect((await there.register('out@example.com', inviteToken)).status).toBe(403)
+    const joined = await there.register('in@example.com', inviteToken)
+    expect((await open.call('GET', there.root, { token: joined.body.accessToken })).status).toBe(200)
+    expect((await there.register('out@example.com', inviteToken)).status).toBe(403)
+    expect((await there.register('out@example.com')).status).toBe(201)
+    await open.stop()
+  })
+})
+
+describe('the trail', () => {
+  test('holds every step with who and what, never the token', async () => {
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    const first = await place.mustInvite({ email, role: 'member' })
+    await place.ask('PUT', `/rbac/${first.id}`, { role: 'admin' })
+    const second = await place.ask<{ inviteToken: string }>('POST', `/rbac/${first.id}/resend`)
+    await place.accept(user.session, second.body.inviteToken)
+    const scope = { all: true }
+    const entries = await place.trail(first.id)
+    const entity = { type: 'invite', id: first.id, name: email }
+    expect(entries).toMatchObject([
+      { action: 'CREATE', entity, actor: { id: owner.id }, after: { role: 'member', scope } },
+      { action: 'UPDATE', entity, before: { role: 'member', scope }, after: { role: 'admin', scope } },
+      { action: 'ROTATE', entity, actor: { id: owner.id } },
+      { action: 'ACCEPT', entity, actor: { id: user.id, name: email }, after: { role: 'admin', scope, user: user.id } },
+    ])
+    expect(JSON.stringify(entries)).not.toMatch(/cof_inv_/)
+    expect((await place.ask('GET', '/audit/verify')).body).toMatchObject({ ok: true })
+  })
+})
+
+describe('the database', () => {
+  test('holds no token, only what finds it', async () => {
+    const { id, inviteToken } = await place.mustInvite()
+    const [row] = await raw.query('select * from invite where id = ?', [id])
+    const text = JSON.stringify(row, (_key, value) =>
+      value?.type === 'Buffer' ? Buffer.from(value.data).toString('latin1') : value,
+    )
+    expect(text).not.toContain(inviteToken.slice(9))
+    expect(row?.hash).toHaveLength(32)
+  })
+
+  test.each<[string, string, string | number]>([
+    ['role', 'role', 'admin'],
+    ['scope', 'scope', '{"all":true,"teams":[],"projects":[],"environments":[]}'],
+    ['address', 'email', 'mallory@example.com'],
+    ['expiry', 'expires_at', 4_000_000_000_000],
+    ['date', 'created_at', 1],
+  ])('with another %s in an invite makes it worth nothing', async (_what, column, value) => {
+    const mallory =
+      column === 'email' ? await addUser(service, 'mallory@example.com') : await addUser(service, place.newAddress())
+    const email = column === 'email' ? place.newAddress() : mallory.email
+    const [team] = (await place.ask<{ id: string }[]>('GET', '/team')).body
+    const { id, inviteToken } = await place.mustInvite({ email, role: 'member', scope: { teams: [team?.id] } })
+    await raw.restoring(['invite'], async () => {
+      await raw.query(`update invite set ${column} = ? where id = ?`, [value, id])
+      expect((await place.accept(mallory.session, inviteToken)).status).toBe(404)
+      expect((await place.ask('POST', `/rbac/${id}/resend`)).status).toBe(404)
+      expect((await place.ask('PUT', `/rbac/${id}`, { role: 'admin' })).status).toBe(404)
+      expect(await place.row(id)).toBeUndefined()
+    })
+    expect(await place.row(id)).toMatchObject({ status: 'invite-sent' })
+  })
+
+  test('with one’s own hash in the invite of another, or a declined one revived, opens nothing', async () => {
+    const email = place.newAddress()
+    const user = await addUser(service, email)
+    const mine = await place.mustInvite({ email, role: 'member' })
+    const theirs = await place.mustInvite({ role: 'admin' })
+    await raw.restoring(['invite'], async () => {
+      const [row] = await raw.query('select hash, hash_root_id from invite where id = ?', [mine.id])
+      await raw.query('update invite set hash = null, email = ? where id = ?', ['gone@example.com', mine.id])
+      await raw.query('update invite set hash = ?, email = ? where id = ?', [row?.hash ?? null, email, theirs.id])
+      expect((await place.accept(user.session, mine.inviteToken)).status).toBe(404)
+    })
+    const [row] = await raw.query('select hash, hash_root_id from invite where id = ?', [mine.id])
+    await place.decline(user.session, mine.inviteToken)
+    await raw.restoring(['invite'], async () => {
+      await raw.query('update invite set hash = ?, hash_root_id = ?, declined_at = null where id = ?', [
+        row?.hash ?? null,
+        row?.hash_root_id ?? null,
+        mine.id,
+      ])
+      expect((await place.accept(user.session, mine.inviteToken)).status).toBe(404)
+    })
+  })
+})
+
+describe('a rotation of the root', () => {
+  test('leaves open invites good, makes no changed one genuine, and lets go of expired ones', async () => {
+    const turning = await startService()
+    const there = await createMemberWorkspace(turning, await registerOwner(turning))
+    const user = await addUser(turning, 'good@example.com')
+    const good = await there.mustInvite({ email: 'good@example.com' })
+    const bad = await there.mustInvite({ email: 'bad@example.com', role: 'member' })
+    const behind = await openRaw(turning)
+    await behind.query('update invite set role = ? where id = ?', ['admin', bad.id])
+    const { services } = turning.app
+    const ctx = {
+      ...services,
+      actor: { type: 'operator', id: '', name: 'test', userId: '', credential: { type: 'none' } },
+      request: { id: 'test', ip: '', userAgent: '' },
+    } as const
+    await rotateRoot(ctx, () => undefined, 0)
+    expect((await there.members()).map(({ user }) => user.email)).not.toContain('bad@example.com')
+    expect(await behind.query('select distinct mac_root_id from invite')).toHaveLength(1)
+    const stranger = await addUser(turning, 'bad@example.com')
+    expect((await there.accept(stranger.session, bad.inviteToken)).status).toBe(404)
+    expect((await there.accept(user.session, good.inviteToken)).status).toBe(200)
+    turning.clock.offsetMs += 8 * dayMs
+    await rotateRoot(ctx, () => undefined, 0)
+    expect(await behind.query('select hash from invite where hash is not null')).toEqual([])
+    await behind.close()
+    await turning.stop()
+  })
+})

@@ -1,0 +1,10 @@
+import { inviteEndpoints } from '@coffer/contract/invite'
+import { acceptInvite, createInvite, declineInvite, resendInvite } from '../../domain/invite.ts'
+import { type Routes, succeed } from '../route.ts'
+
+export const inviteRoutes: Routes = (serve) => {
+  serve(inviteEndpoints.createInvite, ({ ctx, params, body }) => createInvite(ctx, params, body))
+  serve(inviteEndpoints.resendInvite, ({ ctx, params }) => resendInvite(ctx, params))
+  serve(inviteEndpoints.acceptInvite, ({ ctx, body }) => acceptInvite(ctx, body))
+  serve(inviteEndpoints.declineInvite, ({ ctx, body }) => succeed(declineInvite(ctx, body)))
+}

@@ -1,0 +1,139 @@
+/**
+ * The one door to the mail server. Letters are sent in the background, each over a connection of its own, and given up
+ * after a fixed time whatever the server does: nobody waits for one, and nothing fails with it. How it went is told to
+ * whoever posted it; the log names the error, never the letter.
+ */
+import { isLoopback } from './config.ts'
+import { type Log, traceOf } from './log.ts'
+
+export type Letter = { readonly to: string; readonly subject: string; readonly text: string; readonly html: string }
+
+export type Mail = {
+  /** Returns at once; `settled` is called exactly once, when it is known how it went. */
+  post(letter: Letter, settled: (outcome: 'sent' | 'failed') => Promise<void>): void
+  /** Gives what is under way a moment to finish, and the rest up. */
+  close(): Promise<void>
+}
+
+export type MailSettings = {
+  readonly smtpUrl: string
+  readonly from: string
+  /** How the service introduces itself to the mail server. */
+  readonly clientName: string
+  readonly log: Log
+  readonly giveUpAfterMs?: number
+}
+
+const defaultGiveUpAfterMs = 30_000
+const closeWithinMs = 3_000
+const maxAtOnce = 5
+const maxPending = 1_000
+
+class MailError extends Error {
+  override readonly name = 'MailError'
+}
+
+export function createMail(settings: MailSettings): Mail {
+  const { from, log, giveUpAfterMs = defaultGiveUpAfterMs } = settings
+  const server = serverOf(settings)
+  const pending = new Set<Promise<void>>()
+  const waiting: (() => void)[] = []
+  const cuts = new Set<(reason: MailError) => void>()
+  let sending = 0
+  let isClosed = false
+
+  /** A few at a time; what has waited too long is not begun any more. */
+  async function send(letter: Letter): Promise<void> {
+    if (pending.size >= maxPending) throw new MailError('too many letters')
+    const giveUpAt = performance.now() + giveUpAfterMs
+    if (sending < maxAtOnce) sending++
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      const leftMs = giveUpAt - performance.now()
+      if (isClosed || leftMs <= 0) throw new MailError('not sent in time')
+      await transfer(letter, leftMs)
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else sending--
+    }
+  }
+
+  async function transfer(letter: Letter, withinMs: number): Promise<void> {
+    if (!plainAddress.test(letter.to)) throw new MailError('not a plain address')
+    // Loaded only where it is used: many installations mail nothing.
+    const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
+    const { default: SmtpConnection } = await import('nodemailer/lib/smtp-connection')
+    const { subject, text, html } = letter
+    const to = { name: '', address: letter.to }
+    const composer = new MailComposer({
+      from,
+      to,
+      subject,
+      text,
+      html,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    })
+    const message = await composer.compile().build()
+    const connection = new SmtpConnection({ ...server.options, socketTimeout: withinMs })
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const timer = setTimeout(() => reject(new MailError('not sent in time')), withinMs)
+    cuts.add(reject)
+    connection.on('error', reject)
+    connection.once('end', () => reject(new MailError('the connection ended')))
+    const then = (next: () => void) => (error?: Error | null) => (error ? reject(error) : next())
+    const deliver = () => connection.send({ from, to: [letter.to] }, message, then(resolve))
+    connection.connect(then(() => (server.auth ? connection.login(server.auth, then(deliver)) : deliver())))
+    try {
+      await promise
+    } finally {
+      clearTimeout(timer)
+      cuts.delete(reject)
+      connection.close()
+    }
+  }
+
+  return {
+    post(letter, settled) {
+      const work = send(letter)
+        .then(
+          () => 'sent' as const,
+          (error) => {
+            log.warn('a letter could not be mailed', traceOf(error))
+            return 'failed' as const
+          },
+        )
+        .then(settled)
+        .catch((error) => log.warn('what became of a letter could not be noted', traceOf(error)))
+        .finally(() => pending.delete(work))
+      pending.add(work)
+    },
+    async close() {
+      isClosed = true
+      const timer = setTimeout(() => {
+        for (const cut of cuts) cut(new MailError('the service is stopping'))
+      }, closeWithinMs)
+      await Promise.all(pending)
+      clearTimeout(timer)
+    },
+  }
+}
+
+/** One mailbox and nothing that a mail server could take for more than one. */
+const plainAddress = /^[^\s@<>()[\]\\,;:"]+@[^\s@<>()[\]\\,;:"]+$/
+
+/** Where the letters go, and how: by the URL of the settings. */
+export function serverOf({ smtpUrl, clientName }: Pick<MailSettings, 'smtpUrl' | 'clientName'>) {
+  const url = new URL(smtpUrl)
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const [user, pass] = [url.username, url.password].map(decodeURIComponent)
+  const secure = url.protocol === 'smtps:'
+  // A password is not sent in the clear, unless it stays on this machine.
+  const requireTLS = !secure && user !== '' && !isLoopback(host)
+  const port = url.port === '' ? (secure ? 465 : 587) : Number(url.port)
+  return {
+    options: { host, port, secure, requireTLS, name: clientName },
+    auth: user === '' ? undefined : { user, pass },
+  }
+}
