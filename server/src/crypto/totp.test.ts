@@ -4,18 +4,11 @@ import { base32, findTotpStep, hotp, newTotpSecret, otpauthUri, totpSecretBytes,
 /** The secret of both RFCs. */
 const secret = Buffer.from('12345678901234567890')
 
-test.each([
-  '755224',
-  '287082',
-  '359152',
-  '969429',
-  '338314',
-  '254676',
-  '287922',
-  '162583',
-  '399871',
-  '520489',
-].map((code, counter) => [counter, code] as const))('RFC 4226, appendix D: counter %i gives %s', (counter, code) => {
+test.each(
+  ['755224', '287082', '359152', '969429', '338314', '254676', '287922', '162583', '399871', '520489'].map(
+    (code, counter) => [counter, code] as const,
+  ),
+)('RFC 4226, appendix D: counter %i gives %s', (counter, code) => {
   expect(hotp(secret, counter)).toBe(code)
 })
 

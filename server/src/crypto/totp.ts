@@ -31,12 +31,7 @@ export function totpStep(atMs: number): number {
  * The step that a code belongs to: this one, or one to either side for clocks that differ. A step up to `lastStep` has
  * been used: its code is not looked at again.
  */
-export function findTotpStep(
-  secret: Uint8Array,
-  code: string,
-  atMs: number,
-  lastStep: number,
-): number | undefined {
+export function findTotpStep(secret: Uint8Array, code: string, atMs: number, lastStep: number): number | undefined {
   const given = Buffer.from(code)
   const now = totpStep(atMs)
   return [now - 1, now, now + 1].find((step) => {

@@ -16,9 +16,12 @@ test('every letter is used, and codes do not repeat', () => {
   expect(new Set(codes.join('').replaceAll('-', '')).size).toBe(20)
 })
 
-test.each(['BCDF-GHJK', 'bcdf-ghjk', 'BCDFGHJK', ' bcdf ghjk ', 'B-C-D-F-G-H-J-K', 'bcdf\tghjk'])('%j is understood', (text) => {
-  expect(normaliseTypedCode(text)).toBe('BCDF-GHJK')
-})
+test.each(['BCDF-GHJK', 'bcdf-ghjk', 'BCDFGHJK', ' bcdf ghjk ', 'B-C-D-F-G-H-J-K', 'bcdf\tghjk'])(
+  '%j is understood',
+  (text) => {
+    expect(normaliseTypedCode(text)).toBe('BCDF-GHJK')
+  },
+)
 
 test('what is no code stays none', () => {
   for (const text of ['', 'BCDF-GHJ', 'ÄÖÜ', '\u0000', 'BCDF-GHJKL']) {

@@ -34,7 +34,15 @@ type Rule = {
 /** What belongs to no workspace is settled by the credential alone. */
 type WorkspacePermission = Exclude<
   EndpointPermission,
-  'public' | 'auth:exchange' | 'auth:logout' | 'me:read' | 'workspace:list' | 'workspace:create' | 'secret:list'
+  | 'public'
+  | 'auth:exchange'
+  | 'auth:logout'
+  | 'device:approve'
+  | 'me:read'
+  | 'me:manage'
+  | 'workspace:list'
+  | 'workspace:create'
+  | 'secret:list'
 >
 
 const rules: Record<WorkspacePermission, Rule> = {
@@ -132,6 +140,15 @@ export function requireSession(ctx: Context): { sessionId: string; userId: strin
   const { credential, userId } = ctx.actor
   if (credential.type !== 'session' && credential.type !== 'cli') throw new Failure('sessionOnly')
   return { sessionId: credential.sessionId, userId }
+}
+
+/** A person at a browser: a session on a command line must not be able to make more of its kind. */
+export function requireBrowserSession(ctx: Context): { sessionId: string; userId: string } {
+  const session = requireSession(ctx)
+  if (ctx.actor.credential.type === 'cli') {
+    throw new Failure('forbidden', 'Do this in a browser: a command-line session may not sign in other devices.')
+  }
+  return session
 }
 
 /** Every workspace that the caller may see, in the order of their making. */
