@@ -88,6 +88,9 @@ async function collect(ctx: Context, login: DeviceLogin, userId: string): Promis
 
 export async function readDevice(ctx: Context, userCode: string): Promise<WaitingDevice> {
   const { login } = await requireWaitingDevice(ctx, userCode)
+  await inTransaction(ctx, systemChain, (ctx) =>
+    record(ctx, { chain: systemChain, action: 'VIEW', entity: entity(login) }),
+  )
   const { clientId, ip, userAgent } = login
   return { clientId, ip, userAgent, createdAt: iso(login.createdAt), expiresAt: iso(login.expiresAt) }
 }
