@@ -1,10 +1,11 @@
 import type { SignedIn } from '@coffer/contract/auth'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { type Authenticator, beginTotp, setUpTotp } from '../../../../test/authenticator.ts'
 import {
   addUser,
   createDatabase,
   createToken,
+  engine,
   openService,
   password,
   registerOwner,
@@ -23,6 +24,8 @@ let raw: RawDatabase
 let people = 0
 
 beforeAll(async () => {
+  // In the middle of a step: what a test looks up is not over when it is sent.
+  vi.useFakeTimers({ toFake: ['Date'], now: Math.floor(Date.now() / 30_000) * 30_000 + 15_000 })
   service = await startService()
   owner = await registerOwner(service)
   const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
@@ -30,6 +33,7 @@ beforeAll(async () => {
   raw = await openRaw(service)
 })
 afterAll(async () => {
+  vi.useRealTimers()
   await raw.close()
   await service.stop()
 })
@@ -282,10 +286,11 @@ test('the rotation of the root takes app and recovery codes with it, and needs t
   expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(401)
 })
 
-test('of 20 uses of one code at once, on two nodes, one wins', async () => {
+test('of 20 uses of one code at once, on two nodes where there can be two, one wins', async () => {
   const database = await createDatabase()
   const here = await openService(database.settings, database.dataDir)
-  const there = await openService(database.settings, database.dataDir)
+  // SQLite serves one process: there, both are the same.
+  const there = engine === 'postgres' ? await openService(database.settings, database.dataDir) : here
   try {
     const user = await registerOwner(here)
     const app = await setUpTotp(here, user.session)
@@ -298,7 +303,8 @@ test('of 20 uses of one code at once, on two nodes, one wins', async () => {
       const statuses = answers.map(({ status }) => status)
       expect(statuses.filter((status) => status === 200)).toHaveLength(1)
       expect(statuses.filter((status) => ![200, 401, 429].includes(status))).toEqual([])
-      for (const node of [here, there]) node.clock.offsetMs += 600_000
+      here.clock.offsetMs += 600_000
+      there.clock.offsetMs = here.clock.offsetMs
     }
     const removals = await Promise.all(
       Array.from({ length: 8 }, (_, at) =>
@@ -310,7 +316,7 @@ test('of 20 uses of one code at once, on two nodes, one wins', async () => {
     )
     expect(removals.filter(({ status }) => status === 200)).toHaveLength(1)
   } finally {
-    await there.stop()
+    if (there !== here) await there.stop()
     await here.stop()
     await database.drop()
   }
@@ -397,11 +403,12 @@ test('a code that was used stays used when its step is set back', async () => {
 
 test('the doctor finds a changed second factor, and a rotation does not make it genuine', async () => {
   const { person, app } = await withApp()
-  const { engine, keys } = service.app.services
+  const { services } = service.app
+  const tampered = () => countTampered(services.engine, services.keys)
   const { id } = await totpOf(person)
   await raw.query('update totp set last_step = 1 where id = ?', [id ?? ''])
-  expect(await countTampered(engine, keys)).toEqual(['1 second factors'])
+  expect(await tampered()).toEqual(['1 second factors'])
   await turnTheRoot()
-  expect(await countTampered(engine, keys)).toEqual(['1 second factors'])
+  expect(await tampered()).toEqual(['1 second factors'])
   expect((await login(person.email, { code: app.freshCode() })).status).toBe(500)
 })
