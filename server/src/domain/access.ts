@@ -142,11 +142,14 @@ export function requireSession(ctx: Context): { sessionId: string; userId: strin
   return { sessionId: credential.sessionId, userId }
 }
 
-/** A person at a browser: a session on a command line must not be able to make more of its kind. */
+/**
+ * A person at a browser. The session of a command line lies in a file: whoever takes that must neither make more of its
+ * kind nor lock the person out with a second factor of their own.
+ */
 export function requireBrowserSession(ctx: Context): { sessionId: string; userId: string } {
   const session = requireSession(ctx)
   if (ctx.actor.credential.type === 'cli') {
-    throw new Failure('forbidden', 'Do this in a browser: a command-line session may not sign in other devices.')
+    throw new Failure('forbidden', 'Do this in a browser: a command-line session may not.')
   }
   return session
 }

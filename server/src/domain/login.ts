@@ -51,22 +51,26 @@ async function loginInTurn(ctx: Context, email: string, body: Login): Promise<Op
     openIfProven(ctx, tell, account, body.code, attempts),
   )
   if (typeof outcome !== 'string') return outcome
+  if (outcome === 'outdated') {
+    await recordFailure(ctx, account, 'wrong password')
+    throw new Failure('loginRefused')
+  }
   if (outcome === 'missing') await forgiveAttempt(ctx, ...attempts.subjects)
   await recordFailure(ctx, account, `${outcome} code`)
   throw new Failure(outcome === 'missing' ? 'codeRequired' : 'codeRefused')
 }
 
-/** The session, or what is wrong with the code. */
+/** The session, or what is wrong: the code, or a password that has been changed since it was looked at. */
 async function openIfProven(
   ctx: WriteContext,
   tell: Tell,
   account: Account,
   code: string | undefined,
   attempts: LoginAttempts,
-): Promise<OpenedSession | Extract<CodeVerdict, 'wrong' | 'missing'>> {
-  // It may have another password by now, or a second factor that it had not when its password was looked at.
+): Promise<OpenedSession | Extract<CodeVerdict, 'wrong' | 'missing'> | 'outdated'> {
+  // It may also have a second factor by now that it had not then.
   const current = await ctx.store.accounts.find(account.id)
-  if (current?.passwordHash !== account.passwordHash) throw new Failure('loginRefused')
+  if (current?.passwordHash !== account.passwordHash) return 'outdated'
   const verdict = await spendCode(ctx, current, code)
   if (verdict === 'wrong' || verdict === 'missing') return verdict
   const [everywhere, here] = attempts.subjects

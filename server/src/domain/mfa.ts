@@ -6,7 +6,7 @@ import { newTypedCode, normaliseTypedCode } from '../crypto/typed-code.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { Account } from '../store/account.ts'
 import type { Totp } from '../store/mfa.ts'
-import { requireSession } from './access.ts'
+import { requireBrowserSession } from './access.ts'
 import { countAttempt } from './back-off.ts'
 import type { Context, WriteContext } from './context.ts'
 import { inPersonTransaction, requireAccount } from './person.ts'
@@ -21,7 +21,7 @@ const isSetUp = () =>
   new Failure('conflict', 'An authenticator app is set up already: remove it before you set up another.')
 
 export async function enrolTotp(ctx: Context): Promise<TotpEnrolment> {
-  const { userId } = requireSession(ctx)
+  const { userId } = requireBrowserSession(ctx)
   const secret = newTotpSecret()
   return inPersonTransaction(ctx, userId, async (ctx, tell) => {
     const account = await requireAccount(ctx, userId)
@@ -36,7 +36,7 @@ export async function enrolTotp(ctx: Context): Promise<TotpEnrolment> {
 }
 
 export async function confirmTotp(ctx: Context, body: MfaCode): Promise<RecoveryCodes> {
-  const { userId } = requireSession(ctx)
+  const { userId } = requireBrowserSession(ctx)
   return inPersonTransaction(ctx, userId, async (ctx, tell) => {
     const account = await requireAccount(ctx, userId)
     if (account.totpId !== null) throw isSetUp()
@@ -55,7 +55,7 @@ export async function confirmTotp(ctx: Context, body: MfaCode): Promise<Recovery
 }
 
 export async function removeTotp(ctx: Context, body: MfaCode): Promise<void> {
-  const { userId } = requireSession(ctx)
+  const { userId } = requireBrowserSession(ctx)
   if ((await requireAccount(ctx, userId)).totpId === null) throw new Failure('notFound')
   const subject = `code:${userId}`
   await countAttempt(ctx, subject, 'Too many wrong codes: wait before you try again.')
