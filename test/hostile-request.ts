@@ -138,6 +138,8 @@ export function validFor(schema: Schema): fc.Arbitrary<unknown> {
   if (schema.anyOf) return fc.oneof(...schema.anyOf.map(validFor))
   // Accepted whatever it is, and ignored.
   if (schema.type === undefined) return fc.constantFrom(null, 1, 'any text', [], {})
+  // A text or null.
+  if (typeof schema.type !== 'string') return fc.oneof(texts(schema), fc.constant(null))
   switch (schema.type) {
     case 'string':
       return texts(schema)

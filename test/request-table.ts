@@ -10,7 +10,9 @@ import type { Member } from '@coffer/contract/member'
 import type { secretEndpoints, WriteResults } from '@coffer/contract/secret'
 import { newId } from '../server/src/crypto/id.ts'
 import { createBearer, invitePrefix } from '../server/src/crypto/token.ts'
+import { newTypedCode } from '../server/src/crypto/typed-code.ts'
 import { everything } from '../server/src/domain/context.ts'
+import { createStore } from '../server/src/store/store.ts'
 import { createProject, createTeam, password, type TestProject, type TestService } from './harness.ts'
 
 export type World = {
@@ -25,6 +27,10 @@ export type World = {
   /** The least that one must hold to be shown a secret. */
   readonly homes: ReadonlyMap<string, string>
   readonly environmentNames: ReadonlyMap<string, string>
+  /** A sign-in of a device that waits for an answer for longer than any test, and the device's own code. */
+  readonly device: { readonly userCode: string; readonly deviceCode: string; readonly clientId: string }
+  /** The session of somebody who asks for nothing. */
+  readonly heirsSession: string
   /** A member with an account, to whom the workspace can be handed over. */
   readonly heirId: string
   readonly ownerMemberId: string
@@ -116,6 +122,7 @@ export async function createWorld(
     containers.set(project.id, project.teamId)
     for (const { id } of project.environments) containers.set(id, project.id)
   }
+  const device = await createDevice(service, slug)
   const environments = { right: projects.right.first, sibling: projects.right.second, wrong: projects.wrong.first }
   const secrets = await createContent(service, session, slug, projects)
   return {
@@ -134,6 +141,8 @@ export async function createWorld(
     teams: { right, wrong, empty },
     projects: { right: projects.right.id, other: projects.other.id, wrong: projects.wrong.id },
     environments,
+    device,
+    heirsSession: await findSession(service, heirId, workspace.id),
     heirId,
     ...(await createInvite(service, session, slug)),
     containers,
@@ -151,6 +160,34 @@ async function createInvite(
   const { body: members } = await service.call<Member[]>('GET', path, { token })
   const ownerMemberId = members.find(({ isOwner }) => isOwner)?.id ?? ''
   return { ownerMemberId, invite: { id: issued.id, token: issued.inviteToken } }
+}
+
+async function createDevice(service: TestService, slug: string): Promise<World['device']> {
+  const { services } = service.app
+  const codes = { user: newTypedCode(2), device: `device of ${slug}` }
+  const createdAt = services.now()
+  const login = {
+    id: newId(),
+    clientId: 'cli',
+    ip: '192.0.2.1',
+    userAgent: '',
+    state: 'pending',
+    userId: null,
+    createdAt,
+    expiresAt: createdAt + 24 * 3_600_000,
+  } as const
+  await services.engine.transaction(`test:${slug}`, async ({ db }) => {
+    await createStore(db, services.keys).devices.insert(login, codes)
+  })
+  return { userCode: codes.user, deviceCode: codes.device, clientId: login.clientId }
+}
+
+async function findSession({ app }: TestService, memberId: string, workspaceId: string): Promise<string> {
+  const { members } = await app.services.store.members.list(workspaceId)
+  const member = members.find(({ id }) => id === memberId)
+  const [session] = member ? await app.services.store.sessions.list(member.userId) : []
+  if (!session) throw new Error('the heir is signed in')
+  return session.id
 }
 
 type Seeded = TestProject & { readonly first: string; readonly second: string }
@@ -215,7 +252,7 @@ const one = (what: string, path: string, more: Partial<Ask> = {}): Ask => ({ wha
 
 /** Requests of which each would succeed for an owner, or says how it is answered instead. */
 export function requestTable(world: World, tokens: TokenIds): Record<EndpointName, readonly Ask[]> {
-  const { teams, projects, environments, heirId, ownerMemberId, invite } = world
+  const { teams, projects, environments, device, heirId, ownerMemberId, invite } = world
   const ws = `/v1/workspace/${world.slug}`
   const project = `${ws}/project/${projects.right}`
   const environment = (id: string) => `${project}/environment/${id}`
@@ -237,7 +274,41 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     login: [one('login', '/v1/auth/login', { body: { email: world.email, password } })],
     logout: [one('logout', '/v1/auth/logout')],
     logoutCli: [one('logout', '/v1/auth/cli/logout', { body: {} })],
+    createDeviceCode: [one('begin', '/v1/auth/device/code', { body: { clientId: 'cli' } })],
+    pollDevice: [
+      one('unknown', '/v1/auth/device/token', { body: { clientId: 'cli', deviceCode: 'unknown' }, status: 400 }),
+      one('of another client', '/v1/auth/device/token', {
+        body: { clientId: 'other', deviceCode: device.deviceCode },
+        status: 400,
+      }),
+    ],
+    readDevice: [one('waiting', '/v1/auth/device/lookup', { body: { userCode: device.userCode } })],
+    answerDevice: [
+      one('approve', '/v1/auth/device/approve', { body: { userCode: device.userCode, approve: true } }),
+      one('refuse', '/v1/auth/device/approve', { body: { userCode: device.userCode, approve: false } }),
+    ],
     readMe: [one('me', '/v1/me')],
+    updateMe: [
+      one('rename', '/v1/me', { body: { name: 'Renamed' } }),
+      one('preferences', '/v1/me', { body: { preferences: { theme: 'dark' } } }),
+    ],
+    readPreferences: [one('preferences', '/v1/me/preferences')],
+    updatePreferences: [
+      one('theme', '/v1/me/preferences', { body: { theme: 'light' } }),
+      one('a workspace that is not there', '/v1/me/preferences', { body: { defaultWorkspace: absentId }, status: 400 }),
+    ],
+    changePassword: [
+      one('change', '/v1/me/password', { body: { currentPassword: password, newPassword: `${password} again` } }),
+    ],
+    listSessions: [one('list', '/v1/me/session')],
+    revokeSession: [
+      one('absent', `/v1/me/session/${absentId}`, { status: 404 }),
+      one('of somebody else', `/v1/me/session/${world.heirsSession}`, { status: 404 }),
+    ],
+    revokeOtherSessions: [one('all others', '/v1/me/session')],
+    enrolTotp: [one('begin', '/v1/me/mfa/totp')],
+    confirmTotp: [one('nothing begun', '/v1/me/mfa/totp/confirm', { body: { code: '123456' }, status: 409 })],
+    removeTotp: [one('nothing set up', '/v1/me/mfa/totp', { body: { code: '123456' }, status: 404 })],
     listWorkspaces: [one('list', '/v1/workspace')],
     createWorkspace: [one('create', '/v1/workspace', { body: { name: 'Fresh', slug: 'fresh' } })],
     readWorkspace: [one('by slug', ws), one('by id', `/v1/workspace/${world.workspaceId}`)],

@@ -1,12 +1,14 @@
 /** The endpoint table: everything that is served under /v1, each exactly once. */
 import { auditEndpoints } from './audit.ts'
 import { authEndpoints } from './auth.ts'
+import { deviceEndpoints } from './device.ts'
 import type { Endpoint } from './endpoint.ts'
 import { environmentEndpoints } from './environment.ts'
 import { historyEndpoints } from './history.ts'
 import { inviteEndpoints } from './invite.ts'
 import { meEndpoints } from './me.ts'
 import { memberEndpoints } from './member.ts'
+import { mfaEndpoints } from './mfa.ts'
 import { projectEndpoints } from './project.ts'
 import { secretEndpoints } from './secret.ts'
 import { teamEndpoints } from './team.ts'
@@ -15,7 +17,9 @@ import { workspaceEndpoints } from './workspace.ts'
 
 export const endpoints = {
   ...authEndpoints,
+  ...deviceEndpoints,
   ...meEndpoints,
+  ...mfaEndpoints,
   ...workspaceEndpoints,
   ...memberEndpoints,
   ...inviteEndpoints,

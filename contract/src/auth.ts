@@ -66,7 +66,7 @@ export const authEndpoints = {
     method: 'POST',
     path: '/v1/auth/login',
     area: 'auth',
-    summary: 'Sign in with email address and password',
+    summary: 'Sign in with email address, password and, where one is set up, a code of the second factor',
     permission: 'public',
     body: Login,
     status: 200,

@@ -9,7 +9,9 @@ export const permissions = [
   'public',
   'auth:exchange',
   'auth:logout',
+  'device:approve',
   'me:read',
+  'me:manage',
   'workspace:list',
   'workspace:create',
   'workspace:read',
@@ -52,6 +54,8 @@ export type Endpoint = {
   readonly response: TSchema
   /** Statuses beyond those that every endpoint may answer: 400, 429, 500, 503, and 401 unless it is public. */
   readonly errors: readonly (401 | 403 | 404 | 409 | 412)[]
+  /** The body that a 400 may have instead of `{ message }`: device polling alone has one. */
+  readonly refusal?: TSchema
   /** Set where a successful answer is a stream of another kind than JSON on demand. */
   readonly streams?: 'application/x-ndjson' | 'text/plain'
   /** Answers with an ETag, and with 304 to a matching If-None-Match. */
@@ -60,7 +64,7 @@ export type Endpoint = {
   readonly dryRuns?: true
 }
 
-/** Every error status that the endpoint declares; the body of each is `{ message }`. */
+/** Every error status that the endpoint declares; the body of each is `{ message }`, but for `refusal`. */
 export function errorStatuses(endpoint: Endpoint): number[] {
   const always = endpoint.permission === 'public' ? [400, 429, 500, 503] : [400, 401, 429, 500, 503]
   const withBody = endpoint.method === 'GET' ? [] : [413, 415]

@@ -1,5 +1,17 @@
 import type { Endpoint } from './endpoint.ts'
-import { Id, MaybeTimestamp, nullable, Permission, Scope, Timestamp, words } from './field.ts'
+import {
+  closed,
+  Id,
+  MaybeTimestamp,
+  Name,
+  nullable,
+  Password,
+  Permission,
+  Scope,
+  Success,
+  Timestamp,
+  words,
+} from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const Preferences = Type.Object({
@@ -9,6 +21,19 @@ export const Preferences = Type.Object({
   emailNotifications: Type.Boolean(),
 })
 export type Preferences = Static<typeof Preferences>
+
+const { theme, defaultWorkspace, maskValues, emailNotifications } = Preferences.properties
+/** What is left out stays as it is. */
+export const PreferencesChange = Type.Object(
+  {
+    theme: Type.Optional(theme),
+    defaultWorkspace: Type.Optional(defaultWorkspace),
+    maskValues: Type.Optional(maskValues),
+    emailNotifications: Type.Optional(emailNotifications),
+  },
+  { ...closed, minProperties: 1 },
+)
+export type PreferencesChange = Static<typeof PreferencesChange>
 
 export const Me = Type.Object({
   id: Id,
@@ -27,6 +52,33 @@ export const Me = Type.Object({
 })
 export type Me = Static<typeof Me>
 
+export const MeChange = Type.Object(
+  { name: Type.Optional(Name), preferences: Type.Optional(PreferencesChange) },
+  { ...closed, minProperties: 1 },
+)
+export type MeChange = Static<typeof MeChange>
+
+/** The current password may be of any length: only one that is set has the limits of a new one. */
+export const PasswordChange = Type.Object(
+  { currentPassword: Type.String({ minLength: 1, maxLength: 256 }), newPassword: Password },
+  closed,
+)
+export type PasswordChange = Static<typeof PasswordChange>
+
+export const Session = Type.Object({
+  id: Id,
+  type: words('browser', 'cli'),
+  ip: Type.String(),
+  userAgent: Type.String(),
+  createdAt: Timestamp,
+  lastSeenAt: Timestamp,
+  expiresAt: Timestamp,
+  current: Type.Boolean(),
+})
+export type Session = Static<typeof Session>
+export const SessionPath = Type.Object({ id: Id })
+export type SessionPath = Static<typeof SessionPath>
+
 export const meEndpoints = {
   readMe: {
     method: 'GET',
@@ -37,5 +89,79 @@ export const meEndpoints = {
     status: 200,
     response: Me,
     errors: [],
+  },
+  updateMe: {
+    method: 'PUT',
+    path: '/v1/me',
+    area: 'me',
+    summary: 'Change your name or preferences',
+    permission: 'me:manage',
+    body: MeChange,
+    status: 200,
+    response: Success,
+    errors: [403],
+  },
+  readPreferences: {
+    method: 'GET',
+    path: '/v1/me/preferences',
+    area: 'me',
+    summary: 'Your preferences',
+    permission: 'me:manage',
+    status: 200,
+    response: Preferences,
+    errors: [403],
+  },
+  updatePreferences: {
+    method: 'PUT',
+    path: '/v1/me/preferences',
+    area: 'me',
+    summary: 'Change some or all of your preferences',
+    permission: 'me:manage',
+    body: PreferencesChange,
+    status: 200,
+    response: Type.Object({ ...Success.properties, ...Preferences.properties }),
+    errors: [403],
+  },
+  changePassword: {
+    method: 'PUT',
+    path: '/v1/me/password',
+    area: 'me',
+    summary: 'Change your password; every other session ends',
+    permission: 'me:manage',
+    body: PasswordChange,
+    status: 200,
+    response: Success,
+    errors: [403, 409],
+  },
+  listSessions: {
+    method: 'GET',
+    path: '/v1/me/session',
+    area: 'me',
+    summary: 'Where you are signed in, newest first',
+    permission: 'me:manage',
+    status: 200,
+    response: Type.Array(Session),
+    errors: [403],
+  },
+  revokeSession: {
+    method: 'DELETE',
+    path: '/v1/me/session/:id',
+    area: 'me',
+    summary: 'End one of your sessions',
+    permission: 'me:manage',
+    params: SessionPath,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+  revokeOtherSessions: {
+    method: 'DELETE',
+    path: '/v1/me/session',
+    area: 'me',
+    summary: 'End all of your sessions but this one',
+    permission: 'me:manage',
+    status: 200,
+    response: Success,
+    errors: [403],
   },
 } as const satisfies Record<string, Endpoint>

@@ -69,6 +69,14 @@ function bitsOfGroups(groups: number[], groupWidth: bigint): bigint {
   return groups.reduce((bits, group) => (bits << groupWidth) | BigInt(group), 0n)
 }
 
+/** Whom an address belongs to: a client with IPv6 owns at least a /64, each address of which is the same client. */
+export function clientNetwork(ip: string): string {
+  if (!ip.includes(':')) return ip
+  const address = parseAddress(ip)
+  if (!address) return ip
+  return address.family === 4 ? plainAddress(ip) : `${(address.bits >> 64n).toString(16)}/64`
+}
+
 function bitsOfIPv6(text: string): bigint {
   // The URL parser writes every spelling, also a dotted tail, as plain hexadecimal groups.
   const [head = '', tail = ''] = new URL(`http://[${text}]`).hostname.slice(1, -1).split('::')

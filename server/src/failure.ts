@@ -6,8 +6,16 @@
 const catalogue = {
   invalid: { status: 400, message: 'The request is not valid.' },
   malformed: { status: 400, message: 'The request could not be parsed.' },
+  /** The words of the device flow, which clients go by: `{ error }` on the wire. */
+  devicePoll: { status: 400, message: 'expired_token' },
   unauthenticated: { status: 401, message: 'A valid credential is required: send "Authorization: Bearer <token>".' },
   loginRefused: { status: 401, message: 'The email address or the password is wrong.' },
+  codeRequired: {
+    status: 401,
+    message:
+      'code: is required: the password is right, and this account needs a code of its authenticator app as well.',
+  },
+  codeRefused: { status: 401, message: 'code: is wrong, or was used before.' },
   forbidden: { status: 403, message: 'You may not do this.' },
   readOnly: { status: 403, message: 'This credential is read-only.' },
   sessionOnly: { status: 403, message: 'Only a signed-in person may do this, not a token.' },

@@ -37,7 +37,9 @@ type WorkspacePermission = Exclude<
   | 'public'
   | 'auth:exchange'
   | 'auth:logout'
+  | 'device:approve'
   | 'me:read'
+  | 'me:manage'
   | 'workspace:list'
   | 'workspace:create'
   | 'invite:answer'
@@ -153,6 +155,18 @@ export function requireSession(ctx: Context): { sessionId: string; userId: strin
   const { credential, userId } = ctx.actor
   if (credential.type !== 'session' && credential.type !== 'cli') throw new Failure('sessionOnly')
   return { sessionId: credential.sessionId, userId }
+}
+
+/**
+ * A person at a browser. The session of a command line lies in a file: whoever takes that must neither make more of its
+ * kind nor lock the person out with a second factor of their own.
+ */
+export function requireBrowserSession(ctx: Context): { sessionId: string; userId: string } {
+  const session = requireSession(ctx)
+  if (ctx.actor.credential.type === 'cli') {
+    throw new Failure('forbidden', 'Do this in a browser: a command-line session may not.')
+  }
+  return session
 }
 
 /** Every workspace that the caller may see, in the order of their making. */

@@ -101,7 +101,7 @@ export async function findOpenInvite(ctx: Context, token: string): Promise<OpenI
 }
 
 /** Makes the invite a membership, within the transaction of whatever else is done for that person. */
-export async function takeUpInvite(ctx: WriteContext, found: OpenInvite, account: Account): Promise<void> {
+export async function takeUpInvite(ctx: WriteContext, found: OpenInvite, account: Pick<Account, 'id'>): Promise<void> {
   const { id, workspaceId, role, scope, createdAt } = await requireStillOpen(ctx, found)
   await ctx.store.invites.remove(id, workspaceId)
   // The row of the list stays the same one: with its id, and with the date of the invite.

@@ -70,6 +70,8 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['tokens', (ctx) => ctx.store.tokens.resign(batchSize)],
     ['accounts', (ctx) => ctx.store.accounts.resign(batchSize)],
     ['sessions', (ctx) => ctx.store.sessions.resign(batchSize)],
+    ['second factors', (ctx) => ctx.store.mfa.moveToActiveRoot(batchSize)],
+    ['device logins', (ctx) => ctx.store.devices.resign(batchSize)],
   ]
   for (const [what, move] of moves) {
     let done = 0

@@ -11,6 +11,7 @@ export type Usage = {
   noteSession(sessionId: string, userId: string, at: number): void
   /** What is noted and not yet written. */
   pendingToken(tokenId: string): TokenUse | undefined
+  pendingSession(sessionId: string): SessionUse | undefined
   /** Writes what has been noted, as one transaction. */
   take(): { readonly tokens: ReadonlyMap<string, TokenUse>; readonly sessions: ReadonlyMap<string, SessionUse> }
 }
@@ -27,6 +28,7 @@ export function createUsage(): Usage {
       sessions.set(sessionId, { userId, at })
     },
     pendingToken: (tokenId) => tokens.get(tokenId),
+    pendingSession: (sessionId) => sessions.get(sessionId),
     take() {
       const taken = { tokens, sessions }
       tokens = new Map()

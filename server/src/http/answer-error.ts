@@ -1,4 +1,4 @@
-/** The one place that turns an error into an answer: `{ "message": … }` and nothing else, on every route. */
+/** The one place that turns an error into an answer: `{ "message": … }` and nothing else, on every route but one. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Failure, type FailureCode } from '../failure.ts'
 import { type Log, traceOf } from '../log.ts'
@@ -17,8 +17,11 @@ export function answerError(log: Log, error: unknown, request: FastifyRequest, r
     .status(failure.status)
     .header('content-type', 'application/json; charset=utf-8')
     .serializer(String)
-    .send(JSON.stringify({ message: failure.message }))
+    .send(JSON.stringify(bodyOf(failure)))
 }
+
+/** Device polling is the one exception to the form of errors. */
+const bodyOf = ({ code, message }: Failure) => (code === 'devicePoll' ? { error: message } : { message })
 
 const frameworkCodes: Record<string, FailureCode> = {
   FST_ERR_CTP_BODY_TOO_LARGE: 'tooLarge',

@@ -7,15 +7,19 @@ import { existsSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
+import type { DeviceCode } from '@coffer/contract/device'
 import type { IssuedInvite } from '@coffer/contract/invite'
+import type { RecoveryCodes, TotpEnrolment } from '@coffer/contract/mfa'
 import type { IssuedToken } from '@coffer/contract/token'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readBase32 } from '../../../test/authenticator.ts'
 import { engine, startService, type TestService } from '../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase } from '../../../test/raw-database.ts'
 import { databaseFile } from '../app.ts'
 import { asKey, associatedData, open } from '../crypto/envelope.ts'
 import { masterWrapKey } from '../crypto/keyring.ts'
 import { createBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
+import { hotp, totpStep } from '../crypto/totp.ts'
 import { verifyChain } from '../domain/audit-chain.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { hourMs } from '../domain/time.ts'
@@ -96,6 +100,7 @@ beforeAll(async () => {
   service = await startService({ COFFER_SIGNUP: 'open', COFFER_EXCHANGE_RATE_LIMIT: '0' })
   raw = await openRaw(service)
   const { session, token, jwt } = await liveThrough()
+  await useOwnAccount()
   await failInEveryWay(session, token, jwt)
   await breakTheStore(session)
   await turnTheKeys(token)
@@ -194,6 +199,61 @@ async function invite(session: string, invited: string): Promise<void> {
   const password = canary('password of a refused registration')
   const registration = { email: 'somebody@example.com', name: 'Somebody', password, inviteToken: open.token }
   await sendFor(403, 'POST', '/v1/auth/register', { body: registration })
+}
+
+/** A second factor is set up and used, a device signs in, and the password is changed. */
+async function useOwnAccount(): Promise<void> {
+  const secret = canary('password of a careful person')
+  const account = { email: 'careful@example.com', password: secret }
+  const first = await sendFor<SignedIn>(201, 'POST', '/v1/auth/register', {
+    body: { ...account, name: 'Careful' },
+    mayHold: ['session of a careful person'],
+  })
+  const token = plantBearer('session of a careful person', first.accessToken)
+  const enrolment = await sendFor<TotpEnrolment>(200, 'POST', '/v1/me/mfa/totp', {
+    token,
+    mayHold: ['secret of an app'],
+  })
+  plant('secret of an app', enrolment.secret)
+  plant('secret of an app, its bytes', readBase32(enrolment.secret))
+  const names = Array.from({ length: 10 }, (_, at) => `recovery code ${at}`)
+  const { recoveryCodes } = await sendFor<RecoveryCodes>(200, 'POST', '/v1/me/mfa/totp/confirm', {
+    token,
+    body: { code: hotp(readBase32(enrolment.secret), totpStep(Date.now())) },
+    mayHold: names,
+  })
+  for (const [at, recovery] of recoveryCodes.entries()) {
+    plant(names[at] ?? '', recovery)
+    plant(`${names[at]} without dashes`, recovery.replaceAll('-', ''))
+  }
+  const login = '/v1/auth/login'
+  await sendFor(401, 'POST', login, { body: account })
+  await sendFor(401, 'POST', login, { body: { ...account, code: canary('wrong code') } })
+  const second = await sendFor<SignedIn>(200, 'POST', login, {
+    body: { ...account, code: recoveryCodes[0] },
+    mayHold: ['session by a recovery code'],
+  })
+  plantBearer('session by a recovery code', second.accessToken)
+  const clientId = 'cli'
+  const codes = await sendFor<DeviceCode>(200, 'POST', '/v1/auth/device/code', {
+    body: { clientId },
+    mayHold: ['device code'],
+  })
+  const deviceCode = plant('device code', codes.deviceCode)
+  await sendFor(400, 'POST', '/v1/auth/device/token', { body: { clientId, deviceCode } })
+  await sendFor(400, 'POST', '/v1/auth/device/token', { body: { clientId, deviceCode: canary('unknown device code') } })
+  await sendFor(200, 'POST', '/v1/auth/device/lookup', { token, body: { userCode: codes.userCode } })
+  await sendFor(200, 'POST', '/v1/auth/device/approve', { token, body: { userCode: codes.userCode, approve: true } })
+  const cli = await sendFor<{ accessToken: string }>(200, 'POST', '/v1/auth/device/token', {
+    body: { clientId, deviceCode },
+    mayHold: ['session of a device'],
+  })
+  plantBearer('session of a device', cli.accessToken)
+  const change = { currentPassword: canary('wrong current password'), newPassword: canary('new password') }
+  await sendFor(403, 'PUT', '/v1/me/password', { token, body: change })
+  await sendFor(200, 'PUT', '/v1/me/password', { token, body: { ...change, currentPassword: secret } })
+  await sendFor(200, 'GET', '/v1/me/session', { token })
+  await sendFor(403, 'DELETE', '/v1/me/mfa/totp', { token, body: { code: canary('wrong code for removal') } })
 }
 
 async function swap(token: string, name: string): Promise<string> {

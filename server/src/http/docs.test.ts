@@ -121,3 +121,11 @@ test('every curl example of docs/access.md succeeds, in the order of the page', 
   })
   expect(count).toBeGreaterThan(10)
 })
+
+test('every curl example of docs/session.md succeeds, in the order of the page', async () => {
+  const { session } = await registerOwner(service)
+  const { environments } = await createProject(service, session, 'api')
+  const development = environments.find(({ name }) => name === 'development')?.id ?? ''
+  const count = await runPage('session.md', folder, { COFFER: service.url, SESSION: session, DEVELOPMENT: development })
+  expect(count).toBeGreaterThanOrEqual(10)
+})

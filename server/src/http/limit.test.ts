@@ -14,7 +14,8 @@ import {
 } from '../../../test/harness.ts'
 import { sendRaw } from '../../../test/raw-socket.ts'
 import { startRedis, type TestRedis } from '../../../test/redis.ts'
-import { clientKey, createLocalLimiter, type Hit, nearerToExhaustion } from './rate-limit.ts'
+import { clientNetwork } from '../address-range.ts'
+import { createLocalLimiter, type Hit, nearerToExhaustion } from './rate-limit.ts'
 
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))
@@ -478,7 +479,7 @@ describe('a client', () => {
     ['::ffff:203.0.113.1', '203.0.113.1'],
     ['::ffff:cb00:7101', '203.0.113.1'],
   ])('is the same at %s and %s', (one, other) => {
-    expect(clientKey(one)).toBe(clientKey(other))
+    expect(clientNetwork(one)).toBe(clientNetwork(other))
   })
 
   test.each([
@@ -488,7 +489,7 @@ describe('a client', () => {
     ['::ffff:203.0.113.1', '::ffff:203.0.113.2'],
     ['::203.0.113.1', '2001:db8::203.0.113.1'],
   ])('is another at %s and %s', (one, other) => {
-    expect(clientKey(one)).not.toBe(clientKey(other))
+    expect(clientNetwork(one)).not.toBe(clientNetwork(other))
   })
 })
 

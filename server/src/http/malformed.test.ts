@@ -1,11 +1,11 @@
 /** Whatever is sent, the service answers in the form of the contract: no 5xx, no hang, no way around its hooks. */
 import { endpoints } from '@coffer/contract/api'
-import type { SignedIn } from '@coffer/contract/auth'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import { Ajv } from 'ajv'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
+  addUser,
   createProject,
   createToken,
   password,
@@ -52,11 +52,9 @@ const withBody = table.filter(([, { method }]) => method !== 'GET')
 
 type Spoils = { readonly world: World; readonly session: string; readonly readToken: string }
 
-/** A workspace for one test to spoil, with a session and a read token of its own. */
+/** A workspace for one test to spoil, with a person who owns it, a session and a read token of its own. */
 async function createWorld(slug: string): Promise<Spoils> {
-  const login = { email: owner.email, password }
-  const { body: signedIn } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: login })
-  const session = signedIn.accessToken
+  const { session } = await addUser(service, `${slug}@example.com`)
   const made = { token: session, body: { name: slug, slug } }
   const { body: workspace } = await service.call<{ id: string }>('POST', '/v1/workspace', made)
   const project = await createProject(service, session, 'api', { workspace: slug })

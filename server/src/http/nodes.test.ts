@@ -146,6 +146,24 @@ describe('what one node changes', () => {
     await warm([owner.session])
   })
 
+  test('sessions that are ended from another one are dead, and so are those that a new password ends', async () => {
+    const person = await addAdmin()
+    const body = { email: person.email, password }
+    const signIn = async () => (await here.call<SignedIn>('POST', '/v1/auth/login', { body })).body.accessToken
+    const first = [await signIn(), await signIn()]
+    await warm([person.session, ...first])
+    await expectEverywhere(() => here.call('DELETE', '/v1/me/session', { token: person.session }), first, 401)
+    const second = await signIn()
+    await warm([person.session, second])
+    const change = { currentPassword: password, newPassword: 'another long password' }
+    await expectEverywhere(
+      () => here.call('PUT', '/v1/me/password', { token: person.session, body: change }),
+      [second],
+      401,
+    )
+    await warm([person.session])
+  })
+
   async function changeMember(
     { memberId }: TestUser,
     change: { role?: Role; scope?: Scope } | 'remove',

@@ -3,7 +3,6 @@
  * count is one map look-up, two limits share one set of headers, and a Redis that is away falls back to local counts.
  */
 import type { Redis } from 'ioredis'
-import { parseAddress, plainAddress } from '../address-range.ts'
 import type { Log } from '../log.ts'
 
 export type Hit = {
@@ -81,14 +80,6 @@ export function createSharedLimiter(setting: number, redis: Redis, name: string,
 export function nearerToExhaustion(a: Hit, b: Hit): Hit {
   if (a.exceeded !== b.exceeded) return a.exceeded ? a : b
   return a.remaining <= b.remaining ? a : b
-}
-
-/** A client with IPv6 owns at least a /64: each of its addresses is the same client. */
-export function clientKey(ip: string): string {
-  if (!ip.includes(':')) return ip
-  const address = parseAddress(ip)
-  if (!address) return ip
-  return address.family === 4 ? plainAddress(ip) : `${(address.bits >> 64n).toString(16)}/64`
 }
 
 function toHit(limit: number, count: number, leftMs: number): Hit {

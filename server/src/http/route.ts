@@ -76,7 +76,7 @@ export async function succeed(work: Promise<void>): Promise<{ success: boolean }
 
 /** The errors that an endpoint declares, as schemas for the description of the API. */
 export function errorSchemas(endpoint: Endpoint): Record<number, TSchema> {
-  return Object.fromEntries(errorStatuses(endpoint).map((code) => [code, errorOf(code)]))
+  return Object.fromEntries(errorStatuses(endpoint).map((code) => [code, errorOf(code, endpoint)]))
 }
 
 const errorTexts: Record<number, string> = {
@@ -93,8 +93,11 @@ const errorTexts: Record<number, string> = {
   503: 'The service cannot reach its storage, or is stopping; Retry-After says how long to wait.',
 }
 
-const errorOf = (code: number) =>
-  Type.Object(ErrorBody.properties, { ...ErrorBody, description: errorTexts[code] ?? '' })
+function errorOf(code: number, { refusal }: Endpoint): TSchema {
+  const description = errorTexts[code] ?? ''
+  if (code === 400 && refusal) return { anyOf: [ErrorBody, refusal], description }
+  return Type.Object(ErrorBody.properties, { ...ErrorBody, description })
+}
 
 function operationId({ method, path }: Endpoint): string {
   const parts = path.split('/').filter((part) => part && part !== 'v1')

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { type AddressRange, isInRange, parseAddress, plainAddress } from '../address-range.ts'
+import { type AddressRange, clientNetwork, isInRange, parseAddress, plainAddress } from '../address-range.ts'
 import type { ChangeFollower } from '../domain/change-follower.ts'
 import { type Actor, anonymous, type Context, type Services } from '../domain/context.ts'
 import { credentialKey } from '../domain/credential.ts'
@@ -14,16 +14,18 @@ import { hasTwoCredentials, readCredential } from './authenticate.ts'
 import { acceptJson, maxBodyBytes } from './body.ts'
 import { type Metrics, metricsRoute } from './metrics.ts'
 import { openapiRoutes } from './openapi.ts'
-import { clientKey, type Hit, type Limiter, nearerToExhaustion } from './rate-limit.ts'
+import { type Hit, type Limiter, nearerToExhaustion } from './rate-limit.ts'
 import { serveOn } from './route.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { authRoutes } from './routes/auth.ts'
+import { deviceRoutes } from './routes/device.ts'
 import { environmentRoutes } from './routes/environment.ts'
 import { healthRoutes } from './routes/health.ts'
 import { historyRoutes } from './routes/history.ts'
 import { inviteRoutes } from './routes/invite.ts'
 import { meRoutes } from './routes/me.ts'
 import { memberRoutes } from './routes/member.ts'
+import { mfaRoutes } from './routes/mfa.ts'
 import { projectRoutes } from './routes/project.ts'
 import { secretRoutes } from './routes/secret.ts'
 import { teamRoutes } from './routes/team.ts'
@@ -42,7 +44,9 @@ export type HttpParts = {
 
 const areas = [
   authRoutes,
+  deviceRoutes,
   meRoutes,
+  mfaRoutes,
   workspaceRoutes,
   memberRoutes,
   inviteRoutes,
@@ -145,7 +149,7 @@ function identifier(parts: HttpParts) {
     if (!endpoint && !isApi(request.url)) return requireHost(request)
     reply.header('cache-control', 'no-store')
     const ip = clientAddress(request, services.config.trustedProxies)
-    const counted = limiter.hit(clientKey(ip))
+    const counted = limiter.hit(clientNetwork(ip))
     if (counted instanceof Promise) return counted.then((hit) => admit(hit))
     return admit(counted)
 

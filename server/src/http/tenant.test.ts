@@ -105,7 +105,7 @@ function requestsOf({ world, tokenId, adminTokenId }: Tenant): Request[] {
   const table = requestTable(world, { own: tokenId, others: adminTokenId })
   return endpointNames.flatMap((name) => {
     const endpoint: Endpoint = endpoints[name]
-    if (!endpoint.params) return []
+    if (!endpoint.path.includes('/:ws')) return []
     return requestsTo(table, name).map((ask) => ({ title: `${name}, ${ask.what}`, endpoint, ask }))
   })
 }

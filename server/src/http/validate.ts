@@ -43,7 +43,7 @@ function describe(error: ErrorObject | undefined, part: string): string {
 function problem({ keyword, params, message }: ErrorObject): string {
   switch (keyword) {
     case 'type':
-      return `must be ${article(String(params.type))}.`
+      return `must be ${article(String(params.type).replace(',', ' or '))}.`
     case 'minLength':
       return params.limit === 1 ? 'must not be empty.' : `must have ${params.limit} characters or more.`
     case 'maxLength':

@@ -13,12 +13,16 @@ export type Account = {
   readonly passwordHash: string
   readonly preferences: Preferences
   readonly createdAt: number
+  /** The second factor that a login needs. In the MAC: to take the row away does not take the factor away. */
+  readonly totpId: string | null
 }
+/** As it begins: a second factor comes later. */
+export type NewAccount = Omit<Account, 'totpId'>
 type AccountRow = Omit<Account, 'preferences'> & RowMac & { readonly preferences: string }
 
 const columns = fragment(`
-  id, email, name, password_hash as "passwordHash", preferences, created_at as "createdAt", mac,
-  mac_root_id as "macRootId"`)
+  id, email, name, password_hash as "passwordHash", preferences, created_at as "createdAt", totp_id as "totpId",
+  mac, mac_root_id as "macRootId"`)
 
 type AccountFields = Omit<Account, 'preferences' | 'name'>
 
@@ -27,6 +31,7 @@ const macFields = (account: AccountFields): MacField[] => [
   account.email,
   account.passwordHash,
   account.createdAt,
+  ...(account.totpId === null ? [] : [account.totpId]),
 ]
 
 export function accountStore(db: Db, keys: Keys) {
@@ -77,14 +82,24 @@ export function accountStore(db: Db, keys: Keys) {
     },
 
     /** False where the address is taken. */
-    async insert(account: Account): Promise<boolean> {
-      const { mac, macRootId } = rows.sign(account)
+    async insert(account: NewAccount): Promise<boolean> {
+      const { mac, macRootId } = rows.sign({ ...account, totpId: null })
       const changed = await db.run(sql`
         insert into account (id, email, name, password_hash, preferences, created_at, updated_at, mac, mac_root_id)
         values (${account.id}, ${account.email}, ${account.name}, ${account.passwordHash},
           ${JSON.stringify(account.preferences)}, ${account.createdAt}, ${account.createdAt}, ${mac}, ${macRootId})
         on conflict (email) do nothing`)
       return changed === 1
+    },
+
+    /** Call inside a transaction that has read the account under the lock of the system's chain. */
+    async update(account: Account, nowMs: number): Promise<void> {
+      const { mac, macRootId } = rows.sign(account)
+      await db.run(sql`
+        update account set name = ${account.name}, password_hash = ${account.passwordHash},
+          preferences = ${JSON.stringify(account.preferences)}, totp_id = ${account.totpId}, updated_at = ${nowMs},
+          mac = ${mac}, mac_root_id = ${macRootId}
+        where id = ${account.id}`)
     },
 
     async resign(limit: number): Promise<number> {

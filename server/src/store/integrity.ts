@@ -11,6 +11,8 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
     ['tokens', await store.tokens.countTampered()],
     ['accounts', await store.accounts.countTampered()],
     ['sessions', await store.sessions.countTampered()],
+    ['second factors', await store.mfa.countTampered()],
+    ['device logins', await store.devices.countTampered()],
   ] as const
   return found.filter(([, count]) => count > 0).map(([what, count]) => `${count} ${what}`)
 }

@@ -105,7 +105,7 @@ export type RootUses = {
   readonly workspaceKeys: number
   readonly signingKeys: number
   readonly macs: number
-  /** Tokens, sessions and invites whose stored hash is keyed by this root. */
+  /** Tokens, sessions, invites and waiting device logins whose stored hash is keyed by this root. */
   readonly hashes: number
 }
 
@@ -118,11 +118,14 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
         + (select count(*) from token where mac_root_id = r.id)
         + (select count(*) from invite where mac_root_id = r.id)
         + (select count(*) from account where mac_root_id = r.id)
-        + (select count(*) from session where mac_root_id = r.id) as macs,
+        + (select count(*) from session where mac_root_id = r.id)
+        + (select count(*) from totp where mac_root_id = r.id)
+        + (select count(*) from device_login where mac_root_id = r.id) as macs,
       (select count(*) from token where hash_root_id = r.id)
         + (select count(*) from token where previous_hash_root_id = r.id)
         + (select count(*) from session where hash_root_id = r.id)
-        + (select count(*) from invite where hash_root_id = r.id) as hashes
+        + (select count(*) from invite where hash_root_id = r.id)
+        + (select count(*) from device_login where hash_root_id = r.id) as hashes
     from root_key r order by r.is_active desc, r.created_at desc`)
   return rows.map((row) => ({ ...row, isActive: row.isActive === 1 }))
 }

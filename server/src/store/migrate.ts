@@ -7,9 +7,10 @@ import { foundation } from './migrations/001-foundation.ts'
 import { secret } from './migrations/002-secret.ts'
 import { leftover } from './migrations/003-leftover.ts'
 import { invite } from './migrations/004-invite.ts'
+import { person } from './migrations/005-person.ts'
 import type { Engine } from './sql.ts'
 
-const migrations = [foundation, secret, leftover, invite]
+const migrations = [foundation, secret, leftover, invite, person]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>
   migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),

@@ -36,13 +36,18 @@ const macFields = (row: SessionFields): MacField[] => [
 export function sessionStore(db: Db, keys: Keys) {
   const rows = genuineRows<SessionFields, SessionRow>(keys, 'session', macFields)
 
-  async function findByHash(root: RootKey, value: string): Promise<Session | undefined> {
-    const hash = hashBearer(root, value)
-    const row = await db.one<SessionRow>(sql`
-      select ${columns} from session where hash = ${hash}`)
+  async function genuine(row: SessionRow | undefined): Promise<Session | undefined> {
     if (!row || !(await rows.isGenuine(row))) return undefined
     const { hash: _hash, mac: _mac, macRootId: _root, hashRootId: _hashRoot, ...session } = row
     return session
+  }
+
+  async function findByHash(root: RootKey, value: string): Promise<Session | undefined> {
+    const hash = hashBearer(root, value)
+    return genuine(
+      await db.one<SessionRow>(sql`
+        select ${columns} from session where hash = ${hash}`),
+    )
   }
 
   return {
@@ -65,6 +70,14 @@ export function sessionStore(db: Db, keys: Keys) {
       return undefined
     },
 
+    /** Newest first. */
+    async list(userId: string): Promise<Session[]> {
+      const found = await db.all<SessionRow>(sql`
+        select ${columns} from session where user_id = ${userId} order by created_at desc, id desc`)
+      const sessions = await Promise.all(found.map(genuine))
+      return sessions.flatMap((session) => session ?? [])
+    },
+
     /** Keys the hash by the active root, so that the old one can go; only the value itself makes this possible. */
     async rehash(session: Session, value: string): Promise<void> {
       const root = keys.keyring.active
@@ -84,6 +97,11 @@ export function sessionStore(db: Db, keys: Keys) {
 
     async remove(id: string, userId: string): Promise<boolean> {
       return (await db.run(sql`delete from session where id = ${id} and user_id = ${userId}`)) === 1
+    },
+
+    /** All but one of a person's; returns how many there were. */
+    async removeOthers(userId: string, keptId: string): Promise<number> {
+      return db.run(sql`delete from session where user_id = ${userId} and id <> ${keptId}`)
     },
 
     async removeExpired(nowMs: number, limit: number): Promise<number> {

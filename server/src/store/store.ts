@@ -2,12 +2,15 @@
 import { accountStore } from './account.ts'
 import { auditStore } from './audit.ts'
 import { changeStore } from './change.ts'
+import { deviceStore } from './device.ts'
 import { environmentStore } from './environment.ts'
 import { inviteStore } from './invite.ts'
 import type { Keys } from './key.ts'
 import { leftoverStore } from './leftover.ts'
+import { loginAddressStore } from './login-address.ts'
 import { loginAttemptStore } from './login-attempt.ts'
 import { memberStore } from './member.ts'
+import { mfaStore } from './mfa.ts'
 import { projectStore } from './project.ts'
 import { secretStore } from './secret.ts'
 import { secretReminderStore } from './secret-reminder.ts'
@@ -23,11 +26,14 @@ export function createStore(db: Db, keys: Keys) {
     accounts: accountStore(db, keys),
     audit: auditStore(db),
     changes: changeStore(db),
+    devices: deviceStore(db, keys),
     environments: environmentStore(db, keys),
     leftovers: leftoverStore(db),
     invites: inviteStore(db, keys),
+    loginAddresses: loginAddressStore(db, keys),
     loginAttempts: loginAttemptStore(db, keys),
     members: memberStore(db, keys),
+    mfa: mfaStore(db, keys),
     projects: projectStore(db),
     secrets: secretStore(db),
     secretReminders: secretReminderStore(db),

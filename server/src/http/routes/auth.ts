@@ -1,7 +1,9 @@
 import { authEndpoints } from '@coffer/contract/auth'
 import type { FastifyReply } from 'fastify'
-import { exchangeToken, login, logout, type OpenedSession, register } from '../../domain/auth.ts'
+import { exchangeToken, logout, register } from '../../domain/auth.ts'
 import type { Context } from '../../domain/context.ts'
+import { login } from '../../domain/login.ts'
+import type { OpenedSession } from '../../domain/session.ts'
 import { sessionCookie } from '../authenticate.ts'
 import type { Routes } from '../route.ts'
 

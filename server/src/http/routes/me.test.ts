@@ -1,5 +1,7 @@
+import type { Me, Preferences } from '@coffer/contract/me'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
+  addUser,
   createProject,
   createToken,
   exchange,
@@ -56,4 +58,96 @@ test('a token, its JWT and a command-line token say what they are and what they 
 test('a token that never expires says so', async () => {
   const { token } = await createToken(service, owner.session, { expiresIn: 'never' })
   expect((await service.call('GET', '/v1/me', { token })).body).toMatchObject({ credential: { expiresAt: null } })
+})
+
+const put = (path: string, body: unknown, token = owner.session) => service.call('PUT', path, { token, body })
+const readMe = async (token = owner.session) => (await service.call<Me>('GET', '/v1/me', { token })).body
+const readPreferences = async (token = owner.session) =>
+  (await service.call<Preferences>('GET', '/v1/me/preferences', { token })).body
+const defaults = { theme: 'system', defaultWorkspace: null, maskValues: true, emailNotifications: true }
+
+test('name and preferences can be changed, together or alone, and what is left out stays', async () => {
+  const { session } = await addUser(service, 'changing@example.com')
+  expect((await put('/v1/me', { name: 'Changed' }, session)).body).toEqual({ success: true })
+  expect(await readMe(session)).toMatchObject({ name: 'Changed', preferences: defaults })
+  expect((await put('/v1/me', { name: 'Again', preferences: { theme: 'dark' } }, session)).status).toBe(200)
+  expect(await readMe(session)).toMatchObject({ name: 'Again', preferences: { ...defaults, theme: 'dark' } })
+  expect((await put('/v1/me', { preferences: { maskValues: false } }, session)).status).toBe(200)
+  expect(await readMe(session)).toMatchObject({
+    name: 'Again',
+    preferences: { ...defaults, theme: 'dark', maskValues: false },
+  })
+})
+
+test('preferences are one flat object with defaults, and a change of some leaves the others', async () => {
+  const { session } = await addUser(service, 'preferring@example.com')
+  expect(await readPreferences(session)).toEqual(defaults)
+  const changed = { theme: 'light', defaultWorkspace: null, maskValues: false, emailNotifications: false }
+  expect((await put('/v1/me/preferences', changed, session)).body).toEqual({ success: true, ...changed })
+  expect(await readPreferences(session)).toEqual(changed)
+  await put('/v1/me/preferences', { emailNotifications: true }, session)
+  expect(await readPreferences(session)).toEqual({ ...changed, emailNotifications: true })
+})
+
+test('the default workspace is one that the person belongs to, as long as they do', async () => {
+  const { body: main } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+  const stranger = await addUser(service, 'stranger@example.com')
+  const message = 'defaultWorkspace: is not the id of a workspace that you belong to.'
+  const absentId = '01890000-0000-7000-8000-00000000dead'
+  for (const defaultWorkspace of [main.id, absentId]) {
+    const refused = await put('/v1/me/preferences', { defaultWorkspace }, stranger.session)
+    expect(refused).toMatchObject({ status: 400, body: { message } })
+    const nested = await put('/v1/me', { name: 'X', preferences: { defaultWorkspace } }, stranger.session)
+    expect(nested).toMatchObject({ status: 400, body: { message: `preferences.${message}` } })
+  }
+  expect(await readMe(stranger.session)).toMatchObject({ name: stranger.email, preferences: defaults })
+  const { body: own } = await service.call<{ id: string }>('POST', '/v1/workspace', {
+    token: stranger.session,
+    body: { name: 'Own', slug: 'own' },
+  })
+  expect((await put('/v1/me/preferences', { defaultWorkspace: own.id.toUpperCase() }, stranger.session)).status).toBe(
+    200,
+  )
+  expect((await readPreferences(stranger.session)).defaultWorkspace).toBe(own.id)
+  await service.call('DELETE', '/v1/workspace/own', { token: stranger.session })
+  expect((await readPreferences(stranger.session)).defaultWorkspace).toBeNull()
+  expect((await readMe(stranger.session)).preferences.defaultWorkspace).toBeNull()
+})
+
+test.each([
+  ['/v1/me', {}, 'body: must have at least one field.'],
+  ['/v1/me', { name: '' }, 'name: must not be empty.'],
+  ['/v1/me', { name: 'x'.repeat(65) }, 'name: must have 64 characters or fewer.'],
+  ['/v1/me', { name: 'a\nb' }, 'name: has characters or a form that is not allowed here.'],
+  ['/v1/me', { email: 'x@example.com' }, 'email: is not a known field.'],
+  ['/v1/me', { preferences: { colour: 'red' } }, 'preferences.colour: is not a known field.'],
+  ['/v1/me', { preferences: {} }, 'preferences: must have at least one field.'],
+  ['/v1/me/preferences', {}, 'body: must have at least one field.'],
+  ['/v1/me/preferences', { theme: 'blue' }, 'theme: must be one of: system, light, dark.'],
+  ['/v1/me/preferences', { maskValues: 'yes' }, 'maskValues: must be a boolean.'],
+  ['/v1/me/preferences', { defaultWorkspace: 'main' }, 'defaultWorkspace: must have 36 characters or more.'],
+  ['/v1/me/preferences', { defaultWorkspace: 1 }, 'defaultWorkspace: must be a string or null.'],
+  ['/v1/me/preferences', { theme: 'dark', language: 'en' }, 'language: is not a known field.'],
+])('PUT %s refuses %o', async (path, body, message) => {
+  const before = await readMe()
+  expect(await put(path, body)).toMatchObject({ status: 400, body: { message } })
+  expect(await readMe()).toMatchObject({ name: before.name, preferences: before.preferences })
+})
+
+test('a token changes nothing about its maker', async () => {
+  const { token } = await createToken(service, owner.session)
+  for (const path of ['/v1/me', '/v1/me/preferences']) {
+    const body = path.endsWith('me') ? { name: 'X' } : { theme: 'dark' }
+    expect((await put(path, body, token)).status).toBe(403)
+    expect((await put(path, body, await exchange(service, token))).status).toBe(403)
+  }
+  expect((await service.call('GET', '/v1/me/preferences', { token })).status).toBe(403)
+})
+
+test('a new name is in the audit trail of the workspace; preferences are not', async () => {
+  await put('/v1/me', { name: 'Renamed', preferences: { theme: 'dark' } })
+  const { body } = await service.call('GET', `/v1/workspace/main/audit?entity=${owner.id}&action=update`, {
+    token: owner.session,
+  })
+  expect(body).toMatchObject([{ before: { name: 'Owner' }, after: { name: 'Renamed' } }])
 })

@@ -1,0 +1,94 @@
+/** Signing in a device that has no browser: it shows a code, and a person who is signed in approves it. */
+import { AccessToken } from './auth.ts'
+import type { Endpoint } from './endpoint.ts'
+import { closed, line, Success, Timestamp, words } from './field.ts'
+import { type Static, Type } from './schema.ts'
+
+const ClientId = line(64)
+
+export const NewDeviceCode = Type.Object({ clientId: ClientId }, closed)
+export type NewDeviceCode = Static<typeof NewDeviceCode>
+
+export const DeviceCode = Type.Object({
+  deviceCode: Type.String(),
+  userCode: Type.String(),
+  verificationUri: Type.String(),
+  verificationUriComplete: Type.String(),
+  expiresIn: Type.Integer(),
+  interval: Type.Integer(),
+})
+export type DeviceCode = Static<typeof DeviceCode>
+
+export const DevicePoll = Type.Object({ clientId: ClientId, deviceCode: line(200) }, closed)
+export type DevicePoll = Static<typeof DevicePoll>
+
+/** The one error that is not a message: clients of the device flow go by these words. */
+export const pollErrors = ['authorization_pending', 'slow_down', 'access_denied', 'expired_token'] as const
+export const PollRefusal = Type.Object({ error: words(...pollErrors) }, closed)
+export type PollRefusal = Static<typeof PollRefusal>
+
+const UserCode = line(40)
+export const DeviceAnswer = Type.Object({ userCode: UserCode, approve: Type.Boolean() }, closed)
+export type DeviceAnswer = Static<typeof DeviceAnswer>
+export const DeviceQuestion = Type.Object({ userCode: UserCode }, closed)
+export type DeviceQuestion = Static<typeof DeviceQuestion>
+
+/** What a person should look at before approving: who asks, and from where. */
+export const WaitingDevice = Type.Object({
+  clientId: Type.String(),
+  ip: Type.String(),
+  userAgent: Type.String(),
+  createdAt: Timestamp,
+  expiresAt: Timestamp,
+})
+export type WaitingDevice = Static<typeof WaitingDevice>
+
+const path = '/v1/auth/device'
+
+export const deviceEndpoints = {
+  createDeviceCode: {
+    method: 'POST',
+    path: `${path}/code`,
+    area: 'auth',
+    summary: 'Begin to sign in a device: a code for it, and one for the person',
+    permission: 'public',
+    body: NewDeviceCode,
+    status: 200,
+    response: DeviceCode,
+    errors: [],
+  },
+  pollDevice: {
+    method: 'POST',
+    path: `${path}/token`,
+    area: 'auth',
+    summary: 'Ask whether the person has approved; the answer that says so is the session',
+    permission: 'public',
+    body: DevicePoll,
+    status: 200,
+    response: AccessToken,
+    errors: [],
+    refusal: PollRefusal,
+  },
+  readDevice: {
+    method: 'POST',
+    path: `${path}/lookup`,
+    area: 'auth',
+    summary: 'What waits for your approval behind a code',
+    permission: 'device:approve',
+    body: DeviceQuestion,
+    status: 200,
+    response: WaitingDevice,
+    errors: [403, 404],
+  },
+  answerDevice: {
+    method: 'POST',
+    path: `${path}/approve`,
+    area: 'auth',
+    summary: 'Approve or refuse the sign-in of a device, from a browser',
+    permission: 'device:approve',
+    body: DeviceAnswer,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+} as const satisfies Record<string, Endpoint>

@@ -1,0 +1,52 @@
+import type { Endpoint } from './endpoint.ts'
+import { closed, line, Success } from './field.ts'
+import { type Static, Type } from './schema.ts'
+
+/** Shown once, for the authenticator app: as a URI for its camera, and as text to type. */
+export const TotpEnrolment = Type.Object({ secret: Type.String(), otpauthUri: Type.String() })
+export type TotpEnrolment = Static<typeof TotpEnrolment>
+
+/** A code of the app, or a recovery code where one is taken. */
+export const MfaCode = Type.Object({ code: line(64) }, closed)
+export type MfaCode = Static<typeof MfaCode>
+
+/** The only answer that ever holds the codes. */
+export const RecoveryCodes = Type.Object({ recoveryCodes: Type.Array(Type.String()) })
+export type RecoveryCodes = Static<typeof RecoveryCodes>
+
+const path = '/v1/me/mfa/totp'
+
+export const mfaEndpoints = {
+  enrolTotp: {
+    method: 'POST',
+    path,
+    area: 'me',
+    summary: 'Begin to set up an authenticator app; it counts once it is confirmed',
+    permission: 'me:manage',
+    status: 200,
+    response: TotpEnrolment,
+    errors: [403, 409],
+  },
+  confirmTotp: {
+    method: 'POST',
+    path: `${path}/confirm`,
+    area: 'me',
+    summary: 'Prove that the app works; the answer holds ten recovery codes, this once',
+    permission: 'me:manage',
+    body: MfaCode,
+    status: 200,
+    response: RecoveryCodes,
+    errors: [403, 409],
+  },
+  removeTotp: {
+    method: 'DELETE',
+    path,
+    area: 'me',
+    summary: 'Remove the authenticator app, by one of its codes or a recovery code',
+    permission: 'me:manage',
+    body: MfaCode,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+} as const satisfies Record<string, Endpoint>

@@ -1,0 +1,123 @@
+/**
+ * Signing in a device that has no browser (RFC 8628). The device holds a long code and polls with it; it shows a short
+ * one, which a person who is signed in to the dashboard types and approves. Both are kept as keyed hashes only.
+ */
+import { randomBytes } from 'node:crypto'
+import type { AccessToken } from '@coffer/contract/auth'
+import type { DeviceAnswer, DeviceCode, DevicePoll, PollRefusal, WaitingDevice } from '@coffer/contract/device'
+import { newId } from '../crypto/id.ts'
+import { newTypedCode, normaliseTypedCode } from '../crypto/typed-code.ts'
+import { Failure } from '../failure.ts'
+import type { DeviceLogin } from '../store/device.ts'
+import { requireBrowserSession } from './access.ts'
+import { record } from './audit.ts'
+import { countAttempt, forgiveAttempt } from './back-off.ts'
+import { type Context, systemChain } from './context.ts'
+import { asUser, inPersonTransaction, personEntity } from './person.ts'
+import { openSession } from './session.ts'
+import { iso, secondMs } from './time.ts'
+import { inQuietTransaction, inTransaction } from './transaction.ts'
+
+const lifeSeconds = 300
+const intervalSeconds = 5
+const deviceCodeBytes = 32
+const userCodeGroups = 2
+const maxUserAgentLength = 256
+
+const entity = ({ id, clientId }: DeviceLogin) => ({ type: 'device-login', id, name: clientId })
+
+export async function createDeviceCode(ctx: Context, clientId: string): Promise<DeviceCode> {
+  const deviceCode = randomBytes(deviceCodeBytes).toString('base64url')
+  const at = ctx.now()
+  const login: DeviceLogin = {
+    id: newId(),
+    clientId,
+    ip: ctx.request.ip,
+    userAgent: ctx.request.userAgent.slice(0, maxUserAgentLength),
+    state: 'pending',
+    userId: null,
+    createdAt: at,
+    expiresAt: at + lifeSeconds * secondMs,
+  }
+  const userCode = await inTransaction(ctx, systemChain, async (ctx) => {
+    let code = newTypedCode(userCodeGroups)
+    while (!(await ctx.store.devices.insert(login, { device: deviceCode, user: code }))) {
+      code = newTypedCode(userCodeGroups)
+    }
+    await record(ctx, { chain: systemChain, action: 'CREATE', entity: entity(login) })
+    return code
+  })
+  const verificationUri = `${ctx.config.publicUrl}/device`
+  return {
+    deviceCode,
+    userCode,
+    verificationUri,
+    // After the #: no server on the way, and no log of one, is told the code.
+    verificationUriComplete: `${verificationUri}#code=${userCode}`,
+    expiresIn: lifeSeconds,
+    interval: intervalSeconds,
+  }
+}
+
+export async function pollDevice(ctx: Context, body: DevicePoll): Promise<AccessToken> {
+  const login = await ctx.store.devices.findByDeviceCode(body.deviceCode)
+  // One word for all that leads nowhere: unknown, of another client, expired, collected.
+  if (!login || login.clientId !== body.clientId || login.expiresAt <= ctx.now()) throw notYet('expired_token')
+  if (login.state === 'denied') throw notYet('access_denied')
+  if (login.state === 'approved' && login.userId !== null) return collect(ctx, login, login.userId)
+  const at = ctx.now()
+  const isInTime = await inQuietTransaction(ctx, `device:${login.id}`, (store) =>
+    store.devices.poll(login.id, at, at - intervalSeconds * secondMs),
+  )
+  throw notYet(isInTime ? 'authorization_pending' : 'slow_down')
+}
+
+const notYet = (word: PollRefusal['error']) => new Failure('devicePoll', word)
+
+async function collect(ctx: Context, login: DeviceLogin, userId: string): Promise<AccessToken> {
+  const account = await ctx.store.accounts.find(userId)
+  if (!account) throw notYet('expired_token')
+  const opened = await inPersonTransaction(asUser(ctx, account), userId, async (ctx, tell) => {
+    if (!(await ctx.store.devices.collect(login.id, userId))) return undefined
+    await tell({ action: 'LOGIN', entity: personEntity(account), after: { type: 'cli', clientId: login.clientId } })
+    return openSession(ctx, userId, 'cli')
+  })
+  if (!opened) throw notYet('expired_token')
+  return { accessToken: opened.value, expiresIn: opened.expiresIn, tokenType: 'Bearer' }
+}
+
+export async function readDevice(ctx: Context, userCode: string): Promise<WaitingDevice> {
+  const { login } = await requireWaitingDevice(ctx, userCode)
+  await inTransaction(ctx, systemChain, (ctx) =>
+    record(ctx, { chain: systemChain, action: 'VIEW', entity: entity(login) }),
+  )
+  const { clientId, ip, userAgent } = login
+  return { clientId, ip, userAgent, createdAt: iso(login.createdAt), expiresAt: iso(login.expiresAt) }
+}
+
+export async function answerDevice(ctx: Context, body: DeviceAnswer): Promise<void> {
+  const { login, code, userId } = await requireWaitingDevice(ctx, body.userCode)
+  await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+    const state = body.approve ? 'approved' : 'denied'
+    if (!(await ctx.store.devices.answer(code, userId, state))) throw unknownCode()
+    await tell({ action: 'UPDATE', entity: entity(login), after: { state, ip: login.ip } })
+  })
+}
+
+/** The code is short enough to type, so that it must not be possible to try many. */
+async function requireWaitingDevice(
+  ctx: Context,
+  userCode: string,
+): Promise<{ login: DeviceLogin; code: string; userId: string }> {
+  const { userId } = requireBrowserSession(ctx)
+  const subject = `device:${userId}`
+  await countAttempt(ctx, subject, 'Too many wrong codes: wait before you try again.')
+  const code = normaliseTypedCode(userCode)
+  const login = await ctx.store.devices.findByUserCode(code)
+  if (login?.state !== 'pending' || login.expiresAt <= ctx.now()) throw unknownCode()
+  await forgiveAttempt(ctx, subject)
+  return { login, code, userId }
+}
+
+const unknownCode = () =>
+  new Failure('notFound', 'This code is not known, or not any more: ask the device for a new one.')

@@ -1,0 +1,121 @@
+/** Signing in with a password and, where one is set up, a second factor; and how often that may fail. */
+import type { Login } from '@coffer/contract/auth'
+import { clientNetwork } from '../address-range.ts'
+import { verifyPassword } from '../crypto/password.ts'
+import { Failure } from '../failure.ts'
+import type { Account } from '../store/account.ts'
+import { type Attempt, backOffMs, forgiveAttempt, maxFailures, tooManyFailures } from './back-off.ts'
+import type { Context, WriteContext } from './context.ts'
+import { normaliseEmail } from './email.ts'
+import { type CodeVerdict, spendCode } from './mfa.ts'
+import { asUser, inPersonTransaction, personEntity, type Tell } from './person.ts'
+import { type OpenedSession, openBrowserSession } from './session.ts'
+import { inQuietTransaction } from './transaction.ts'
+
+const tooMany = 'Too many failed logins for this address: wait before you try again.'
+
+export function login(ctx: Context, body: Login): Promise<OpenedSession> {
+  const email = normaliseEmail(body.email)
+  return inTurn(email, () => loginInTurn(ctx, email, body))
+}
+
+const turns = new Map<string, Promise<unknown>>()
+
+/** One login of an address after another: an attempt counts until it is known to be right, and many may be right at once. */
+function inTurn<Result>(email: string, work: () => Promise<Result>): Promise<Result> {
+  const mine = (turns.get(email) ?? Promise.resolve()).then(work, work)
+  turns.set(email, mine)
+  const leave = () => {
+    if (turns.get(email) === mine) turns.delete(email)
+  }
+  mine.then(leave, leave)
+  return mine
+}
+
+async function loginInTurn(ctx: Context, email: string, body: Login): Promise<OpenedSession> {
+  const attempts = await countLogin(ctx, email)
+  const refusal = attempts.isLocked ? tooManyFailures(ctx, attempts.everywhere, tooMany) : undefined
+  if (refusal && !(await isSpared(ctx, attempts))) throw refusal
+  const account = await ctx.store.accounts.findByEmail(email)
+  const isRight = await verifyPassword(account?.passwordHash, body.password).catch(async (error) => {
+    // Nobody has looked at the password: that was not a failed login.
+    await forgiveAttempt(ctx, ...attempts.subjects)
+    throw error
+  })
+  if (!account || !isRight) {
+    await recordFailure(ctx, account, 'wrong password')
+    // While others are locked out, a wrong password is answered here as it is everywhere else.
+    throw refusal ?? new Failure('loginRefused')
+  }
+  const outcome = await inPersonTransaction(asUser(ctx, account), account.id, (ctx, tell) =>
+    openIfProven(ctx, tell, account, body.code, attempts),
+  )
+  if (typeof outcome !== 'string') return outcome
+  if (outcome === 'outdated') {
+    await recordFailure(ctx, account, 'wrong password')
+    throw new Failure('loginRefused')
+  }
+  if (outcome === 'missing') await forgiveAttempt(ctx, ...attempts.subjects)
+  await recordFailure(ctx, account, `${outcome} code`)
+  throw new Failure(outcome === 'missing' ? 'codeRequired' : 'codeRefused')
+}
+
+/** The session, or what is wrong: the code, or a password that has been changed since it was looked at. */
+async function openIfProven(
+  ctx: WriteContext,
+  tell: Tell,
+  account: Account,
+  code: string | undefined,
+  attempts: LoginAttempts,
+): Promise<OpenedSession | Extract<CodeVerdict, 'wrong' | 'missing'> | 'outdated'> {
+  // It may also have a second factor by now that it had not then.
+  const current = await ctx.store.accounts.find(account.id)
+  if (current?.passwordHash !== account.passwordHash) return 'outdated'
+  const verdict = await spendCode(ctx, current, code)
+  if (verdict === 'wrong' || verdict === 'missing') return verdict
+  const [everywhere, here] = attempts.subjects
+  // Whoever is hammering elsewhere gets no new tries because the person has come in.
+  if (!attempts.isLocked) await ctx.store.loginAttempts.forget(everywhere)
+  await ctx.store.loginAttempts.forget(here)
+  await tell({
+    action: 'LOGIN',
+    entity: personEntity(current),
+    ...(verdict === 'not needed' ? {} : { after: { secondFactor: verdict } }),
+  })
+  return openBrowserSession(ctx, current)
+}
+
+type LoginAttempts = {
+  /** What is counted: the email address, and the email address from this network. */
+  readonly subjects: readonly [everywhere: string, here: string]
+  readonly everywhere: Attempt
+  readonly here: Attempt
+  readonly isLocked: boolean
+}
+
+async function countLogin(ctx: Context, email: string): Promise<LoginAttempts> {
+  // An email address has no space in it, so that no two subjects are the same.
+  const subjects = [email, `${email} ${clientNetwork(ctx.request.ip)}`] as const
+  return inQuietTransaction(ctx, `login:${email}`, async (store) => {
+    const everywhere = await store.loginAttempts.count(subjects[0], ctx.now(), backOffMs)
+    const here = await store.loginAttempts.count(subjects[1], ctx.now(), backOffMs)
+    return { subjects, everywhere, here, isLocked: everywhere.failures > maxFailures }
+  })
+}
+
+/**
+ * Nobody is locked out for good by somebody who fails on purpose, again and again: networks that the person has signed
+ * in from keep tries of their own, as many as everybody else has together.
+ */
+async function isSpared(ctx: Context, { subjects, here }: LoginAttempts): Promise<boolean> {
+  const isKnown = await ctx.store.loginAddresses.isKnown(subjects[0], clientNetwork(ctx.request.ip))
+  return isKnown && here.failures <= maxFailures
+}
+
+async function recordFailure(ctx: Context, account: Account | undefined, reason: string): Promise<void> {
+  // An address that nobody has is not kept: it may be a password in the wrong field.
+  const entity = account ? personEntity(account) : { type: 'user', id: '', name: '' }
+  await inPersonTransaction(ctx, account?.id ?? '', (_ctx, tell) =>
+    tell({ action: 'LOGIN', entity, outcome: 'failure', ...(account && { after: { reason } }) }),
+  )
+}

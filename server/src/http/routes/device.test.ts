@@ -1,0 +1,352 @@
+import type { SignedIn } from '@coffer/contract/auth'
+import type { DeviceCode } from '@coffer/contract/device'
+import type { Session } from '@coffer/contract/me'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { setUpTotp } from '../../../../test/authenticator.ts'
+import {
+  type Answer,
+  addUser,
+  createDatabase,
+  createToken,
+  engine,
+  exchange,
+  openService,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
+import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
+import { cleanUp } from '../../jobs/cleanup.ts'
+import { countTampered } from '../../store/integrity.ts'
+
+let service: TestService
+let owner: TestUser
+let workspaceId: string
+let raw: RawDatabase
+let people = 0
+
+beforeAll(async () => {
+  vi.useFakeTimers({ toFake: ['Date'] })
+  service = await startService({ COFFER_PUBLIC_URL: 'https://coffer.example.com' })
+  owner = await registerOwner(service)
+  const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+  workspaceId = body.id
+  raw = await openRaw(service)
+})
+afterAll(async () => {
+  vi.useRealTimers()
+  await raw.close()
+  await service.stop()
+})
+afterEach(() => {
+  service.clock.offsetMs = 0
+})
+
+const clientId = 'coffer-cli'
+const newPerson = () => addUser(service, `person${++people}@example.com`, { workspaceId, role: 'member' })
+const begin = async (node = service) =>
+  (await node.call<DeviceCode>('POST', '/v1/auth/device/code', { body: { clientId } })).body
+type Polled = { accessToken: string; error?: string }
+const poll = (deviceCode: string, node = service, client = clientId) =>
+  node.call<Polled>('POST', '/v1/auth/device/token', { body: { clientId: client, deviceCode } })
+const answer = (user: { session: string }, userCode: string, approve = true) =>
+  service.call('POST', '/v1/auth/device/approve', { token: user.session, body: { userCode, approve } })
+const statusOf = async (token: string) => (await service.call('GET', '/v1/me', { token })).status
+const refusal = ({ status, text }: Answer) => [status, text]
+const refused = (word: string) => [400, `{"error":"${word}"}`]
+
+test('the codes have the agreed form', async () => {
+  const codes = await begin()
+  expect(codes).toEqual({
+    deviceCode: expect.stringMatching(/^[\w-]{43}$/),
+    userCode: expect.stringMatching(/^[B-DF-HJ-NP-TV-XZ]{4}-[B-DF-HJ-NP-TV-XZ]{4}$/),
+    verificationUri: 'https://coffer.example.com/device',
+    verificationUriComplete: `https://coffer.example.com/device#code=${codes.userCode}`,
+    expiresIn: 300,
+    interval: 5,
+  })
+})
+
+test('a device is signed in once a person has approved, as that person, with a session of the command line', async () => {
+  const person = await newPerson()
+  const { deviceCode, userCode } = await begin()
+  expect(refusal(await poll(deviceCode))).toEqual(refused('authorization_pending'))
+  expect((await answer(person, userCode)).body).toEqual({ success: true })
+  const { status, body } = await poll(deviceCode)
+  expect(status).toBe(200)
+  expect(body).toEqual({
+    accessToken: expect.stringMatching(/^cof_sess_[0-9A-Za-z]{36}$/),
+    tokenType: 'Bearer',
+    expiresIn: 28_800,
+  })
+  const me = await service.call('GET', '/v1/me', { token: body.accessToken })
+  expect(me.body).toMatchObject({ id: person.id, credential: { type: 'cli', permission: 'read-write' } })
+  const { body: sessions } = await service.call<Session[]>('GET', '/v1/me/session', { token: body.accessToken })
+  expect(sessions.map(({ type, current }) => [type, current])).toEqual([
+    ['cli', true],
+    ['browser', false],
+  ])
+  expect((await service.call('POST', '/v1/auth/cli/logout', { token: body.accessToken, body: {} })).status).toBe(200)
+  expect(await statusOf(body.accessToken)).toBe(401)
+  expect(await statusOf(person.session)).toBe(200)
+})
+
+test('the session of a command line lives 8 hours without use and 30 days at most', async () => {
+  const [idle, used] = [await signIn(owner), await signIn(owner)]
+  const hourMs = 3_600_000
+  service.clock.offsetMs = 8 * hourMs - 60_000
+  expect(await statusOf(used)).toBe(200)
+  service.clock.offsetMs = 8 * hourMs + 60_000
+  expect([await statusOf(idle), await statusOf(used)]).toEqual([401, 200])
+  for (let hours = 12; hours < 30 * 24; hours += 6) {
+    service.clock.offsetMs = hours * hourMs
+    expect(await statusOf(used), `after ${hours} hours`).toBe(200)
+  }
+  service.clock.offsetMs = 30 * 24 * hourMs + 1_000
+  expect(await statusOf(used)).toBe(401)
+})
+
+async function signIn(user: { session: string }): Promise<string> {
+  const { deviceCode, userCode } = await begin()
+  await answer(user, userCode)
+  return (await poll(deviceCode)).body.accessToken
+}
+
+test.each([
+  (code: string) => code.toLowerCase(),
+  (code: string) => code.replace('-', ''),
+  (code: string) => ` ${code} `,
+])('the code may be typed in another way: %o', async (spell) => {
+  const { deviceCode, userCode } = await begin()
+  expect((await answer(owner, spell(userCode))).status).toBe(200)
+  expect((await poll(deviceCode)).status).toBe(200)
+})
+
+test('polling faster than the interval is told to slow down, and not punished for good', async () => {
+  const { deviceCode, userCode } = await begin()
+  const words = async () => (await poll(deviceCode)).body.error
+  expect([await words(), await words()]).toEqual(['authorization_pending', 'slow_down'])
+  service.clock.offsetMs = 4_000
+  expect(await words()).toBe('slow_down')
+  service.clock.offsetMs = 6_000
+  expect([await words(), await words()]).toEqual(['authorization_pending', 'slow_down'])
+  // Whoever is approved need not wait.
+  await answer(owner, userCode)
+  expect((await poll(deviceCode)).status).toBe(200)
+})
+
+test('of 20 polls at once of one that waits, one is in time', async () => {
+  const { deviceCode } = await begin()
+  const answers = await Promise.all(Array.from({ length: 20 }, () => poll(deviceCode)))
+  const words = answers.map(({ body }) => body.error)
+  expect(words.filter((word) => word === 'authorization_pending')).toHaveLength(1)
+  expect(words.filter((word) => word === 'slow_down')).toHaveLength(19)
+})
+
+test('who is refused is told so, and stays refused', async () => {
+  const { deviceCode, userCode } = await begin()
+  expect((await answer(owner, userCode, false)).status).toBe(200)
+  expect(refusal(await poll(deviceCode))).toEqual(refused('access_denied'))
+  expect((await answer(owner, userCode)).status).toBe(404)
+  expect(refusal(await poll(deviceCode))).toEqual(refused('access_denied'))
+})
+
+test('a code is collected once, answered once, and by its own client alone', async () => {
+  const { deviceCode, userCode } = await begin()
+  await answer(owner, userCode)
+  expect(refusal(await poll(deviceCode, service, 'another-client'))).toEqual(refused('expired_token'))
+  expect((await answer(owner, userCode, false)).status).toBe(404)
+  expect((await poll(deviceCode)).status).toBe(200)
+  expect(refusal(await poll(deviceCode))).toEqual(refused('expired_token'))
+  expect((await answer(owner, userCode)).status).toBe(404)
+})
+
+test('of 20 polls of one approved code at once, on two nodes where there can be two, one wins', async () => {
+  const database = await createDatabase()
+  const here = await openService(database.settings, database.dataDir)
+  // SQLite serves one process: there, both are the same.
+  const there = engine === 'postgres' ? await openService(database.settings, database.dataDir) : here
+  try {
+    const { session } = await registerOwner(here)
+    const { deviceCode, userCode } = await begin(here)
+    const body = { userCode, approve: true }
+    const approvals = await Promise.all(
+      Array.from({ length: 6 }, (_, at) =>
+        (at % 2 ? here : there).call('POST', '/v1/auth/device/approve', { token: session, body }),
+      ),
+    )
+    expect(approvals.filter(({ status }) => status === 200)).toHaveLength(1)
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, at) => poll(deviceCode, at % 2 ? here : there)))
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+    const others = answers.filter(({ status }) => status !== 200)
+    expect(new Set(others.map(({ text }) => text))).toEqual(new Set(['{"error":"expired_token"}']))
+    const { body: sessions } = await here.call<Session[]>('GET', '/v1/me/session', { token: session })
+    expect(sessions.filter(({ type }) => type === 'cli')).toHaveLength(1)
+  } finally {
+    if (there !== here) await there.stop()
+    await here.stop()
+    await database.drop()
+  }
+})
+
+/** All that a caller can tell two answers apart by. */
+const visible = ({ status, headers, text }: Answer) => {
+  const changing = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
+  return { status, text, headers: [...headers].filter(([name]) => !changing.has(name)) }
+}
+
+test('after 300 seconds a code looks like one that never was, to the device and to the person', async () => {
+  const [waiting, approved] = [await begin(), await begin()]
+  await answer(owner, approved.userCode)
+  service.clock.offsetMs = 299_000
+  expect((await poll(waiting.deviceCode)).body.error).toBe('authorization_pending')
+  service.clock.offsetMs = 301_000
+  const unknown = await poll('a'.repeat(43))
+  expect(refusal(unknown)).toEqual(refused('expired_token'))
+  for (const { deviceCode } of [waiting, approved]) expect(visible(await poll(deviceCode))).toEqual(visible(unknown))
+  const nobodys = await answer(owner, 'BCDF-GHJK')
+  expect(nobodys).toMatchObject({
+    status: 404,
+    body: { message: 'This code is not known, or not any more: ask the device for a new one.' },
+  })
+  for (const { userCode } of [waiting, approved]) {
+    expect(visible(await answer(owner, userCode))).toEqual(visible(nobodys))
+  }
+})
+
+test('the cleanup removes expired rows and no others', async () => {
+  await begin()
+  service.clock.offsetMs = 301_000
+  const { userCode } = await begin()
+  await cleanUp(service.app.services)
+  expect(await raw.query('select id from device_login')).toHaveLength(1)
+  expect((await answer(owner, userCode)).status).toBe(200)
+})
+
+test('a person sees who asks, and from where, before answering', async () => {
+  const { userCode } = await begin()
+  const look = (token: string, code: string) =>
+    service.call('POST', '/v1/auth/device/lookup', { token, body: { userCode: code } })
+  const { status, body } = await look(owner.session, userCode.toLowerCase())
+  expect(status).toBe(200)
+  expect(body).toMatchObject({ clientId, ip: '127.0.0.1', userAgent: expect.any(String) })
+  expect((await look(owner.session, 'BCDF-GHJK')).status).toBe(404)
+  await answer(owner, userCode)
+  expect((await look(owner.session, userCode)).status).toBe(404)
+})
+
+test('a person has 10 wrong codes in 10 minutes, right ones not counted; others go on', async () => {
+  const [guesser, other] = [await newPerson(), await newPerson()]
+  for (let tries = 0; tries < 15; tries++) expect((await answer(guesser, (await begin()).userCode)).status).toBe(200)
+  const guesses = await Promise.all(Array.from({ length: 30 }, () => answer(guesser, 'BCDF-GHJK')))
+  expect(guesses.filter(({ status }) => status === 404)).toHaveLength(10)
+  expect(guesses.filter(({ status }) => status === 429)).toHaveLength(20)
+  const { userCode } = await begin()
+  const locked = await answer(guesser, userCode)
+  expect(locked.status).toBe(429)
+  expect(Number(locked.headers.get('retry-after'))).toBeGreaterThan(500)
+  const look = { token: guesser.session, body: { userCode } }
+  expect((await service.call('POST', '/v1/auth/device/lookup', look)).status).toBe(429)
+  expect((await answer(other, userCode)).status).toBe(200)
+  service.clock.offsetMs = 601_000
+  expect((await answer(guesser, (await begin()).userCode)).status).toBe(200)
+})
+
+test('only a session in a browser approves: no command-line session, no token, no JWT', async () => {
+  const { deviceCode, userCode } = await begin()
+  const { token } = await createToken(service, owner.session)
+  const cli = await signIn(owner)
+  for (const session of [cli, token, await exchange(service, token)]) {
+    expect((await answer({ session }, userCode)).status).toBe(403)
+  }
+  expect((await answer({ session: 'junk' }, userCode)).status).toBe(401)
+  expect((await poll(deviceCode)).body.error).toBe('authorization_pending')
+})
+
+test('what was approved and not collected ends with the password, and with "all other sessions"', async () => {
+  const person = await newPerson()
+  const [first, second] = [await begin(), await begin()]
+  await answer(person, first.userCode)
+  expect((await service.call('DELETE', '/v1/me/session', { token: person.session })).status).toBe(200)
+  expect(refusal(await poll(first.deviceCode))).toEqual(refused('expired_token'))
+  await answer(person, second.userCode)
+  const body = { currentPassword: password, newPassword: 'another long password' }
+  expect((await service.call('PUT', '/v1/me/password', { token: person.session, body })).status).toBe(200)
+  expect(refusal(await poll(second.deviceCode))).toEqual(refused('expired_token'))
+})
+
+test.each([
+  ['/v1/auth/device/code', {}, 'clientId: is required.'],
+  ['/v1/auth/device/code', { clientId: '' }, 'clientId: must not be empty.'],
+  ['/v1/auth/device/code', { clientId: 'x'.repeat(65) }, 'clientId: must have 64 characters or fewer.'],
+  ['/v1/auth/device/code', { clientId, scope: 'all' }, 'scope: is not a known field.'],
+  ['/v1/auth/device/token', { clientId }, 'deviceCode: is required.'],
+  ['/v1/auth/device/token', { deviceCode: 'x' }, 'clientId: is required.'],
+  ['/v1/auth/device/approve', { userCode: 'BCDF-GHJK' }, 'approve: is required.'],
+  ['/v1/auth/device/approve', { userCode: 'BCDF-GHJK', approve: 'yes' }, 'approve: must be a boolean.'],
+  [
+    '/v1/auth/device/approve',
+    { userCode: 'x'.repeat(41), approve: true },
+    'userCode: must have 40 characters or fewer.',
+  ],
+])('%s refuses %o', async (path, body, message) => {
+  const refusedBody = await service.call('POST', path, { token: owner.session, body })
+  expect(refusedBody).toMatchObject({ status: 400, body: { message } })
+})
+
+test('neither code is in the database, the log or the audit trail; who approved what for whom is', async () => {
+  const person = await newPerson()
+  const { deviceCode, userCode } = await begin()
+  await answer(person, userCode)
+  const { body } = await poll(deviceCode)
+  let dump = ''
+  for (const table of await raw.tables()) {
+    for (const row of await raw.query(`select * from ${table}`)) {
+      for (const cell of Object.values(row)) {
+        dump += cell instanceof Uint8Array ? Buffer.from(cell).toString('latin1') : String(cell)
+      }
+    }
+  }
+  for (const secret of [deviceCode, userCode, userCode.replace('-', ''), body.accessToken]) {
+    expect(dump).not.toContain(secret)
+    expect(service.logs.join()).not.toContain(secret)
+  }
+  const { body: trail } = await service.call('GET', `/v1/workspace/main/audit?actor=${person.id}`, {
+    token: owner.session,
+  })
+  expect(trail).toMatchObject([
+    { action: 'LOGIN', entity: { id: person.id }, after: { type: 'cli', clientId }, ip: '127.0.0.1' },
+    {
+      action: 'UPDATE',
+      entity: { type: 'device-login', name: clientId },
+      after: { state: 'approved', ip: '127.0.0.1' },
+    },
+    { action: 'LOGIN' },
+  ])
+})
+
+test.each<[string, string, (victim: TestUser) => (string | number)[]]>([
+  ['approved by hand', "state = 'approved', user_id = ?", (victim) => [victim.id]],
+  ['approved for somebody else', 'user_id = ?', (victim) => [victim.id]],
+  ['prolonged', 'expires_at = ?', () => [Date.now() + 10 ** 9]],
+  ['given to another client', 'client_id = ?', () => ['other']],
+])('a row that was changed behind the service signs nobody in: %s', async (what, change, values) => {
+  const { deviceCode, userCode } = await begin()
+  if (what !== 'approved by hand') await answer(await newPerson(), userCode)
+  await raw.query(`update device_login set ${change}`, values(owner))
+  expect(await countTampered(service.app.services.engine, service.app.services.keys)).not.toEqual([])
+  for (const client of [clientId, 'other']) {
+    expect(refusal(await poll(deviceCode, service, client))).toEqual(refused('expired_token'))
+  }
+  await raw.query('delete from device_login')
+})
+
+test('a password is not enough where a second factor was asked for, but an approval is', async () => {
+  const person = await newPerson()
+  await setUpTotp(service, person.session)
+  const body = { email: person.email, password }
+  expect((await service.call<SignedIn>('POST', '/v1/auth/login', { body })).status).toBe(401)
+  expect(await statusOf(await signIn(person))).toBe(200)
+})

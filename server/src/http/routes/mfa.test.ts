@@ -1,0 +1,414 @@
+import type { SignedIn } from '@coffer/contract/auth'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { type Authenticator, beginTotp, setUpTotp } from '../../../../test/authenticator.ts'
+import {
+  addUser,
+  createDatabase,
+  createToken,
+  engine,
+  openService,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
+import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
+import { rotateRoot } from '../../domain/key.ts'
+import { countTampered } from '../../store/integrity.ts'
+
+let service: TestService
+let owner: TestUser
+let workspaceId: string
+let raw: RawDatabase
+let people = 0
+
+beforeAll(async () => {
+  // In the middle of a step: what a test looks up is not over when it is sent.
+  vi.useFakeTimers({ toFake: ['Date'], now: Math.floor(Date.now() / 30_000) * 30_000 + 15_000 })
+  service = await startService()
+  owner = await registerOwner(service)
+  const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+  workspaceId = body.id
+  raw = await openRaw(service)
+})
+afterAll(async () => {
+  vi.useRealTimers()
+  await raw.close()
+  await service.stop()
+})
+afterEach(() => {
+  service.clock.offsetMs = 0
+})
+
+const newPerson = () => addUser(service, `person${++people}@example.com`, { workspaceId, role: 'member' })
+const login = (email: string, more: Record<string, unknown> = {}, node = service) =>
+  node.call<SignedIn & { message?: string }>('POST', '/v1/auth/login', { body: { email, password, ...more } })
+const statusOf = async (email: string, more: Record<string, unknown> = {}) => (await login(email, more)).status
+const confirm = (user: TestUser, code: string) =>
+  service.call<{ message: string }>('POST', '/v1/me/mfa/totp/confirm', { token: user.session, body: { code } })
+const remove = (user: TestUser, code: string) =>
+  service.call<{ message: string }>('DELETE', '/v1/me/mfa/totp', { token: user.session, body: { code } })
+const hasMfa = async (user: TestUser) =>
+  (await service.call<{ mfa: boolean }>('GET', '/v1/me', { token: user.session })).body.mfa
+
+async function withApp(): Promise<{ person: TestUser; app: Authenticator }> {
+  const person = await newPerson()
+  return { person, app: await setUpTotp(service, person.session) }
+}
+
+const needed =
+  'code: is required: the password is right, and this account needs a code of its authenticator app as well.'
+const wrong = 'code: is wrong, or was used before.'
+
+test('the app counts once it has shown its first code, and then a login needs it', async () => {
+  const person = await newPerson()
+  const app = await beginTotp(service, person.session)
+  expect(await hasMfa(person)).toBe(false)
+  expect(await statusOf(person.email)).toBe(200)
+  const { body } = await confirm(person, app.code())
+  expect(body).toEqual({ recoveryCodes: expect.any(Array) })
+  expect(await hasMfa(person)).toBe(true)
+  expect(await login(person.email)).toMatchObject({ status: 401, body: { message: needed } })
+  expect(await login(person.email, { code: app.freshCode() })).toMatchObject({
+    status: 200,
+    body: { user: { id: person.id } },
+  })
+})
+
+test('the secret is in the URI that apps scan', async () => {
+  const person = await newPerson()
+  const { body } = await service.call<{ secret: string; otpauthUri: string }>('POST', '/v1/me/mfa/totp', {
+    token: person.session,
+  })
+  expect(body.secret).toMatch(/^[A-Z2-7]{32}$/)
+  const query = `secret=${body.secret}&issuer=Coffer&algorithm=SHA1&digits=6&period=30`
+  expect(body.otpauthUri).toBe(`otpauth://totp/Coffer:${encodeURIComponent(person.email)}?${query}`)
+})
+
+test('that a code is needed is said only after the password was right', async () => {
+  const { person, app } = await withApp()
+  for (const more of [{}, { code: app.freshCode() }, { code: '000000' }, { code: app.recoveryCodes[0] }]) {
+    const refused = await login(person.email, { password: 'a wrong password', ...more })
+    expect(refused).toMatchObject({ status: 401, body: { message: 'The email address or the password is wrong.' } })
+  }
+  // None of them was used up by it.
+  expect(await statusOf(person.email, { code: app.code() })).toBe(200)
+  expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(200)
+})
+
+test('a code works once: not again at login, and not the one of the set-up', async () => {
+  const person = await newPerson()
+  const app = await beginTotp(service, person.session)
+  const first = app.code()
+  expect((await confirm(person, first)).status).toBe(200)
+  expect(await login(person.email, { code: first })).toMatchObject({ status: 401, body: { message: wrong } })
+  const code = app.freshCode()
+  expect(await statusOf(person.email, { code })).toBe(200)
+  expect(await statusOf(person.email, { code })).toBe(401)
+  expect((await remove(person, code)).status).toBe(403)
+  // Nor one of a step before the one that was used.
+  expect(await statusOf(person.email, { code: app.code(-1) })).toBe(401)
+  expect(await statusOf(person.email, { code: app.code(1) })).toBe(200)
+})
+
+test.each([
+  [-2, 401],
+  [-1, 200],
+  [0, 200],
+  [1, 200],
+  [2, 401],
+])('a clock that is %i steps off is answered with %i', async (drift, status) => {
+  const { person, app } = await withApp()
+  service.clock.offsetMs += 120_000
+  expect(await statusOf(person.email, { code: app.code(drift) })).toBe(status)
+})
+
+test('a code may be typed with a space in it', async () => {
+  const { person, app } = await withApp()
+  const code = app.freshCode()
+  expect(await statusOf(person.email, { code: `${code.slice(0, 3)} ${code.slice(3)}` })).toBe(200)
+})
+
+test('there are ten recovery codes, each for one login, however it is typed', async () => {
+  const { person, app } = await withApp()
+  expect(app.recoveryCodes).toHaveLength(10)
+  expect(new Set(app.recoveryCodes).size).toBe(10)
+  for (const [index, code] of app.recoveryCodes.entries()) {
+    expect(code).toMatch(/^[B-DF-HJ-NP-TV-XZ]{4}-[B-DF-HJ-NP-TV-XZ]{4}-[B-DF-HJ-NP-TV-XZ]{4}$/)
+    const spellings = [code, code.toLowerCase(), code.replaceAll('-', ''), ` ${code.replaceAll('-', ' ')} `]
+    expect(await statusOf(person.email, { code: spellings[index % spellings.length] }), code).toBe(200)
+    expect(await statusOf(person.email, { code }), code).toBe(401)
+  }
+})
+
+test('codes of one person are worth nothing to another', async () => {
+  const [one, other] = [await withApp(), await withApp()]
+  service.clock.offsetMs += 60_000
+  expect(await statusOf(one.person.email, { code: other.app.code() })).toBe(401)
+  expect(await statusOf(one.person.email, { code: other.app.recoveryCodes[0] })).toBe(401)
+  expect(await statusOf(other.person.email, { code: other.app.code() })).toBe(200)
+})
+
+test('wrong codes count as failed logins: after 10, 429, also for the right one; a missing one does not count', async () => {
+  const { person, app } = await withApp()
+  for (let tries = 0; tries < 15; tries++) expect(await statusOf(person.email)).toBe(401)
+  for (let tries = 0; tries < 10; tries++) expect(await statusOf(person.email, { code: 'guess' })).toBe(401)
+  expect(await statusOf(person.email, { code: app.freshCode() })).toBe(429)
+  service.clock.offsetMs += 600_000
+  expect(await statusOf(person.email, { code: app.code() })).toBe(200)
+})
+
+test('a code is ignored where none is needed', async () => {
+  const person = await newPerson()
+  expect(await statusOf(person.email, { code: '123456' })).toBe(200)
+})
+
+test('removing it takes a code of the app or a recovery code; the other codes are gone with it', async () => {
+  const { person, app } = await withApp()
+  expect(await remove(person, '000000')).toMatchObject({ status: 403, body: { message: wrong } })
+  expect(await hasMfa(person)).toBe(true)
+  expect((await remove(person, app.freshCode())).body).toEqual({ success: true })
+  expect(await hasMfa(person)).toBe(false)
+  expect(await statusOf(person.email)).toBe(200)
+  expect((await remove(person, app.freshCode())).status).toBe(404)
+
+  const next = await setUpTotp(service, person.session)
+  expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(401)
+  expect(await statusOf(person.email, { code: app.freshCode() })).toBe(401)
+  expect((await remove(person, next.recoveryCodes[0] ?? '')).status).toBe(200)
+  expect(await raw.query('select * from recovery_code where totp_id not in (select id from totp)')).toEqual([])
+})
+
+test('guesses at the code that removes it are counted: after 10, 429, and the login is not locked by them', async () => {
+  const { person, app } = await withApp()
+  for (let tries = 0; tries < 10; tries++) expect((await remove(person, 'guess')).status).toBe(403)
+  expect((await remove(person, app.recoveryCodes[0] ?? '')).status).toBe(429)
+  expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(200)
+})
+
+test('a set-up that was never confirmed makes room for the next; a confirmed one does not', async () => {
+  const person = await newPerson()
+  const abandoned = await beginTotp(service, person.session)
+  const app = await beginTotp(service, person.session)
+  expect(await confirm(person, abandoned.code())).toMatchObject({
+    status: 400,
+    body: { message: expect.stringMatching(/^code: is not the one that the app shows now/) },
+  })
+  expect((await confirm(person, app.code())).status).toBe(200)
+  expect((await confirm(person, app.freshCode())).status).toBe(409)
+  expect((await service.call('POST', '/v1/me/mfa/totp', { token: person.session })).status).toBe(409)
+})
+
+test('there is nothing to confirm or to remove for somebody who has begun nothing', async () => {
+  const person = await newPerson()
+  expect((await confirm(person, '123456')).status).toBe(409)
+  expect((await remove(person, '123456')).status).toBe(404)
+})
+
+test.each([
+  ['no code', {}, 'code: is required.'],
+  ['an empty code', { code: '' }, 'code: must not be empty.'],
+  ['a number', { code: 123456 }, 'code: must be a string.'],
+  ['a long code', { code: '1'.repeat(65) }, 'code: must have 64 characters or fewer.'],
+  ['another field', { code: '123456', force: true }, 'force: is not a known field.'],
+])('refuses %s', async (_what, body, message) => {
+  const { person, app } = await withApp()
+  const answers = [
+    await service.call('POST', '/v1/me/mfa/totp/confirm', { token: person.session, body }),
+    await service.call('DELETE', '/v1/me/mfa/totp', { token: person.session, body }),
+  ]
+  for (const answer of answers) expect(answer).toMatchObject({ status: 400, body: { message } })
+  expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(200)
+})
+
+test('a token changes nothing about it', async () => {
+  const { token } = await createToken(service, owner.session)
+  const message = 'Only a signed-in person may do this, not a token.'
+  const refused = { status: 403, body: { message } }
+  const body = { code: '123456' }
+  expect(await service.call('POST', '/v1/me/mfa/totp', { token })).toMatchObject(refused)
+  expect(await service.call('POST', '/v1/me/mfa/totp/confirm', { token, body })).toMatchObject(refused)
+  expect(await service.call('DELETE', '/v1/me/mfa/totp', { token, body })).toMatchObject(refused)
+})
+
+test('the trail tells who set it up, used it and removed it, and none of the codes', async () => {
+  const { person, app } = await withApp()
+  const code = app.freshCode()
+  await login(person.email)
+  await login(person.email, { code: '000000' })
+  await login(person.email, { code })
+  await login(person.email, { code: app.recoveryCodes[0] })
+  await remove(person, '000000')
+  await remove(person, app.recoveryCodes[1] ?? '')
+  const { body, text } = await service.call<{ action: string; entity: { type: string } }[]>(
+    'GET',
+    `/v1/workspace/main/audit?q=${person.email}`,
+    { token: owner.session },
+  )
+  const actor = { type: 'user', id: person.id }
+  const entity = { type: 'second-factor', name: person.email }
+  expect(body).toMatchObject([
+    { action: 'DELETE', entity, actor, outcome: 'success', before: { secondFactor: 'recovery code' } },
+    { action: 'DELETE', entity, actor, outcome: 'failure', after: { reason: 'wrong code' } },
+    { action: 'LOGIN', actor, after: { secondFactor: 'recovery code' }, ip: '127.0.0.1' },
+    { action: 'LOGIN', actor, after: { secondFactor: 'authenticator app' } },
+    { action: 'LOGIN', actor: { type: 'anonymous' }, outcome: 'failure', after: { reason: 'wrong code' } },
+    { action: 'LOGIN', actor: { type: 'anonymous' }, outcome: 'failure', after: { reason: 'missing code' } },
+    { action: 'UPDATE', entity, actor, after: { isConfirmed: true } },
+    { action: 'CREATE', entity, actor, after: { isConfirmed: false } },
+    { action: 'LOGIN', actor },
+  ])
+  for (const secret of [app.secret, code, ...app.recoveryCodes]) expect(text).not.toContain(secret)
+})
+
+async function turnTheRoot(): Promise<void> {
+  const request = { id: 'test', ip: '', userAgent: '' }
+  const actor = {
+    type: 'operator',
+    id: 'operator',
+    name: 'operator',
+    userId: '',
+    credential: { type: 'none' },
+  } as const
+  await rotateRoot({ ...service.app.services, actor, request }, () => undefined, 0)
+}
+
+test('the rotation of the root takes app and recovery codes with it, and needs the old root no more', async () => {
+  const { person, app } = await withApp()
+  const { services } = service.app
+  const before = services.keys.keyring.active.id
+  await turnTheRoot()
+  expect(await raw.query('select * from totp where mac_root_id = ?', [before])).toEqual([])
+  expect(await countTampered(services.engine, services.keys)).toEqual([])
+  expect(await statusOf(person.email, { code: app.freshCode() })).toBe(200)
+  expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(200)
+  expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(401)
+})
+
+test('of 20 uses of one code at once, on two nodes where there can be two, one wins', async () => {
+  const database = await createDatabase()
+  const here = await openService(database.settings, database.dataDir)
+  // SQLite serves one process: there, both are the same.
+  const there = engine === 'postgres' ? await openService(database.settings, database.dataDir) : here
+  try {
+    const user = await registerOwner(here)
+    const app = await setUpTotp(here, user.session)
+    const code = app.freshCode()
+    there.clock.offsetMs = here.clock.offsetMs
+    for (const used of [code, app.recoveryCodes[0], app.recoveryCodes[1]]) {
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, (_, at) => login(user.email, { code: used }, at % 2 ? here : there)),
+      )
+      const statuses = answers.map(({ status }) => status)
+      expect(statuses.filter((status) => status === 200)).toHaveLength(1)
+      expect(statuses.filter((status) => ![200, 401, 429].includes(status))).toEqual([])
+      here.clock.offsetMs += 600_000
+      there.clock.offsetMs = here.clock.offsetMs
+    }
+    const removals = await Promise.all(
+      Array.from({ length: 8 }, (_, at) =>
+        (at % 2 ? here : there).call('DELETE', '/v1/me/mfa/totp', {
+          token: user.session,
+          body: { code: app.recoveryCodes[2] },
+        }),
+      ),
+    )
+    expect(removals.filter(({ status }) => status === 200)).toHaveLength(1)
+  } finally {
+    if (there !== here) await there.stop()
+    await here.stop()
+    await database.drop()
+  }
+})
+
+/** Whoever can write to the database, and knows the password, gets no further by it. */
+async function expectTampered(person: TestUser, tamper: () => Promise<unknown>, code: string): Promise<void> {
+  await raw.restoring(['account', 'totp', 'recovery_code', 'login_attempt'], async () => {
+    await tamper()
+    for (const more of [{}, { code }]) {
+      const answer = await login(person.email, more)
+      expect([401, 500], answer.text).toContain(answer.status)
+    }
+  })
+}
+
+const totpOf = async (user: TestUser) => {
+  const [row] = await raw.query('select * from totp where user_id = ?', [user.id])
+  if (!row) throw new Error('there is one')
+  return row
+}
+
+test('a second factor cannot be moved, exchanged, switched off or set back behind the service', async () => {
+  const [victim, mallory] = [await withApp(), await withApp()]
+  const [theirs, mine] = [await totpOf(victim.person), await totpOf(mallory.person)]
+  service.clock.offsetMs += 60_000
+  const code = mallory.app.code()
+  const { person } = victim
+  const attempts: [string, () => Promise<unknown>][] = [
+    [
+      'moved',
+      () =>
+        raw
+          .query('update totp set user_id = ? where id = ?', ['', theirs.id ?? ''])
+          .then(() => raw.query('update totp set user_id = ? where id = ?', [person.id, mine.id ?? ''])),
+    ],
+    [
+      'renamed too',
+      async () => {
+        await raw.query('delete from totp where id = ?', [theirs.id ?? ''])
+        await raw.query('update totp set user_id = ?, id = ? where id = ?', [person.id, theirs.id ?? '', mine.id ?? ''])
+      },
+    ],
+    [
+      'its seal exchanged',
+      () => raw.query('update totp set sealed = ? where id = ?', [mine.sealed ?? null, theirs.id ?? '']),
+    ],
+    [
+      'its seal and MAC exchanged',
+      () =>
+        raw.query('update totp set sealed = ?, mac = ? where id = ?', [
+          mine.sealed ?? null,
+          mine.mac ?? null,
+          theirs.id ?? '',
+        ]),
+    ],
+    ['removed', () => raw.query('delete from totp where id = ?', [theirs.id ?? ''])],
+    ['unconfirmed', () => raw.query('update totp set confirmed_at = null where id = ?', [theirs.id ?? ''])],
+    ['taken off the account', () => raw.query('update account set totp_id = null where id = ?', [person.id])],
+    [
+      'another one on the account',
+      () => raw.query('update account set totp_id = ? where id = ?', [mine.id ?? '', person.id]),
+    ],
+    [
+      'recovery codes moved',
+      () => raw.query('update recovery_code set totp_id = ? where totp_id = ?', [theirs.id ?? '', mine.id ?? '']),
+    ],
+  ]
+  for (const [what, tamper] of attempts) {
+    const tried = what === 'recovery codes moved' ? (mallory.app.recoveryCodes[0] ?? '') : code
+    await expectTampered(person, tamper, tried)
+  }
+  expect(await statusOf(person.email, { code: victim.app.code() })).toBe(200)
+  expect(await statusOf(mallory.person.email, { code })).toBe(200)
+})
+
+test('a code that was used stays used when its step is set back', async () => {
+  const { person, app } = await withApp()
+  const code = app.freshCode()
+  expect(await statusOf(person.email, { code })).toBe(200)
+  const { id } = await totpOf(person)
+  await expectTampered(person, () => raw.query('update totp set last_step = 0 where id = ?', [id ?? '']), code)
+})
+
+test('the doctor finds a changed second factor, and a rotation does not make it genuine', async () => {
+  const { person, app } = await withApp()
+  const { services } = service.app
+  const tampered = () => countTampered(services.engine, services.keys)
+  const { id } = await totpOf(person)
+  await raw.query('update totp set last_step = 1 where id = ?', [id ?? ''])
+  expect(await tampered()).toEqual(['1 second factors'])
+  await turnTheRoot()
+  expect(await tampered()).toEqual(['1 second factors'])
+  expect((await login(person.email, { code: app.freshCode() })).status).toBe(500)
+})

@@ -1,0 +1,9 @@
+import { mfaEndpoints } from '@coffer/contract/mfa'
+import { confirmTotp, enrolTotp, removeTotp } from '../../domain/mfa.ts'
+import { type Routes, succeed } from '../route.ts'
+
+export const mfaRoutes: Routes = (serve) => {
+  serve(mfaEndpoints.enrolTotp, ({ ctx }) => enrolTotp(ctx))
+  serve(mfaEndpoints.confirmTotp, ({ ctx, body }) => confirmTotp(ctx, body))
+  serve(mfaEndpoints.removeTotp, ({ ctx, body }) => succeed(removeTotp(ctx, body)))
+}

@@ -1,0 +1,137 @@
+/** Sign-ins that wait for a person: found by the keyed hashes of their two codes, bound to what was asked by a MAC. */
+import { createHmac } from 'node:crypto'
+import { lengthPrefixed } from '../crypto/envelope.ts'
+import type { RootKey } from '../crypto/keyring.ts'
+import type { MacField, RowMac } from '../crypto/row-mac.ts'
+import { genuineRows } from './genuine-row.ts'
+import type { Keys } from './key.ts'
+import { type Db, fragment, sql } from './sql.ts'
+
+export type DeviceLogin = {
+  readonly id: string
+  readonly clientId: string
+  /** Where it was asked for. */
+  readonly ip: string
+  readonly userAgent: string
+  readonly state: 'pending' | 'approved' | 'denied'
+  /** Who has answered. */
+  readonly userId: string | null
+  readonly createdAt: number
+  readonly expiresAt: number
+}
+type DeviceRow = DeviceLogin & RowMac & { readonly deviceHash: Uint8Array; readonly userHash: Uint8Array }
+
+const columns = fragment(`
+  id, device_hash as "deviceHash", user_hash as "userHash", client_id as "clientId", ip, user_agent as "userAgent",
+  state, user_id as "userId", created_at as "createdAt", expires_at as "expiresAt", mac, mac_root_id as "macRootId"`)
+
+const macFields = (row: Omit<DeviceRow, keyof RowMac>): MacField[] => [
+  row.id,
+  row.deviceHash,
+  row.userHash,
+  row.clientId,
+  row.ip,
+  row.userAgent,
+  row.state,
+  row.userId,
+  row.createdAt,
+  row.expiresAt,
+]
+
+const hashOf = (root: RootKey, kind: 'device-code' | 'user-code', code: string) =>
+  createHmac('sha256', root.token)
+    .update(lengthPrefixed([kind, code]))
+    .digest()
+
+export function deviceStore(db: Db, keys: Keys) {
+  const rows = genuineRows<Omit<DeviceRow, keyof RowMac>, DeviceRow>(keys, 'device_login', macFields)
+
+  async function findRow(kind: 'device-code' | 'user-code', code: string): Promise<DeviceRow | undefined> {
+    for (const root of keys.keyring.all) {
+      const hash = hashOf(root, kind, code)
+      const row =
+        kind === 'device-code'
+          ? await db.one<DeviceRow>(sql`select ${columns} from device_login where device_hash = ${hash}`)
+          : await db.one<DeviceRow>(sql`select ${columns} from device_login where user_hash = ${hash}`)
+      if (row && (await rows.isGenuine(row))) return row
+    }
+    return undefined
+  }
+
+  function toLogin(row: DeviceRow | undefined): DeviceLogin | undefined {
+    if (!row) return undefined
+    const { deviceHash: _device, userHash: _user, mac: _mac, macRootId: _root, ...login } = row
+    return login
+  }
+
+  return {
+    findByDeviceCode: async (code: string) => toLogin(await findRow('device-code', code)),
+
+    findByUserCode: async (code: string) => toLogin(await findRow('user-code', code)),
+
+    /** False where one of the codes is taken. */
+    async insert(login: DeviceLogin, codes: { device: string; user: string }): Promise<boolean> {
+      const root = keys.keyring.active
+      const deviceHash = hashOf(root, 'device-code', codes.device)
+      const userHash = hashOf(root, 'user-code', codes.user)
+      const { mac, macRootId } = rows.sign({ ...login, deviceHash, userHash })
+      const changed = await db.run(sql`
+        insert into device_login (id, device_hash, user_hash, hash_root_id, client_id, ip, user_agent, state, user_id,
+          created_at, expires_at, mac, mac_root_id)
+        values (${login.id}, ${deviceHash}, ${userHash}, ${root.id}, ${login.clientId}, ${login.ip}, ${login.userAgent},
+          ${login.state}, ${login.userId}, ${login.createdAt}, ${login.expiresAt}, ${mac}, ${macRootId})
+        on conflict do nothing`)
+      return changed === 1
+    },
+
+    /** Notes a poll; false where the last one was later than `beforeMs`. */
+    async poll(id: string, nowMs: number, beforeMs: number): Promise<boolean> {
+      const changed = await db.run(sql`
+        update device_login set last_polled_at = ${nowMs}
+        where id = ${id} and (last_polled_at is null or last_polled_at <= ${beforeMs})`)
+      return changed === 1
+    },
+
+    /** The answer of a person to one that waits; false where it has been answered, or is gone. */
+    async answer(code: string, userId: string, state: 'approved' | 'denied'): Promise<boolean> {
+      const row = await findRow('user-code', code)
+      if (row?.state !== 'pending') return false
+      const { mac, macRootId } = rows.sign({ ...row, state, userId })
+      const changed = await db.run(sql`
+        update device_login set state = ${state}, user_id = ${userId}, mac = ${mac}, mac_root_id = ${macRootId}
+        where id = ${row.id} and state = 'pending' and mac = ${row.mac}`)
+      return changed === 1
+    },
+
+    /** True for one caller alone, however many ask at once. */
+    async collect(id: string, userId: string): Promise<boolean> {
+      const changed = await db.run(sql`
+        delete from device_login where id = ${id} and user_id = ${userId} and state = 'approved'`)
+      return changed === 1
+    },
+
+    /** What a person has approved and no device has collected yet. */
+    async removeApproved(userId: string): Promise<number> {
+      return db.run(sql`delete from device_login where user_id = ${userId}`)
+    },
+
+    async removeExpired(nowMs: number, limit: number): Promise<number> {
+      return db.run(sql`
+        delete from device_login where id in (select id from device_login where expires_at <= ${nowMs} limit ${limit})`)
+    },
+
+    async resign(limit: number): Promise<number> {
+      const old = await db.all<DeviceRow>(sql`
+        select ${columns} from device_login where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+      return rows.resign(old, (row, { mac, macRootId }) =>
+        db.run(sql`
+          update device_login set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),
+      )
+    },
+
+    countTampered: () =>
+      rows.countTampered((after) =>
+        db.all<DeviceRow>(sql`select ${columns} from device_login where id > ${after} order by id limit 500`),
+      ),
+  }
+}

@@ -1,0 +1,35 @@
+/** Which networks an email address has signed in from: kept as keyed hashes of the pair, so that a dump tells neither. */
+import { createHmac } from 'node:crypto'
+import { lengthPrefixed } from '../crypto/envelope.ts'
+import type { RootKey } from '../crypto/keyring.ts'
+import type { Keys } from './key.ts'
+import { type Db, sql } from './sql.ts'
+
+export function loginAddressStore(db: Db, keys: Keys) {
+  const hashOf = (root: RootKey, email: string, network: string) =>
+    createHmac('sha256', root.token)
+      .update(lengthPrefixed(['login-address', email, network]))
+      .digest()
+
+  return {
+    /** What an older root has hashed is known as long as that root is. */
+    async isKnown(email: string, network: string): Promise<boolean> {
+      for (const root of keys.keyring.all) {
+        const hash = hashOf(root, email, network)
+        if (await db.one(sql`select last_login_at from login_address where hash = ${hash}`)) return true
+      }
+      return false
+    },
+
+    async remember(email: string, network: string, nowMs: number): Promise<void> {
+      await db.run(sql`
+        insert into login_address (hash, last_login_at)
+        values (${hashOf(keys.keyring.active, email, network)}, ${nowMs})
+        on conflict (hash) do update set last_login_at = ${nowMs}`)
+    },
+
+    async removeBefore(beforeMs: number): Promise<number> {
+      return db.run(sql`delete from login_address where last_login_at <= ${beforeMs}`)
+    },
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * The second factor of a person. Its secret lies sealed under the root whose MAC the row carries, bound to the account by
+ * its associated data; a key of its own for the hashes of the recovery codes is sealed with it, so that these survive a
+ * rotation of the root.
+ */
+import { createHmac, type KeyObject } from 'node:crypto'
+import { asKey, associatedData, keyBytes, lengthPrefixed, newKey, open, seal } from '../crypto/envelope.ts'
+import type { RootKey } from '../crypto/keyring.ts'
+import type { MacField, RowMac } from '../crypto/row-mac.ts'
+import { totpSecretBytes } from '../crypto/totp.ts'
+import { Failure } from '../failure.ts'
+import { genuineRows } from './genuine-row.ts'
+import type { Keys } from './key.ts'
+import { type Db, fragment, sql } from './sql.ts'
+
+type TotpFields = {
+  readonly id: string
+  readonly userId: string
+  readonly sealed: Uint8Array
+  /** The last step whose code was used. */
+  readonly lastStep: number
+  readonly createdAt: number
+  /** Null while it waits for its first code. */
+  readonly confirmedAt: number | null
+}
+type TotpRow = TotpFields & RowMac
+
+export type Totp = TotpRow & { readonly secret: Uint8Array; readonly recoveryKey: KeyObject }
+
+const columns = fragment(`
+  id, user_id as "userId", sealed, last_step as "lastStep", created_at as "createdAt", confirmed_at as "confirmedAt",
+  mac, mac_root_id as "macRootId"`)
+
+const macFields = (row: TotpFields): MacField[] => [
+  row.id,
+  row.userId,
+  row.sealed,
+  row.lastStep,
+  row.createdAt,
+  row.confirmedAt,
+]
+
+const sealVersion = 1
+const place = (row: Pick<TotpRow, 'id' | 'userId'>, root: RootKey) =>
+  associatedData('totp', row.userId, row.id, root.id)
+
+export function mfaStore(db: Db, keys: Keys) {
+  const rows = genuineRows<TotpFields, TotpRow>(keys, 'totp', macFields)
+
+  async function openSealed(row: TotpRow): Promise<Buffer> {
+    const root = await keys.requireRoot(row.macRootId)
+    return open(root.wrap, place(row, root), row.sealed)
+  }
+
+  async function opened(row: TotpRow): Promise<Totp> {
+    if (!(await rows.isGenuine(row))) throw new Failure('integrity')
+    const bytes = await openSealed(row)
+    if (bytes.length !== totpSecretBytes + keyBytes) throw new Failure('integrity')
+    return { ...row, secret: bytes.subarray(0, totpSecretBytes), recoveryKey: asKey(bytes.subarray(totpSecretBytes)) }
+  }
+
+  /** Sealed and signed anew under the active root; false where the row is not what it was. */
+  async function save(row: TotpRow, change: Partial<Pick<TotpRow, 'lastStep' | 'confirmedAt'>>): Promise<boolean> {
+    const root = keys.keyring.active
+    const sealed = seal(root.wrap, sealVersion, place(row, root), await openSealed(row))
+    const next = { ...row, ...change, sealed }
+    const { mac, macRootId } = rows.sign(next)
+    const changed = await db.run(sql`
+      update totp set sealed = ${sealed}, last_step = ${next.lastStep}, confirmed_at = ${next.confirmedAt}, mac = ${mac},
+        mac_root_id = ${macRootId}
+      where id = ${row.id} and user_id = ${row.userId} and mac = ${row.mac}`)
+    return changed === 1
+  }
+
+  /** For one person and one enrolment: the hash of a code moved elsewhere fits nothing there. */
+  const hashOf = (totp: Totp, code: string) =>
+    createHmac('sha256', totp.recoveryKey)
+      .update(lengthPrefixed(['recovery-code', totp.userId, totp.id, code]))
+      .digest()
+
+  return {
+    async find(userId: string): Promise<Totp | undefined> {
+      const row = await db.one<TotpRow>(sql`select ${columns} from totp where user_id = ${userId}`)
+      return row && opened(row)
+    },
+
+    async insert(totp: Pick<TotpRow, 'id' | 'userId' | 'createdAt'>, secret: Uint8Array): Promise<void> {
+      const root = keys.keyring.active
+      const sealed = seal(root.wrap, sealVersion, place(totp, root), Buffer.concat([secret, newKey()]))
+      const fields = { ...totp, sealed, lastStep: 0, confirmedAt: null }
+      const { mac, macRootId } = rows.sign(fields)
+      await db.run(sql`
+        insert into totp (id, user_id, sealed, last_step, created_at, confirmed_at, mac, mac_root_id)
+        values (${totp.id}, ${totp.userId}, ${sealed}, 0, ${totp.createdAt}, null, ${mac}, ${macRootId})`)
+    },
+
+    /** Notes the step whose code was used, and that it is confirmed by then; false where somebody else was faster. */
+    advance: (totp: Totp, lastStep: number, confirmedAt: number) => save(totp, { lastStep, confirmedAt }),
+
+    /** With its recovery codes. */
+    async remove(userId: string): Promise<void> {
+      await db.run(sql`delete from totp where user_id = ${userId}`)
+    },
+
+    async insertRecoveryCodes(totp: Totp, codes: readonly string[]): Promise<void> {
+      await db.runMany(
+        codes,
+        (code) => sql`insert into recovery_code (totp_id, hash) values (${totp.id}, ${hashOf(totp, code)})`,
+      )
+    },
+
+    /** True for one caller alone, however many try it at once. */
+    async spendRecoveryCode(totp: Totp, code: string): Promise<boolean> {
+      const hash = hashOf(totp, code)
+      return (await db.run(sql`delete from recovery_code where totp_id = ${totp.id} and hash = ${hash}`)) === 1
+    },
+
+    async moveToActiveRoot(limit: number): Promise<number> {
+      const active = keys.keyring.active
+      const old = await db.all<TotpRow>(sql`
+        select ${columns} from totp where mac_root_id <> ${active.id} order by id limit ${limit}`)
+      for (const row of old) {
+        if (await rows.isGenuine(row)) await save(row, {})
+        // A tampered one must not become genuine: it keeps a MAC that can never hold.
+        else await db.run(sql`update totp set mac_root_id = ${active.id} where id = ${row.id} and mac = ${row.mac}`)
+      }
+      return old.length
+    },
+
+    countTampered: () =>
+      rows.countTampered((after) =>
+        db.all<TotpRow>(sql`select ${columns} from totp where id > ${after} order by id limit 500`),
+      ),
+  }
+}
