@@ -5,6 +5,7 @@ import type { Endpoint } from './endpoint.ts'
 import { environmentEndpoints } from './environment.ts'
 import { historyEndpoints } from './history.ts'
 import { meEndpoints } from './me.ts'
+import { oidcEndpoints } from './oidc.ts'
 import { projectEndpoints } from './project.ts'
 import { secretEndpoints } from './secret.ts'
 import { teamEndpoints } from './team.ts'
@@ -21,6 +22,7 @@ export const endpoints = {
   ...secretEndpoints,
   ...historyEndpoints,
   ...tokenEndpoints,
+  ...oidcEndpoints,
   ...auditEndpoints,
 } as const satisfies Record<string, Endpoint>
 

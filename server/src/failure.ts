@@ -7,6 +7,10 @@ const catalogue = {
   invalid: { status: 400, message: 'The request is not valid.' },
   malformed: { status: 400, message: 'The request could not be parsed.' },
   unauthenticated: { status: 401, message: 'A valid credential is required: send "Authorization: Bearer <token>".' },
+  exchangeRefused: {
+    status: 401,
+    message: 'The token was not accepted; an admin of the workspace finds the reason in its audit log.',
+  },
   loginRefused: { status: 401, message: 'The email address or the password is wrong.' },
   forbidden: { status: 403, message: 'You may not do this.' },
   readOnly: { status: 403, message: 'This credential is read-only.' },

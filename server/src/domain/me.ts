@@ -1,6 +1,7 @@
 import type { Me, Preferences } from '@coffer/contract/me'
 import { Failure } from '../failure.ts'
-import { type Context, credentialPermission, everything } from './context.ts'
+import type { Account } from '../store/account.ts'
+import { type Context, credentialPermission, everything, grantOf } from './context.ts'
 import { iso, maybeIso } from './time.ts'
 
 export const defaultPreferences: Preferences = {
@@ -11,23 +12,33 @@ export const defaultPreferences: Preferences = {
 }
 
 export async function readMe(ctx: Context): Promise<Me> {
-  const { credential, userId } = ctx.actor
-  const account = await ctx.store.accounts.find(userId)
-  if (!account || credential.type === 'none') throw new Failure('unauthenticated')
-  const token = 'token' in credential ? credential.token : undefined
+  const { credential } = ctx.actor
+  const who = await findWho(ctx)
+  if (!who || credential.type === 'none') throw new Failure('unauthenticated')
+  const grant = grantOf(credential)
   return {
-    id: account.id,
-    email: account.email,
-    name: account.name,
-    createdAt: iso(account.createdAt),
+    id: who.id,
+    email: who.email,
+    name: who.name,
+    createdAt: iso(who.createdAt),
     mfa: false,
-    preferences: account.preferences,
+    preferences: who.preferences,
     credential: {
       type: credential.type === 'cli-token' ? 'cli' : credential.type,
       permission: credentialPermission(credential),
-      scope: token?.scope ?? everything,
-      workspaceId: token?.workspaceId ?? null,
+      scope: grant?.scope ?? everything,
+      workspaceId: grant?.workspaceId ?? null,
       expiresAt: maybeIso(credential.expiresAt),
     },
   }
+}
+
+/** The account of a person, or the identity that stands for itself. */
+async function findWho(
+  ctx: Context,
+): Promise<Pick<Account, 'id' | 'email' | 'name' | 'createdAt' | 'preferences'> | undefined> {
+  const { credential, userId } = ctx.actor
+  if (!('identity' in credential)) return ctx.store.accounts.find(userId)
+  const { id, name, createdAt } = credential.identity
+  return { id, email: '', name, createdAt, preferences: defaultPreferences }
 }

@@ -22,6 +22,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
+import { createIdentity, federate, loopbackAllowed, startIssuer, type TestIssuer } from '../../../test/issuer.ts'
 import {
   type Ask,
   changeMember,
@@ -110,6 +111,14 @@ const rights: Record<EndpointName, Right> = {
   createCliToken: { role: 'member', writes: true, sessionOnly: true },
   rotateToken: { role: 'member', writes: true },
   revokeToken: { role: 'member', writes: true },
+  exchangeIdentity: 'public',
+  listIdentities: { role: 'admin', whole: true },
+  createIdentity: { role: 'admin', writes: true, whole: true },
+  listIdentityPresets: { role: 'admin', whole: true },
+  readIdentity: { role: 'admin', whole: true },
+  updateIdentity: { role: 'admin', writes: true, whole: true },
+  deleteIdentity: { role: 'admin', writes: true, whole: true },
+  testIdentity: { role: 'admin', whole: true },
   listAudit: { role: 'admin', whole: true },
   verifyAudit: { role: 'admin', whole: true },
 }
@@ -118,7 +127,7 @@ type Caller = {
   readonly name: string
   readonly options: CallOptions
   readonly isAlive: boolean
-  readonly kind: 'session' | 'token' | 'jwt'
+  readonly kind: 'session' | 'token' | 'jwt' | 'oidc'
   readonly permission: Permission
   /** Undefined for whoever does not belong to the workspace. */
   readonly role: Role | 'owner' | undefined
@@ -190,6 +199,8 @@ function sees(caller: Caller, id: string): boolean {
 }
 
 function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
+  // No token was made by an identity.
+  if (caller.kind === 'oidc') return false
   if (token === 'itself' || token === 'own') return true
   return token === 'others' && managesTokens(caller)
 }
@@ -218,7 +229,8 @@ function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | u
   return undefined
 }
 
-const ownTokens = ({ tokens }: Caller) => {
+const ownTokens = ({ tokens, kind }: Caller) => {
+  if (kind === 'oidc') return []
   const maker = tokenMakers.get(tokens.own)
   return [...tokenMakers].filter(([, userId]) => userId === maker).map(([id]) => id)
 }
@@ -232,9 +244,10 @@ const people: readonly Person[] = [
   ),
 ]
 const outsiders = ['nobody', 'expired', 'revoked', 'strangers'] as const
-const groups: readonly string[] = [...outsiders, ...people.map(({ name }) => name)]
+const groups: readonly string[] = [...outsiders, ...people.map(({ name }) => name), 'identities']
 
 let service: TestService
+let issuer: TestIssuer
 let world: World
 const callers = new Map<string, readonly Caller[]>()
 /** Who made which of the workspace's tokens. */
@@ -242,7 +255,8 @@ const tokenMakers = new Map<string, string>()
 let cells = 0
 
 beforeAll(async () => {
-  service = await startService()
+  service = await startService(loopbackAllowed)
+  issuer = await startIssuer(() => service.app.services.now())
   const first = await registerOwner(service)
   const expired = await createExpired(first)
   const { body } = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', {
@@ -265,6 +279,7 @@ beforeAll(async () => {
   for (const person of people) {
     callers.set(person.name, await createCallers(person, owner, ownersToken.id, adminsToken.id))
   }
+  callers.set('identities', await createIdentities(owner, tokens))
   const { body: listed } = await service.call<Token[]>('GET', '/v1/workspace/main/tokens', { token: owner.session })
   for (const { id, createdById } of listed) tokenMakers.set(id, createdById)
   content = await readContent(service.app.services)
@@ -272,6 +287,7 @@ beforeAll(async () => {
 afterAll(async () => {
   console.log(`authorisation matrix: ${cells} cells on ${engine}`)
   await service.stop()
+  await issuer.stop()
 })
 
 async function writeOwn({ session }: TestUser, value = `${ownValue} ${world.environments.right}`): Promise<void> {
@@ -333,6 +349,22 @@ async function createCallers(person: Person, owner: TestUser, ownersId: string, 
   }
   if (person.role !== 'owner' && user.memberId !== undefined) {
     await changeMember(service, workspaceId, user.memberId, { role: person.role, scope: memberScope })
+  }
+  return result
+}
+
+/** Identities that an outside issuer vouches for: members where they may only read, developers otherwise. */
+async function createIdentities(owner: TestUser, tokens: TokenIds): Promise<Caller[]> {
+  const result: Caller[] = []
+  for (const scopeName of scopeNames) {
+    for (const permission of ['read', 'read-write'] as const) {
+      const [name, scope] = [`${permission} identity for ${scopeName}`, scopeOf(world, scopeName)]
+      await createIdentity(service, owner.session, { issuer: issuer.url, subject: name, permission, scope })
+      const token = await federate(service, await issuer.sign({ sub: name }))
+      const role = permission === 'read' ? 'member' : 'developer'
+      const rest = { isAlive: true, kind: 'oidc', permission, role, scopes: [scope], tokens } as const
+      result.push({ ...rest, name, options: { token } })
+    }
   }
   return result
 }
@@ -609,10 +641,12 @@ async function check(caller: Caller, isSample: boolean): Promise<string[]> {
   const refused = all.filter(({ status }) => status >= 400)
   const allowed = all.filter(({ status }) => status < 400)
   const reads = allowed.filter(({ endpoint }) => endpoint.method === 'GET')
-  const isDry = ({ ask }: Cell) => ask.body?.dryRun === true
+  const isDry = ({ ask }: Cell) => ask.body?.dryRun === true || ask.isQuestion === true
   // Undoing takes its time: where a token has written, its JWT writes to each endpoint once.
   const isRepeated = ({ name, endpoint }: Cell, index: number) =>
-    caller.kind === 'jwt' && endpoint.area === 'secret' && allowed.findIndex((cell) => cell.name === name) < index
+    (caller.kind === 'jwt' || caller.kind === 'oidc') &&
+    endpoint.area === 'secret' &&
+    allowed.findIndex((cell) => cell.name === name) < index
   const writes = allowed.filter(
     (cell, index) => cell.endpoint.method !== 'GET' && !isDry(cell) && !isRepeated(cell, index),
   )

@@ -22,6 +22,7 @@ import { environmentRoutes } from './routes/environment.ts'
 import { healthRoutes } from './routes/health.ts'
 import { historyRoutes } from './routes/history.ts'
 import { meRoutes } from './routes/me.ts'
+import { oidcRoutes } from './routes/oidc.ts'
 import { projectRoutes } from './routes/project.ts'
 import { secretRoutes } from './routes/secret.ts'
 import { teamRoutes } from './routes/team.ts'
@@ -48,6 +49,7 @@ const areas = [
   secretRoutes,
   historyRoutes,
   tokenRoutes,
+  oidcRoutes,
   auditRoutes,
 ]
 

@@ -133,6 +133,7 @@ function counterparts(): { readonly mine: string; readonly theirs: string }[] {
     ...Object.values(world.environments),
     ...Object.values(world.secrets),
     world.heirId,
+    world.identityId,
     tokenId,
     adminTokenId,
   ]

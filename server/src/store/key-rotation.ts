@@ -116,6 +116,7 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
       (select count(*) from signing_key where root_id = r.id) as "signingKeys",
       (select count(*) from member where mac_root_id = r.id)
         + (select count(*) from token where mac_root_id = r.id)
+        + (select count(*) from oidc_identity where mac_root_id = r.id)
         + (select count(*) from account where mac_root_id = r.id)
         + (select count(*) from session where mac_root_id = r.id) as macs,
       (select count(*) from token where hash_root_id = r.id)

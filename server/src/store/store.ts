@@ -6,6 +6,7 @@ import { environmentStore } from './environment.ts'
 import type { Keys } from './key.ts'
 import { loginAttemptStore } from './login-attempt.ts'
 import { memberStore } from './member.ts'
+import { oidcStore } from './oidc.ts'
 import { projectStore } from './project.ts'
 import { secretStore } from './secret.ts'
 import { secretReminderStore } from './secret-reminder.ts'
@@ -24,6 +25,7 @@ export function createStore(db: Db, keys: Keys) {
     environments: environmentStore(db, keys),
     loginAttempts: loginAttemptStore(db, keys),
     members: memberStore(db, keys),
+    oidc: oidcStore(db, keys),
     projects: projectStore(db),
     secrets: secretStore(db),
     secretReminders: secretReminderStore(db),
