@@ -28,7 +28,10 @@ export async function createKey(alg: string, kid: string, options: GenerateKeyPa
   return { ...pair, jwk: { ...(await exportJWK(pair.publicKey)), kid, alg, use: 'sig' } }
 }
 
-export async function startIssuer(now: () => number = Date.now, path = ''): Promise<TestIssuer> {
+export async function startIssuer(
+  now: () => number = Date.now,
+  { path = '', host = '127.0.0.1' }: { path?: string; host?: string } = {},
+): Promise<TestIssuer> {
   const key = await createKey('RS256', 'first')
   const server = createServer((request, response) => {
     issuer.requests.push(request.url ?? '')
@@ -40,9 +43,9 @@ export async function startIssuer(now: () => number = Date.now, path = ''): Prom
     } else if (request.url === '/keys') json({ keys: issuer.keys })
     else response.writeHead(404).end()
   })
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => void server.listen(0, host, resolve))
   const address = server.address()
-  const origin = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`
+  const origin = `http://${host}:${typeof address === 'object' && address ? address.port : 0}`
   const issuer: TestIssuer = {
     url: origin + path,
     requests: [],
