@@ -1,12 +1,17 @@
-/** What docs/secrets.md tells its reader to type works: every example is run as it stands, one after the other. */
+/** What the documentation tells its reader to type works: every example is run as it stands, one after the other. */
 import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
 import { createProject, createToken, registerOwner, startService } from '../../../test/harness.ts'
+import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
 
-const page = join(import.meta.dirname, '../../../docs/secrets.md')
+const docs = join(import.meta.dirname, '../../../docs')
+
+const blocksOf = (text: string, language: string) =>
+  [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map((match) => match[1] ?? '')
 
 type Finished = { readonly code: number | null; readonly statuses: readonly number[]; readonly output: string }
 
@@ -32,9 +37,8 @@ function runShell(script: string, folder: string, variables: Record<string, stri
 }
 
 test('every curl example of docs/secrets.md succeeds, in the order of the page', async () => {
-  const text = await readFile(page, 'utf8')
-  const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? '')
-  const examples = blocks.filter((block) => /\bcurl /.test(block))
+  const text = await readFile(join(docs, 'secrets.md'), 'utf8')
+  const examples = blocksOf(text, 'sh').filter((block) => /\bcurl /.test(block))
   const service = await startService()
   const folder = await mkdtemp(join(tmpdir(), 'coffer-docs-'))
   try {
@@ -69,6 +73,82 @@ test('every curl example of docs/secrets.md succeeds, in the order of the page',
     expect(await readFile(join(folder, 'development.env'), 'utf8')).toContain('SMTP_HOST=smtp.example.com\n')
   } finally {
     await service.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+test('every example of docs/oidc.md succeeds: those of the admin, and those of the platforms', async () => {
+  const text = await readFile(join(docs, 'oidc.md'), 'utf8')
+  const service = await startService(loopbackAllowed)
+  // All the platforms of the page at once, and GitHub's own endpoint that hands out tokens.
+  const issuer = await startIssuer(() => service.app.services.now())
+  const folder = await mkdtemp(join(tmpdir(), 'coffer-docs-'))
+  try {
+    const { session } = await registerOwner(service)
+    const { environments } = await createProject(service, session, 'api')
+    const production = environments.find(({ name }) => name === 'production')?.id ?? ''
+    const secrets = [{ key: 'DATABASE_URL', value: 'postgres://db.example.com' }]
+    const body = { environments: [production], secrets }
+    await service.call('POST', '/v1/workspace/main/project/api/secret', { token: session, body })
+    const aud = 'https://coffer.example.com'
+    const github = { aud, repository_id: '456789', repository_owner_id: '123456', ref: 'refs/heads/main' }
+    issuer.answer = (request, response) => {
+      if (request.url !== `/token?id=1&audience=${aud}` || request.headers.authorization !== 'Bearer of the run') {
+        return false
+      }
+      issuer.sign(github).then((value) => response.end(JSON.stringify({ count: 1, value })))
+      return true
+    }
+    const served = (example: string) => example.replaceAll('https://token.actions.githubusercontent.com', issuer.url)
+    const run = async (example: string, variables: Record<string, string>) => {
+      const { code, statuses, output } = await runShell(served(example), folder, variables)
+      const where = `${example}\n→ ${statuses.join(', ')} ${output}`
+      expect(code, where).toBe(0)
+      expect(statuses.length, where).toBeGreaterThan(0)
+      for (const status of statuses) expect([200, 201], where).toContain(status)
+      return output
+    }
+    const fetchedBy = async (script: string, variables: Record<string, string>) => {
+      await run(script, { COFFER: service.url, ...variables })
+      expect(await readFile(join(folder, '.env'), 'utf8')).toContain('DATABASE_URL=postgres://db.example.com\n')
+      await rm(join(folder, '.env'))
+    }
+
+    const [trust = '', ...examples] = blocksOf(text, 'sh').filter((block) => /\bcurl /.test(block))
+    const admin = { COFFER: service.url, TOKEN: session, ENVIRONMENT: production }
+    const { id: IDENTITY } = JSON.parse(await run(trust, admin))
+    const platforms = blocksOf(text, 'yaml').map((block) => parseAllDocuments(block)[0]?.toJS())
+    const [workflow, pipeline, pod] = platforms
+    await fetchedBy(workflow.jobs.deploy.steps[0].run, {
+      ACTIONS_ID_TOKEN_REQUEST_URL: `${issuer.url}/token?id=1`,
+      ACTIONS_ID_TOKEN_REQUEST_TOKEN: 'of the run',
+    })
+
+    const trustPlatform = async (claims: Claims) => {
+      const identity = { issuer: issuer.url, audience: aud, subject: claims.sub, permission: 'read' }
+      const scope = { environments: [production] }
+      const made = { token: session, body: { name: 'platform', ...identity, scope } }
+      expect((await service.call('POST', '/v1/workspace/main/oidc', made)).status).toBe(201)
+      return issuer.sign({ aud, ...claims })
+    }
+    const gitlab = 'project_path:my-group/my-project:ref_type:branch:ref:main'
+    expect(text).toContain(gitlab)
+    await fetchedBy(pipeline.deploy.script.join('\n'), { COFFER_ID_TOKEN: await trustPlatform({ sub: gitlab }) })
+    const account = `system:serviceaccount:${pod.metadata.namespace}:${pod.spec.serviceAccountName}`
+    expect(text).toContain(account)
+    await writeFile(join(folder, 'token'), await trustPlatform({ sub: account }))
+    const [init] = pod.spec.initContainers
+    await fetchedBy(init.args[0], { TOKEN_FILE: join(folder, 'token'), SECRETS_FILE: join(folder, '.env') })
+
+    const ID_TOKEN = await issuer.sign(github)
+    for (const example of examples) {
+      const output = await run(example, { ...admin, IDENTITY, ID_TOKEN })
+      if (example.includes('/test')) expect(JSON.parse(output)).toMatchObject({ ok: true })
+    }
+    expect(examples.length).toBe(5)
+  } finally {
+    await service.stop()
+    await issuer.stop()
     await rm(folder, { recursive: true, force: true })
   }
 })
