@@ -7,6 +7,7 @@ import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parseArgs } from 'node:util'
+import { measureFederation } from './federation.ts'
 import { findGenerator, type Load, type Result } from './load.ts'
 import { type Running, startBare, startService } from './process.ts'
 import { grow, type Seeded, seed } from './seed.ts'
@@ -68,6 +69,10 @@ try {
   console.log(
     `Second start: ${Math.round(service.startMs)} ms to ready. Resident: ${Math.round(idleMb)} MB idle, ${Math.round(service.residentMb())} MB after the load.`,
   )
+  const federation = await measureFederation(seconds, rounds)
+  console.log(
+    `Exchange of an outside issuer's token, keys at hand: ${federation.federated} a second, ${federation.ratio.toFixed(2)} of the exchange of an API token.`,
+  )
   const growth = Number(options.secrets) > 0 ? await measureGrowth(service, seeded, cases, Number(options.secrets)) : []
   if (options.json) {
     const figures = {
@@ -75,6 +80,7 @@ try {
       node: process.version,
       rows,
       commits,
+      federation,
       growth,
       startMs: service.startMs,
       idleMb,
