@@ -48,7 +48,9 @@ type Judged =
 /** Of several identities that fit, one wins and lends its rights alone: exact before glob, then the newest. */
 async function judge(ctx: Context, workspaceId: string, token: ExternalToken): Promise<Judged> {
   const { iss } = token.claims
-  const candidates = typeof iss === 'string' ? await ctx.store.oidc.listEnabled(workspaceId, iss) : []
+  // No issuer has NUL in its name, and PostgreSQL takes no text that has.
+  const isText = typeof iss === 'string' && !iss.includes('\0')
+  const candidates = isText ? await ctx.store.oidc.listEnabled(workspaceId, iss) : []
   const [first] = candidates
   if (!first) return { reasons: [issuerCheck(iss, 'the issuer of an enabled identity', false)] }
   const failed = firstFailed(await checkGenuine(ctx, first.issuer, token))

@@ -95,7 +95,7 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     if (status >= 300 && status < 400) throw new IssuerError(`its ${what} is a redirect, which is not followed.`)
     if (status !== 200) throw new IssuerError(`its ${what} was answered with ${status}.`)
     const object = parseJsonObject(body.toString('utf8'))
-    if (!object) throw new IssuerError(`its ${what} is not a JSON object in which no name stands twice.`)
+    if (!object) throw new IssuerError(`its ${what} is not a JSON object, or a name stands twice in it.`)
     return object
   }
 

@@ -1,22 +1,24 @@
 /**
- * JSON objects in which every name stands once. Of two claims of one name JSON.parse takes the last, another reader
- * takes the first: a token that says both is not believed at all.
+ * JSON objects in which every name stands once, and that nest no deeper than anything real. Of two claims of one name
+ * JSON.parse takes the last, another reader takes the first: a token that says both is not believed at all.
  */
 export type JsonObject = Readonly<Record<string, unknown>>
+
+const maxDepth = 32
 
 export function parseJsonObject(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text)
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
     // JSON gave an object: its fields are still unknown.
-    return isObject && !hasRepeatedName(text) ? (value as JsonObject) : undefined
+    return isObject && isPlain(text) ? (value as JsonObject) : undefined
   } catch {
     return undefined
   }
 }
 
 /** For text that is known to be JSON: only strings and brackets need to be told apart. */
-function hasRepeatedName(text: string): boolean {
+function isPlain(text: string): boolean {
   /** The names so far of each object that is open; undefined for a list. */
   const open: (Set<string> | undefined)[] = []
   let isNameNext = false
@@ -25,6 +27,8 @@ function hasRepeatedName(text: string): boolean {
     if (character === '{') open.push(new Set())
     else if (character === '[') open.push(undefined)
     else if (character === '}' || character === ']') open.pop()
+    // Whoever writes it out again would run out of stack.
+    if (open.length > maxDepth) return false
     if (character === '{' || character === ',') isNameNext = true
     else if (character === '"') {
       const end = endOfString(text, at)
@@ -32,14 +36,14 @@ function hasRepeatedName(text: string): boolean {
       if (names && isNameNext) {
         // Unescaped: "\u0069ss" is another spelling of "iss".
         const name: string = JSON.parse(text.slice(at, end + 1))
-        if (names.has(name)) return true
+        if (names.has(name)) return false
         names.add(name)
       }
       isNameNext = false
       at = end
     }
   }
-  return false
+  return true
 }
 
 function endOfString(text: string, start: number): number {

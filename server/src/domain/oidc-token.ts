@@ -45,7 +45,7 @@ function decodePart(part: string, index: number): string | undefined {
 export const formCheck = (ok: boolean): IdentityCheck => ({
   check: 'form',
   ok,
-  expected: 'a signed JWT in which no name stands twice',
+  expected: 'a signed JWT in which no name stands twice and nothing nests deeply',
   actual: ok ? 'a signed JWT' : 'something else',
 })
 
