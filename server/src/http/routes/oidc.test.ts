@@ -678,3 +678,18 @@ describe('refused exchanges', () => {
     expect((await ask(owner.session, path)).text).toBe(before)
   })
 })
+
+test('the exchange stands under the limit of its client’s address, before anything is looked at', async () => {
+  const limited = await startService({ ...loopbackAllowed, COFFER_RATE_LIMIT: '4' })
+  try {
+    const { session } = await registerOwner(limited)
+    await createIdentity(limited, session, { issuer: issuer.url, subject: 'somebody' })
+    const token = await issuer.sign({ iat: 1, exp: 4_000_000_000 })
+    const answers = [await tryFederation(limited, token), await tryFederation(limited, 'none')]
+    for (const each of ['none', token]) answers.push(await tryFederation(limited, each))
+    expect(answers.map(({ status }) => status)).toEqual([200, 401, 429, 429])
+    expect(answers[0]?.headers.get('ratelimit-remaining')).toBe('1')
+  } finally {
+    await limited.stop()
+  }
+})
