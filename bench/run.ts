@@ -7,6 +7,7 @@ import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parseArgs } from 'node:util'
+import { measureFederation } from './federation.ts'
 import { findGenerator, type Load, type Result } from './load.ts'
 import { measureMemory } from './memory.ts'
 import { type Running, startBare, startService } from './process.ts'
@@ -78,6 +79,10 @@ try {
       `Memory: ${memory.reads} reads over a thousand environments; resident ${memory.beforeMb} MB before, then every 5 s: ${memory.residentMb.join(', ')} MB.`,
     )
   }
+  const federation = await measureFederation(seconds, rounds)
+  console.log(
+    `Exchange of an outside issuer's token, keys at hand: ${federation.federated} a second, ${federation.ratio.toFixed(2)} of the exchange of an API token.`,
+  )
   const growth = Number(options.secrets) > 0 ? await measureGrowth(service, seeded, cases, Number(options.secrets)) : []
   if (options.json) {
     const figures = {
@@ -85,6 +90,7 @@ try {
       node: process.version,
       rows,
       commits,
+      federation,
       growth,
       memory,
       startMs: service.startMs,

@@ -127,6 +127,7 @@ function texts(schema: Schema): fc.Arbitrary<string> {
       fc.string({ unit: 'grapheme', minLength, maxLength: Math.min(maxLength, 300) }),
       fc.tuple(slug, slug).map((parts) => parts.join('@')),
       fc.ipV4(),
+      slug.map((host) => `https://${host}.example.com`),
       fc.string({ unit: fc.constantFrom('a', 'Z', '0', ' ', '_', '-'), minLength, maxLength }),
     )
     .filter((text) => [...text].length >= minLength && [...text].length <= maxLength && (pattern?.test(text) ?? true))
@@ -136,6 +137,7 @@ export function validFor(schema: Schema): fc.Arbitrary<unknown> {
   if (schema.enum) return fc.constantFrom(...schema.enum)
   if (schema.const !== undefined) return fc.constant(schema.const)
   if (schema.anyOf) return fc.oneof(...schema.anyOf.map(validFor))
+  if (Array.isArray(schema.type)) return fc.oneof(fc.constant(null), texts(schema))
   // Accepted whatever it is, and ignored.
   if (schema.type === undefined) return fc.constantFrom(null, 1, 'any text', [], {})
   // A text or null.

@@ -7,6 +7,7 @@ import type { Permission, Role, Scope } from '@coffer/contract/field'
 import type { historyEndpoints } from '@coffer/contract/history'
 import type { IssuedInvite } from '@coffer/contract/invite'
 import type { Member } from '@coffer/contract/member'
+import type { oidcEndpoints } from '@coffer/contract/oidc'
 import type { secretEndpoints, WriteResults } from '@coffer/contract/secret'
 import { newId } from '../server/src/crypto/id.ts'
 import { createBearer, invitePrefix } from '../server/src/crypto/token.ts'
@@ -31,6 +32,8 @@ export type World = {
   readonly device: { readonly userCode: string; readonly deviceCode: string; readonly clientId: string }
   /** The session of somebody who asks for nothing. */
   readonly heirsSession: string
+  /** An identity that no issuer vouches for in truth: its issuer is never called. */
+  readonly identityId: string
   /** A member with an account, to whom the workspace can be handed over. */
   readonly heirId: string
   readonly ownerMemberId: string
@@ -64,6 +67,8 @@ export type Ask = {
   /** Where those who may ask are answered otherwise than with success. */
   readonly status?: number
   readonly isMalformed?: true
+  /** Answers a question, though not by GET: changes nothing and leaves no trace. */
+  readonly isQuestion?: true
 }
 
 export const absentId = '01890000-0000-7000-8000-00000000dead'
@@ -125,6 +130,10 @@ export async function createWorld(
   const device = await createDevice(service, slug)
   const environments = { right: projects.right.first, sibling: projects.right.second, wrong: projects.wrong.first }
   const secrets = await createContent(service, session, slug, projects)
+  const identity = await service.call<{ id: string }>('POST', `/v1/workspace/${slug}/oidc`, {
+    token: session,
+    body: newIdentity,
+  })
   return {
     workspaceId: workspace.id,
     slug,
@@ -143,6 +152,7 @@ export async function createWorld(
     environments,
     device,
     heirsSession: await findSession(service, heirId, workspace.id),
+    identityId: identity.body.id,
     heirId,
     ...(await createInvite(service, session, slug)),
     containers,
@@ -414,6 +424,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     ),
     rotateToken: tokenAsks('/rotate', { graceSeconds: 60 }),
     revokeToken: tokenAsks(''),
+    ...identityAsks(world),
     listAudit: [
       one('page', `${ws}/audit`),
       one('of a project', `${ws}/audit?project=${projects.right}`),
@@ -422,6 +433,32 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       one('all of it', `${ws}/audit?format=ndjson&entity=${teams.right}`),
     ],
     verifyAudit: [one('verify', `${ws}/audit/verify`)],
+  }
+}
+
+function identityAsks(world: World): Record<keyof typeof oidcEndpoints, readonly Ask[]> {
+  const list = `/v1/workspace/${world.slug}/oidc`
+  const identity = `${list}/${world.identityId}`
+  const absent = `${list}/${absentId}`
+  const [body, into] = [{ name: 'Renamed' }, absentId]
+  const { scope: _all, ...rest } = newIdentity
+  const scope = { environments: [world.environments.right] }
+  // The token is none, so that nobody is called.
+  const test = { body: { token: 'none' }, isQuestion: true } as const
+  return {
+    exchangeIdentity: [
+      one('refused', '/v1/auth/oidc/exchange', { body: { token: 'none', workspaceId: 'nobodys' }, status: 401 }),
+    ],
+    listIdentities: [one('list', list)],
+    createIdentity: [
+      one('for everything', list, { body: newIdentity }),
+      one('for one environment', list, { body: { ...rest, permission: 'read', scope } }),
+    ],
+    listIdentityPresets: [one('list', `${list}/preset`)],
+    readIdentity: [one('one', identity), one('absent', absent, { into })],
+    updateIdentity: [one('rename', identity, { body }), one('absent', absent, { body, into })],
+    deleteIdentity: [one('delete', identity), one('absent', absent, { into })],
+    testIdentity: [one('test', `${identity}/test`, test), one('absent', `${absent}/test`, { ...test, into })],
   }
 }
 
@@ -659,6 +696,15 @@ export function requestsTo(table: Partial<Record<string, readonly Ask[]>>, name:
   if (!asks || asks.length === 0) throw new Error(`${name} has no requests: add some to test/request-table.ts`)
   return asks
 }
+
+const newIdentity = {
+  name: 'deployer',
+  issuer: 'https://issuer.example.com',
+  audience: 'coffer',
+  subject: 'somebody',
+  permission: 'read-write',
+  scope: { all: true },
+} as const
 
 const newAccount = { email: 'newcomer@example.com', name: 'Newcomer', password }
 

@@ -9,6 +9,7 @@ import { inviteEndpoints } from './invite.ts'
 import { meEndpoints } from './me.ts'
 import { memberEndpoints } from './member.ts'
 import { mfaEndpoints } from './mfa.ts'
+import { oidcEndpoints } from './oidc.ts'
 import { projectEndpoints } from './project.ts'
 import { secretEndpoints } from './secret.ts'
 import { teamEndpoints } from './team.ts'
@@ -29,6 +30,7 @@ export const endpoints = {
   ...secretEndpoints,
   ...historyEndpoints,
   ...tokenEndpoints,
+  ...oidcEndpoints,
   ...auditEndpoints,
 } as const satisfies Record<string, Endpoint>
 

@@ -37,6 +37,8 @@ export const permissions = [
   'token:read',
   'token:create',
   'token:write',
+  'oidc:read',
+  'oidc:write',
   'audit:read',
 ] as const
 export type EndpointPermission = (typeof permissions)[number]

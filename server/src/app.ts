@@ -12,6 +12,8 @@ import type { Services } from './domain/context.ts'
 import { createCounts } from './domain/count.ts'
 import { createCredentials } from './domain/credential.ts'
 import { createEpochs } from './domain/epoch.ts'
+import { createIssuers } from './domain/oidc-issuer.ts'
+import { createRefusals } from './domain/oidc-refusal.ts'
 import { createPictures } from './domain/picture.ts'
 import { createSealedAnswers } from './domain/sealed-answer.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
@@ -102,8 +104,10 @@ export async function createServices(given: Config, log: Log, now: () => number 
   const answers = createSealedAnswers(epochs)
   const counts = createCounts(store)
   const reads = createReadRecorder({ engine, keys, log })
-  const mail = openMail(config, log)
-  return { config, engine, store, keys, pictures, credentials, usage, epochs, answers, counts, reads, mail, now, log }
+  const issuers = createIssuers(createOutbound({ allow: config.outboundAllow }), now)
+  const refusals = createRefusals(now)
+  const memories = { pictures, credentials, usage, epochs, answers, counts, reads, issuers, refusals }
+  return { config, engine, store, keys, ...memories, mail: openMail(config, log), now, log }
 }
 
 function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | undefined {

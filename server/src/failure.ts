@@ -9,6 +9,10 @@ const catalogue = {
   /** The words of the device flow, which clients go by: `{ error }` on the wire. */
   devicePoll: { status: 400, message: 'expired_token' },
   unauthenticated: { status: 401, message: 'A valid credential is required: send "Authorization: Bearer <token>".' },
+  exchangeRefused: {
+    status: 401,
+    message: 'The token was not accepted; an admin of the workspace finds the reason in its audit log.',
+  },
   loginRefused: { status: 401, message: 'The email address or the password is wrong.' },
   codeRequired: {
     status: 401,

@@ -7,9 +7,9 @@ export type JwtClaims = {
   readonly iss: string
   /** The token or identity that it came from. */
   readonly sub: string
-  readonly kind: 'token'
+  readonly kind: 'token' | 'oidc'
   readonly workspace: string
-  /** A rotation or revocation of the token ends the JWTs of the generations before it. */
+  /** A rotation of the token, or a change of the identity, ends the JWTs of the generations before it. */
   readonly generation: number
   readonly iat: number
   readonly exp: number
@@ -47,7 +47,7 @@ function isClaims(claims: Record<string, unknown>): claims is JwtClaims {
   return (
     typeof claims.iss === 'string' &&
     typeof claims.sub === 'string' &&
-    claims.kind === 'token' &&
+    (claims.kind === 'token' || claims.kind === 'oidc') &&
     typeof claims.workspace === 'string' &&
     typeof claims.generation === 'number' &&
     typeof claims.iat === 'number' &&

@@ -1,14 +1,16 @@
 /**
  * The one place that decides access. Every `require…` finds and authorises in one step, so no code can hold what it
- * may not use. Right = permission ∩ scope of the credential ∩ role ∩ scope of the membership, evaluated now.
+ * may not use. Right = permission ∩ scope of the credential ∩ role ∩ scope of the membership, evaluated now; an
+ * identity that an outside issuer vouches for has no membership, and the role that its permission stands for.
  *
  * What lies outside the caller's reach does not exist (404); what is visible but not allowed is refused (403).
  */
 import type { EndpointPermission } from '@coffer/contract/endpoint'
-import type { EnvironmentPath, IdPath, ProjectPath, Role, WorkspacePath } from '@coffer/contract/field'
+import type { EnvironmentPath, IdPath, ProjectPath, Role, Scope, WorkspacePath } from '@coffer/contract/field'
 import { Failure } from '../failure.ts'
 import type { Member } from '../store/member.ts'
-import { type Context, credentialPermission, type WriteContext } from './context.ts'
+import type { IdentityRecord } from '../store/oidc.ts'
+import { type Context, credentialPermission, everything, grantOf, type WriteContext } from './context.ts'
 import type { Picture, PicturedEnvironment, PicturedProject, PicturedTeam } from './picture.ts'
 import {
   type Reach,
@@ -69,6 +71,8 @@ const rules: Record<WorkspacePermission, Rule> = {
   'token:read': { role: 'member' },
   'token:create': { role: 'member', writes: true, session: true },
   'token:write': { role: 'member', writes: true },
+  'oidc:read': { role: 'admin', whole: true },
+  'oidc:write': { role: 'admin', writes: true, whole: true },
   'audit:read': { role: 'admin', whole: true },
 }
 
@@ -172,7 +176,8 @@ export function requireBrowserSession(ctx: Context): { sessionId: string; userId
 /** Every workspace that the caller may see, in the order of their making. */
 export async function listAccesses(ctx: Context): Promise<Access[]> {
   const { credential, userId } = ctx.actor
-  const ids = 'token' in credential ? [credential.token.workspaceId] : await ctx.store.workspaces.listIdsForUser(userId)
+  const grant = grantOf(credential)
+  const ids = grant ? [grant.workspaceId] : await ctx.store.workspaces.listIdsForUser(userId)
   const pictures = await Promise.all(ids.map((id) => ctx.pictures.get(id)))
   return pictures.flatMap((picture) => accessTo(ctx, picture) ?? [])
 }
@@ -209,8 +214,9 @@ function visibleTeam(access: Access, teamId: string): PicturedTeam {
 
 async function findPicture(ctx: Context, slugOrId: string): Promise<Picture | undefined> {
   const { credential, userId } = ctx.actor
-  if ('token' in credential) {
-    const id = credential.token.workspaceId
+  const grant = grantOf(credential)
+  if (grant) {
+    const id = grant.workspaceId
     const picture = ctx.pictures.peek(id) ?? (await ctx.pictures.get(id))
     return picture && (picture.workspace.slug === slugOrId || id === slugOrId) ? picture : undefined
   }
@@ -218,20 +224,34 @@ async function findPicture(ctx: Context, slugOrId: string): Promise<Picture | un
   return id === undefined ? undefined : ctx.pictures.get(id)
 }
 
-/** Scope sets of tokens, made once for each token record. */
-const tokenScopes = new WeakMap<object, ScopeSet>()
-
 function accessTo(ctx: Context, picture: Picture | undefined): Access | undefined {
-  const pictured = picture?.membersByUser.get(ctx.actor.userId)
+  const { credential, userId } = ctx.actor
+  if (picture && 'identity' in credential) return identityAccess(picture, credential.identity)
+  const pictured = picture?.membersByUser.get(userId)
   if (!picture || !pictured) return undefined
-  const { credential } = ctx.actor
   if (!('token' in credential)) return { picture, member: pictured.member, reach: [pictured.scopeSet] }
-  let scopeSet = tokenScopes.get(credential.token)
+  return { picture, member: pictured.member, reach: [pictured.scopeSet, scopeSetOf(credential.token)] }
+}
+
+/** An identity is nobody's: it acts as a member if it may only read, and else as a developer, within its scope. */
+function identityAccess(picture: Picture, identity: IdentityRecord): Access | undefined {
+  const { id, workspaceId, permission, createdAt } = identity
+  if (workspaceId !== picture.workspace.id) return undefined
+  const role = permission === 'read' ? 'member' : 'developer'
+  const member: Member = { id, workspaceId, userId: '', role, isOwner: false, scope: everything, createdAt }
+  return { picture, member, reach: [scopeSetOf(identity)] }
+}
+
+/** Made once for each record of a token or an identity. */
+const scopeSets = new WeakMap<object, ScopeSet>()
+
+function scopeSetOf(grant: { readonly scope: Scope }): ScopeSet {
+  let scopeSet = scopeSets.get(grant)
   if (!scopeSet) {
-    scopeSet = toScopeSet(credential.token.scope)
-    tokenScopes.set(credential.token, scopeSet)
+    scopeSet = toScopeSet(grant.scope)
+    scopeSets.set(grant, scopeSet)
   }
-  return { picture, member: pictured.member, reach: [pictured.scopeSet, scopeSet] }
+  return scopeSet
 }
 
 function authorise(ctx: Context, access: Access, permission: WorkspacePermission): void {

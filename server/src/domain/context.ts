@@ -4,6 +4,7 @@ import type { Config } from '../config.ts'
 import type { Log } from '../log.ts'
 import type { Mail } from '../mail.ts'
 import type { Keys } from '../store/key.ts'
+import type { IdentityRecord } from '../store/oidc.ts'
 import type { Engine, Transaction } from '../store/sql.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
@@ -11,6 +12,8 @@ import type { ReadRecorder } from './audit-read.ts'
 import type { Counts } from './count.ts'
 import type { Credentials } from './credential.ts'
 import type { Epochs } from './epoch.ts'
+import type { Issuers } from './oidc-issuer.ts'
+import type { Refusals } from './oidc-refusal.ts'
 import type { Pictures } from './picture.ts'
 import type { SealedAnswers } from './sealed-answer.ts'
 import type { Usage } from './usage.ts'
@@ -29,6 +32,8 @@ export type Services = {
   readonly reads: ReadRecorder
   /** Undefined where no mail server is set. */
   readonly mail: Mail | undefined
+  readonly issuers: Issuers
+  readonly refusals: Refusals
   readonly now: () => number
   readonly log: Log
 }
@@ -44,12 +49,13 @@ export type Credential =
       readonly generation: number
       readonly expiresAt: number | null
     }
+  | { readonly type: 'oidc'; readonly identity: IdentityRecord; readonly expiresAt: number }
 
 export type Actor = {
-  readonly type: 'anonymous' | 'user' | 'token' | 'operator'
+  readonly type: 'anonymous' | 'user' | 'token' | 'oidc' | 'operator'
   readonly id: string
   readonly name: string
-  /** The person whose membership bounds what may be done. */
+  /** The person whose membership bounds what may be done; empty where no person stands behind it. */
   readonly userId: string
   readonly credential: Credential
 }
@@ -66,6 +72,12 @@ export const systemChain = '00000000-0000-0000-0000-000000000000'
 
 export const everything: Scope = { all: true, teams: [], projects: [], environments: [] }
 
+/** The row that bounds a machine's rights to one workspace, a permission and a scope; undefined for people. */
+export function grantOf(credential: Credential): TokenRecord | IdentityRecord | undefined {
+  if ('token' in credential) return credential.token
+  return 'identity' in credential ? credential.identity : undefined
+}
+
 export function credentialPermission(credential: Credential): Permission {
-  return 'token' in credential ? credential.token.permission : 'read-write'
+  return grantOf(credential)?.permission ?? 'read-write'
 }

@@ -8,6 +8,7 @@ import { type JwtClaims, verifyJwt } from '../crypto/jwt.ts'
 import { bearerKind, hashBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
 import { Failure } from '../failure.ts'
 import type { Keys } from '../store/key.ts'
+import type { IdentityRecord } from '../store/oidc.ts'
 import type { Session } from '../store/session.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
@@ -63,8 +64,13 @@ export function createCredentials(parts: Parts): Credentials {
     const token = known && peekToken(known.workspaceId, known.id)
     if (known && token) return tokenActor(token, known, ip)
     const claimed = claims.get(key)
-    const source = claimed && claimed.exp * 1000 > now() ? peekToken(claimed.workspace, claimed.sub) : undefined
-    return claimed && source ? jwtActor(source, claimed, ip) : undefined
+    if (!claimed || claimed.exp * 1000 <= now()) return undefined
+    if (claimed.kind === 'oidc') {
+      const identity = pictures.peek(claimed.workspace)?.identities.peek(claimed.sub)
+      return identity && federatedActor(identity, claimed)
+    }
+    const source = peekToken(claimed.workspace, claimed.sub)
+    return source && jwtActor(source, claimed, ip)
   }
 
   function peekToken(workspaceId: string, id: string): TokenRecord | undefined {
@@ -112,7 +118,21 @@ export function createCredentials(parts: Parts): Credentials {
       if (!known) throw new Failure('unauthenticated')
       remember(claims, key, known)
     }
+    if (known.kind === 'oidc') return federatedActor(await requireIdentity(known.workspace, known.sub), known)
     return jwtActor(await requireToken(known.workspace, known.sub), known, ip)
+  }
+
+  async function requireIdentity(workspaceId: string, id: string): Promise<IdentityRecord> {
+    const picture = await pictures.get(workspaceId)
+    const identity = await picture?.identities.get(id)
+    if (!identity) throw new Failure('unauthenticated')
+    return identity
+  }
+
+  function federatedActor(identity: IdentityRecord, known: JwtClaims): Actor {
+    if (!identity.enabled || known.generation !== identity.generation) throw new Failure('unauthenticated')
+    usage.noteIdentity(identity.id, identity.workspaceId, now())
+    return identityActor(identity, known.exp * 1000)
   }
 
   function jwtActor(token: TokenRecord, known: JwtClaims, ip: string): Actor {
@@ -202,6 +222,12 @@ export function createCredentials(parts: Parts): Credentials {
       claims.clear()
     },
   }
+}
+
+/** An identity acts for itself: no person stands behind it. */
+export function identityActor(identity: IdentityRecord, expiresAt: number): Actor {
+  const credential = { type: 'oidc', identity, expiresAt } as const
+  return { type: 'oidc', id: identity.id, name: identity.name, userId: '', credential }
 }
 
 /** What a credential is remembered by: a heap dump shows no credentials. */

@@ -68,6 +68,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['invites', (ctx) => ctx.store.invites.resign(batchSize)],
     ['ended tokens', (ctx) => ctx.store.tokens.forgetEndedHashes(ctx.now(), batchSize)],
     ['tokens', (ctx) => ctx.store.tokens.resign(batchSize)],
+    ['identities', (ctx) => ctx.store.oidc.resign(batchSize)],
     ['accounts', (ctx) => ctx.store.accounts.resign(batchSize)],
     ['sessions', (ctx) => ctx.store.sessions.resign(batchSize)],
     ['second factors', (ctx) => ctx.store.mfa.moveToActiveRoot(batchSize)],
@@ -85,7 +86,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
 }
 
 export async function rotateWorkspaceKey(ctx: Context, slugOrId: string, progress: RotationProgress): Promise<void> {
-  const workspaceId = await ctx.store.workspaces.findIdForOperator(slugOrId)
+  const workspaceId = await ctx.store.workspaces.findIdForAnybody(slugOrId)
   if (workspaceId === undefined) throw new Failure('notFound', `There is no workspace "${slugOrId}".`)
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const version = await insertNextWorkspaceKey(ctx.transaction.db, ctx.keys, workspaceId, ctx.now())
@@ -113,7 +114,7 @@ export async function rotateEnvironmentKey(
   progress: RotationProgress,
   settle = settleMs,
 ): Promise<void> {
-  const workspaceId = await ctx.store.workspaces.findIdForOperator(path.workspace)
+  const workspaceId = await ctx.store.workspaces.findIdForAnybody(path.workspace)
   const picture = workspaceId === undefined ? undefined : await ctx.pictures.get(workspaceId)
   const project = picture && (picture.projectsBySlug.get(path.project) ?? picture.projects.get(path.project))
   const environment =

@@ -3,7 +3,7 @@ import { Failure, invalid } from '../failure.ts'
 import type { Account } from '../store/account.ts'
 import { listAccesses, requireSession } from './access.ts'
 import { record } from './audit.ts'
-import { type Context, credentialPermission, everything, systemChain } from './context.ts'
+import { type Context, credentialPermission, everything, grantOf, systemChain } from './context.ts'
 import { inPersonTransaction, personEntity, requireAccount } from './person.ts'
 import { iso, maybeIso } from './time.ts'
 import { inTransaction } from './transaction.ts'
@@ -16,25 +16,35 @@ export const defaultPreferences: Preferences = {
 }
 
 export async function readMe(ctx: Context): Promise<Me> {
-  const { credential, userId } = ctx.actor
-  const account = await ctx.store.accounts.find(userId)
-  if (!account || credential.type === 'none') throw new Failure('unauthenticated')
-  const token = 'token' in credential ? credential.token : undefined
+  const { credential } = ctx.actor
+  const who = await findWho(ctx)
+  if (!who || credential.type === 'none') throw new Failure('unauthenticated')
+  const grant = grantOf(credential)
   return {
-    id: account.id,
-    email: account.email,
-    name: account.name,
-    createdAt: iso(account.createdAt),
-    mfa: account.totpId !== null,
-    preferences: await preferencesOf(ctx, account),
+    id: who.id,
+    email: who.email,
+    name: who.name,
+    createdAt: iso(who.createdAt),
+    mfa: who.totpId !== null,
+    preferences: await preferencesOf(ctx, who),
     credential: {
       type: credential.type === 'cli-token' ? 'cli' : credential.type,
       permission: credentialPermission(credential),
-      scope: token?.scope ?? everything,
-      workspaceId: token?.workspaceId ?? null,
+      scope: grant?.scope ?? everything,
+      workspaceId: grant?.workspaceId ?? null,
       expiresAt: maybeIso(credential.expiresAt),
     },
   }
+}
+
+/** The account of a person, or the identity that stands for itself. */
+async function findWho(
+  ctx: Context,
+): Promise<Pick<Account, 'id' | 'email' | 'name' | 'createdAt' | 'totpId' | 'preferences'> | undefined> {
+  const { credential, userId } = ctx.actor
+  if (!('identity' in credential)) return ctx.store.accounts.find(userId)
+  const { id, name, createdAt } = credential.identity
+  return { id, email: '', name, createdAt, totpId: null, preferences: defaultPreferences }
 }
 
 export async function updateMe(ctx: Context, { name, preferences }: MeChange): Promise<void> {
@@ -88,7 +98,7 @@ async function checkPreferences(ctx: Context, change: PreferencesChange, path = 
 }
 
 /** A workspace that the person has left since, or that the credential does not reach, is nobody's default. */
-async function preferencesOf(ctx: Context, { preferences }: Account): Promise<Preferences> {
+async function preferencesOf(ctx: Context, { preferences }: Pick<Account, 'preferences'>): Promise<Preferences> {
   const id = preferences.defaultWorkspace
   return id === null || (await reachesWorkspace(ctx, id)) ? preferences : { ...preferences, defaultWorkspace: null }
 }

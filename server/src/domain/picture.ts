@@ -4,6 +4,7 @@
  */
 import type { Log } from '../log.ts'
 import type { Member } from '../store/member.ts'
+import type { IdentityRecord } from '../store/oidc.ts'
 import type { KeyMemory } from '../store/secret-value.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
@@ -47,6 +48,8 @@ export type Picture = {
   readonly environments: ReadonlyMap<string, PicturedEnvironment>
   /** Tokens by id, as requests ask for them; they are forgotten together with the picture. */
   readonly tokens: Recall<TokenRecord>
+  /** Likewise, identities that outside issuers vouch for. */
+  readonly identities: Recall<IdentityRecord>
   readonly environmentKeys: KeyMemory
 }
 
@@ -54,6 +57,7 @@ export type Pictures = Recall<Picture>
 
 const maxPictures = 1_000
 const maxTokens = 10_000
+const maxIdentities = 1_000
 
 export function createPictures(store: Store, log: Log): Pictures {
   return createRecall(maxPictures, (workspaceId) => loadPicture(store, log, workspaceId))
@@ -94,6 +98,7 @@ async function loadPicture(store: Store, log: Log, workspaceId: string): Promise
     projectsBySlug: new Map(projects.map((project) => [project.slug, project])),
     environments: new Map(environments.map((environment) => [environment.id, environment])),
     tokens: createRecall(maxTokens, (id) => store.tokens.find(id, workspaceId)),
+    identities: createRecall(maxIdentities, (id) => store.oidc.find(id, workspaceId)),
     environmentKeys: { byVersion: new Map(), newest: new Map() },
   }
 }

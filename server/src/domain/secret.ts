@@ -7,7 +7,7 @@ import type { SecretRecord } from '../store/secret.ts'
 import type { ReminderRow } from '../store/secret-reminder.ts'
 import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
 import { type ReadDetails, readDetails } from './audit-read.ts'
-import type { Context } from './context.ts'
+import { type Context, grantOf } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { reachesProject } from './scope.ts'
 import type { Answer, SealedAnswer } from './sealed-answer.ts'
@@ -60,7 +60,7 @@ export async function readSecret(
 /** For a credential that is for one environment: no parameters are needed. */
 export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
   const { credential } = ctx.actor
-  const scope = 'token' in credential ? credential.token.scope : undefined
+  const scope = grantOf(credential)?.scope
   const [environmentId, ...others] = scope?.environments ?? []
   const isOne = scope && !scope.all && scope.teams.length + scope.projects.length + others.length === 0
   if (!environmentId || !isOne) {
@@ -268,7 +268,7 @@ function questionOf(
   key = '',
 ): string {
   const { credential, userId } = ctx.actor
-  const who = 'token' in credential ? credential.token.id : `user ${userId}`
+  const who = grantOf(credential)?.id ?? `user ${userId}`
   const { resolve, onUnresolved, view, q } = query
   const where = environments.map(({ id }) => id).join()
   return `${who} ${personalOwner(ctx)} ${access.project.id} ${where} ${key} ${resolve} ${onUnresolved} ${view} ${q}`

@@ -1,5 +1,5 @@
 /**
- * When tokens and sessions were last used: noted in memory by every request, written every few seconds. A crash loses
+ * When tokens, identities and sessions were last used: noted in memory by every request, written every few seconds. A crash loses
  * the last few seconds of notes and nothing else.
  */
 import type { Store } from '../store/store.ts'
@@ -8,30 +8,43 @@ export type TokenUse = { readonly workspaceId: string; readonly at: number; read
 
 export type Usage = {
   noteToken(tokenId: string, workspaceId: string, at: number, ip: string): void
+  noteIdentity(identityId: string, workspaceId: string, at: number): void
   noteSession(sessionId: string, userId: string, at: number): void
   /** What is noted and not yet written. */
   pendingToken(tokenId: string): TokenUse | undefined
   pendingSession(sessionId: string): SessionUse | undefined
+  pendingIdentity(identityId: string): IdentityUse | undefined
   /** Writes what has been noted, as one transaction. */
-  take(): { readonly tokens: ReadonlyMap<string, TokenUse>; readonly sessions: ReadonlyMap<string, SessionUse> }
+  take(): {
+    readonly tokens: ReadonlyMap<string, TokenUse>
+    readonly identities: ReadonlyMap<string, IdentityUse>
+    readonly sessions: ReadonlyMap<string, SessionUse>
+  }
 }
+export type IdentityUse = { readonly workspaceId: string; readonly at: number }
 export type SessionUse = { readonly userId: string; readonly at: number }
 
 export function createUsage(): Usage {
   let tokens = new Map<string, TokenUse>()
+  let identities = new Map<string, IdentityUse>()
   let sessions = new Map<string, SessionUse>()
   return {
     noteToken(tokenId, workspaceId, at, ip) {
       tokens.set(tokenId, { workspaceId, at, ip })
+    },
+    noteIdentity(identityId, workspaceId, at) {
+      identities.set(identityId, { workspaceId, at })
     },
     noteSession(sessionId, userId, at) {
       sessions.set(sessionId, { userId, at })
     },
     pendingToken: (tokenId) => tokens.get(tokenId),
     pendingSession: (sessionId) => sessions.get(sessionId),
+    pendingIdentity: (identityId) => identities.get(identityId),
     take() {
-      const taken = { tokens, sessions }
+      const taken = { tokens, identities, sessions }
       tokens = new Map()
+      identities = new Map()
       sessions = new Map()
       return taken
     },
@@ -40,5 +53,6 @@ export function createUsage(): Usage {
 
 export async function writeUsage(store: Store, taken: ReturnType<Usage['take']>): Promise<void> {
   for (const [id, use] of taken.tokens) await store.tokens.touch(id, use.workspaceId, use.at, use.ip)
+  for (const [id, use] of taken.identities) await store.oidc.touch(id, use.workspaceId, use.at)
   for (const [id, use] of taken.sessions) await store.sessions.touch(id, use.userId, use.at)
 }

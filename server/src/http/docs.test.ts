@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { IssuedInvite } from '@coffer/contract/invite'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
 import {
   addUser,
   createProject,
@@ -13,8 +14,12 @@ import {
   startService,
   type TestService,
 } from '../../../test/harness.ts'
+import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
 
 const docs = join(import.meta.dirname, '../../../docs')
+
+const blocksOf = (text: string, language: string) =>
+  [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map((match) => match[1] ?? '')
 
 type Finished = { readonly code: number | null; readonly statuses: readonly number[]; readonly output: string }
 
@@ -42,8 +47,7 @@ function runShell(script: string, folder: string, variables: Record<string, stri
 /** Runs every example of a page that asks the service something; returns how many there were. */
 async function runPage(name: string, folder: string, variables: Record<string, string>): Promise<number> {
   const text = await readFile(join(docs, name), 'utf8')
-  const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? '')
-  const examples = blocks.filter((block) => /\bcurl /.test(block))
+  const examples = blocksOf(text, 'sh').filter((block) => /\bcurl /.test(block))
   for (const name of Object.keys(variables)) {
     expect(text, `the page tells what ${name} is`).toMatch(new RegExp(`^${name}=|\`${name}\``, 'm'))
   }
@@ -64,7 +68,7 @@ async function runPage(name: string, folder: string, variables: Record<string, s
 let service: TestService
 let folder: string
 beforeEach(async () => {
-  service = await startService()
+  service = await startService(loopbackAllowed)
   folder = await mkdtemp(join(tmpdir(), 'coffer-docs-'))
 })
 afterEach(async () => {
@@ -128,4 +132,76 @@ test('every curl example of docs/session.md succeeds, in the order of the page',
   const development = environments.find(({ name }) => name === 'development')?.id ?? ''
   const count = await runPage('session.md', folder, { COFFER: service.url, SESSION: session, DEVELOPMENT: development })
   expect(count).toBeGreaterThanOrEqual(10)
+})
+
+test('every example of docs/oidc.md succeeds: those of the admin, and those of the platforms', async () => {
+  const text = await readFile(join(docs, 'oidc.md'), 'utf8')
+  // All the platforms of the page at once, and GitHub's own endpoint that hands out tokens.
+  const issuer = await startIssuer(() => service.app.services.now())
+  try {
+    const { session } = await registerOwner(service)
+    const { environments } = await createProject(service, session, 'api')
+    const production = environments.find(({ name }) => name === 'production')?.id ?? ''
+    const secrets = [{ key: 'DATABASE_URL', value: 'postgres://db.example.com' }]
+    const body = { environments: [production], secrets }
+    await service.call('POST', '/v1/workspace/main/project/api/secret', { token: session, body })
+    const aud = 'https://coffer.example.com'
+    const github = { aud, repository_id: '456789', repository_owner_id: '123456', ref: 'refs/heads/main' }
+    issuer.answer = (request, response) => {
+      if (request.url !== `/token?id=1&audience=${aud}` || request.headers.authorization !== 'Bearer of the run') {
+        return false
+      }
+      issuer.sign(github).then((value) => response.end(JSON.stringify({ count: 1, value })))
+      return true
+    }
+    const served = (example: string) => example.replaceAll('https://token.actions.githubusercontent.com', issuer.url)
+    const run = async (example: string, variables: Record<string, string>) => {
+      const { code, statuses, output } = await runShell(served(example), folder, variables)
+      const where = `${example}\n→ ${statuses.join(', ')} ${output}`
+      expect(code, where).toBe(0)
+      expect(statuses.length, where).toBeGreaterThan(0)
+      for (const status of statuses) expect([200, 201], where).toContain(status)
+      return output
+    }
+    const fetchedBy = async (script: string, variables: Record<string, string>) => {
+      await run(script, { COFFER: service.url, ...variables })
+      expect(await readFile(join(folder, '.env'), 'utf8')).toContain('DATABASE_URL=postgres://db.example.com\n')
+      await rm(join(folder, '.env'))
+    }
+
+    const [trust = '', ...examples] = blocksOf(text, 'sh').filter((block) => /\bcurl /.test(block))
+    const admin = { COFFER: service.url, TOKEN: session, ENVIRONMENT: production }
+    const { id: IDENTITY } = JSON.parse(await run(trust, admin))
+    const platforms = blocksOf(text, 'yaml').map((block) => parseAllDocuments(block)[0]?.toJS())
+    const [workflow, pipeline, pod] = platforms
+    await fetchedBy(workflow.jobs.deploy.steps[0].run, {
+      ACTIONS_ID_TOKEN_REQUEST_URL: `${issuer.url}/token?id=1`,
+      ACTIONS_ID_TOKEN_REQUEST_TOKEN: 'of the run',
+    })
+
+    const trustPlatform = async (claims: Claims) => {
+      const identity = { issuer: issuer.url, audience: aud, subject: claims.sub, permission: 'read' }
+      const scope = { environments: [production] }
+      const made = { token: session, body: { name: 'platform', ...identity, scope } }
+      expect((await service.call('POST', '/v1/workspace/main/oidc', made)).status).toBe(201)
+      return issuer.sign({ aud, ...claims })
+    }
+    const gitlab = 'project_path:my-group/my-project:ref_type:branch:ref:main'
+    expect(text).toContain(gitlab)
+    await fetchedBy(pipeline.deploy.script.join('\n'), { COFFER_ID_TOKEN: await trustPlatform({ sub: gitlab }) })
+    const account = `system:serviceaccount:${pod.metadata.namespace}:${pod.spec.serviceAccountName}`
+    expect(text).toContain(account)
+    await writeFile(join(folder, 'token'), await trustPlatform({ sub: account }))
+    const [init] = pod.spec.initContainers
+    await fetchedBy(init.args[0], { TOKEN_FILE: join(folder, 'token'), SECRETS_FILE: join(folder, '.env') })
+
+    const ID_TOKEN = await issuer.sign(github)
+    for (const example of examples) {
+      const output = await run(example, { ...admin, IDENTITY, ID_TOKEN })
+      if (example.includes('/test')) expect(JSON.parse(output)).toMatchObject({ ok: true })
+    }
+    expect(examples.length).toBe(5)
+  } finally {
+    await issuer.stop()
+  }
 })

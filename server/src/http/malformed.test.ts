@@ -25,6 +25,7 @@ import {
   validPath,
   type World,
 } from '../../../test/hostile-request.ts'
+import { createIdentity } from '../../../test/issuer.ts'
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
 import { maxBodyBytes } from './body.ts'
 
@@ -60,6 +61,7 @@ async function createWorld(slug: string): Promise<Spoils> {
   const project = await createProject(service, session, 'api', { workspace: slug })
   const spare = await createToken(service, session, {}, slug)
   const { token: readToken } = await createToken(service, session, { permission: 'read' }, slug)
+  const identity = await createIdentity(service, session, { issuer: 'https://issuer.example.com', subject: 's' }, slug)
   const environments = project.environments.map(({ id }) => id)
   const secrets = ['FIRST', 'SECOND'].map((key) => ({ key, value: key }))
   const body = { environments, secrets }
@@ -68,7 +70,7 @@ async function createWorld(slug: string): Promise<Spoils> {
     ws: [slug, workspace.id],
     prj: ['api', project.id],
     environmentId: environments,
-    id: [project.teamId, spare.id, project.id],
+    id: [project.teamId, spare.id, project.id, identity.id],
     key: ['FIRST', 'SECOND'],
     version: ['1', '2'],
     revision: ['0', '1'],

@@ -23,6 +23,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
+import { createIdentity, federate, loopbackAllowed, startIssuer, type TestIssuer } from '../../../test/issuer.ts'
 import {
   type Ask,
   changeMember,
@@ -133,6 +134,14 @@ const rights: Record<EndpointName, Right> = {
   createCliToken: { role: 'member', writes: true, sessionOnly: true },
   rotateToken: { role: 'member', writes: true },
   revokeToken: { role: 'member', writes: true },
+  exchangeIdentity: 'public',
+  listIdentities: { role: 'admin', whole: true },
+  createIdentity: { role: 'admin', writes: true, whole: true },
+  listIdentityPresets: { role: 'admin', whole: true },
+  readIdentity: { role: 'admin', whole: true },
+  updateIdentity: { role: 'admin', writes: true, whole: true },
+  deleteIdentity: { role: 'admin', writes: true, whole: true },
+  testIdentity: { role: 'admin', whole: true },
   listAudit: { role: 'admin', whole: true },
   verifyAudit: { role: 'admin', whole: true },
 }
@@ -141,7 +150,7 @@ type Caller = {
   readonly name: string
   readonly options: CallOptions
   readonly isAlive: boolean
-  readonly kind: 'session' | 'token' | 'jwt'
+  readonly kind: 'session' | 'token' | 'jwt' | 'oidc'
   /** A session of a command line. */
   readonly isCli?: true
   readonly permission: Permission
@@ -216,6 +225,8 @@ function sees(caller: Caller, id: string): boolean {
 }
 
 function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
+  // No token was made by an identity.
+  if (caller.kind === 'oidc') return false
   if (token === 'itself' || token === 'own') return true
   return token === 'others' && managesTokens(caller)
 }
@@ -244,7 +255,8 @@ function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | u
   return undefined
 }
 
-const ownTokens = ({ tokens }: Caller) => {
+const ownTokens = ({ tokens, kind }: Caller) => {
+  if (kind === 'oidc') return []
   const maker = tokenMakers.get(tokens.own)
   return [...tokenMakers].filter(([, userId]) => userId === maker).map(([id]) => id)
 }
@@ -258,12 +270,13 @@ const people: readonly Person[] = [
   ),
 ]
 const outsiders = ['nobody', 'expired', 'revoked', 'strangers'] as const
-const groups: readonly string[] = [...outsiders, ...people.map(({ name }) => name)]
+const groups: readonly string[] = [...outsiders, ...people.map(({ name }) => name), 'identities']
 
 /** Tens of thousands of requests on a machine that may be busy: what takes long is not wrong. */
 const patienceMs = 300_000
 
 let service: TestService
+let issuer: TestIssuer
 let world: World
 const callers = new Map<string, readonly Caller[]>()
 /** Who made which of the workspace's tokens. */
@@ -271,7 +284,8 @@ const tokenMakers = new Map<string, string>()
 let cells = 0
 
 beforeAll(async () => {
-  service = await startService()
+  service = await startService(loopbackAllowed)
+  issuer = await startIssuer(() => service.app.services.now())
   const first = await registerOwner(service)
   const expired = await createExpired(first)
   const { body } = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', {
@@ -294,6 +308,7 @@ beforeAll(async () => {
   for (const person of people) {
     callers.set(person.name, await createCallers(person, owner, ownersToken.id, adminsToken.id))
   }
+  callers.set('identities', await createIdentities(owner, tokens))
   const { body: listed } = await service.call<Token[]>('GET', '/v1/workspace/main/tokens', { token: owner.session })
   for (const { id, createdById } of listed) tokenMakers.set(id, createdById)
   content = await readContent(service.app.services)
@@ -301,6 +316,7 @@ beforeAll(async () => {
 afterAll(async () => {
   console.log(`authorisation matrix: ${cells} cells on ${engine}`)
   await service.stop()
+  await issuer.stop()
 })
 
 async function writeOwn({ session }: TestUser, value = `${ownValue} ${world.environments.right}`): Promise<void> {
@@ -381,6 +397,22 @@ async function signInDevice(user: TestUser): Promise<string> {
   const { body, status, text } = await ask<{ accessToken: string }>('token', { clientId, deviceCode })
   expect(status, text).toBe(200)
   return body.accessToken
+}
+
+/** Identities that an outside issuer vouches for: members where they may only read, developers otherwise. */
+async function createIdentities(owner: TestUser, tokens: TokenIds): Promise<Caller[]> {
+  const result: Caller[] = []
+  for (const scopeName of scopeNames) {
+    for (const permission of ['read', 'read-write'] as const) {
+      const [name, scope] = [`${permission} identity for ${scopeName}`, scopeOf(world, scopeName)]
+      await createIdentity(service, owner.session, { issuer: issuer.url, subject: name, permission, scope })
+      const token = await federate(service, await issuer.sign({ sub: name }))
+      const role = permission === 'read' ? 'member' : 'developer'
+      const rest = { isAlive: true, kind: 'oidc', permission, role, scopes: [scope], tokens } as const
+      result.push({ ...rest, name, options: { token } })
+    }
+  }
+  return result
 }
 
 /** Every kind of credential, a day later. */
@@ -660,10 +692,12 @@ async function check(caller: Caller, isSample: boolean): Promise<string[]> {
   const refused = all.filter(({ status }) => status >= 400)
   const allowed = all.filter(({ status }) => status < 400)
   const reads = allowed.filter(({ endpoint }) => endpoint.method === 'GET')
-  const isDry = ({ ask }: Cell) => ask.body?.dryRun === true
+  const isDry = ({ ask }: Cell) => ask.body?.dryRun === true || ask.isQuestion === true
   // Undoing takes its time: where a token has written, its JWT writes to each endpoint once.
   const isRepeated = ({ name, endpoint }: Cell, index: number) =>
-    caller.kind === 'jwt' && endpoint.area === 'secret' && allowed.findIndex((cell) => cell.name === name) < index
+    (caller.kind === 'jwt' || caller.kind === 'oidc') &&
+    endpoint.area === 'secret' &&
+    allowed.findIndex((cell) => cell.name === name) < index
   const writes = allowed.filter(
     (cell, index) => cell.endpoint.method !== 'GET' && !isDry(cell) && !isRepeated(cell, index),
   )

@@ -175,7 +175,7 @@ describe('what one node changes', () => {
   }
 
   async function requireWorkspaceId(slug: string): Promise<string> {
-    const id = await here.app.services.store.workspaces.findIdForOperator(slug)
+    const id = await here.app.services.store.workspaces.findIdForAnybody(slug)
     if (id === undefined) throw new Error(`there is no workspace ${slug}`)
     return id
   }

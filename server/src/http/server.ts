@@ -26,6 +26,7 @@ import { inviteRoutes } from './routes/invite.ts'
 import { meRoutes } from './routes/me.ts'
 import { memberRoutes } from './routes/member.ts'
 import { mfaRoutes } from './routes/mfa.ts'
+import { oidcRoutes } from './routes/oidc.ts'
 import { projectRoutes } from './routes/project.ts'
 import { secretRoutes } from './routes/secret.ts'
 import { teamRoutes } from './routes/team.ts'
@@ -56,6 +57,7 @@ const areas = [
   secretRoutes,
   historyRoutes,
   tokenRoutes,
+  oidcRoutes,
   auditRoutes,
 ]
 

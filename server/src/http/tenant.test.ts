@@ -135,6 +135,7 @@ function counterparts(): { readonly mine: string; readonly theirs: string }[] {
     world.heirId,
     world.ownerMemberId,
     world.invite.id,
+    world.identityId,
     tokenId,
     adminTokenId,
   ]

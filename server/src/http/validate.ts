@@ -30,7 +30,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
 
 function describe(error: ErrorObject | undefined, part: string): string {
   if (!error) return `${part}: is not valid.`
-  const path = error.instancePath.slice(1).replaceAll('/', '.')
+  const path = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
   const inside = (name: unknown) => [path, String(name)].filter(Boolean).join('.')
   if (error.keyword === 'required') return `${inside(error.params.missingProperty)}: is required.`
   if (error.keyword === 'additionalProperties') {
@@ -56,6 +56,10 @@ function problem({ keyword, params, message }: ErrorObject): string {
       return `must be one of: ${params.allowedValues.join(', ')}.`
     case 'minProperties':
       return 'must have at least one field.'
+    case 'maxProperties':
+      return `must have ${params.limit} fields or fewer.`
+    case 'minItems':
+      return `must have ${params.limit} or more items.`
     case 'maxItems':
       return `must have ${params.limit} items or fewer.`
     case 'minimum':

@@ -4,6 +4,6 @@ import { writeUsage } from '../domain/usage.ts'
 
 export async function flushUsage(services: Services): Promise<void> {
   const taken = services.usage.take()
-  if (taken.tokens.size + taken.sessions.size === 0) return
+  if (taken.tokens.size + taken.identities.size + taken.sessions.size === 0) return
   await inQuietTransaction(services, 'usage', (store) => writeUsage(store, taken))
 }

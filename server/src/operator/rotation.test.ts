@@ -443,7 +443,7 @@ describe('after a rotation', () => {
 
     test('a made-up credential a moment before does not keep a node from the new root', async () => {
       const { pictures, store } = other.app.services
-      const id = await store.workspaces.findIdForOperator('main')
+      const id = await store.workspaces.findIdForAnybody('main')
       store.changes.listAfter = async () => []
       pictures.clear()
       expect(await status(other, createBearer(tokenPrefix))).toBe(401)
@@ -455,7 +455,7 @@ describe('after a rotation', () => {
 
     test('what was loaded before the new root was known is not remembered after', async () => {
       const { pictures } = other.app.services
-      const id = (await other.app.services.store.workspaces.findIdForOperator('main')) ?? ''
+      const id = (await other.app.services.store.workspaces.findIdForAnybody('main')) ?? ''
       const before = await pictures.get(id)
       await rotate(service)
       const isForgotten = () => pictures.peek(id) !== before || undefined

@@ -9,6 +9,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
     ['memberships', await store.members.countTampered()],
     ['invites', await store.invites.countTampered()],
     ['tokens', await store.tokens.countTampered()],
+    ['identities', await store.oidc.countTampered()],
     ['accounts', await store.accounts.countTampered()],
     ['sessions', await store.sessions.countTampered()],
     ['second factors', await store.mfa.countTampered()],

@@ -117,6 +117,7 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
       (select count(*) from member where mac_root_id = r.id)
         + (select count(*) from token where mac_root_id = r.id)
         + (select count(*) from invite where mac_root_id = r.id)
+        + (select count(*) from oidc_identity where mac_root_id = r.id)
         + (select count(*) from account where mac_root_id = r.id)
         + (select count(*) from session where mac_root_id = r.id)
         + (select count(*) from totp where mac_root_id = r.id)

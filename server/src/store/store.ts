@@ -11,6 +11,7 @@ import { loginAddressStore } from './login-address.ts'
 import { loginAttemptStore } from './login-attempt.ts'
 import { memberStore } from './member.ts'
 import { mfaStore } from './mfa.ts'
+import { oidcStore } from './oidc.ts'
 import { projectStore } from './project.ts'
 import { secretStore } from './secret.ts'
 import { secretReminderStore } from './secret-reminder.ts'
@@ -34,6 +35,7 @@ export function createStore(db: Db, keys: Keys) {
     loginAttempts: loginAttemptStore(db, keys),
     members: memberStore(db, keys),
     mfa: mfaStore(db, keys),
+    oidc: oidcStore(db, keys),
     projects: projectStore(db),
     secrets: secretStore(db),
     secretReminders: secretReminderStore(db),

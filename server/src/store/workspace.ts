@@ -29,8 +29,8 @@ export function workspaceStore(db: Db, keys: Keys) {
       return rows.map(({ id }) => id)
     },
 
-    /** By slug or id, for the operator. */
-    async findIdForOperator(slugOrId: string): Promise<string | undefined> {
+    /** By slug or id, for the operator and for those who prove only then who they are. */
+    async findIdForAnybody(slugOrId: string): Promise<string | undefined> {
       const row = await db.one<{ id: string }>(sql`
         select id from workspace where slug = ${slugOrId} or id = ${slugOrId} order by id limit 1`)
       return row?.id

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest'
+import { startIssuer } from '../../../test/issuer.ts'
+import { createOutbound, parseAllowList } from '../outbound.ts'
+import { createIssuers } from './oidc-issuer.ts'
+
+test('the keys of five hundred issuers are remembered; those used longest ago give way', async () => {
+  const server = await startIssuer()
+  const fetched = (path: string) =>
+    server.requests.filter((url) => url === `${path}/.well-known/openid-configuration`).length
+  server.answer = (request, response) => {
+    const [, path] = /^(.*)\/\.well-known\/openid-configuration$/.exec(request.url ?? '') ?? []
+    if (path === undefined) return false
+    response.end(JSON.stringify({ issuer: server.url + path, jwks_uri: `${server.url}/keys` }))
+    return true
+  }
+  const issuers = createIssuers(createOutbound({ allow: parseAllowList('127.0.0.1') }), Date.now)
+  const token = await server.sign()
+  const ask = (path: string) => issuers.findProblem(server.url + path, token)
+  for (let index = 0; index < 500; index++) expect(await ask(`/${index}`)).toBeUndefined()
+  // Used again: the second one is now the oldest.
+  await ask('/0')
+  await ask('/500')
+  await ask('/0')
+  expect(fetched('/0')).toBe(1)
+  await ask('/1')
+  expect(fetched('/1')).toBe(2)
+  await server.stop()
+})

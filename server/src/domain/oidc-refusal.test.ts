@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest'
+import { createRefusals } from './oidc-refusal.ts'
+
+test('a workspace keeps the first twenty of a minute, whatever another one does', () => {
+  let now = 0
+  const refusals = createRefusals(() => now)
+  const admitted = (workspace: string, count: number) =>
+    Array.from({ length: count }, () => refusals.admit(workspace)).filter(Boolean).length
+  expect(admitted('a', 100)).toBe(20)
+  expect(admitted('b', 5)).toBe(5)
+  now += 59_999
+  expect(admitted('a', 5)).toBe(0)
+  now += 1
+  expect(refusals.admit('a')).toEqual({ unrecorded: 85 })
+  expect(refusals.admit('a')).toEqual({ unrecorded: 0 })
+})
+
+test('what is counted does not grow without end', () => {
+  const refusals = createRefusals(() => 0)
+  for (let index = 0; index < 20; index++) refusals.admit('first')
+  for (let index = 0; index < 10_000; index++) refusals.admit(`other ${index}`)
+  // Forgotten by now.
+  expect(refusals.admit('first')).toEqual({ unrecorded: 0 })
+})

@@ -1,0 +1,97 @@
+/** A small real issuer on loopback: discovery and keys over HTTP, tokens by jose. What it serves can be changed. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { type CryptoKey, exportJWK, type GenerateKeyPairOptions, generateKeyPair, type JWK, SignJWT } from 'jose'
+import { expect } from 'vitest'
+import type { TestService } from './harness.ts'
+
+export const loopbackAllowed = { COFFER_OUTBOUND_ALLOW: '127.0.0.1' }
+
+export type SigningKey = { readonly privateKey: CryptoKey; readonly publicKey: CryptoKey; readonly jwk: JWK }
+export type Claims = Readonly<Record<string, unknown>>
+
+export type TestIssuer = {
+  readonly url: string
+  /** Paths that were asked for, in their order. */
+  readonly requests: string[]
+  /** What is served as the set of keys. */
+  readonly keys: JWK[]
+  readonly key: SigningKey
+  /** Answers in place of what would be served. */
+  answer: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined
+  /** A token by the issuer's own key; claims of undefined are left out. */
+  sign(claims?: Claims, header?: Claims, key?: SigningKey): Promise<string>
+  stop(): Promise<void>
+}
+
+export async function createKey(alg: string, kid: string, options: GenerateKeyPairOptions = {}): Promise<SigningKey> {
+  const pair = await generateKeyPair(alg, { extractable: true, ...options })
+  return { ...pair, jwk: { ...(await exportJWK(pair.publicKey)), kid, alg, use: 'sig' } }
+}
+
+export async function startIssuer(
+  now: () => number = Date.now,
+  { path = '', host = '127.0.0.1' }: { path?: string; host?: string } = {},
+): Promise<TestIssuer> {
+  const key = await createKey('RS256', 'first')
+  const server = createServer((request, response) => {
+    issuer.requests.push(request.url ?? '')
+    if (issuer.answer?.(request, response)) return
+    const json = (body: unknown) =>
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    if (request.url === `${path.replace(/\/$/, '')}/.well-known/openid-configuration`) {
+      json({ issuer: issuer.url, jwks_uri: `${origin}/keys` })
+    } else if (request.url === '/keys') json({ keys: issuer.keys })
+    else response.writeHead(404).end()
+  })
+  await new Promise<void>((resolve) => void server.listen(0, host, resolve))
+  const address = server.address()
+  const origin = `http://${host}:${typeof address === 'object' && address ? address.port : 0}`
+  const issuer: TestIssuer = {
+    url: origin + path,
+    requests: [],
+    keys: [key.jwk],
+    key,
+    answer: undefined,
+    sign(claims = {}, header = {}, by = key) {
+      const seconds = Math.floor(now() / 1000)
+      const all = { iss: issuer.url, aud: 'coffer', sub: 'somebody', iat: seconds, exp: seconds + 300, ...claims }
+      const head = { alg: by.jwk.alg ?? '', kid: by.jwk.kid ?? '', typ: 'JWT', ...header }
+      return new SignJWT(withoutUndefined(all)).setProtectedHeader(withoutUndefined(head)).sign(by.privateKey)
+    },
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+  return issuer
+}
+
+const withoutUndefined = <Fields extends object>(fields: Fields): Fields => JSON.parse(JSON.stringify(fields))
+
+export type TestIdentity = { readonly id: string; readonly name: string; readonly lastUsedAt: string | null }
+
+export async function createIdentity(
+  service: TestService,
+  token: string,
+  body: Readonly<Record<string, unknown>>,
+  workspace = 'main',
+): Promise<TestIdentity> {
+  const answer = await service.call<TestIdentity>('POST', `/v1/workspace/${workspace}/oidc`, {
+    token,
+    body: { name: 'ci', audience: 'coffer', permission: 'read', scope: { all: true }, ...body },
+  })
+  expect(answer.status, answer.text).toBe(201)
+  return answer.body
+}
+
+export function tryFederation(service: TestService, token: string, workspaceId = 'main') {
+  const body = { token, workspaceId }
+  return service.call<{ accessToken: string }>('POST', '/v1/auth/oidc/exchange', { body })
+}
+
+export async function federate(service: TestService, token: string, workspaceId = 'main'): Promise<string> {
+  const { status, text, body } = await tryFederation(service, token, workspaceId)
+  expect(status, text).toBe(200)
+  return body.accessToken
+}
