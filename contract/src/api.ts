@@ -7,6 +7,7 @@ import { historyEndpoints } from './history.ts'
 import { meEndpoints } from './me.ts'
 import { projectEndpoints } from './project.ts'
 import { secretEndpoints } from './secret.ts'
+import { shareEndpoints } from './share.ts'
 import { teamEndpoints } from './team.ts'
 import { tokenEndpoints } from './token.ts'
 import { workspaceEndpoints } from './workspace.ts'
@@ -20,6 +21,7 @@ export const endpoints = {
   ...environmentEndpoints,
   ...secretEndpoints,
   ...historyEndpoints,
+  ...shareEndpoints,
   ...tokenEndpoints,
   ...auditEndpoints,
 } as const satisfies Record<string, Endpoint>

@@ -65,6 +65,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['signing keys', (ctx) => moveSigningKeys(ctx.transaction.db, ctx.keys, batchSize)],
     ['memberships', (ctx) => ctx.store.members.resign(batchSize)],
     ['ended tokens', (ctx) => ctx.store.tokens.forgetEndedHashes(ctx.now(), batchSize)],
+    ['shares', (ctx) => ctx.store.shares.resign(batchSize)],
     ['tokens', (ctx) => ctx.store.tokens.resign(batchSize)],
     ['accounts', (ctx) => ctx.store.accounts.resign(batchSize)],
     ['sessions', (ctx) => ctx.store.sessions.resign(batchSize)],
@@ -96,6 +97,13 @@ export async function rotateWorkspaceKey(ctx: Context, slugOrId: string, progres
     )
     done += moved
     if (moved > 0) progress('environment keys', done)
+  }
+  done = 0
+  moved = batchSize
+  while (moved > 0) {
+    moved = await inTransaction(ctx, workspaceId, (ctx) => ctx.store.shares.reseal(workspaceId, batchSize))
+    done += moved
+    if (moved > 0) progress('shares', done)
   }
   const removed = await inTransaction(ctx, workspaceId, (ctx) =>
     removeUnusedWorkspaceKeys(ctx.transaction.db, workspaceId),

@@ -24,6 +24,7 @@ import { historyRoutes } from './routes/history.ts'
 import { meRoutes } from './routes/me.ts'
 import { projectRoutes } from './routes/project.ts'
 import { secretRoutes } from './routes/secret.ts'
+import { shareRoutes } from './routes/share.ts'
 import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
@@ -34,6 +35,7 @@ export type HttpParts = {
   readonly follower: ChangeFollower
   readonly limiter: Limiter
   readonly exchangeLimiter: Limiter
+  readonly shareLimiter: Limiter
   readonly metrics: Metrics
   readonly isStopping: () => boolean
 }
@@ -47,6 +49,7 @@ const areas = [
   environmentRoutes,
   secretRoutes,
   historyRoutes,
+  shareRoutes,
   tokenRoutes,
   auditRoutes,
 ]
@@ -151,7 +154,7 @@ function identifier(parts: HttpParts) {
       if (parts.isStopping()) throw new Failure('stopping')
       if (!endpoint || endpoint.permission === 'public') {
         request.ctx = contextFor(services, anonymous, request, ip)
-        return undefined
+        return endpoint?.area === 'secret-share' ? admitReader(hit) : undefined
       }
       const waiting = follower.ensureFresh()
       const known = waiting ? undefined : recognise(request, ip)
@@ -160,6 +163,14 @@ function identifier(parts: HttpParts) {
         return undefined
       }
       return authenticate(hit, endpoint, waiting)
+    }
+
+    /** Whether a share opens is decided from memory too, and guesses at shares have a limit of their own. */
+    async function admitReader(globalHit: Hit): Promise<void> {
+      const hit = await parts.shareLimiter.hit(clientKey(ip))
+      showLimit(reply, nearerToExhaustion(hit, globalHit))
+      if (hit.exceeded) throw rateLimited(hit)
+      await follower.ensureFresh()
     }
 
     function recognise(request: FastifyRequest, ip: string): Actor | undefined {

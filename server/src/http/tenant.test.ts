@@ -105,7 +105,8 @@ function requestsOf({ world, tokenId, adminTokenId }: Tenant): Request[] {
   const table = requestTable(world, { own: tokenId, others: adminTokenId })
   return endpointNames.flatMap((name) => {
     const endpoint: Endpoint = endpoints[name]
-    if (!endpoint.params) return []
+    // The link of a share opens it for anybody.
+    if (!endpoint.params || endpoint.permission === 'public') return []
     return requestsTo(table, name).map((ask) => ({ title: `${name}, ${ask.what}`, endpoint, ask }))
   })
 }
@@ -133,6 +134,7 @@ function counterparts(): { readonly mine: string; readonly theirs: string }[] {
     ...Object.values(world.environments),
     ...Object.values(world.secrets),
     world.heirId,
+    world.share.id,
     tokenId,
     adminTokenId,
   ]

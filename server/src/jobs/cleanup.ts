@@ -1,12 +1,14 @@
 import type { Services } from '../domain/context.ts'
 import { trashLifeMs } from '../domain/secret-trash.ts'
+import { endedShareLifeMs } from '../domain/share.ts'
 import { hourMs, minuteMs } from '../domain/time.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
+import { inBatches } from './batch.ts'
 
 const batchSize = 500
 const secretBatchSize = 50
 
-/** Removes what has no use any more, a batch at a time, so that no transaction is long. */
+/** Removes what has no use any more, a batch at a time. */
 export async function cleanUp(services: Services): Promise<void> {
   const at = services.now()
   await inQuietTransaction(services, 'cleanup', async (store) => {
@@ -14,20 +16,12 @@ export async function cleanUp(services: Services): Promise<void> {
     await store.changes.removeBefore(at - hourMs)
     await store.loginAttempts.removeBefore(at - 10 * minuteMs)
   })
-  await inBatches(services, (store) => store.sessions.removeExpired(at, batchSize), batchSize)
-  // A secret takes all of its versions with it.
-  await inBatches(
-    services,
-    (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, secretBatchSize),
-    secretBatchSize,
+  await inBatches(services, 'cleanup', batchSize, (store, limit) => store.sessions.removeExpired(at, limit))
+  // A secret takes all of its versions with it, a share the list of its views.
+  await inBatches(services, 'cleanup', secretBatchSize, (store, limit) =>
+    store.secrets.removeTrashedBefore(at - trashLifeMs, limit),
   )
-}
-
-async function inBatches(
-  services: Services,
-  remove: (store: Services['store']) => Promise<number>,
-  size: number,
-): Promise<void> {
-  let removed = size
-  while (removed === size) removed = await inQuietTransaction(services, 'cleanup', remove)
+  await inBatches(services, 'cleanup', batchSize, (store, limit) =>
+    store.shares.removeEndedBefore(at - endedShareLifeMs, limit),
+  )
 }

@@ -8,6 +8,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
   const found = [
     ['memberships', await store.members.countTampered()],
     ['tokens', await store.tokens.countTampered()],
+    ['shares', await store.shares.countTampered()],
     ['accounts', await store.accounts.countTampered()],
     ['sessions', await store.sessions.countTampered()],
   ] as const

@@ -75,7 +75,9 @@ export function removeUnusedWorkspaceKeys(db: Db, workspaceId: string): Promise<
   return db.run(sql`
     delete from workspace_key where workspace_id = ${workspaceId}
       and version < (select max(version) from workspace_key where workspace_id = ${workspaceId})
-      and version not in (select workspace_key_version from environment_key where workspace_id = ${workspaceId})`)
+      and version not in (select workspace_key_version from environment_key where workspace_id = ${workspaceId})
+      and version not in (
+        select workspace_key_version from share where workspace_id = ${workspaceId} and sealed is not null)`)
 }
 
 /** Records the newest version of an environment's key after the first; returns it. */
@@ -105,7 +107,7 @@ export type RootUses = {
   readonly workspaceKeys: number
   readonly signingKeys: number
   readonly macs: number
-  /** Tokens and sessions whose stored hash is keyed by this root. */
+  /** Tokens, sessions and shares whose stored hash is keyed by this root. */
   readonly hashes: number
 }
 
@@ -116,10 +118,12 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
       (select count(*) from signing_key where root_id = r.id) as "signingKeys",
       (select count(*) from member where mac_root_id = r.id)
         + (select count(*) from token where mac_root_id = r.id)
+        + (select count(*) from share where mac_root_id = r.id)
         + (select count(*) from account where mac_root_id = r.id)
         + (select count(*) from session where mac_root_id = r.id) as macs,
       (select count(*) from token where hash_root_id = r.id)
         + (select count(*) from token where previous_hash_root_id = r.id)
+        + (select count(*) from share where token_root_id = r.id)
         + (select count(*) from session where hash_root_id = r.id) as hashes
     from root_key r order by r.is_active desc, r.created_at desc`)
   return rows.map((row) => ({ ...row, isActive: row.isActive === 1 }))

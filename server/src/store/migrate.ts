@@ -5,9 +5,10 @@
 import { Failure } from '../failure.ts'
 import { foundation } from './migrations/001-foundation.ts'
 import { secret } from './migrations/002-secret.ts'
+import { share } from './migrations/006-share.ts'
 import type { Engine } from './sql.ts'
 
-const migrations = [foundation, secret]
+const migrations = [foundation, secret, share]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>
   migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),
