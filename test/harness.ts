@@ -254,7 +254,7 @@ export type TestProject = {
 }
 
 export async function createProject(
-  service: TestService,
+  service: Pick<TestService, 'call'>,
   session: string,
   slug: string,
   options: { teamId?: string; workspace?: string } = {},
