@@ -104,6 +104,7 @@ async function takeView(ctx: WriteContext, share: LockedShare, key: ShareKey): P
   const views = claimed ? share.views : await ctx.store.shares.takeView(share, at)
   if (views === undefined) return undefined
   const content = await ctx.store.shares.openContent(share)
+  if (!content) return undefined
   const viewsLeft = share.maxViews - views
   await note(ctx, share, claimed ? 'repeated' : 'success', { viewsLeft, ...(claimed && { repeated: true }) }, key.claim)
   const mayBeLost = await ctx.store.shareViews.hasClaimSince(share.id, at - claimMs)

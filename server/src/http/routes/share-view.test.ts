@@ -463,7 +463,7 @@ describe('the limits of the public routes', () => {
     }
   })
 
-  test('hold on all nodes behind one address, and tell the nearer of two', async () => {
+  test('come on top of the limit per address, and the headers tell the nearer of the two', async () => {
     const limited = await startService({ COFFER_SHARE_RATE_LIMIT: '50', COFFER_RATE_LIMIT: '3' })
     try {
       const statuses: number[] = []

@@ -27,9 +27,9 @@ export const share = {
        link_proof_hash bytea,
        pass_proof_hash bytea,
        workspace_key_version integer not null,
-       sealed bytea,
        mac bytea,
        mac_root_id text references root_key (id),
+       sealed bytea,
        foreign key (workspace_id, project_id) references project (workspace_id, id) on delete cascade
      )`,
     `create index share_project on share (workspace_id, project_id)`,
