@@ -119,11 +119,11 @@ describe('the contents of a share are gone after', () => {
     const share = await project.make({ content, password: 'right', maxFailures: 3, expiresIn: 300 })
     const sealed = await sealedOf(share.id)
     if (!sealed) throw new Error('it is not kept')
-    // From the start, the middle and the end of it.
-    const pieces = [0, 10_000, sealed.length - 64].map((at) => sealed.subarray(at, at + 64))
+    const pieces = Array.from({ length: 20 }, (_, at) => sealed.subarray(at * 1_000, at * 1_000 + 48))
     const found = (haystack: Buffer) => pieces.filter((piece) => haystack.includes(piece)).length
-    expect(found(await dumpTables())).toBe(3)
-    expect(found(await readFiles())).toBe(3)
+    expect(found(await dumpTables())).toBe(pieces.length)
+    // Some may lie across two pages of a file.
+    expect(found(await readFiles())).toBeGreaterThan(pieces.length / 2)
     try {
       await end(share)
     } finally {
