@@ -16,6 +16,7 @@ export default defineConfig({
             'server/src/*.test.ts',
             'server/src/{crypto,domain}/**/*.test.ts',
             'contract/**/*.test.ts',
+            'sdk/**/*.test.ts',
             'test/**/*.test.ts',
           ],
         },

@@ -85,6 +85,13 @@ test('the contract is a leaf without logic: it imports nothing but its schema li
   expect(outside.map(({ to }) => to)).toEqual([])
 })
 
+test('the client library imports nothing but its own files, and runs in browsers too', () => {
+  const library = listFiles(join(root, 'sdk/src')).filter((file) => !file.endsWith('.test.ts'))
+  expect(library.length).toBeGreaterThan(0)
+  expect(library.flatMap(importsOf).filter(({ to }) => !to.startsWith('./'))).toEqual([])
+  expect(library.filter((file) => /\b(Buffer|process|require)\b/.test(readFileSync(file, 'utf8')))).toEqual([])
+})
+
 test('only the engines talk to a database driver, only the doors open connections', () => {
   const owners: Record<string, RegExp> = {
     pg: /store\/postgres\.ts$/,

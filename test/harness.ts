@@ -98,7 +98,13 @@ export async function startService(settings: Record<string, string> = {}): Promi
 export async function openService(settings: Record<string, string>, dataDir: string): Promise<TestService> {
   const logs: string[] = []
   const clock = { offsetMs: 0 }
-  const all = { COFFER_PORT: '0', COFFER_PUBLIC_URL: 'http://localhost:8080', COFFER_RATE_LIMIT: '0', ...settings }
+  const all = {
+    COFFER_PORT: '0',
+    COFFER_PUBLIC_URL: 'http://localhost:8080',
+    COFFER_RATE_LIMIT: '0',
+    COFFER_SHARE_RATE_LIMIT: '0',
+    ...settings,
+  }
   const log = createLog('debug', { write: (line) => void logs.push(line) })
   const app = await createApp(readConfig(all), log, () => Date.now() + clock.offsetMs)
   await app.server.listen({ host: '127.0.0.1', port: 0 })
@@ -253,7 +259,7 @@ export type TestProject = {
 }
 
 export async function createProject(
-  service: TestService,
+  service: Pick<TestService, 'call'>,
   session: string,
   slug: string,
   options: { teamId?: string; workspace?: string } = {},

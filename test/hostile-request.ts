@@ -12,6 +12,7 @@ type Schema = {
   readonly minItems?: number
   readonly pattern?: string
   readonly format?: string
+  readonly description?: string
   readonly minLength?: number
   readonly maxLength?: number
   readonly minimum?: number
@@ -118,6 +119,12 @@ function texts(schema: Schema): fc.Arbitrary<string> {
     return fc
       .date({ noInvalidDate: true, min: new Date(0), max: new Date('9999-01-01') })
       .map((date) => date.toISOString())
+  }
+  if (schema.description?.startsWith('base64url')) {
+    const [least, most] = [minLength, maxLength].map((length) => Math.floor((length * 3) / 4))
+    return fc
+      .uint8Array({ minLength: least ?? 0, maxLength: most ?? 0 })
+      .map((bytes) => Buffer.from(bytes).toString('base64url'))
   }
   const slug = fc.stringMatching(/^[a-z0-9-]{2,48}$/)
   return fc

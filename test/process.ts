@@ -86,7 +86,12 @@ export type Serving = {
 
 /** The service, listening on a free port unless the settings name one. */
 export async function serve(settings: Settings): Promise<Serving> {
-  const program = startProgram([], { COFFER_PORT: '0', COFFER_RATE_LIMIT: '0', ...settings })
+  const program = startProgram([], {
+    COFFER_PORT: '0',
+    COFFER_RATE_LIMIT: '0',
+    COFFER_SHARE_RATE_LIMIT: '0',
+    ...settings,
+  })
   const port = await until(
     () => {
       if (program.hasEnded()) throw new Error(`the service ended at its start: ${program.err()}${program.out()}`)

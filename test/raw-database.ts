@@ -21,7 +21,7 @@ type Connection = Omit<RawDatabase, 'restoring'> & {
   begin(tables: readonly string[]): Promise<void>
 }
 
-export async function openRaw(service: TestService): Promise<RawDatabase> {
+export async function openRaw(service: Pick<TestService, 'settings' | 'dataDir'>): Promise<RawDatabase> {
   const url = service.settings.COFFER_DATABASE_URL
   const connection = url === undefined ? openFile(service.dataDir) : await openServer(url)
   const { query } = connection

@@ -9,6 +9,7 @@ import type { IssuedInvite } from '@coffer/contract/invite'
 import type { Member } from '@coffer/contract/member'
 import type { oidcEndpoints } from '@coffer/contract/oidc'
 import type { secretEndpoints, WriteResults } from '@coffer/contract/secret'
+import type { IssuedShare, shareEndpoints } from '@coffer/contract/share'
 import { newId } from '../server/src/crypto/id.ts'
 import { createBearer, invitePrefix } from '../server/src/crypto/token.ts'
 import { newTypedCode } from '../server/src/crypto/typed-code.ts'
@@ -25,6 +26,8 @@ export type World = {
   readonly environments: { readonly right: string; readonly sibling: string; readonly wrong: string }
   /** By what they are for; `elsewhere` has a value in the sibling environment only. */
   readonly secrets: Readonly<Record<'shared' | 'referring' | 'elsewhere' | 'trashed' | 'wrong', string>>
+  /** A text that the owner shares from the right project. */
+  readonly share: Pick<IssuedShare, 'id' | 'token'>
   /** The least that one must hold to be shown a secret. */
   readonly homes: ReadonlyMap<string, string>
   readonly environmentNames: ReadonlyMap<string, string>
@@ -55,6 +58,8 @@ export type Ask = {
   /** The one that the body names. */
   readonly into?: string
   readonly token?: keyof TokenIds | 'absent'
+  /** Is about the owner's share. */
+  readonly isAboutShare?: true
   readonly newToken?: { readonly permission: Permission; readonly scope: Scope }
   /** What must be held as a whole, though a part of it is enough to see it. */
   readonly whole?: string
@@ -134,10 +139,16 @@ export async function createWorld(
     token: session,
     body: newIdentity,
   })
+  const newShare = { content: 'a shared text', expiresIn: 30 * 24 * 60 * 60, maxViews: 100 }
+  const { body: share } = await service.call<IssuedShare>('POST', `/v1/workspace/${slug}/project/right/secret-share`, {
+    token: session,
+    body: newShare,
+  })
   return {
     workspaceId: workspace.id,
     slug,
     secrets,
+    share,
     homes: new Map([
       [secrets.shared, environments.right],
       [secrets.referring, environments.right],
@@ -411,6 +422,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       one('misplaced', environment(environments.wrong), { on: absentId }),
     ],
     ...secretAsks(world),
+    ...shareAsks(world),
     listTokens: [one('list', `${ws}/tokens`)],
     createToken: (['read', 'read-write'] as const).flatMap((permission) =>
       scopeNames.map((name) => {
@@ -686,6 +698,47 @@ function secretAsks(world: World): SecretAsks {
       write('to a sibling', `${environment(sibling)}/promote`, { from: right }, { on: sibling, into: right }),
       write('misplaced', `${environment(right)}/promote`, { from: wrong }, { on: right, into: absentId }),
       write('dry run', `${environment(right)}/promote`, { from: sibling, dryRun: true }, { on: right, into: sibling }),
+    ],
+  }
+}
+
+function shareAsks(world: World): Record<keyof typeof shareEndpoints, readonly Ask[]> {
+  const { projects, secrets, environments, share } = world
+  const { right, sibling, wrong } = environments
+  const on = projects.right
+  const list = `/v1/workspace/${world.slug}/project/${on}/secret-share`
+  const expiresIn = 300
+  const of = (what: string, id: string, environmentId: string, into: string) =>
+    one(what, list, { on, into, body: { secrets: [{ id, environmentId }], expiresIn } })
+  const zeros = (byteCount: number) => Buffer.alloc(byteCount).toString('base64url')
+  const envelope = { ciphertext: zeros(284), commit: zeros(32), linkProofHash: zeros(32) }
+  const isAboutShare = true
+  return {
+    createShare: [
+      one('a text', list, { on, body: { content: 'fresh', expiresIn } }),
+      one('an envelope', list, { on, body: { envelope, expiresIn } }),
+      of('of one', secrets.shared, right, right),
+      of('of a sibling', secrets.shared, sibling, sibling),
+      of('misplaced', secrets.shared, wrong, absentId),
+      of('of another project', secrets.wrong, right, absentId),
+      of('in the trash', secrets.trashed, right, absentId),
+    ],
+    listShares: [one('list', list, { on })],
+    revokeShare: [
+      one('the owner’s', `${list}/${share.id}`, { on, isAboutShare }),
+      one('absent', `${list}/${absentId}`, { on, into: absentId }),
+    ],
+    listShareViews: [
+      one('of the owner’s', `${list}/${share.id}/view`, { on, isAboutShare }),
+      one('absent', `${list}/${absentId}/view`, { on, into: absentId }),
+    ],
+    readShareMeta: [
+      one('meta', `/v1/share/${share.token}/meta`),
+      one('absent', '/v1/share/absent/meta', { status: 404 }),
+    ],
+    openShare: [
+      one('view', `/v1/share/${share.token}/view`, { body: {} }),
+      one('absent', '/v1/share/absent/view', { body: {}, status: 404 }),
     ],
   }
 }

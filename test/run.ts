@@ -15,6 +15,7 @@ const environment = { ...process.env, PATH: `${bin}:${process.env.PATH}` }
 const programs: [program: string, debianPackage: string][] = [
   ['redis-server', 'redis-server'],
   ['curl', 'curl'],
+  ['chromium', 'chromium'],
 ]
 
 function run(command: string, args: string[], quiet = false): boolean {

@@ -12,6 +12,7 @@ import { mfaEndpoints } from './mfa.ts'
 import { oidcEndpoints } from './oidc.ts'
 import { projectEndpoints } from './project.ts'
 import { secretEndpoints } from './secret.ts'
+import { shareEndpoints } from './share.ts'
 import { teamEndpoints } from './team.ts'
 import { tokenEndpoints } from './token.ts'
 import { workspaceEndpoints } from './workspace.ts'
@@ -29,6 +30,7 @@ export const endpoints = {
   ...environmentEndpoints,
   ...secretEndpoints,
   ...historyEndpoints,
+  ...shareEndpoints,
   ...tokenEndpoints,
   ...oidcEndpoints,
   ...auditEndpoints,

@@ -34,6 +34,8 @@ export const permissions = [
   'secret:read',
   'secret:write',
   'secret:update',
+  'share:read',
+  'share:write',
   'token:read',
   'token:create',
   'token:write',
@@ -62,6 +64,8 @@ export type Endpoint = {
   readonly streams?: 'application/x-ndjson' | 'text/plain'
   /** Answers with an ETag, and with 304 to a matching If-None-Match. */
   readonly isCached?: true
+  /** Where bodies are smaller than everywhere else. */
+  readonly maxBodyBytes?: number
   /** A dry run creates nothing: it answers 200. */
   readonly dryRuns?: true
 }

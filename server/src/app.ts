@@ -184,14 +184,15 @@ async function withSetupCode(config: Config, countAccounts: () => Promise<number
   return (await countAccounts()) === 0 ? { ...config, setupCode: newSetupCode() } : config
 }
 
-type Limiters = { limiter: Limiter; exchangeLimiter: Limiter; close(): Promise<void> }
+type Limiters = { limiter: Limiter; exchangeLimiter: Limiter; shareLimiter: Limiter; close(): Promise<void> }
 
 async function createLimiters(config: Config, log: Log): Promise<Limiters> {
-  const { rateLimit, exchangeRateLimit, redisUrl } = config
+  const { rateLimit, exchangeRateLimit, shareRateLimit, redisUrl } = config
   if (redisUrl === undefined) {
     return {
       limiter: createLocalLimiter(rateLimit),
       exchangeLimiter: createLocalLimiter(exchangeRateLimit),
+      shareLimiter: createLocalLimiter(shareRateLimit),
       close: async () => undefined,
     }
   }
@@ -202,6 +203,7 @@ async function createLimiters(config: Config, log: Log): Promise<Limiters> {
   return {
     limiter: createSharedLimiter(rateLimit, redis, 'address', log),
     exchangeLimiter: createSharedLimiter(exchangeRateLimit, redis, 'exchange', log),
+    shareLimiter: createSharedLimiter(shareRateLimit, redis, 'share', log),
     close: async () => redis.disconnect(),
   }
 }

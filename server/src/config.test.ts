@@ -54,6 +54,7 @@ test('nothing needs to be set', () => {
     masterKey: { kind: 'file', path: resolve('./data/master.key') },
     rateLimit: 200,
     exchangeRateLimit: 10,
+    shareRateLimit: 60,
     trustedProxies: [],
     redisUrl: undefined,
     signup: 'invite',
@@ -100,6 +101,8 @@ const accepted: [string, string, Partial<Config>][] = [
   ['COFFER_RATE_LIMIT', '999999999', { rateLimit: 999_999_999 }],
   ['COFFER_EXCHANGE_RATE_LIMIT', '0', { exchangeRateLimit: 0 }],
   ['COFFER_EXCHANGE_RATE_LIMIT', '25', { exchangeRateLimit: 25 }],
+  ['COFFER_SHARE_RATE_LIMIT', '0', { shareRateLimit: 0 }],
+  ['COFFER_SHARE_RATE_LIMIT', '5', { shareRateLimit: 5 }],
   ['COFFER_TRUSTED_PROXIES', '10.0.0.0/8', { trustedProxies: [range('10.0.0.0/8')] }],
   [
     'COFFER_TRUSTED_PROXIES',
@@ -147,6 +150,7 @@ const refused: [string, readonly string[]][] = [
   ['COFFER_REDIS_URL', ['http://:hunter2@h', 'h:6379', 'hunter2', 'redis', 'redis:hunter2', 'unix:///hunter2']],
   ['COFFER_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000', '0x10', '１２']],
   ['COFFER_EXCHANGE_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000']],
+  ['COFFER_SHARE_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000']],
   ['COFFER_TRUSTED_PROXIES', ['localhost', '10.0.0.1/8', '10.0.0.0/33', '10.0.0', '*', '10.0.0.0/8;::1', '::/129']],
   ['COFFER_SIGNUP', ['yes', 'OPEN', 'invite,open', 'closed']],
   [

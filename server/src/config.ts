@@ -16,6 +16,7 @@ export type Config = {
   readonly masterKey: MasterKeySource
   readonly rateLimit: number
   readonly exchangeRateLimit: number
+  readonly shareRateLimit: number
   readonly trustedProxies: readonly AddressRange[]
   readonly redisUrl: string | undefined
   readonly signup: 'invite' | 'open'
@@ -60,6 +61,11 @@ export const settings: readonly Setting[] = [
   },
   { name: 'COFFER_RATE_LIMIT', default: '200', meaning: 'requests per minute and client address; 0 switches it off' },
   { name: 'COFFER_EXCHANGE_RATE_LIMIT', default: '10', meaning: 'exchanges per minute and token; 0 switches it off' },
+  {
+    name: 'COFFER_SHARE_RATE_LIMIT',
+    default: '60',
+    meaning: 'requests for shares per minute and client address; 0 switches it off',
+  },
   { name: 'COFFER_TRUSTED_PROXIES', default: 'none', meaning: 'CIDRs whose X-Forwarded-For is believed' },
   { name: 'COFFER_REDIS_URL', default: 'none', meaning: 'redis://… to share the rate limits between nodes' },
   { name: 'COFFER_SIGNUP', default: 'invite', meaning: 'who may register: invite or open' },
@@ -103,6 +109,7 @@ export function readConfig(environment: Environment): Config {
     masterKey: readMasterKey(text, dataDir),
     rateLimit: readCount('COFFER_RATE_LIMIT', text('COFFER_RATE_LIMIT') ?? '200'),
     exchangeRateLimit: readCount('COFFER_EXCHANGE_RATE_LIMIT', text('COFFER_EXCHANGE_RATE_LIMIT') ?? '10'),
+    shareRateLimit: readCount('COFFER_SHARE_RATE_LIMIT', text('COFFER_SHARE_RATE_LIMIT') ?? '60'),
     trustedProxies: readRanges('COFFER_TRUSTED_PROXIES', text('COFFER_TRUSTED_PROXIES') ?? ''),
     redisUrl: readUrl('COFFER_REDIS_URL', text('COFFER_REDIS_URL'), ['redis:', 'rediss:']),
     signup: readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open']),

@@ -1,14 +1,10 @@
 /** Passwords: argon2id, a few at a time, so that a flood of logins cannot take all memory or all cores. */
 import { hash, verify } from '@node-rs/argon2'
-import { Failure } from '../failure.ts'
+import { createTurns } from '../turns.ts'
 
 /** 46 MiB, one pass: OWASP's first choice for argon2id. The library's default algorithm is argon2id. */
 const cost = { memoryCost: 47_104, timeCost: 1, parallelism: 1 } as const
-const maxRunning = 2
-const maxWaiting = 64
-
-let running = 0
-const waiting: (() => void)[] = []
+const inTurn = createTurns(2, 64)
 
 export function hashPassword(password: string): Promise<string> {
   return inTurn(() => hash(password, cost))
@@ -24,17 +20,3 @@ export function verifyPassword(stored: string | undefined, password: string): Pr
 }
 
 let decoy: Promise<string> | undefined
-
-async function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
-  if (running >= maxRunning) {
-    if (waiting.length >= maxWaiting) throw new Failure('overloaded')
-    await new Promise<void>((resolve) => waiting.push(resolve))
-  }
-  running++
-  try {
-    return await work()
-  } finally {
-    running--
-    waiting.shift()?.()
-  }
-}

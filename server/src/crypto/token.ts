@@ -22,6 +22,11 @@ export function createBearer(prefix: BearerPrefix): string {
   return body + checksum(body)
 }
 
+/** The token in the link of a share: 190 bits, in characters that no messenger mangles. It is looked up whatever its form. */
+export function createShareToken(): string {
+  return randomBase62(32)
+}
+
 /** Which kind of bearer a credential is, or undefined where its form or checksum is wrong. */
 export function bearerKind(value: string): BearerPrefix | undefined {
   const prefix = prefixes.find((candidate) => value.startsWith(candidate))

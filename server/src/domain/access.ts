@@ -68,6 +68,8 @@ const rules: Record<WorkspacePermission, Rule> = {
   'secret:write': { role: 'developer', writes: true },
   // A member may change their own personal values; the shared ones ask for more where they are written.
   'secret:update': { role: 'member', writes: true },
+  'share:read': { role: 'developer' },
+  'share:write': { role: 'developer', writes: true },
   'token:read': { role: 'member' },
   'token:create': { role: 'member', writes: true, session: true },
   'token:write': { role: 'member', writes: true },
@@ -122,7 +124,7 @@ export function requireTeamWithin(access: Access, teamId: string): PicturedTeam 
   return team
 }
 
-type ProjectPermission = Extract<WorkspacePermission, `${'project' | 'environment' | 'secret'}:${string}`>
+type ProjectPermission = Extract<WorkspacePermission, `${'project' | 'environment' | 'secret' | 'share'}:${string}`>
 
 export async function requireProject(
   ctx: Context,
@@ -192,6 +194,30 @@ export const seesTeam = (reach: Reach, team: PicturedTeam): boolean =>
 /** How many of a project's environments the caller reaches. */
 export const reachedEnvironments = (reach: Reach, project: PicturedProject): PicturedEnvironment[] =>
   project.environments.filter((environment) => reachesEnvironment(reach, project, environment))
+
+/** Every one of these is there, and within reach. */
+export function reachesEnvironments({ reach, project }: ProjectAccess, ids: readonly string[]): boolean {
+  const reached = new Set(reachedEnvironments(reach, project).map(({ id }) => id))
+  return ids.every((id) => reached.has(id))
+}
+
+type SharePlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly createdBy: string
+  readonly environmentIds: readonly string[]
+}
+
+/** A share opens only while whoever made it could still make it: rights are those of now, for its readers too. */
+export async function isStillShared(ctx: Context, share: SharePlace): Promise<boolean> {
+  const picture = await ctx.pictures.get(share.workspaceId)
+  const maker = picture?.membersByUser.get(share.createdBy)
+  const project = picture?.projects.get(share.projectId)
+  if (!picture || !maker || !project) return false
+  const access = { picture, member: maker.member, reach: [maker.scopeSet], project }
+  const mayShare = hasRole(access, rules['share:write'].role) && seesProject(access.reach, project)
+  return mayShare && reachesEnvironments(access, share.environmentIds)
+}
 
 export function hasRole(access: Access, role: Role): boolean {
   return ranks[access.member.role] >= ranks[role]

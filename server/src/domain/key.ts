@@ -67,6 +67,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['ended invites', (ctx) => ctx.store.invites.forgetEndedHashes(ctx.now(), batchSize)],
     ['invites', (ctx) => ctx.store.invites.resign(batchSize)],
     ['ended tokens', (ctx) => ctx.store.tokens.forgetEndedHashes(ctx.now(), batchSize)],
+    ['shares', (ctx) => ctx.store.shares.resign(batchSize)],
     ['tokens', (ctx) => ctx.store.tokens.resign(batchSize)],
     ['identities', (ctx) => ctx.store.oidc.resign(batchSize)],
     ['accounts', (ctx) => ctx.store.accounts.resign(batchSize)],
@@ -101,6 +102,13 @@ export async function rotateWorkspaceKey(ctx: Context, slugOrId: string, progres
     )
     done += moved
     if (moved > 0) progress('environment keys', done)
+  }
+  done = 0
+  moved = batchSize
+  while (moved > 0) {
+    moved = await inTransaction(ctx, workspaceId, (ctx) => ctx.store.shares.reseal(workspaceId, batchSize))
+    done += moved
+    if (moved > 0) progress('shares', done)
   }
   const removed = await inTransaction(ctx, workspaceId, (ctx) =>
     removeUnusedWorkspaceKeys(ctx.transaction.db, workspaceId),

@@ -196,7 +196,7 @@ export async function findSecret(ctx: Context, access: ProjectAccess, key: strin
 
 export const isId = (key: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(key)
 
-function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names: ReadonlyMap<string, string>): void {
+export function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names: ReadonlyMap<string, string>): void {
   for (const [row, { unresolved }] of byRow) {
     if (unresolved.length > 0) {
       const name = names.get(row.secretId) ?? ''
@@ -240,7 +240,7 @@ function toRow(
 }
 
 /** What was read on the way to other values, as `project.environment.KEY`. */
-function namePlaces({ picture }: ProjectAccess, places: readonly Place[]): string[] {
+export function namePlaces({ picture }: ProjectAccess, places: readonly Place[]): string[] {
   return places.map(({ environmentId, key }) => {
     const environment = picture.environments.get(environmentId)
     return `${picture.projects.get(environment?.projectId ?? '')?.slug}.${environment?.name}.${key}`

@@ -4,7 +4,7 @@ import { Failure, type FailureCode } from '../failure.ts'
 import { type Log, traceOf } from '../log.ts'
 
 export function answerError(log: Log, error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const failure = toFailure(error)
+  const failure = toFailure(error, request.routeOptions?.config?.endpoint?.maxBodyBytes)
   if (failure.status === 500) {
     const route = request.routeOptions?.url ?? ''
     log.error('a request failed', { requestId: request.id, method: request.method, route, ...traceOf(error) })
@@ -30,10 +30,13 @@ const frameworkCodes: Record<string, FailureCode> = {
   FST_ERR_ROUTE_MISSING_CONTENT_TYPE: 'notFound',
 }
 
-export function toFailure(error: unknown): Failure {
+export function toFailure(error: unknown, maxBodyBytes?: number): Failure {
   if (error instanceof Failure) return error
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
   const known = frameworkCodes[code]
+  if (known === 'tooLarge' && maxBodyBytes !== undefined) {
+    return new Failure(known, `The request body is larger than ${maxBodyBytes / 1024} KiB.`)
+  }
   if (known) return new Failure(known)
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500
   return status >= 400 && status < 500 ? new Failure('malformed') : new Failure('internal', undefined, { cause: error })

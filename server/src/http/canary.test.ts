@@ -15,6 +15,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readBase32 } from '../../../test/authenticator.ts'
 import { engine, startService, type TestService } from '../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase } from '../../../test/raw-database.ts'
+import { spellings } from '../../../test/spelling.ts'
 import { databaseFile } from '../app.ts'
 import { asKey, associatedData, open } from '../crypto/envelope.ts'
 import { masterWrapKey } from '../crypto/keyring.ts'
@@ -428,26 +429,6 @@ async function unwrapKeys(): Promise<void> {
       )
     }
   }
-}
-
-/** Every way in which bytes could lie in other bytes or text. */
-function spellings(secret: Buffer): { readonly name: string; readonly bytes: Buffer }[] {
-  const found = [
-    { name: 'raw', bytes: secret },
-    { name: 'hex', bytes: Buffer.from(secret.toString('hex')) },
-    { name: 'capital hex', bytes: Buffer.from(secret.toString('hex').toUpperCase()) },
-    { name: 'reversed', bytes: Buffer.from(secret).reverse() },
-    { name: 'UTF-16', bytes: Buffer.from(secret.toString('latin1'), 'utf16le') },
-  ]
-  for (const offset of [0, 1, 2]) {
-    const padded = Buffer.concat([Buffer.alloc(offset), secret])
-    const whole = padded.subarray(0, padded.length - (padded.length % 3))
-    // Characters that also carry bits of what stands before the secret are left out.
-    const text = whole.toString('base64').slice(offset === 0 ? 0 : 4)
-    const alphabets = new Set([text, text.replaceAll('+', '-').replaceAll('/', '_')])
-    for (const spelling of alphabets) found.push({ name: `base64 at ${offset}`, bytes: Buffer.from(spelling) })
-  }
-  return found
 }
 
 /** An unkeyed hash of a credential would let a thief of the database test guesses, and tells equal ones apart. */

@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { IssuedInvite } from '@coffer/contract/invite'
+import type { WriteResults } from '@coffer/contract/secret'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import {
@@ -15,6 +16,7 @@ import {
   type TestService,
 } from '../../../test/harness.ts'
 import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
+import { startNode } from '../../../test/process.ts'
 
 const docs = join(import.meta.dirname, '../../../docs')
 
@@ -204,4 +206,24 @@ test('every example of docs/oidc.md succeeds: those of the admin, and those of t
   } finally {
     await issuer.stop()
   }
+})
+
+test('every example of docs/sharing.md succeeds, by curl and by the library', async () => {
+  const { session } = await registerOwner(service)
+  const { environments } = await createProject(service, session, 'api')
+  const { body } = await service.call<WriteResults>('POST', '/v1/workspace/main/project/api/secret', {
+    token: session,
+    body: { environments: ['development'], secrets: [{ key: 'DATABASE_URL', value: 'postgres://db.example.com' }] },
+  })
+  const variables = {
+    COFFER: service.url,
+    TOKEN: (await createToken(service, session)).token,
+    P: `${service.url}/v1/workspace/main/project/api`,
+    SECRET: body.results[0]?.id ?? '',
+    DEVELOPMENT: environments[0]?.id ?? '',
+  }
+  expect(await runPage('sharing.md', folder, variables)).toBeGreaterThan(5)
+  const [script = ''] = blocksOf(await readFile(join(docs, 'sharing.md'), 'utf8'), 'js')
+  const program = startNode(['--input-type=module', '--eval', script], variables)
+  expect(await program.ended).toMatchObject({ code: 0, out: "{ t: 'text', v: 'for your eyes only' }\n" })
 })

@@ -66,7 +66,14 @@ async function createWorld(slug: string): Promise<Spoils> {
   const secrets = ['FIRST', 'SECOND'].map((key) => ({ key, value: key }))
   const body = { environments, secrets }
   await service.call('POST', `/v1/workspace/${slug}/project/api/secret`, { token: session, body })
+  const newShare = { content: 'a shared text', expiresIn: 300, maxViews: 100 }
+  const { body: share } = await service.call<{ token: string }>(
+    'POST',
+    `/v1/workspace/${slug}/project/api/secret-share`,
+    { token: session, body: newShare },
+  )
   const world = {
+    token: [share.token],
     ws: [slug, workspace.id],
     prj: ['api', project.id],
     environmentId: environments,

@@ -129,6 +129,12 @@ const rights: Record<EndpointName, Right> = {
   restoreRevision: writesSecrets,
   diffSecrets: { role: 'member' },
   promoteSecrets: writesSecrets,
+  createShare: writesSecrets,
+  listShares: { role: 'developer' },
+  revokeShare: writesSecrets,
+  listShareViews: { role: 'developer' },
+  readShareMeta: 'public',
+  openShare: 'public',
   listTokens: { role: 'member' },
   createToken: { role: 'member', writes: true, sessionOnly: true },
   createCliToken: { role: 'member', writes: true, sessionOnly: true },
@@ -182,6 +188,7 @@ function expectedStatus(caller: Caller, name: EndpointName, ask: Ask): number {
   if (right.writes && caller.permission === 'read') return 403
   if (ranks[role] < ranks[right.role]) return 403
   if (right.whole && !holdsAll(caller)) return 403
+  if (ask.isAboutShare && !seesShare(caller)) return 404
   if (right.writes && !right.within && ask.on !== undefined && !holds(caller, ask.on)) return 403
   // All rows of an update are found before it is known what kind of values they are.
   if (name === 'updateSecret' && ask.into !== undefined && !sees(caller, ask.into)) return 404
@@ -234,6 +241,10 @@ function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
 const managesTokens = (caller: Caller) =>
   caller.role !== undefined && ranks[caller.role] >= ranks.admin && holdsAll(caller)
 
+/** One's own, and for an admin of the whole project everyone's. */
+const seesShare = (caller: Caller) =>
+  caller.role === 'owner' || (caller.role === 'admin' && holds(caller, world.projects.right))
+
 /** Nobody grants what they do not hold: to see something as the container of a part is not to hold it. */
 function holdsScope(caller: Caller, { all, teams, projects, environments }: Scope): boolean {
   return all ? holdsAll(caller) : [...teams, ...projects, ...environments].every((id) => holds(caller, id))
@@ -250,6 +261,7 @@ function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | u
   if (name === 'listProjects') return seen.filter((id) => isTeam(id) || isProject(id))
   if (name === 'listEnvironments') return parts
   if (name === 'readProject' && ask.on !== undefined) return [ask.on, container(ask.on) ?? '', ...parts]
+  if (name === 'listShares') return seesShare(caller) ? [world.share.id] : []
   if (ask.shows) return ask.shows.filter((id) => holds(caller, id))
   if (name === 'listTokens') return managesTokens(caller) ? [...tokenMakers.keys()] : ownTokens(caller)
   return undefined
@@ -565,7 +577,7 @@ function cellsOf(caller: Caller, isSample: boolean): Cell[] {
     if (rights[name] === 'public' && !isSample) return []
     const endpoint: Endpoint = endpoints[name]
     const asks = requestsTo(table, name)
-    return [...asks, ...malformed(endpoint, asks[0])]
+    return [...asks, ...malformed(asks[0])]
       .filter((ask) => caller.kind === 'session' || !isForSessions(ask))
       .map((ask) => ({
         title: `${caller.name}: ${name}, ${ask.what}`,
@@ -581,7 +593,7 @@ function cellsOf(caller: Caller, isSample: boolean): Cell[] {
 const isForSessions = ({ isMalformed, newToken }: Ask) => isMalformed || newToken?.scope.all === false
 
 /** The same request with an unknown field, and with a path of a form that nothing has. */
-function malformed(endpoint: Endpoint, ask: Ask | undefined): Ask[] {
+function malformed(ask: Ask | undefined): Ask[] {
   if (!ask) return []
   const result: Ask[] = []
   const rest = { isMalformed: true } as const
@@ -590,7 +602,7 @@ function malformed(endpoint: Endpoint, ask: Ask | undefined): Ask[] {
   const badPath = ask.path
     .replace('/v1/workspace/main', '/v1/workspace/No_Slug')
     .replace(/^\/v1\/me\/session\/.*/, '/v1/me/session/No_Id')
-  if (endpoint.params) result.push({ ...rest, ...body, what: 'malformed path', path: badPath })
+  if (badPath !== ask.path) result.push({ ...rest, ...body, what: 'malformed path', path: badPath })
   return result
 }
 
@@ -606,7 +618,8 @@ async function run(cell: Cell, caller: Caller): Promise<string[]> {
   if (cell.status !== endpoint.status || endpoint.method !== 'GET') return []
   const expected = expectedIds(caller, name, ask)
   if (!expected) return []
-  const known = name === 'listTokens' ? tokenMakers : new Map([...world.containers, ...world.homes])
+  const known =
+    name === 'listTokens' ? tokenMakers : new Map([...world.containers, ...world.homes, [world.share.id, '']])
   const shown = [...known.keys()].filter((id) => answer.text.includes(id))
   if (ask.shows && answer.text.includes(heirsOwn)) return [`${cell.title}: shows a value of another person's own`]
   const seesOwn = caller.kind === 'session' || caller.name === 'cli token'

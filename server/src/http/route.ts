@@ -32,12 +32,13 @@ export type Routes = (serve: Serve) => void
 
 export function serveOn(app: FastifyInstance): Serve {
   return (endpoint, handler) => {
-    const { method, path, area, summary, permission, status, streams } = endpoint
+    const { method, path, area, summary, permission, status, streams, maxBodyBytes } = endpoint
     const takesBody = method !== 'GET'
     app.route({
       method,
       url: path,
       config: { endpoint },
+      ...(maxBodyBytes !== undefined && { bodyLimit: maxBodyBytes }),
       schema: {
         tags: [area],
         summary,
@@ -86,7 +87,7 @@ const errorTexts: Record<number, string> = {
   404: 'Absent, or outside your scope.',
   409: 'Conflicts with what is there.',
   412: 'It has changed since it was read.',
-  413: 'The body is larger than 8 MiB.',
+  413: 'The body is larger than this endpoint takes; most take 8 MiB.',
   415: 'The body is not JSON.',
   429: 'Rate limit exceeded; Retry-After says how long to wait.',
   500: 'Something went wrong on our side.',

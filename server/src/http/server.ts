@@ -29,6 +29,7 @@ import { mfaRoutes } from './routes/mfa.ts'
 import { oidcRoutes } from './routes/oidc.ts'
 import { projectRoutes } from './routes/project.ts'
 import { secretRoutes } from './routes/secret.ts'
+import { shareRoutes } from './routes/share.ts'
 import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
@@ -39,6 +40,7 @@ export type HttpParts = {
   readonly follower: ChangeFollower
   readonly limiter: Limiter
   readonly exchangeLimiter: Limiter
+  readonly shareLimiter: Limiter
   readonly metrics: Metrics
   readonly isStopping: () => boolean
 }
@@ -56,6 +58,7 @@ const areas = [
   environmentRoutes,
   secretRoutes,
   historyRoutes,
+  shareRoutes,
   tokenRoutes,
   oidcRoutes,
   auditRoutes,
@@ -162,7 +165,7 @@ function identifier(parts: HttpParts) {
       if (parts.isStopping()) throw new Failure('stopping')
       if (!endpoint || endpoint.permission === 'public') {
         request.ctx = contextFor(services, anonymous, request, ip)
-        return undefined
+        return endpoint?.area === 'secret-share' ? admitReader(hit) : undefined
       }
       const waiting = follower.ensureFresh()
       const known = waiting ? undefined : recognise(request, ip)
@@ -171,6 +174,14 @@ function identifier(parts: HttpParts) {
         return undefined
       }
       return authenticate(hit, endpoint, waiting)
+    }
+
+    /** Whether a share opens is decided from memory too, and guesses at shares have a limit of their own. */
+    async function admitReader(globalHit: Hit): Promise<void> {
+      const hit = await parts.shareLimiter.hit(clientNetwork(ip))
+      showLimit(reply, nearerToExhaustion(hit, globalHit))
+      if (hit.exceeded) throw rateLimited(hit)
+      await follower.ensureFresh()
     }
 
     function recognise(request: FastifyRequest, ip: string): Actor | undefined {

@@ -136,6 +136,7 @@ function counterparts(): { readonly mine: string; readonly theirs: string }[] {
     world.ownerMemberId,
     world.invite.id,
     world.identityId,
+    world.share.id,
     tokenId,
     adminTokenId,
   ]

@@ -1,8 +1,10 @@
 import { backOffMs } from '../domain/back-off.ts'
 import type { Services } from '../domain/context.ts'
 import { trashLifeMs } from '../domain/secret-trash.ts'
+import { endedShareLifeMs } from '../domain/share.ts'
 import { dayMs, hourMs } from '../domain/time.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
+import { inBatches, whileMore } from './batch.ts'
 
 const batchSize = 500
 /** Rows with indexes and sealed values: about as much as others can wait for without noticing. */
@@ -10,7 +12,7 @@ const valueBatchSize = 200
 /** A network that nobody has signed in from for so long is one like any other. */
 const knownAddressMs = 90 * dayMs
 
-/** Removes what has no use any more, a batch at a time, so that no transaction is long. */
+/** Removes what has no use any more, a batch at a time. */
 export async function cleanUp(services: Services): Promise<void> {
   const at = services.now()
   await inQuietTransaction(services, 'cleanup', async (store) => {
@@ -19,15 +21,12 @@ export async function cleanUp(services: Services): Promise<void> {
     await store.loginAttempts.removeBefore(at - backOffMs)
     await store.loginAddresses.removeBefore(at - knownAddressMs)
   })
-  await whileMore(services, async (store) => (await store.sessions.removeExpired(at, batchSize)) === batchSize)
-  await whileMore(services, async (store) => (await store.devices.removeExpired(at, batchSize)) === batchSize)
-  // A secret takes all of its versions with it.
-  await whileMore(services, (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, valueBatchSize))
-  await whileMore(services, (store) => store.leftovers.removeSome(valueBatchSize))
-}
-
-async function whileMore(services: Services, remove: (store: Services['store']) => Promise<boolean>): Promise<void> {
-  while (await inQuietTransaction(services, 'cleanup', remove)) {
-    // Each batch is a transaction of its own: others have their turn in between.
-  }
+  await inBatches(services, 'cleanup', batchSize, (store, limit) => store.sessions.removeExpired(at, limit))
+  await inBatches(services, 'cleanup', batchSize, (store, limit) => store.devices.removeExpired(at, limit))
+  // A secret takes all of its versions with it, a share the list of its views.
+  await whileMore(services, 'cleanup', (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, valueBatchSize))
+  await whileMore(services, 'cleanup', (store) => store.leftovers.removeSome(valueBatchSize))
+  await inBatches(services, 'cleanup', batchSize, (store, limit) =>
+    store.shares.removeEndedBefore(at - endedShareLifeMs, limit),
+  )
 }

@@ -2,12 +2,14 @@
 import type { Services } from '../domain/context.ts'
 import { traceOf } from '../log.ts'
 import { cleanUp } from './cleanup.ts'
+import { endShares } from './share.ts'
 import { flushUsage } from './usage.ts'
 
 type Job = { readonly name: string; readonly everyMs: number; readonly run: (services: Services) => Promise<void> }
 
 const jobs: readonly Job[] = [
   { name: 'usage', everyMs: 5_000, run: flushUsage },
+  { name: 'share', everyMs: 5_000, run: endShares },
   { name: 'cleanup', everyMs: 60_000, run: cleanUp },
 ]
 

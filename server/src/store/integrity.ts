@@ -10,6 +10,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
     ['invites', await store.invites.countTampered()],
     ['tokens', await store.tokens.countTampered()],
     ['identities', await store.oidc.countTampered()],
+    ['shares', await store.shares.countTampered()],
     ['accounts', await store.accounts.countTampered()],
     ['sessions', await store.sessions.countTampered()],
     ['second factors', await store.mfa.countTampered()],

@@ -75,7 +75,9 @@ export function removeUnusedWorkspaceKeys(db: Db, workspaceId: string): Promise<
   return db.run(sql`
     delete from workspace_key where workspace_id = ${workspaceId}
       and version < (select max(version) from workspace_key where workspace_id = ${workspaceId})
-      and version not in (select workspace_key_version from environment_key where workspace_id = ${workspaceId})`)
+      and version not in (select workspace_key_version from environment_key where workspace_id = ${workspaceId})
+      and version not in (
+        select workspace_key_version from share where workspace_id = ${workspaceId} and sealed is not null)`)
 }
 
 /** Records the newest version of an environment's key after the first; returns it. */
@@ -105,7 +107,7 @@ export type RootUses = {
   readonly workspaceKeys: number
   readonly signingKeys: number
   readonly macs: number
-  /** Tokens, sessions, invites and waiting device logins whose stored hash is keyed by this root. */
+  /** Tokens, sessions, invites, shares and waiting device logins whose stored hash is keyed by this root. */
   readonly hashes: number
 }
 
@@ -118,6 +120,7 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
         + (select count(*) from token where mac_root_id = r.id)
         + (select count(*) from invite where mac_root_id = r.id)
         + (select count(*) from oidc_identity where mac_root_id = r.id)
+        + (select count(*) from share where mac_root_id = r.id)
         + (select count(*) from account where mac_root_id = r.id)
         + (select count(*) from session where mac_root_id = r.id)
         + (select count(*) from totp where mac_root_id = r.id)
@@ -126,6 +129,7 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
         + (select count(*) from token where previous_hash_root_id = r.id)
         + (select count(*) from session where hash_root_id = r.id)
         + (select count(*) from invite where hash_root_id = r.id)
+        + (select count(*) from share where token_root_id = r.id)
         + (select count(*) from device_login where hash_root_id = r.id) as hashes
     from root_key r order by r.is_active desc, r.created_at desc`)
   return rows.map((row) => ({ ...row, isActive: row.isActive === 1 }))

@@ -61,6 +61,12 @@ export function secretStore(db: Db) {
         where project_id = ${projectId} and name ${anyOf(names)} and trashed_at is null`)
     },
 
+    async listByIds(projectId: string, ids: readonly string[]): Promise<SecretRecord[]> {
+      return db.all<SecretRecord>(sql`
+        select ${columns} from secret
+        where project_id = ${projectId} and id ${anyOf(ids)} and trashed_at is null`)
+    },
+
     async insertMany(secrets: readonly SecretRecord[]): Promise<void> {
       await db.runMany(
         secrets,

@@ -81,7 +81,7 @@ function openConnection(path: string): DatabaseSync {
     if (performance.now() > deadline) throw new Failure('unavailable')
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
   }
-  connection.exec('pragma synchronous = full; pragma foreign_keys = on;')
+  connection.exec('pragma synchronous = full; pragma foreign_keys = on; pragma secure_delete = on;')
   return connection
 }
 

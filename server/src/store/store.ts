@@ -17,6 +17,8 @@ import { secretStore } from './secret.ts'
 import { secretReminderStore } from './secret-reminder.ts'
 import { secretValueStore } from './secret-value.ts'
 import { sessionStore } from './session.ts'
+import { shareStore } from './share.ts'
+import { shareViewStore } from './share-view.ts'
 import type { Db } from './sql.ts'
 import { teamStore } from './team.ts'
 import { tokenStore } from './token.ts'
@@ -41,6 +43,8 @@ export function createStore(db: Db, keys: Keys) {
     secretReminders: secretReminderStore(db),
     secretValues: secretValueStore(db, keys),
     sessions: sessionStore(db, keys),
+    shares: shareStore(db, keys),
+    shareViews: shareViewStore(db),
     teams: teamStore(db),
     tokens: tokenStore(db, keys),
     workspaces: workspaceStore(db, keys),

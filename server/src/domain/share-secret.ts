@@ -1,0 +1,61 @@
+/** The secrets that a share is made from: shared values only, references resolved with the rights of who shares them. */
+import type { NewShare } from '@coffer/contract/share'
+import { Failure, invalid } from '../failure.ts'
+import type { ProjectAccess } from './access.ts'
+import type { Context } from './context.ts'
+import { namePlaces, refuseUnresolved } from './secret.ts'
+import { requireReached } from './secret-environment.ts'
+import { openValues, resolveRows } from './secret-read.ts'
+
+export type CopiedSecrets = {
+  /** In the order that was asked for. */
+  readonly secrets: { name: string; value: string }[]
+  readonly environmentIds: readonly string[]
+  /** For the audit trail, by name. */
+  readonly keys: readonly string[]
+  readonly environments: readonly string[]
+  readonly referenced: readonly string[]
+}
+
+/** A value of one's own is never shared: the reader would take it for everybody's. */
+const nobody = ''
+
+export async function copySecrets(
+  ctx: Context,
+  access: ProjectAccess,
+  wanted: NonNullable<NewShare['secrets']>,
+): Promise<CopiedSecrets> {
+  const places = wanted.map(({ id, environmentId }) => ({
+    secretId: id.toLowerCase(),
+    environment: requireReached(access, environmentId),
+  }))
+  const nameOf = (secretId: string, environmentId: string) => `${environmentId}:${secretId}`
+  const distinct = new Set(places.map(({ secretId, environment }) => nameOf(secretId, environment.id)))
+  if (distinct.size < places.length) throw invalid('secrets', 'names the same value twice.')
+  const environments = [...new Set(places.map(({ environment }) => environment))]
+  const environmentIds = environments.map(({ id }) => id)
+  const secretIds = [...new Set(places.map(({ secretId }) => secretId))]
+  const records = await ctx.store.secrets.listByIds(access.project.id, secretIds)
+  const names = new Map(records.map(({ id, name }) => [id, name]))
+  const sealed = await ctx.store.secretValues.listOf(environmentIds, secretIds, nobody)
+  const chosen = sealed.filter((row) => distinct.has(nameOf(row.secretId, row.environmentId)))
+  const rows = await openValues(ctx, access, chosen, names)
+  const { byRow, referenced } = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'error' })
+  refuseUnresolved(byRow, names)
+  const secrets = places.map(({ secretId, environment }) => {
+    const row = rows.find((value) => value.secretId === secretId && value.environmentId === environment.id)
+    const resolved = row && byRow.get(row)
+    const name = names.get(secretId)
+    if (!resolved || name === undefined) throw new Failure('notFound')
+    return { name, value: resolved.value }
+  })
+  const environmentNames = environments.map(({ name }) => name)
+  const keys = [...new Set(secrets.map(({ name }) => name))]
+  return {
+    secrets,
+    environmentIds,
+    keys,
+    environments: environmentNames,
+    referenced: namePlaces(access, referenced),
+  }
+}

@@ -1,0 +1,180 @@
+/** Of any number of readers at once exactly as many as were meant to read a share, also when the process is killed. */
+import { connect } from 'node:net'
+import type { AuditVerdict } from '@coffer/contract/audit'
+import type { SignedIn } from '@coffer/contract/auth'
+import type { IssuedShare, Share } from '@coffer/contract/share'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  createDatabase,
+  createProject,
+  engine,
+  openService,
+  password,
+  registerOwner,
+  type TestService,
+} from '../../../test/harness.ts'
+import { type Serving, serve, until } from '../../../test/process.ts'
+import { openRaw, type RawDatabase } from '../../../test/raw-database.ts'
+import { createShareProject, expectGone, newClaim, readers, type ShareProject } from '../../../test/share.ts'
+
+const readersAtOnce = 64
+const rounds = 50
+const patienceMs = 300_000
+
+const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
+  Promise.all(Array.from({ length: count }, (_, at) => make(at)))
+
+describe('64 readers at once, 50 times over', () => {
+  let database: Awaited<ReturnType<typeof createDatabase>>
+  /** Two nodes where the engine allows it. */
+  let nodes: TestService[]
+  let project: ShareProject
+
+  beforeAll(async () => {
+    database = await createDatabase()
+    const count = engine === 'postgres' ? 2 : 1
+    nodes = []
+    for (let node = 0; node < count; node++) nodes.push(await openService(database.settings, database.dataDir))
+    const [first] = nodes
+    if (!first) throw new Error('there is a first node')
+    project = await createShareProject(first, (await registerOwner(first)).session)
+  })
+  afterAll(async () => {
+    for (const node of nodes) await node.stop()
+    await database.drop()
+  })
+
+  /** Statuses only: nothing but the race matters here. */
+  async function read(token: string, key: object, at: number): Promise<number> {
+    const url = `${nodes[at % nodes.length]?.url}/v1/share/${token}/view`
+    const headers = { 'content-type': 'application/json' }
+    const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(key) })
+    await response.text()
+    return response.status
+  }
+
+  test.each([1, 5, 64])(
+    'exactly %i of them read a share for so many',
+    async (maxViews) => {
+      for (let round = 0; round < rounds; round++) {
+        const share = round % 2 ? await project.makeSealed({ t: 'text', v: 'x' }, undefined, { maxViews }) : undefined
+        const { id, token } = share ?? (await project.make({ content: 'x', maxViews }))
+        const statuses = await many(readersAtOnce, (at) =>
+          read(token, { ...share?.key, ...(at % 3 === 0 && { claim: newClaim() }) }, at),
+        )
+        expect(statuses.filter((status) => status === 200)).toHaveLength(maxViews)
+        expect(statuses.filter((status) => status === 404)).toHaveLength(readersAtOnce - maxViews)
+        expect(await project.find(id)).toMatchObject({ views: maxViews, state: 'exhausted' })
+        expect((await project.views(id)).filter(({ outcome }) => outcome === 'success')).toHaveLength(maxViews)
+        expect(await read(token, share?.key ?? {}, round)).toBe(404)
+      }
+    },
+    patienceMs,
+  )
+
+  test('a share that is revoked while it is read gives nobody anything afterwards', async () => {
+    for (let round = 0; round < 10; round++) {
+      const { id, token } = await project.make({ content: 'x', maxViews: 100 })
+      const [statuses] = await Promise.all([many(32, (at) => read(token, {}, at)), project.revoke(id)])
+      expect(statuses.every((status) => status === 200 || status === 404)).toBe(true)
+      expect(await read(token, {}, round)).toBe(404)
+      const { views, state } = await project.find(id)
+      expect(state).toBe('revoked')
+      expect(views).toBe(statuses.filter((status) => status === 200).length)
+    }
+  })
+})
+
+describe('a process that is killed', () => {
+  let database: Awaited<ReturnType<typeof createDatabase>>
+  let raw: RawDatabase
+  let serving: Serving
+  let session: string
+  const list = '/v1/workspace/main/project/killed/secret-share'
+
+  beforeAll(async () => {
+    database = await createDatabase()
+    serving = await serve(database.settings)
+    const body = { email: 'owner@example.com', name: 'Owner', password }
+    session = (await serving.call<SignedIn>('POST', '/v1/auth/register', { body })).body.accessToken
+    await createProject({ call: serving.call }, session, 'killed')
+    raw = await openRaw(database)
+  })
+  afterAll(async () => {
+    await raw.close()
+    await serving.stop()
+    await database.drop()
+  })
+
+  const make = async (maxViews: number) => {
+    const body = { content: 'read once', expiresIn: 300, maxViews }
+    return (await serving.call<IssuedShare>('POST', list, { token: session, body })).body
+  }
+  const find = async (id: string) => {
+    const { body } = await serving.call<Share[]>('GET', list, { token: session })
+    return body.find((share) => share.id === id)
+  }
+  const viewsOf = async (id: string) =>
+    Number((await raw.query('select views from share where id = ?', [id]))[0]?.views)
+
+  /** Sends the request and never takes the answer. */
+  function sendOff(token: string, claim: string): { leave(): void } {
+    const body = JSON.stringify({ claim })
+    const head = `POST /v1/share/${token}/view HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`
+    const socket = connect(serving.port, '127.0.0.1', () =>
+      socket.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}`),
+    )
+    // Nothing is read from it, and the kill resets it.
+    socket.pause()
+    socket.on('error', () => undefined)
+    return { leave: () => void socket.destroy() }
+  }
+
+  async function restart(): Promise<void> {
+    await serving.destroy()
+    serving = await serve(database.settings)
+  }
+
+  test.each([1, 2, 3])(
+    'between the view and its answer takes nothing from the reader with the claim (round %i)',
+    async () => {
+      const { id, token } = await make(1)
+      const claim = newClaim()
+      const request = sendOff(token, claim)
+      await until(async () => ((await viewsOf(id)) === 1 ? true : undefined), 20_000, 'the view is taken')
+      await restart()
+      request.leave()
+      const { view, meta } = readers(serving)
+      expectGone(await view(token, { claim: newClaim() }), 'another claim')
+      expectGone(await view(token), 'no claim')
+      expectGone(await meta(token))
+      expect((await view(token, { claim })).body).toEqual({ content: 'read once', viewsLeft: 0 })
+      expect(await find(id)).toMatchObject({ views: 1, state: 'exhausted' })
+    },
+    patienceMs,
+  )
+
+  test(
+    'at any moment gives nobody a view too many, and the reader with the claim always reads',
+    async () => {
+      for (let round = 0; round < 6; round++) {
+        const { id, token } = await make(2)
+        const claims = [newClaim(), newClaim()]
+        const requests = claims.map((claim) => sendOff(token, claim))
+        // A little later each time.
+        for (let look = 0; look < round; look++) await viewsOf(id)
+        await restart()
+        for (const request of requests) request.leave()
+        const { view } = readers(serving)
+        for (const claim of claims) {
+          expect((await view(token, { claim })).body.content, `round ${round}`).toBe('read once')
+        }
+        expectGone(await view(token, { claim: newClaim() }))
+        expect(await find(id)).toMatchObject({ views: 2, state: 'exhausted' })
+      }
+      const { body } = await serving.call<AuditVerdict>('GET', '/v1/workspace/main/audit/verify', { token: session })
+      expect(body.ok).toBe(true)
+    },
+    patienceMs,
+  )
+})

@@ -1,0 +1,12 @@
+import type { Services } from '../domain/context.ts'
+import { claimMs } from '../domain/share-view.ts'
+import { inBatches } from './batch.ts'
+
+const batchSize = 100
+
+/** Writes down that shares have expired, and erases the contents of all that have ended. */
+export async function endShares(services: Services): Promise<void> {
+  const at = services.now()
+  await inBatches(services, 'share', batchSize, (store, limit) => store.shares.expireAll(at, limit))
+  await inBatches(services, 'share', batchSize, (store, limit) => store.shares.eraseEnded(at - claimMs, at, limit))
+}

@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest'
+import { createTurns } from './turns.ts'
+
+test('so many run at a time, so many wait, and the rest is refused at once', async () => {
+  const inTurn = createTurns(2, 3)
+  let running = 0
+  let most = 0
+  const finish: (() => void)[] = []
+  const work = async () => {
+    most = Math.max(most, ++running)
+    await new Promise<void>((resolve) => finish.push(resolve))
+    running--
+    return 'done'
+  }
+  const results = Array.from({ length: 8 }, () => inTurn(work).catch((error) => error.code))
+  for (let turn = 0; turn < 5; turn++) {
+    await new Promise((resolve) => setImmediate(resolve))
+    finish.shift()?.()
+  }
+  expect(await Promise.all(results)).toEqual([...Array(5).fill('done'), ...Array(3).fill('overloaded')])
+  expect(most).toBe(2)
+})
+
+test('one that fails gives its turn on', async () => {
+  const inTurn = createTurns(1, 10)
+  const order: number[] = []
+  const results = await Promise.allSettled(
+    [1, 2, 3].map((at) =>
+      inTurn(async () => {
+        order.push(at)
+        if (at === 2) throw new Error('failed')
+      }),
+    ),
+  )
+  expect(order).toEqual([1, 2, 3])
+  expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  await inTurn(async () => order.push(4))
+  expect(order).toEqual([1, 2, 3, 4])
+})
