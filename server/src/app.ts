@@ -30,7 +30,6 @@ import { createOutbound } from './outbound.ts'
 import { wrappedMaster } from './store/instance.ts'
 import { hasKeys, type Keys, loadKeys } from './store/key.ts'
 import { migrate } from './store/migrate.ts'
-import { openPostgres } from './store/postgres.ts'
 import type { Engine } from './store/sql.ts'
 import { openSqlite } from './store/sqlite.ts'
 import { createStore, type Store } from './store/store.ts'
@@ -118,7 +117,7 @@ function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | un
 
 /** The store, migrated and durable, with its keys unlocked. */
 async function openStore(config: Config, now: () => number): Promise<{ engine: Engine; keys: Keys }> {
-  const engine = openEngine(config)
+  const engine = await openEngine(config)
   try {
     await refuseOnError(() => engine.checkDurability(), 'The database cannot be used')
     await migrate(engine, now())
@@ -153,8 +152,12 @@ function makeFolder(path: string): void {
 
 export const databaseFile = 'coffer.db'
 
-function openEngine(config: Config): Engine {
-  if (config.databaseUrl !== undefined) return openPostgres(config.databaseUrl)
+async function openEngine(config: Config): Promise<Engine> {
+  if (config.databaseUrl !== undefined) {
+    // Loaded only where it is used: its driver takes time and memory.
+    const { openPostgres } = await import('./store/postgres.ts')
+    return openPostgres(config.databaseUrl)
+  }
   try {
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
     const path = join(config.dataDir, databaseFile)

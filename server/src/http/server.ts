@@ -33,6 +33,7 @@ import { shareRoutes } from './routes/share.ts'
 import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
+import { serializerCompiler } from './serialize.ts'
 import { validatorCompiler } from './validate.ts'
 
 export type HttpParts = {
@@ -96,6 +97,7 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
   })
   app.server.on('checkExpectation', answerExpectation)
   app.setValidatorCompiler(validatorCompiler)
+  app.setSerializerCompiler(serializerCompiler)
   app.setErrorHandler(answer)
   app.setNotFoundHandler((request, reply) => answer(new Failure('notFound'), request, reply))
   acceptJson(app)

@@ -21,8 +21,10 @@ const exact = addFormats(new Ajv({ ...shared, coerceTypes: false }), ['date-time
 const fromText = addFormats(new Ajv({ ...shared, coerceTypes: true }), ['date-time'])
 
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
-  const validate: ValidateFunction = (httpPart === 'body' ? exact : fromText).compile(schema)
+  let validate: ValidateFunction | undefined
   return (data: unknown) => {
+    // Compiled when it is first needed: most processes never serve most routes.
+    validate ??= (httpPart === 'body' ? exact : fromText).compile(schema)
     if (validate(data)) return { value: data }
     return { error: new Failure('invalid', describe(validate.errors?.[0], httpPart ?? 'request')) }
   }

@@ -1,7 +1,8 @@
 /** Long work in short transactions: each batch is one of its own, and others have their turn in between. */
 import type { Services } from '../domain/context.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
-import type { Store } from '../store/store.ts'
+
+type Store = Services['store']
 
 /** Works until it is told that nothing is left. */
 export async function whileMore(
