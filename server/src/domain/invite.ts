@@ -22,14 +22,15 @@ export async function createInvite(ctx: Context, path: WorkspacePath, body: NewI
   const access = await requireWorkspace(ctx, path, 'member:write')
   const { workspace } = access.picture
   const value = createBearer(invitePrefix)
+  const issued = issue(ctx, value)
   const invite: Invite = {
     id: newId(),
     workspaceId: workspace.id,
     email: normaliseEmail(body.email),
     role: body.role,
     scope: requireScopeWithin(access, body.scope),
-    createdAt: ctx.now(),
-    ...issue(ctx, value),
+    createdAt: issued.mailAt,
+    ...issued,
   }
   await inTransaction(ctx, workspace.id, async (ctx) => {
     await reauthorise(ctx, access, 'member:write')
