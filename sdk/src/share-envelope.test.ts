@@ -1,4 +1,5 @@
 /** The envelope keeps its format, here and in a real browser, and opens for nobody but the holder of link and passphrase. */
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
@@ -199,7 +200,10 @@ describe('in a real browser', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const address = server.address()
     const port = typeof address === 'object' && address ? address.port : 0
-    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] })
+    const executablePath = execFileSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).trim()
+    // The sandbox does not start as root; no name leads anywhere, so that nothing but this page is asked.
+    const args = ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1']
+    browser = await chromium.launch({ executablePath, args })
     page = await browser.newPage()
     await page.goto(`http://127.0.0.1:${port}/`)
     // The page's own import: the file is the same one that Node has loaded above.
