@@ -3,6 +3,7 @@ import { Failure } from '../failure.ts'
 import type { Account, NewAccount } from '../store/account.ts'
 import { type AuditEvent, record } from './audit.ts'
 import { type Actor, type Context, systemChain, type WriteContext } from './context.ts'
+import { requireLiving } from './credential.ts'
 import { inTransaction } from './transaction.ts'
 
 export const personEntity = (account: { id: string; email: string }) => ({
@@ -32,11 +33,12 @@ export async function inPersonTransaction<Result>(
   work: (ctx: WriteContext, tell: Tell) => Promise<Result>,
 ): Promise<Result> {
   const chains = [systemChain, ...(await ctx.store.workspaces.listIdsForUser(userId))]
-  return inTransaction(ctx, chains, (ctx) =>
-    work(ctx, async (event) => {
+  return inTransaction(ctx, chains, async (ctx) => {
+    await requireLiving(ctx)
+    return work(ctx, async (event) => {
       for (const chain of chains) await record(ctx, { chain, ...event })
-    }),
-  )
+    })
+  })
 }
 
 export async function requireAccount(ctx: Context, userId: string): Promise<Account> {
