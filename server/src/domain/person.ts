@@ -24,7 +24,8 @@ export function asUser(ctx: Context, account: NewAccount): Context {
   return { ...ctx, actor }
 }
 
-export type Tell = (event: Omit<AuditEvent, 'chain'>) => Promise<void>
+export type PersonEvent = Omit<AuditEvent, 'chain'>
+export type Tell = (event: PersonEvent) => Promise<void>
 
 /** Whoever changes an account holds the lock of the system's chain: what was read inside stays true until the commit. */
 export async function inPersonTransaction<Result>(
@@ -38,6 +39,15 @@ export async function inPersonTransaction<Result>(
     return work(ctx, async (event) => {
       for (const chain of chains) await record(ctx, { chain, ...event })
     })
+  })
+}
+
+/** Only the workspaces of a person, after the answer has left. */
+export async function tellWorkspaces(ctx: Context, userId: string, event: PersonEvent): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve))
+  const chains = await ctx.store.workspaces.listIdsForUser(userId)
+  await inTransaction(ctx, chains, async (ctx) => {
+    for (const chain of chains) await record(ctx, { chain, ...event })
   })
 }
 

@@ -17,6 +17,8 @@ import {
 } from '../../../test/harness.ts'
 import { createIdentity, federate, loopbackAllowed, startIssuer, type TestIssuer } from '../../../test/issuer.ts'
 import { createMemberWorkspace, type MemberWorkspace } from '../../../test/member-workspace.ts'
+import { openRaw } from '../../../test/raw-database.ts'
+import { newId } from '../crypto/id.ts'
 
 const rounds = 6
 
@@ -191,4 +193,27 @@ test('a token that is revoked cannot use the same moment to invite', async () =>
     const end = trail.findIndex(({ action, entity }) => action === 'DELETE' && entity.id === token.id)
     expect(trail.slice(0, end).filter(({ actor }) => actor.id === token.id)).toEqual([])
   }
+})
+
+test('a wrong password is answered without a look at the workspaces of the person', async () => {
+  const person = await place.join()
+  const raw = await openRaw(service)
+  const refused = await raw.restoring(['audit_entry', 'audit_head'], async () => {
+    // The next entry of this trail has no place to go to.
+    const [last] = await raw.query('select * from audit_entry where chain_id = ? order by sequence desc limit 1', [
+      place.id,
+    ])
+    const next = { ...last, sequence: Number(last?.sequence) + 1, id: newId() }
+    const columns = Object.keys(next)
+    await raw.query(
+      `insert into audit_entry (${columns.join(', ')}) values (${columns.map(() => '?').join(', ')})`,
+      Object.values(next),
+    )
+    const logInWrong = (email: string) =>
+      service.call('POST', '/v1/auth/login', { body: { email, password: 'a wrong password' } })
+    return [await logInWrong('nobody@example.com'), await logInWrong(person.email)]
+  })
+  await raw.close()
+  expect(refused.map(({ status }) => status)).toEqual([401, 401])
+  expect(refused[1]?.text).toBe(refused[0]?.text)
 })
