@@ -81,7 +81,7 @@ test('the cookie of a sign-in is HttpOnly, Strict and bound to this host', async
   const { headers } = await login({ email: owner.email, password })
   const cookie = headers.get('set-cookie')
   expect(cookie).toMatch(
-    /^__Host-coffer_session=cof_sess_\w+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure$/,
+    /^__Host-coffer_session=cof_sess_\w+; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure$/,
   )
 })
 
