@@ -11,6 +11,7 @@ import { Failure } from '../failure.ts'
 import type { Member } from '../store/member.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
 import { type Context, credentialPermission, everything, grantOf, type WriteContext } from './context.ts'
+import { requireLiving } from './credential.ts'
 import type { Picture, PicturedEnvironment, PicturedProject, PicturedTeam } from './picture.ts'
 import {
   type Reach,
@@ -29,6 +30,8 @@ type Rule = {
   readonly whole?: true
   readonly owner?: true
   readonly session?: true
+  /** Somebody must answer for it: an identity that an outside issuer vouches for may not. */
+  readonly person?: true
   /** Changes a project itself, not only what lies in one of its environments. */
   readonly wholeProject?: true
 }
@@ -69,7 +72,7 @@ const rules: Record<WorkspacePermission, Rule> = {
   // A member may change their own personal values; the shared ones ask for more where they are written.
   'secret:update': { role: 'member', writes: true },
   'share:read': { role: 'developer' },
-  'share:write': { role: 'developer', writes: true },
+  'share:write': { role: 'developer', writes: true, person: true },
   'token:read': { role: 'member' },
   'token:create': { role: 'member', writes: true, session: true },
   'token:write': { role: 'member', writes: true },
@@ -98,15 +101,17 @@ export async function requireWorkspace(
 }
 
 /**
- * The same question once more, under the workspace's lock and of the membership as it is stored then: whoever has just
- * lost a right must not use it to change who holds which. Returns that membership.
+ * The same question once more, under the workspace's lock, of the credential and the membership as they are stored then:
+ * whoever has just lost a right must not use it to change who holds which. Returns the access as it is then.
  */
-export async function reauthorise(ctx: WriteContext, access: Access, permission: WorkspacePermission): Promise<Member> {
+export async function reauthorise(ctx: WriteContext, access: Access, permission: WorkspacePermission): Promise<Access> {
+  await requireLiving(ctx)
   const member = await ctx.store.members.findOfUser(ctx.actor.userId, access.picture.workspace.id)
   if (!member) throw new Failure('notFound')
   const [, ...ofToken] = access.reach
-  authorise(ctx, { ...access, member, reach: [toScopeSet(member.scope), ...ofToken] }, permission)
-  return member
+  const current = { ...access, member, reach: [toScopeSet(member.scope), ...ofToken] }
+  authorise(ctx, current, permission)
+  return current
 }
 
 export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:write'): Promise<TeamAccess> {
@@ -286,6 +291,8 @@ function authorise(ctx: Context, access: Access, permission: WorkspacePermission
   if (rule.session) requireSession(ctx)
   if (rule.writes && credentialPermission(credential) === 'read') throw new Failure('readOnly')
   if (!hasRole(access, rule.role)) throw new Failure('forbidden', `This needs the role ${rule.role}.`)
+  if (rule.person && ctx.actor.userId === '')
+    throw new Failure('forbidden', 'An identity may not do this: a person must.')
   if (rule.owner && !access.member.isOwner)
     throw new Failure('forbidden', 'Only the owner of the workspace may do this.')
   if (rule.whole && !reachesAll(access.reach)) {

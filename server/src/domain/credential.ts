@@ -12,7 +12,7 @@ import type { IdentityRecord } from '../store/oidc.ts'
 import type { Session } from '../store/session.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
-import type { Actor } from './context.ts'
+import type { Actor, WriteContext } from './context.ts'
 import type { Pictures } from './picture.ts'
 import { dayMs, hourMs } from './time.ts'
 import type { Usage } from './usage.ts'
@@ -222,6 +222,23 @@ export function createCredentials(parts: Parts): Credentials {
       claims.clear()
     },
   }
+}
+
+/**
+ * For what outlives its credential: under the lock of what is changed, a session that has just been ended or a token
+ * that has just been revoked or rotated must not leave another one behind.
+ */
+export async function requireLiving(ctx: WriteContext): Promise<void> {
+  const { credential, userId } = ctx.actor
+  const { sessions, tokens } = ctx.store
+  if ('sessionId' in credential && !(await sessions.exists(credential.sessionId, userId))) {
+    throw new Failure('unauthenticated')
+  }
+  if (!('token' in credential)) return
+  const { id, workspaceId, generation } = credential.token
+  const token = await tokens.find(id, workspaceId)
+  const isSame = token?.generation === generation || (token?.previousUntil ?? 0) > ctx.now()
+  if (token?.revokedAt !== null || !isSame) throw new Failure('unauthenticated')
 }
 
 /** An identity acts for itself: no person stands behind it. */

@@ -3,14 +3,16 @@ import type { Login } from '@coffer/contract/auth'
 import { clientNetwork } from '../address-range.ts'
 import { verifyPassword } from '../crypto/password.ts'
 import { Failure } from '../failure.ts'
+import { traceOf } from '../log.ts'
 import type { Account } from '../store/account.ts'
+import { record } from './audit.ts'
 import { type Attempt, backOffMs, forgiveAttempt, maxFailures, tooManyFailures } from './back-off.ts'
-import type { Context, WriteContext } from './context.ts'
+import { type Context, systemChain, type WriteContext } from './context.ts'
 import { normaliseEmail } from './email.ts'
 import { type CodeVerdict, spendCode } from './mfa.ts'
-import { asUser, inPersonTransaction, personEntity, type Tell } from './person.ts'
+import { asUser, inPersonTransaction, type PersonEvent, personEntity, type Tell, tellWorkspaces } from './person.ts'
 import { type OpenedSession, openBrowserSession } from './session.ts'
-import { inQuietTransaction } from './transaction.ts'
+import { inQuietTransaction, inTransaction } from './transaction.ts'
 
 const tooMany = 'Too many failed logins for this address: wait before you try again.'
 
@@ -43,7 +45,7 @@ async function loginInTurn(ctx: Context, email: string, body: Login): Promise<Op
     throw error
   })
   if (!account || !isRight) {
-    await recordFailure(ctx, account, 'wrong password')
+    await recordWrongPassword(ctx, account)
     // While others are locked out, a wrong password is answered here as it is everywhere else.
     throw refusal ?? new Failure('loginRefused')
   }
@@ -52,7 +54,7 @@ async function loginInTurn(ctx: Context, email: string, body: Login): Promise<Op
   )
   if (typeof outcome !== 'string') return outcome
   if (outcome === 'outdated') {
-    await recordFailure(ctx, account, 'wrong password')
+    await recordWrongPassword(ctx, account)
     throw new Failure('loginRefused')
   }
   if (outcome === 'missing') await forgiveAttempt(ctx, ...attempts.subjects)
@@ -112,10 +114,22 @@ async function isSpared(ctx: Context, { subjects, here }: LoginAttempts): Promis
   return isKnown && here.failures <= maxFailures
 }
 
-async function recordFailure(ctx: Context, account: Account | undefined, reason: string): Promise<void> {
+async function recordFailure(ctx: Context, account: Account, reason: string): Promise<void> {
+  await inPersonTransaction(ctx, account.id, (_ctx, tell) => tell(failureOf(account, reason)))
+}
+
+/** Whether there is such a person, and in how many workspaces, must not show in the time: their trails are told later. */
+async function recordWrongPassword(ctx: Context, account: Account | undefined): Promise<void> {
+  const event = failureOf(account, 'wrong password')
+  await inTransaction(ctx, systemChain, (ctx) => record(ctx, { chain: systemChain, ...event }))
+  if (!account) return
+  tellWorkspaces(ctx, account.id, event).catch((error) =>
+    ctx.log.error('a failed login could not be recorded in the trails of the workspaces', traceOf(error)),
+  )
+}
+
+function failureOf(account: Account | undefined, reason: string): PersonEvent {
   // An address that nobody has is not kept: it may be a password in the wrong field.
   const entity = account ? personEntity(account) : { type: 'user', id: '', name: '' }
-  await inPersonTransaction(ctx, account?.id ?? '', (_ctx, tell) =>
-    tell({ action: 'LOGIN', entity, outcome: 'failure', ...(account && { after: { reason } }) }),
-  )
+  return { action: 'LOGIN', entity, outcome: 'failure', ...(account && { after: { reason } }) }
 }

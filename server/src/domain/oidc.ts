@@ -4,7 +4,7 @@ import type { Identity, IdentityChange, NewIdentity } from '@coffer/contract/oid
 import { newId } from '../crypto/id.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
-import { type Access, requireWorkspace } from './access.ts'
+import { type Access, reauthorise, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import type { Context } from './context.ts'
 import { isNarrowing, type Rules } from './oidc-rule.ts'
@@ -48,6 +48,7 @@ export async function createIdentity(ctx: Context, path: WorkspacePath, body: Ne
   checkIssuer(ctx, identity.issuer)
   checkOwnRules(identity)
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    await reauthorise(ctx, access, 'oidc:write')
     if ((await ctx.store.oidc.count(workspaceId)) >= maxIdentities) {
       throw new Failure('conflict', `A workspace has ${maxIdentities} identities at most: delete one that is not used.`)
     }
@@ -69,6 +70,7 @@ export async function updateIdentity(
   const wanted = { ...rest, ...(scope && { scope: requireScopeWithin(access, scope) }) }
   if (change.issuer !== undefined) checkIssuer(ctx, change.issuer)
   const updated = await inTransaction(ctx, workspaceId, async (ctx) => {
+    await reauthorise(ctx, access, 'oidc:write')
     const current = await ctx.store.oidc.findForChange(found.id, workspaceId)
     if (!current) throw new Failure('notFound')
     const changed = { ...current, ...wanted, updatedAt: ctx.now() }
@@ -86,9 +88,10 @@ export async function updateIdentity(
 }
 
 export async function deleteIdentity(ctx: Context, path: IdPath): Promise<void> {
-  const { identity } = await requireIdentity(ctx, path, 'oidc:write')
+  const { identity, access } = await requireIdentity(ctx, path, 'oidc:write')
   const { workspaceId } = identity
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    await reauthorise(ctx, access, 'oidc:write')
     const current = await ctx.store.oidc.findForChange(identity.id, workspaceId)
     if (!current) throw new Failure('notFound')
     await ctx.store.oidc.remove(current.id, workspaceId)

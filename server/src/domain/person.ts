@@ -3,6 +3,7 @@ import { Failure } from '../failure.ts'
 import type { Account, NewAccount } from '../store/account.ts'
 import { type AuditEvent, record } from './audit.ts'
 import { type Actor, type Context, systemChain, type WriteContext } from './context.ts'
+import { requireLiving } from './credential.ts'
 import { inTransaction } from './transaction.ts'
 
 export const personEntity = (account: { id: string; email: string }) => ({
@@ -23,7 +24,8 @@ export function asUser(ctx: Context, account: NewAccount): Context {
   return { ...ctx, actor }
 }
 
-export type Tell = (event: Omit<AuditEvent, 'chain'>) => Promise<void>
+export type PersonEvent = Omit<AuditEvent, 'chain'>
+export type Tell = (event: PersonEvent) => Promise<void>
 
 /** Whoever changes an account holds the lock of the system's chain: what was read inside stays true until the commit. */
 export async function inPersonTransaction<Result>(
@@ -32,11 +34,21 @@ export async function inPersonTransaction<Result>(
   work: (ctx: WriteContext, tell: Tell) => Promise<Result>,
 ): Promise<Result> {
   const chains = [systemChain, ...(await ctx.store.workspaces.listIdsForUser(userId))]
-  return inTransaction(ctx, chains, (ctx) =>
-    work(ctx, async (event) => {
+  return inTransaction(ctx, chains, async (ctx) => {
+    await requireLiving(ctx)
+    return work(ctx, async (event) => {
       for (const chain of chains) await record(ctx, { chain, ...event })
-    }),
-  )
+    })
+  })
+}
+
+/** Only the workspaces of a person, after the answer has left. */
+export async function tellWorkspaces(ctx: Context, userId: string, event: PersonEvent): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve))
+  const chains = await ctx.store.workspaces.listIdsForUser(userId)
+  await inTransaction(ctx, chains, async (ctx) => {
+    for (const chain of chains) await record(ctx, { chain, ...event })
+  })
 }
 
 export async function requireAccount(ctx: Context, userId: string): Promise<Account> {

@@ -7,7 +7,7 @@ import { Failure, invalid } from '../failure.ts'
 import type { TokenRecord } from '../store/token.ts'
 import { type Access, hasRole, mayManageAll, reauthorise, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
-import type { Context } from './context.ts'
+import type { Context, WriteContext } from './context.ts'
 import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from './scope.ts'
 import { dayMs, hourMs, iso, maybeIso, secondMs } from './time.ts'
 import { announce, inTransaction } from './transaction.ts'
@@ -74,13 +74,14 @@ export async function createCliToken(
 }
 
 export async function rotateToken(ctx: Context, path: IdPath, body: TokenRotation): Promise<IssuedToken> {
-  const { token, workspaceId } = await requireManagedToken(ctx, path)
+  const { token, workspaceId, access } = await requireManagedToken(ctx, path)
   const graceMs = (body.graceSeconds ?? 0) * secondMs
   const value = createBearer(tokenPrefix)
   const root = ctx.keys.keyring.active
   const rotated = await inTransaction(ctx, workspaceId, async (ctx) => {
     const current = await ctx.store.tokens.findForChange(token.id, workspaceId)
     if (!current) throw new Failure('notFound')
+    await requireMayHold(ctx, access, current)
     if (current.revokedAt !== null) throw new Failure('conflict', 'This token is revoked: make a new one.')
     const next: TokenRecord = {
       ...current,
@@ -158,7 +159,10 @@ async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promis
  * Own tokens, and for an admin everyone's. A token may change nothing but itself: the new value of another one could
  * carry more rights than it has.
  */
-async function requireManagedToken(ctx: Context, path: IdPath): Promise<{ token: TokenRecord; workspaceId: string }> {
+async function requireManagedToken(
+  ctx: Context,
+  path: IdPath,
+): Promise<{ token: TokenRecord; workspaceId: string; access: Access }> {
   const access = await requireWorkspace(ctx, path, 'workspace:read')
   const workspaceId = access.picture.workspace.id
   const token = await ctx.store.tokens.find(path.id.toLowerCase(), workspaceId)
@@ -169,7 +173,21 @@ async function requireManagedToken(ctx: Context, path: IdPath): Promise<{ token:
   if ('token' in credential && credential.token.id !== token.id) {
     throw new Failure('forbidden', 'A token may rotate or revoke only itself.')
   }
-  return { token, workspaceId }
+  return { token, workspaceId, access }
+}
+
+/**
+ * Whoever rotates a token gets its value: an admin, who may revoke everyone's, must not come to others' personal values
+ * that way, nor to what only the owner may do.
+ */
+async function requireMayHold(ctx: WriteContext, access: Access, token: TokenRecord): Promise<void> {
+  const current = await reauthorise(ctx, access, 'token:write')
+  if (token.createdBy === ctx.actor.userId) return
+  if (!mayManageAll(current)) throw new Failure('notFound')
+  const maker = await ctx.store.members.findOfUser(token.createdBy, token.workspaceId)
+  if (token.type === 'cli' || (maker?.isOwner && token.permission === 'read-write')) {
+    throw new Failure('forbidden', 'This token can be rotated only by who made it; you may revoke it.')
+  }
 }
 
 /** Nobody grants what they do not hold, and a scope that grants nothing is a mistake. */

@@ -59,9 +59,10 @@ export async function updateWorkspace(
 }
 
 export async function deleteWorkspace(ctx: Context, path: WorkspacePath): Promise<void> {
-  const { picture } = await requireWorkspace(ctx, path, 'workspace:delete')
-  const { workspace } = picture
+  const access = await requireWorkspace(ctx, path, 'workspace:delete')
+  const { workspace } = access.picture
   await inTransaction(ctx, [systemChain, workspace.id], async (ctx) => {
+    await reauthorise(ctx, access, 'workspace:delete')
     await ctx.store.workspaces.remove(workspace.id)
     const event = { action: 'DELETE', entity: entity(workspace), before: { slug: workspace.slug } } as const
     // The workspace's own trail ends here; that it existed stays known to the operator.
@@ -77,7 +78,7 @@ export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body:
   const memberId = body.memberId.toLowerCase()
   await inTransaction(ctx, workspace.id, async (ctx) => {
     // Under the lock: two hand-overs at once must not leave two owners, or none.
-    const owner = await reauthorise(ctx, access, 'workspace:handover')
+    const { member: owner } = await reauthorise(ctx, access, 'workspace:handover')
     const heir = await ctx.store.members.find(memberId, workspace.id)
     if (!heir) throw new Failure('notFound')
     if (heir.id === owner.id) return

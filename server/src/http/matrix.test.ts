@@ -53,6 +53,8 @@ type Right =
       /** Belongs to the workspace as a whole: needs scope `all`. */
       readonly whole?: true
       readonly sessionOnly?: true
+      /** Not for an identity that an outside issuer vouches for. */
+      readonly personOnly?: true
       /** Concerns a part of what the path names: what must be held is named by the request. */
       readonly within?: true
     }
@@ -129,9 +131,9 @@ const rights: Record<EndpointName, Right> = {
   restoreRevision: writesSecrets,
   diffSecrets: { role: 'member' },
   promoteSecrets: writesSecrets,
-  createShare: writesSecrets,
+  createShare: { ...writesSecrets, personOnly: true },
   listShares: { role: 'developer' },
-  revokeShare: writesSecrets,
+  revokeShare: { ...writesSecrets, personOnly: true },
   listShareViews: { role: 'developer' },
   readShareMeta: 'public',
   openShare: 'public',
@@ -185,6 +187,7 @@ function expectedStatus(caller: Caller, name: EndpointName, ask: Ask): number {
   if (ask.on !== undefined && !sees(caller, ask.on)) return 404
   if (ask.token !== undefined && !seesToken(caller, ask.token)) return 404
   if (right.sessionOnly && caller.kind !== 'session') return 403
+  if (right.personOnly && caller.kind === 'oidc') return 403
   if (right.writes && caller.permission === 'read') return 403
   if (ranks[role] < ranks[right.role]) return 403
   if (right.whole && !holdsAll(caller)) return 403
@@ -196,6 +199,8 @@ function expectedStatus(caller: Caller, name: EndpointName, ask: Ask): number {
   if (ask.needs && ranks[role] < ranks[ask.needs]) return 403
   if (ask.whole !== undefined && !holds(caller, ask.whole)) return 403
   if (ask.token !== undefined && caller.kind !== 'session' && ask.token !== 'itself') return 403
+  // The token of others that an admin sees is the owner's, which may do more than an admin.
+  if (name === 'rotateToken' && ask.token === 'others' && role !== 'owner') return 403
   if (ask.newToken?.permission === 'read-write' && role === 'member') return 403
   if (ask.newToken && !holdsScope(caller, ask.newToken.scope)) return 400
   if (ask.into !== undefined && !sees(caller, ask.into)) return 404

@@ -70,6 +70,10 @@ export function sessionStore(db: Db, keys: Keys) {
       return undefined
     },
 
+    async exists(id: string, userId: string): Promise<boolean> {
+      return (await db.one(sql`select id from session where id = ${id} and user_id = ${userId}`)) !== undefined
+    },
+
     /** Newest first. */
     async list(userId: string): Promise<Session[]> {
       const found = await db.all<SessionRow>(sql`

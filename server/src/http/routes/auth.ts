@@ -2,8 +2,10 @@ import { authEndpoints } from '@coffer/contract/auth'
 import type { FastifyReply } from 'fastify'
 import { exchangeToken, logout, register } from '../../domain/auth.ts'
 import type { Context } from '../../domain/context.ts'
+import { sessionMaxMs } from '../../domain/credential.ts'
 import { login } from '../../domain/login.ts'
 import type { OpenedSession } from '../../domain/session.ts'
+import { secondMs } from '../../domain/time.ts'
 import { sessionCookie } from '../authenticate.ts'
 import type { Routes } from '../route.ts'
 
@@ -16,7 +18,8 @@ export const authRoutes: Routes = (serve) => {
 }
 
 function signIn(ctx: Context, reply: FastifyReply, { signedIn, value }: OpenedSession) {
-  reply.header('set-cookie', sessionCookie(ctx.config, value, signedIn.expiresIn))
+  // How long it may rest is the service's to say: a browser that forgot it sooner would end a session in use.
+  reply.header('set-cookie', sessionCookie(ctx.config, value, sessionMaxMs / secondMs))
   return signedIn
 }
 

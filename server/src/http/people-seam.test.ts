@@ -1,0 +1,219 @@
+/** Where members, sessions, tokens and identities meet: no two of them together give more than each of them alone. */
+import type { DeviceCode } from '@coffer/contract/device'
+import type { Identity } from '@coffer/contract/oidc'
+import type { IssuedShare } from '@coffer/contract/share'
+import type { IssuedToken, Token } from '@coffer/contract/token'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  createProject,
+  createToken,
+  engine,
+  openService,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../test/harness.ts'
+import { createIdentity, federate, loopbackAllowed, startIssuer, type TestIssuer } from '../../../test/issuer.ts'
+import { createMemberWorkspace, type MemberWorkspace } from '../../../test/member-workspace.ts'
+import { openRaw } from '../../../test/raw-database.ts'
+import { newId } from '../crypto/id.ts'
+
+const rounds = 6
+
+let service: TestService
+let nodes: TestService[]
+let issuer: TestIssuer
+let owner: TestUser
+let place: MemberWorkspace
+let environmentId: string
+
+beforeAll(async () => {
+  service = await startService(loopbackAllowed)
+  nodes = engine === 'postgres' ? [service, await openService(service.settings, service.dataDir)] : [service]
+  issuer = await startIssuer(() => service.app.services.now())
+  owner = await registerOwner(service)
+  place = await createMemberWorkspace(service, owner)
+  const { environments } = await createProject(service, owner.session, 'api', { workspace: place.slug })
+  environmentId = environments[0]?.id ?? ''
+  await place.ask('PUT', `/project/api/environment/${environmentId}`, { hasPersonalOverrides: true })
+  const body = { environments: [environmentId], secrets: [{ key: 'KEY', value: 'shared' }] }
+  expect((await place.ask('POST', '/project/api/secret', body)).status).toBe(201)
+})
+afterAll(async () => {
+  for (const node of nodes.slice(1)) await node.stop()
+  await service.stop()
+  await issuer.stop()
+})
+
+const logIn = async ({ email }: { email: string }) => {
+  const { body } = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', { body: { email, password } })
+  return body.accessToken
+}
+
+/** The first call and then the others, none of which waits for it; on PostgreSQL they ask another node. */
+async function amid(first: () => Promise<{ status: number }>, others: ((node: TestService) => Promise<unknown>)[]) {
+  const other = nodes.at(-1) ?? service
+  const running = first()
+  await Promise.all(others.map((call) => call(other)))
+  expect((await running).status).toBe(200)
+}
+
+test('an admin cannot take over what only the maker of a token may: personal values, and the owner’s rights', async () => {
+  const member = await place.join({ role: 'member' })
+  const admin = await place.join({ role: 'admin' })
+  const own = { environmentId, value: 'mine alone', isPersonal: true }
+  expect((await place.ask('PUT', '/project/api/secret/KEY/value', own, member.session)).status).toBe(200)
+  expect((await place.ask('POST', '/tokens/cli', { environmentId }, member.session)).status).toBe(201)
+  const ofOwner = await createToken(service, owner.session, { permission: 'read-write' }, place.slug)
+  const { body: tokens } = await place.ask<Token[]>('GET', '/tokens', undefined, admin.session)
+  const cli = tokens.find(({ createdById }) => createdById === member.id)?.id
+  for (const id of [cli, ofOwner.id]) {
+    const { status, text } = await place.ask<IssuedToken>('POST', `/tokens/${id}/rotate`, {}, admin.session)
+    expect([status, text]).toEqual([403, expect.stringContaining('only')])
+    expect(
+      (await place.ask('POST', `/tokens/${id}/rotate`, {}, id === cli ? member.session : owner.session)).status,
+    ).toBe(200)
+    expect((await place.ask('DELETE', `/tokens/${id}`, undefined, admin.session)).status).toBe(200)
+  }
+  const plain = await createToken(service, member.session, { permission: 'read' }, place.slug)
+  expect((await place.ask('POST', `/tokens/${plain.id}/rotate`, {}, admin.session)).status).toBe(200)
+})
+
+test('an identity makes no shares: nobody could answer for them', async () => {
+  await createIdentity(
+    service,
+    owner.session,
+    { issuer: issuer.url, subject: 's', permission: 'read-write' },
+    place.slug,
+  )
+  const token = await federate(service, await issuer.sign({ sub: 's' }), place.slug)
+  const body = { content: 'text', expiresIn: 300 }
+  const answer = await place.ask<IssuedShare>('POST', '/project/api/secret-share', body, token)
+  expect(answer.status, answer.text).toBe(403)
+  expect((await place.ask('GET', '/project/api/secret-share', undefined, token)).body).toEqual([])
+})
+
+test('whoever is removed or demoted cannot use the same moment to trust an issuer or to take a token', async () => {
+  const body = {
+    name: 'left',
+    issuer: issuer.url,
+    audience: 'a',
+    subject: 's',
+    permission: 'read',
+    scope: { all: true },
+  }
+  const token = await createToken(service, owner.session, { permission: 'read' }, place.slug)
+  for (let round = 0; round < rounds; round++) {
+    const admin = await place.join({ role: 'admin' })
+    await nodes.at(-1)?.call('GET', place.root, { token: admin.session })
+    const made: number[] = []
+    const path = `${place.root}/rbac/${admin.memberId}`
+    await amid(
+      () =>
+        round % 2 === 0
+          ? service.call('DELETE', path, { token: owner.session })
+          : service.call('PUT', path, { token: owner.session, body: { role: 'developer' } }),
+      Array.from({ length: 6 }, (_, index) => async (node: TestService) => {
+        const [at, sent] =
+          index % 2 === 0 ? [`${place.root}/oidc`, body] : [`${place.root}/tokens/${token.id}/rotate`, {}]
+        made.push((await node.call('POST', at, { token: admin.session, body: sent })).status)
+      }),
+    )
+    for (const status of made) expect([200, 201, 403, 404]).toContain(status)
+    const { body: trail } = await place.ask<{ entity: { id: string }; actor: { id: string }; sequence: number }[]>(
+      'GET',
+      '/audit?limit=50',
+    )
+    const end = trail.find(({ entity }) => entity.id === admin.memberId)?.sequence ?? 0
+    expect(end).toBeGreaterThan(0)
+    expect(trail.filter(({ actor, sequence }) => actor.id === admin.id && sequence > end)).toEqual([])
+  }
+  expect((await place.ask<Identity[]>('GET', '/oidc')).status).toBe(200)
+})
+
+test('a session that is ended cannot use the same moment to sign in a device or to leave a token behind', async () => {
+  const clientId = 'cli'
+  for (let round = 0; round < rounds; round++) {
+    const person = await place.join({ role: 'developer' })
+    const taken = await logIn(person)
+    const devices: DeviceCode[] = []
+    for (let index = 0; index < 4; index++) {
+      devices.push((await service.call<DeviceCode>('POST', '/v1/auth/device/code', { body: { clientId } })).body)
+    }
+    await nodes.at(-1)?.call('GET', place.root, { token: taken })
+    const newToken = { name: 'left', permission: 'read', scope: { all: true }, expiresIn: 'never' }
+    const tokens: number[] = []
+    await amid(
+      () => service.call('DELETE', '/v1/me/session', { token: person.session }),
+      [
+        ...devices.map(
+          ({ userCode }) =>
+            (node: TestService) =>
+              node.call('POST', '/v1/auth/device/approve', { token: taken, body: { userCode, approve: true } }),
+        ),
+        ...devices.map(() => async (node: TestService) => {
+          tokens.push((await node.call('POST', `${place.root}/tokens`, { token: taken, body: newToken })).status)
+        }),
+      ],
+    )
+    for (const { deviceCode } of devices) {
+      const { status } = await service.call('POST', '/v1/auth/device/token', { body: { clientId, deviceCode } })
+      expect(status).toBe(400)
+    }
+    const { body: trail } = await place.ask<{ action: string; actor: { id: string }; entity: { type: string } }[]>(
+      'GET',
+      `/audit?limit=50&actor=${person.id}`,
+    )
+    const end = trail.findIndex(({ action, entity }) => action === 'DELETE' && entity.type === 'session')
+    expect(trail.slice(0, end).filter(({ entity }) => entity.type === 'token')).toEqual([])
+  }
+})
+
+test('a token that is revoked cannot use the same moment to invite', async () => {
+  for (let round = 0; round < rounds; round++) {
+    const token = await createToken(service, owner.session, { permission: 'read-write' }, place.slug)
+    await nodes.at(-1)?.call('GET', place.root, { token: token.token })
+    await amid(
+      () => service.call('DELETE', `${place.root}/tokens/${token.id}`, { token: owner.session }),
+      Array.from(
+        { length: 4 },
+        () => (node: TestService) =>
+          node.call('POST', `${place.root}/rbac`, {
+            token: token.token,
+            body: { email: place.newAddress(), role: 'admin', scope: { all: true } },
+          }),
+      ),
+    )
+    const { body: trail } = await place.ask<{ action: string; actor: { id: string }; entity: { id: string } }[]>(
+      'GET',
+      '/audit?limit=50',
+    )
+    const end = trail.findIndex(({ action, entity }) => action === 'DELETE' && entity.id === token.id)
+    expect(trail.slice(0, end).filter(({ actor }) => actor.id === token.id)).toEqual([])
+  }
+})
+
+test('a wrong password is answered without a look at the workspaces of the person', async () => {
+  const person = await place.join()
+  const raw = await openRaw(service)
+  const refused = await raw.restoring(['audit_entry', 'audit_head'], async () => {
+    // The next entry of this trail has no place to go to.
+    const [last] = await raw.query('select * from audit_entry where chain_id = ? order by sequence desc limit 1', [
+      place.id,
+    ])
+    const next = { ...last, sequence: Number(last?.sequence) + 1, id: newId() }
+    const columns = Object.keys(next)
+    await raw.query(
+      `insert into audit_entry (${columns.join(', ')}) values (${columns.map(() => '?').join(', ')})`,
+      Object.values(next),
+    )
+    const logInWrong = (email: string) =>
+      service.call('POST', '/v1/auth/login', { body: { email, password: 'a wrong password' } })
+    return [await logInWrong('nobody@example.com'), await logInWrong(person.email)]
+  })
+  await raw.close()
+  expect(refused.map(({ status }) => status)).toEqual([401, 401])
+  expect(refused[1]?.text).toBe(refused[0]?.text)
+})
