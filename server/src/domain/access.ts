@@ -31,6 +31,8 @@ type Rule = {
   readonly session?: true
   /** Changes a project itself, not only what lies in one of its environments. */
   readonly wholeProject?: true
+  /** Makes what is somebody's own and lives by their rights: nobody stands behind an identity. */
+  readonly person?: true
 }
 
 /** What belongs to no workspace is settled by the credential alone. */
@@ -69,7 +71,7 @@ const rules: Record<WorkspacePermission, Rule> = {
   // A member may change their own personal values; the shared ones ask for more where they are written.
   'secret:update': { role: 'member', writes: true },
   'share:read': { role: 'developer' },
-  'share:write': { role: 'developer', writes: true },
+  'share:write': { role: 'developer', writes: true, person: true },
   'token:read': { role: 'member' },
   'token:create': { role: 'member', writes: true, session: true },
   'token:write': { role: 'member', writes: true },
@@ -195,10 +197,13 @@ export const seesTeam = (reach: Reach, team: PicturedTeam): boolean =>
 export const reachedEnvironments = (reach: Reach, project: PicturedProject): PicturedEnvironment[] =>
   project.environments.filter((environment) => reachesEnvironment(reach, project, environment))
 
-/** Every one of these is there, and within reach. */
-export function reachesEnvironments({ reach, project }: ProjectAccess, ids: readonly string[]): boolean {
-  const reached = new Set(reachedEnvironments(reach, project).map(({ id }) => id))
-  return ids.every((id) => reached.has(id))
+/** Every one of these is there, in whatever project, and within reach. */
+export function reachesEnvironments({ picture, reach }: Access, ids: readonly string[]): boolean {
+  return ids.every((id) => {
+    const environment = picture.environments.get(id)
+    const project = picture.projects.get(environment?.projectId ?? '')
+    return environment !== undefined && project !== undefined && reachesEnvironment(reach, project, environment)
+  })
 }
 
 type SharePlace = {
@@ -286,6 +291,9 @@ function authorise(ctx: Context, access: Access, permission: WorkspacePermission
   if (rule.session) requireSession(ctx)
   if (rule.writes && credentialPermission(credential) === 'read') throw new Failure('readOnly')
   if (!hasRole(access, rule.role)) throw new Failure('forbidden', `This needs the role ${rule.role}.`)
+  if (rule.person && ctx.actor.userId === '') {
+    throw new Failure('forbidden', 'This belongs to a person: an identity of an outside issuer may not.')
+  }
   if (rule.owner && !access.member.isOwner)
     throw new Failure('forbidden', 'Only the owner of the workspace may do this.')
   if (rule.whole && !reachesAll(access.reach)) {

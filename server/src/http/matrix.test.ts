@@ -53,6 +53,8 @@ type Right =
       /** Belongs to the workspace as a whole: needs scope `all`. */
       readonly whole?: true
       readonly sessionOnly?: true
+      /** Makes what is somebody's own: nobody stands behind an identity. */
+      readonly person?: true
       /** Concerns a part of what the path names: what must be held is named by the request. */
       readonly within?: true
     }
@@ -129,9 +131,9 @@ const rights: Record<EndpointName, Right> = {
   restoreRevision: writesSecrets,
   diffSecrets: { role: 'member' },
   promoteSecrets: writesSecrets,
-  createShare: writesSecrets,
+  createShare: { ...writesSecrets, person: true },
   listShares: { role: 'developer' },
-  revokeShare: writesSecrets,
+  revokeShare: { ...writesSecrets, person: true },
   listShareViews: { role: 'developer' },
   readShareMeta: 'public',
   openShare: 'public',
@@ -187,6 +189,7 @@ function expectedStatus(caller: Caller, name: EndpointName, ask: Ask): number {
   if (right.sessionOnly && caller.kind !== 'session') return 403
   if (right.writes && caller.permission === 'read') return 403
   if (ranks[role] < ranks[right.role]) return 403
+  if (right.person && caller.kind === 'oidc') return 403
   if (right.whole && !holdsAll(caller)) return 403
   if (ask.isAboutShare && !seesShare(caller)) return 404
   if (right.writes && !right.within && ask.on !== undefined && !holds(caller, ask.on)) return 403
