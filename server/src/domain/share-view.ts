@@ -20,6 +20,8 @@ import { inQuietTransaction, inTransaction } from './transaction.ts'
 /** How long a reader may come back for an answer that got lost, and how often. */
 export const claimMs = 60 * secondMs
 const maxRepeats = 10
+/** By so much the clocks of nodes may differ; what lies further ahead was written before a clock was set back. */
+export const skewMs = 2 * secondMs
 const maxUserAgentLength = 256
 
 /** A flood of guesses leaves the store's other connections to the others. */
@@ -82,7 +84,7 @@ async function isOpenFor(ctx: Context, share: LockedShare, key: ShareKey): Promi
 function findClaim(ctx: Context, share: ShareRecord, { claim }: ShareKey): Promise<{ repeats: number } | undefined> {
   if (claim === undefined) return Promise.resolve(undefined)
   const at = ctx.now()
-  return ctx.store.shareViews.findClaim(share.id, hashProof(claim), at - claimMs, at)
+  return ctx.store.shareViews.findClaim(share.id, hashProof(claim), at - claimMs, at + skewMs)
 }
 
 /** Nobody has guessed who has sent none: that is refused without being counted. */

@@ -230,11 +230,11 @@ export function shareStore(db: Db, keys: Keys) {
     },
 
     /** Those that were kept for the last readers; where the clock was set back they have waited long enough too. */
-    async eraseEnded(endedBeforeMs: number, nowMs: number, limit: number): Promise<number> {
+    async eraseEnded(endedBeforeMs: number, notAfterMs: number, limit: number): Promise<number> {
       return db.run(sql`
         update share set ${erased}
         where id in (
-          select id from share where sealed is not null and (ended_at <= ${endedBeforeMs} or ended_at > ${nowMs})
+          select id from share where sealed is not null and (ended_at <= ${endedBeforeMs} or ended_at > ${notAfterMs})
           limit ${limit} ${skipLocked})`)
     },
 

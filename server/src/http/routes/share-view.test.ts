@@ -364,6 +364,15 @@ describe('a claim', () => {
     expect((await project.views(id)).map(({ outcome }) => outcome)).toEqual(['repeated', 'success'])
   })
 
+  test('is good on a node whose clock is a little behind', async () => {
+    const { token } = await project.make({ content: 'once' })
+    const claim = newClaim()
+    await project.view(token, { claim })
+    wait(-1_000)
+    await endShares(service.app.services)
+    expect((await project.view(token, { claim })).body).toEqual({ content: 'once', viewsLeft: 0 })
+  })
+
   test('uses up one view, however many requests carry it at once', async () => {
     const { id, token } = await project.make({ content: 'x', maxViews: 5 })
     const claim = newClaim()
