@@ -30,10 +30,10 @@ type Rule = {
   readonly whole?: true
   readonly owner?: true
   readonly session?: true
-  /** Somebody must answer for it: an identity that an outside issuer vouches for may not. */
-  readonly person?: true
   /** Changes a project itself, not only what lies in one of its environments. */
   readonly wholeProject?: true
+  /** Makes what is somebody's own and lives by their rights: nobody stands behind an identity. */
+  readonly person?: true
 }
 
 /** What belongs to no workspace is settled by the credential alone. */
@@ -200,10 +200,13 @@ export const seesTeam = (reach: Reach, team: PicturedTeam): boolean =>
 export const reachedEnvironments = (reach: Reach, project: PicturedProject): PicturedEnvironment[] =>
   project.environments.filter((environment) => reachesEnvironment(reach, project, environment))
 
-/** Every one of these is there, and within reach. */
-export function reachesEnvironments({ reach, project }: ProjectAccess, ids: readonly string[]): boolean {
-  const reached = new Set(reachedEnvironments(reach, project).map(({ id }) => id))
-  return ids.every((id) => reached.has(id))
+/** Every one of these is there, in whatever project, and within reach. */
+export function reachesEnvironments({ picture, reach }: Access, ids: readonly string[]): boolean {
+  return ids.every((id) => {
+    const environment = picture.environments.get(id)
+    const project = picture.projects.get(environment?.projectId ?? '')
+    return environment !== undefined && project !== undefined && reachesEnvironment(reach, project, environment)
+  })
 }
 
 type SharePlace = {
@@ -291,8 +294,9 @@ function authorise(ctx: Context, access: Access, permission: WorkspacePermission
   if (rule.session) requireSession(ctx)
   if (rule.writes && credentialPermission(credential) === 'read') throw new Failure('readOnly')
   if (!hasRole(access, rule.role)) throw new Failure('forbidden', `This needs the role ${rule.role}.`)
-  if (rule.person && ctx.actor.userId === '')
-    throw new Failure('forbidden', 'An identity may not do this: a person must.')
+  if (rule.person && ctx.actor.userId === '') {
+    throw new Failure('forbidden', 'This belongs to a person: an identity of an outside issuer may not.')
+  }
   if (rule.owner && !access.member.isOwner)
     throw new Failure('forbidden', 'Only the owner of the workspace may do this.')
   if (rule.whole && !reachesAll(access.reach)) {

@@ -67,6 +67,7 @@ export async function deleteEnvironment(ctx: Context, path: EnvironmentPath): Pr
   const { environment, project, picture } = await requireEnvironment(ctx, path, 'environment:write')
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    await ctx.store.shares.revokeFrom(environment.id, workspaceId, ctx.now())
     await ctx.store.environments.remove(environment.id, workspaceId)
     const place = { projectId: project.id, environmentId: environment.id }
     const before = { name: environment.name }

@@ -104,8 +104,9 @@ async function expel(ctx: WriteContext, member: MemberRecord): Promise<void> {
   const { userId, workspaceId } = member
   const tokens = await ctx.store.tokens.removeOf(userId, workspaceId)
   const personalValues = await ctx.store.secretValues.removeOwned(userId, workspaceId)
+  const shares = await ctx.store.shares.revokeOf(userId, workspaceId, ctx.now())
   await ctx.store.members.remove(member.id, workspaceId)
-  await recordMember(ctx, 'DELETE', member, { removed: { tokens, personalValues } })
+  await recordMember(ctx, 'DELETE', member, { removed: { tokens, personalValues, shares } })
   await announce(ctx, 'workspace', workspaceId)
 }
 

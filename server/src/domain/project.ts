@@ -103,6 +103,8 @@ export async function deleteProject(ctx: Context, path: ProjectPath): Promise<vo
   const { project, picture } = await requireProject(ctx, path, 'project:write')
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    // Its own shares go with it; those of other projects may hold values of it too.
+    for (const { id } of project.environments) await ctx.store.shares.revokeFrom(id, workspaceId, ctx.now())
     await ctx.store.projects.remove(project.id, workspaceId)
     const before = { name: project.name, slug: project.slug }
     await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(project), projectId: project.id, before })

@@ -10,6 +10,7 @@ import { openValues, resolveRows } from './secret-read.ts'
 export type CopiedSecrets = {
   /** In the order that was asked for. */
   readonly secrets: { name: string; value: string }[]
+  /** Those that were asked for, and those that references led to. */
   readonly environmentIds: readonly string[]
   /** For the audit trail, by name. */
   readonly keys: readonly string[]
@@ -40,7 +41,8 @@ export async function copySecrets(
   const sealed = await ctx.store.secretValues.listOf(environmentIds, secretIds, nobody)
   const chosen = sealed.filter((row) => distinct.has(nameOf(row.secretId, row.environmentId)))
   const rows = await openValues(ctx, access, chosen, names)
-  const { byRow, referenced } = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'error' })
+  const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'error' })
+  const { byRow, referenced } = resolution
   refuseUnresolved(byRow, names)
   const secrets = places.map(({ secretId, environment }) => {
     const row = rows.find((value) => value.secretId === secretId && value.environmentId === environment.id)
@@ -53,7 +55,7 @@ export async function copySecrets(
   const keys = [...new Set(secrets.map(({ name }) => name))]
   return {
     secrets,
-    environmentIds,
+    environmentIds: [...new Set([...environmentIds, ...resolution.environmentIds])],
     keys,
     environments: environmentNames,
     referenced: namePlaces(access, referenced),

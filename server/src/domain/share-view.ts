@@ -20,6 +20,8 @@ import { inQuietTransaction, inTransaction } from './transaction.ts'
 /** How long a reader may come back for an answer that got lost, and how often. */
 export const claimMs = 60 * secondMs
 const maxRepeats = 10
+/** By so much the clocks of nodes may differ; what lies further ahead was written before a clock was set back. */
+export const skewMs = 2 * secondMs
 const maxUserAgentLength = 256
 
 /** A flood of guesses leaves the store's other connections to the others. */
@@ -42,7 +44,7 @@ export async function openShare(ctx: Context, { token }: ShareTokenPath, key: Sh
   const opened = await inTransaction(ctx, share.workspaceId, async (ctx) => {
     // As it is now, under the lock: it may have ended, or been sealed anew, since it was found.
     const current = await ctx.store.shares.findByToken(token)
-    if (!current) return undefined
+    if (!current || isOver(current, ctx.now())) return undefined
     return isRight ? takeView(ctx, current, key) : takeFailure(ctx, current)
   })
   if (!opened) throw new Failure('notFound')
@@ -57,12 +59,17 @@ async function findShare(ctx: Context, token: string): Promise<LockedShare | und
   // Another node may have made it under keys that were turned a moment ago.
   const share = (await look()) ?? ((await ctx.keys.isTurned(seen)) ? await look() : undefined)
   if (!share) return undefined
-  if (share.state === 'active' && share.expiresAt <= ctx.now()) {
-    await inQuietTransaction(ctx, `share:${share.id}`, (store) => store.shares.expire(share, ctx.now()))
+  const at = ctx.now()
+  if (isOver(share, at)) {
+    await inQuietTransaction(ctx, `share:${share.id}`, (store) => store.shares.expire(share, at))
     return undefined
   }
   return (await isStillShared(ctx, share)) ? share : undefined
 }
+
+/** For everybody: it has expired, or its last readers have had their time. */
+const isOver = ({ expiresAt, endedAt }: ShareRecord, at: number) =>
+  expiresAt <= at || (endedAt !== null && endedAt + claimMs <= at)
 
 function holdsLink(share: LockedShare | undefined, key: ShareKey): boolean {
   const isRight = isProofRight(share?.linkProofHash, key.linkProof)
@@ -77,7 +84,7 @@ async function isOpenFor(ctx: Context, share: LockedShare, key: ShareKey): Promi
 function findClaim(ctx: Context, share: ShareRecord, { claim }: ShareKey): Promise<{ repeats: number } | undefined> {
   if (claim === undefined) return Promise.resolve(undefined)
   const at = ctx.now()
-  return ctx.store.shareViews.findClaim(share.id, hashProof(claim), at - claimMs, at)
+  return ctx.store.shareViews.findClaim(share.id, hashProof(claim), at - claimMs, at + skewMs)
 }
 
 /** Nobody has guessed who has sent none: that is refused without being counted. */

@@ -16,7 +16,7 @@ import { hashPassword } from '../crypto/password.ts'
 import { createShareToken } from '../crypto/token.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { ShareContent, ShareLock, ShareRecord } from '../store/share.ts'
-import { hasRole, type ProjectAccess, reachesEnvironments, requireProject } from './access.ts'
+import { hasRole, type ProjectAccess, reachesEnvironments, reauthorise, requireProject } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
@@ -67,6 +67,12 @@ export async function createShare(ctx: Context, path: ProjectPath, body: NewShar
   }
   const token = createShareToken()
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    // Whoever is removed meanwhile leaves no share behind that would open when they come back, nor does what is deleted.
+    await reauthorise(ctx, access, 'share:write')
+    const { environmentIds } = share
+    if ((await ctx.store.environments.count(environmentIds, workspaceId)) < environmentIds.length) {
+      throw new Failure('notFound')
+    }
     if ((await ctx.store.shares.countLiving(project.id, workspaceId)) >= maxLivingShares) {
       throw new Failure('conflict', `This project has ${maxLivingShares} living shares: revoke some, or wait.`)
     }

@@ -72,6 +72,24 @@ describe('64 readers at once, 50 times over', () => {
     patienceMs,
   )
 
+  test('of an environment that is deleted while it is shared no copy is left', async () => {
+    for (let round = 0; round < 5; round++) {
+      const { id } = await project.must<{ id: string }>('POST', '/environment', { name: 'short-lived' })
+      const body = { environments: [id], mode: 'upsert', secrets: [{ key: 'SHORT_LIVED', value: 'x' }] }
+      const { results } = await project.must<{ results: { id: string }[] }>('POST', '/secret', body)
+      const secrets = [{ id: results[0]?.id ?? '', environmentId: id }]
+      const share = () => project.ask<IssuedShare>('POST', '/secret-share', { secrets, expiresIn: 300 })
+      const [before, , after] = await Promise.all([
+        many(10, share),
+        project.must('DELETE', `/environment/${id}`),
+        many(10, share),
+      ])
+      const statuses = new Set([...before, ...after].map(({ status }) => status))
+      expect([...statuses].filter((status) => status !== 201 && status !== 404)).toEqual([])
+    }
+    expect((await project.list()).filter(({ state }) => state === 'active')).toEqual([])
+  })
+
   test('a share that is revoked while it is read gives nobody anything afterwards', async () => {
     for (let round = 0; round < 10; round++) {
       const { id, token } = await project.make({ content: 'x', maxViews: 100 })

@@ -1,5 +1,5 @@
 import type { Services } from '../domain/context.ts'
-import { claimMs } from '../domain/share-view.ts'
+import { claimMs, skewMs } from '../domain/share-view.ts'
 import { inBatches } from './batch.ts'
 
 const batchSize = 100
@@ -8,5 +8,7 @@ const batchSize = 100
 export async function endShares(services: Services): Promise<void> {
   const at = services.now()
   await inBatches(services, 'share', batchSize, (store, limit) => store.shares.expireAll(at, limit))
-  await inBatches(services, 'share', batchSize, (store, limit) => store.shares.eraseEnded(at - claimMs, at, limit))
+  await inBatches(services, 'share', batchSize, (store, limit) =>
+    store.shares.eraseEnded(at - claimMs, at + skewMs, limit),
+  )
 }

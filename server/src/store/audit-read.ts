@@ -94,8 +94,11 @@ const sharedNames = [
 
 type Composed = { shared: unknown[][]; reads: [place: number, id: string, at: number, requestId: string][] }
 
+/** None where the row is not of the form in which it was written: then its entries are missing from the chain. */
 export function expandReads(row: ReadsRow): AuditRow[] {
-  const { shared, reads }: Composed = JSON.parse(row.entries)
+  const composed = parseEntries(row.entries)
+  if (!composed) return []
+  const { shared, reads } = composed
   let previous = row.previousHash
   return reads.map(([place, id, at, requestId], index) => {
     const fields = Object.fromEntries(sharedNames.map((name, field) => [name, shared[place]?.[field]]))
@@ -107,3 +110,22 @@ export function expandReads(row: ReadsRow): AuditRow[] {
     return { ...entry, hash: index === reads.length - 1 ? row.hash : previous }
   })
 }
+
+function parseEntries(text: string): Composed | undefined {
+  try {
+    const { shared, reads }: Composed = JSON.parse(text)
+    const isWhole = reads.every(([place, id, at, requestId]) => {
+      const isOwn = typeof id === 'string' && typeof requestId === 'string' && Number.isSafeInteger(at)
+      return isOwn && shared[place]?.length === sharedNames.length
+    })
+    return isWhole && shared.every(isShared) ? { shared, reads } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const isShared = (fields: unknown[]) =>
+  sharedNames.every((name, at) => {
+    const isEmpty = fields[at] === null && (name === 'projectId' || name === 'environmentId')
+    return isEmpty || typeof fields[at] === 'string'
+  })

@@ -1,5 +1,5 @@
 import { insertEnvironmentKey, type Keys } from './key.ts'
-import { type Db, sql } from './sql.ts'
+import { anyOf, type Db, sql } from './sql.ts'
 
 export type EnvironmentRow = {
   readonly id: string
@@ -23,6 +23,13 @@ export function environmentStore(db: Db, keys: Keys) {
           has_personal_overrides as "hasPersonalOverrides", created_at as "createdAt", updated_at as "updatedAt"
         from environment where workspace_id = ${workspaceId} order by id`)
       return rows.map((row) => ({ ...row, hasPersonalOverrides: row.hasPersonalOverrides === 1 }))
+    },
+
+    /** How many of these there are. */
+    async count(ids: readonly string[], workspaceId: string): Promise<number> {
+      const row = await db.one<{ count: number }>(sql`
+        select count(*) as count from environment where id ${anyOf(ids)} and workspace_id = ${workspaceId}`)
+      return row?.count ?? 0
     },
 
     /** With its first key. False where the name is taken. */

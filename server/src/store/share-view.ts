@@ -32,10 +32,10 @@ export function shareViewStore(db: Db) {
       shareId: string,
       claimHash: Uint8Array,
       sinceMs: number,
-      nowMs: number,
+      notAfterMs: number,
     ): Promise<{ readonly repeats: number } | undefined> {
       const row = await db.one<{ views: number; repeats: number }>(sql`
-        select coalesce(sum(case when outcome = 'success' and at > ${sinceMs} and at <= ${nowMs} then 1 else 0 end), 0) as views,
+        select coalesce(sum(case when outcome = 'success' and at > ${sinceMs} and at <= ${notAfterMs} then 1 else 0 end), 0) as views,
           coalesce(sum(case when outcome = 'repeated' then 1 else 0 end), 0) as repeats
         from share_view where share_id = ${shareId} and claim_hash = ${claimHash}`)
       return row && row.views > 0 ? { repeats: row.repeats } : undefined

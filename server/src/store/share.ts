@@ -19,7 +19,7 @@ export type ShareRecord = {
   readonly createdBy: string
   readonly kind: 'server' | 'e2e'
   readonly label: string
-  /** Those that its values came from; none for a text or an envelope. */
+  /** Those that its values came from, by references too; none for a text or an envelope. */
   readonly environmentIds: readonly string[]
   readonly hasPassword: boolean
   readonly sizeBytes: number
@@ -196,11 +196,29 @@ export function shareStore(db: Db, keys: Keys) {
         where id = ${share.id} and workspace_id = ${share.workspaceId} and state <> 'active'`)
     },
 
+    /** All that one person made in a workspace; returns how many had not ended. */
+    async revokeOf(createdBy: string, workspaceId: string, nowMs: number): Promise<number> {
+      return db.run(sql`
+        update share set state = case when state = 'active' then 'revoked' else state end,
+          ended_at = coalesce(ended_at, ${nowMs}), ${erased}
+        where workspace_id = ${workspaceId} and created_by = ${createdBy} and sealed is not null`)
+    },
+
+    /** All that hold values of an environment, in whatever project they were made. */
+    async revokeFrom(environmentId: string, workspaceId: string, nowMs: number): Promise<void> {
+      await db.run(sql`
+        update share set state = case when state = 'active' then 'revoked' else state end,
+          ended_at = coalesce(ended_at, ${nowMs}), ${erased}
+        where workspace_id = ${workspaceId} and environment_ids like ${`%"${environmentId}"%`}
+          and sealed is not null`)
+    },
+
     /** Written down when it is first seen, so that a clock that is set back revives nothing. */
     async expire(share: ShareRecord, nowMs: number): Promise<void> {
       await db.run(sql`
-        update share set state = 'expired', ended_at = ${nowMs}, ${erased}
-        where id = ${share.id} and workspace_id = ${share.workspaceId} and state = 'active' and expires_at <= ${nowMs}`)
+        update share set state = case when state = 'active' then 'expired' else state end,
+          ended_at = coalesce(ended_at, ${nowMs}), ${erased}
+        where id = ${share.id} and workspace_id = ${share.workspaceId} and sealed is not null`)
     },
 
     async expireAll(nowMs: number, limit: number): Promise<number> {
@@ -212,11 +230,11 @@ export function shareStore(db: Db, keys: Keys) {
     },
 
     /** Those that were kept for the last readers; where the clock was set back they have waited long enough too. */
-    async eraseEnded(endedBeforeMs: number, nowMs: number, limit: number): Promise<number> {
+    async eraseEnded(endedBeforeMs: number, notAfterMs: number, limit: number): Promise<number> {
       return db.run(sql`
         update share set ${erased}
         where id in (
-          select id from share where sealed is not null and (ended_at <= ${endedBeforeMs} or ended_at > ${nowMs})
+          select id from share where sealed is not null and (ended_at <= ${endedBeforeMs} or ended_at > ${notAfterMs})
           limit ${limit} ${skipLocked})`)
     },
 

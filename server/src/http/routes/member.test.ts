@@ -233,7 +233,7 @@ describe('whoever is removed', () => {
       action: 'DELETE',
       entity: { type: 'member', name: leaver.email },
       before: { role: 'developer', scope: everything },
-      after: { removed: { tokens: 0, personalValues: 1 } },
+      after: { removed: { tokens: 0, personalValues: 1, shares: 0 } },
     })
   })
 

@@ -240,6 +240,33 @@ describe('with a broken table', () => {
     expect(after[0]).toMatchObject({ entity: { type: 'secret', name: 'A' }, after: { keys: ['A'] } })
     await expectSoundTrail()
   })
+
+  test.each([
+    '',
+    '{',
+    'null',
+    '[]',
+    '{"shared":[],"reads":[]}',
+    '{"shared":[],"reads":[1]}',
+    '{"shared":[],"reads":[[0,"x",1,"x"]]}',
+    '{"shared":[[1,2,3]],"reads":[[0,"x",1,"x"]]}',
+    '{"shared":[["","","","","","","",null,null,"","","success",null]],"reads":[[0,"x",1,"x"]]}',
+  ])('reads that somebody wrote over with %s are found missing, and the others are shown', async (entries) => {
+    const { ask } = asker(house)
+    await ask(['GET', `${path}/secret/A`])
+    const [row] = await raw.query('select last_sequence, first_sequence from audit_reads order by last_sequence desc')
+    await raw.restoring(['audit_reads'], async () => {
+      await raw.query('update audit_reads set entries = ? where last_sequence = ?', [entries, row?.last_sequence ?? 0])
+      const verdict = await ask(['GET', '/v1/workspace/main/audit/verify'])
+      expect(verdict.body).toMatchObject({
+        ok: false,
+        firstBroken: row?.first_sequence,
+        reason: 'Entries are missing.',
+      })
+      expect((await ask(['GET', '/v1/workspace/main/audit?q=a'])).status).toBe(200)
+    })
+    await asker(house).expectSoundTrail()
+  })
 })
 
 describe('on a full disk', () => {

@@ -364,6 +364,15 @@ describe('a claim', () => {
     expect((await project.views(id)).map(({ outcome }) => outcome)).toEqual(['repeated', 'success'])
   })
 
+  test('is good on a node whose clock is a little behind', async () => {
+    const { token } = await project.make({ content: 'once' })
+    const claim = newClaim()
+    await project.view(token, { claim })
+    wait(-1_000)
+    await endShares(service.app.services)
+    expect((await project.view(token, { claim })).body).toEqual({ content: 'once', viewsLeft: 0 })
+  })
+
   test('uses up one view, however many requests carry it at once', async () => {
     const { id, token } = await project.make({ content: 'x', maxViews: 5 })
     const claim = newClaim()
@@ -399,6 +408,15 @@ describe('a claim', () => {
     expectGone(await project.view(token, { claim }))
   })
 
+  test('ends with the share: expired is expired', async () => {
+    const { token } = await project.make({ content: 'x', expiresIn: 300 })
+    const claim = newClaim()
+    wait(299_000)
+    expect((await project.view(token, { claim })).status).toBe(200)
+    wait(1_000)
+    expectGone(await project.view(token, { claim }))
+  })
+
   test('of a while ago takes a view like any other', async () => {
     const { id, token } = await project.make({ content: 'x', maxViews: 2 })
     const claim = newClaim()
@@ -424,6 +442,17 @@ describe('a clock that is set back', () => {
     expectGone(await project.view(token))
     expectGone(await project.meta(token))
     expect(await project.find(id)).toMatchObject({ state: 'expired' })
+  })
+
+  test('does not revive a claim that was seen to be too late', async () => {
+    const { id, token } = await project.make({ content: 'x' })
+    const claim = newClaim()
+    await project.view(token, { claim })
+    wait(61_000)
+    expectGone(await project.view(token, { claim }))
+    wait(-40_000)
+    expectGone(await project.view(token, { claim }))
+    expect(await project.find(id)).toMatchObject({ state: 'exhausted', views: 1 })
   })
 
   test('does not keep a claim alive, nor what was kept for it', async () => {

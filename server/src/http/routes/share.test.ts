@@ -13,6 +13,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
+import { createIdentity, federate, loopbackAllowed, startIssuer } from '../../../../test/issuer.ts'
 import { openRaw } from '../../../../test/raw-database.ts'
 import { changeMember } from '../../../../test/request-table.ts'
 import { createShareProject, expectGone, type ShareProject } from '../../../../test/share.ts'
@@ -28,7 +29,7 @@ let staging: string
 const ids = new Map<string, string>()
 
 beforeAll(async () => {
-  service = await startService({ COFFER_PUBLIC_URL: 'https://coffer.example.com' })
+  service = await startService({ COFFER_PUBLIC_URL: 'https://coffer.example.com', ...loopbackAllowed })
   owner = await registerOwner(service)
   workspaceId = (await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })).body.id
   project = await createShareProject(service, owner.session)
@@ -390,8 +391,21 @@ describe('who may', () => {
     expect((await ask(token, 'DELETE', `/${text.id}`)).status).toBe(200)
   })
 
+  test('an identity, which nobody stands behind, makes and revokes none', async () => {
+    const { id } = await project.make({ content: 'x' })
+    const issuer = await startIssuer()
+    const rights = { permission: 'read-write', scope: { all: true } }
+    await createIdentity(service, owner.session, { issuer: issuer.url, subject: 'ci', ...rights })
+    const identity = await federate(service, await issuer.sign({ sub: 'ci' }))
+    await issuer.stop()
+    const made = await ask(identity, 'POST', '', { content: 'x', expiresIn: 300 })
+    expect(made).toMatchObject({ status: 403, body: { message: expect.stringMatching(/belongs to a person/) } })
+    expect((await ask(identity, 'DELETE', `/${id}`)).status).toBe(403)
+    expect((await ask(identity, 'GET', '')).body).toEqual([])
+    expectGone(await ask(identity, 'GET', `/${id}/view`))
+  })
+
   test.each<[string, () => Parameters<typeof changeMember>[3]]>([
-    ['was removed', () => 'removed'],
     ['is a member only', () => ({ role: 'member', scope: everything })],
     [
       'lost the environment',
@@ -405,10 +419,48 @@ describe('who may', () => {
     await changeMember(service, owner, maker.memberId ?? '', change)
     expectGone(await project.view(token))
     expectGone(await project.meta(token))
-    if (change === 'removed') return
     await changeMember(service, owner, maker.memberId ?? '', { role: 'developer', scope: everything })
     expect((await project.view(token)).status).toBe(200)
   })
+
+  test('nor while they lost an environment that a reference led to', async () => {
+    const elsewhere = await createShareProject(service, owner.session)
+    await elsewhere.set(elsewhere.idOf('production'), { FAR: 'far away' })
+    await project.set(staging, { TO_FAR: `\${${elsewhere.slug}.production.FAR}` })
+    const [toFar] = await project.must<{ id: string }[]>('GET', '/secret?q=TO_FAR')
+    const maker = await addMember('referring', 'developer')
+    const body = { secrets: [{ id: toFar?.id ?? '', environmentId: staging }], maxViews: 5 }
+    const { id, token } = await project.make(body, maker.session)
+    expect((await project.view(token)).body.secrets).toEqual([{ name: 'TO_FAR', value: 'far away' }])
+    const scope = { ...everything, all: false, environments: [staging] }
+    await changeMember(service, owner, maker.memberId ?? '', { role: 'developer', scope })
+    expectGone(await project.view(token))
+    expect((await project.list(maker.session)).map((share) => share.id)).not.toContain(id)
+    await changeMember(service, owner, maker.memberId ?? '', { role: 'developer', scope: everything })
+    expect((await project.view(token)).status).toBe(200)
+    await elsewhere.must('DELETE', '')
+    await expectErased(id, token)
+  })
+
+  test('whoever is removed takes their shares along, also if they come back', async () => {
+    const maker = await addMember('leaver', 'developer')
+    const { id, token } = await project.make({ content: 'x' }, maker.session)
+    await changeMember(service, owner, maker.memberId ?? '', 'removed')
+    await expectErased(id, token)
+    const [entry] = await trail(`entity=${maker.memberId}&action=DELETE`)
+    expect(entry?.after).toMatchObject({ removed: { shares: 1 } })
+  })
+
+  /** Revoked, with nothing left in its row that could be opened. */
+  async function expectErased(id: string, token: string): Promise<void> {
+    expectGone(await project.view(token))
+    expect(await project.find(id)).toMatchObject({ state: 'revoked' })
+    const raw = await openRaw(service)
+    expect(
+      (await raw.query('select sealed, token_hash, mac from share where id = ?', [id])).map(Object.values),
+    ).toEqual([[null, null, null]])
+    await raw.close()
+  }
 
   test('a share of an environment goes with it', async () => {
     const { id: fresh } = await project.must<{ id: string }>('POST', '/environment', { name: 'fresh' })
@@ -416,9 +468,9 @@ describe('who may', () => {
       environments: [fresh],
       secrets: [{ key: 'FRESH', value: 'x' }],
     })
-    const { token } = await project.make({ secrets: [{ id: made.results[0]?.id ?? '', environmentId: fresh }] })
+    const { id, token } = await project.make({ secrets: [{ id: made.results[0]?.id ?? '', environmentId: fresh }] })
     await project.must('DELETE', `/environment/${fresh}`)
-    expectGone(await project.view(token))
+    await expectErased(id, token)
   })
 })
 
