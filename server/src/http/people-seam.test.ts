@@ -217,3 +217,18 @@ test('a wrong password is answered without a look at the workspaces of the perso
   expect(refused.map(({ status }) => status)).toEqual([401, 401])
   expect(refused[1]?.text).toBe(refused[0]?.text)
 })
+
+test('a workspace that gets a new name and a new slug at once has both', async () => {
+  for (let round = 0; round < rounds; round++) {
+    const { root, slug, id } = await createMemberWorkspace(service, owner)
+    const other = nodes.at(-1) ?? service
+    await other.call('GET', root, { token: owner.session })
+    const answers = await Promise.all([
+      service.call('PUT', root, { token: owner.session, body: { slug: `${slug}-new` } }),
+      other.call('PUT', `/v1/workspace/${id}`, { token: owner.session, body: { name: 'New' } }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+    const { body } = await service.call('GET', `/v1/workspace/${id}`, { token: owner.session })
+    expect(body).toMatchObject({ name: 'New', slug: `${slug}-new` })
+  }
+})
