@@ -85,16 +85,21 @@ export async function updateProject(
   const { project, picture, reach } = access
   const workspaceId = picture.workspace.id
   if (change.slug !== undefined) checkSlug(change.slug)
-  const before = { name: project.name, slug: project.slug, teamId: project.teamId }
   const teamId = change.teamId === undefined ? project.teamId : requireTeamWithin(access, change.teamId).id
-  const after = { ...before, ...change, teamId }
   const updatedAt = ctx.now()
-  await inTransaction(ctx, workspaceId, async (ctx) => {
-    const row = { id: project.id, workspaceId, ...after, createdAt: project.created, updatedAt }
-    if (!(await ctx.store.projects.update(row))) throw slugTaken(after.slug)
+  const after = await inTransaction(ctx, workspaceId, async (ctx) => {
+    // As it is stored: what the change leaves out may have been changed a moment ago.
+    const current = await ctx.store.projects.find(project.id, workspaceId)
+    if (!current) throw new Failure('notFound')
+    // Whoever reaches it by its team must not get it back because they were just changing it.
+    if (current.teamId !== project.teamId) throw new Failure('conflict', 'The project has just been moved: try again.')
+    const before = { name: current.name, slug: current.slug, teamId: current.teamId }
+    const after = { ...before, ...change, teamId }
+    if (!(await ctx.store.projects.update({ ...current, ...after, updatedAt }))) throw slugTaken(after.slug)
     const event = { action: 'UPDATE', entity: entity(project), projectId: project.id, before, after } as const
     await record(ctx, { chain: workspaceId, ...event })
     await announce(ctx, 'workspace', workspaceId)
+    return after
   })
   return { success: true, ...toProject(project, reach), ...after, updatedAt: iso(updatedAt) }
 }

@@ -48,12 +48,16 @@ export async function updateWorkspace(
   const access = await requireWorkspace(ctx, path, 'workspace:write')
   const { workspace } = access.picture
   if (change.slug !== undefined) checkSlug(change.slug)
-  const before = { name: workspace.name, slug: workspace.slug }
-  const after = { ...before, ...change }
-  await inTransaction(ctx, workspace.id, async (ctx) => {
+  const after = await inTransaction(ctx, workspace.id, async (ctx) => {
+    // As it is stored: what the change leaves out may have been changed a moment ago.
+    const current = await ctx.store.workspaces.find(workspace.id)
+    if (!current) throw new Failure('notFound')
+    const before = { name: current.name, slug: current.slug }
+    const after = { ...before, ...change }
     if (!(await ctx.store.workspaces.update(workspace.id, after, ctx.now()))) throw slugTaken(after.slug)
-    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity: entity(workspace), before, after })
+    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity: entity(current), before, after })
     await announce(ctx, 'workspace', workspace.id)
+    return after
   })
   return { success: true, ...toWorkspace(access), ...after }
 }

@@ -6,6 +6,7 @@ import type { IssuedToken, Token } from '@coffer/contract/token'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   createProject,
+  createTeam,
   createToken,
   engine,
   openService,
@@ -198,22 +199,59 @@ test('a token that is revoked cannot use the same moment to invite', async () =>
 test('a wrong password is answered without a look at the workspaces of the person', async () => {
   const person = await place.join()
   const raw = await openRaw(service)
-  const refused = await raw.restoring(['audit_entry', 'audit_head'], async () => {
-    // The next entry of this trail has no place to go to.
-    const [last] = await raw.query('select * from audit_entry where chain_id = ? order by sequence desc limit 1', [
-      place.id,
-    ])
-    const next = { ...last, sequence: Number(last?.sequence) + 1, id: newId() }
-    const columns = Object.keys(next)
-    await raw.query(
-      `insert into audit_entry (${columns.join(', ')}) values (${columns.map(() => '?').join(', ')})`,
-      Object.values(next),
-    )
-    const logInWrong = (email: string) =>
-      service.call('POST', '/v1/auth/login', { body: { email, password: 'a wrong password' } })
-    return [await logInWrong('nobody@example.com'), await logInWrong(person.email)]
-  })
+  const [last] = await raw.query('select * from audit_entry where chain_id = ? order by sequence desc limit 1', [
+    place.id,
+  ])
+  // Where the next entry of this trail should go, there is one already.
+  const next = { ...last, sequence: Number(last?.sequence) + 1, id: newId() }
+  const columns = Object.keys(next)
+  await raw.query(
+    `insert into audit_entry (${columns.join(', ')}) values (${columns.map(() => '?').join(', ')})`,
+    Object.values(next),
+  )
+  const logInWrong = (email: string) =>
+    service.call('POST', '/v1/auth/login', { body: { email, password: 'a wrong password' } })
+  const refused = [await logInWrong('nobody@example.com'), await logInWrong(person.email)]
+  await raw.query('delete from audit_entry where id = ?', [next.id])
   await raw.close()
   expect(refused.map(({ status }) => status)).toEqual([401, 401])
   expect(refused[1]?.text).toBe(refused[0]?.text)
+})
+
+test('a workspace that gets a new name and a new slug at once has both', async () => {
+  for (let round = 0; round < rounds; round++) {
+    const { root, slug, id } = await createMemberWorkspace(service, owner)
+    const other = nodes.at(-1) ?? service
+    await other.call('GET', root, { token: owner.session })
+    const answers = await Promise.all([
+      service.call('PUT', root, { token: owner.session, body: { slug: `${slug}-new` } }),
+      other.call('PUT', `/v1/workspace/${id}`, { token: owner.session, body: { name: 'New' } }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+    const { body } = await service.call('GET', `/v1/workspace/${id}`, { token: owner.session })
+    expect(body).toMatchObject({ name: 'New', slug: `${slug}-new` })
+  }
+})
+
+test('whoever reaches a project by its team does not get it back when it is moved away', async () => {
+  const [theirs, ours] = [
+    await createTeam(service, owner.session, 'theirs', place.slug),
+    await createTeam(service, owner.session, 'ours', place.slug),
+  ]
+  const admin = await place.join({ role: 'admin', scope: { teams: [theirs] } })
+  for (let round = 0; round < rounds; round++) {
+    const slug = `moved-${round}`
+    await createProject(service, owner.session, slug, { teamId: theirs, workspace: place.slug })
+    const path = `${place.root}/project/${slug}`
+    for (const node of nodes) node.app.services.pictures.clear()
+    await nodes.at(-1)?.call('GET', path, { token: admin.session })
+    await amid(
+      () => service.call('PUT', path, { token: owner.session, body: { teamId: ours } }),
+      ['a', 'b', 'c'].map(
+        (name) => (node: TestService) => node.call('PUT', path, { token: admin.session, body: { name } }),
+      ),
+    )
+    expect((await service.call('GET', path, { token: admin.session })).status).toBe(404)
+    expect((await service.call('GET', path, { token: owner.session })).body).toMatchObject({ teamId: ours })
+  }
 })

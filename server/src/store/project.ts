@@ -1,4 +1,4 @@
-import { type Db, sql } from './sql.ts'
+import { type Db, fragment, sql } from './sql.ts'
 
 export type ProjectRow = {
   readonly id: string
@@ -10,13 +10,20 @@ export type ProjectRow = {
   readonly updatedAt: number
 }
 
+const columns = fragment(`
+  id, workspace_id as "workspaceId", team_id as "teamId", name, slug, created_at as "createdAt",
+  updated_at as "updatedAt"`)
+
 export function projectStore(db: Db) {
   return {
     async list(workspaceId: string): Promise<ProjectRow[]> {
       return db.all<ProjectRow>(sql`
-        select id, workspace_id as "workspaceId", team_id as "teamId", name, slug, created_at as "createdAt",
-          updated_at as "updatedAt"
-        from project where workspace_id = ${workspaceId} order by id`)
+        select ${columns} from project where workspace_id = ${workspaceId} order by id`)
+    },
+
+    async find(id: string, workspaceId: string): Promise<ProjectRow | undefined> {
+      return db.one<ProjectRow>(sql`
+        select ${columns} from project where id = ${id} and workspace_id = ${workspaceId}`)
     },
 
     /** False where the slug is taken. */
