@@ -86,11 +86,9 @@ export async function writeValues(
   const rows = await ctx.store.secretValues.listOf(environmentIds, secretIds, ownerId)
   const current = new Map(rows.map((row) => [rowName(row.environmentId, row.secretId, row.ownerId), row]))
   const names = new Map([...known.values()].map(({ id, name }) => [id, name]))
+  const opened = await openValues(ctx, access, rows, names)
   const plain = new Map(
-    (await openValues(ctx, access, rows, names)).map((row) => [
-      rowName(row.environmentId, row.secretId, row.isPersonal ? ownerId : ''),
-      row.value,
-    ]),
+    opened.map((row) => [rowName(row.environmentId, row.secretId, row.isPersonal ? ownerId : ''), row.value]),
   )
 
   const results: WriteResult[] = []

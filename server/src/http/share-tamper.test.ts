@@ -83,6 +83,18 @@ describe('a row with another', () => {
   })
 })
 
+test.each(['[]x', '{}', 'null', '[1]', ''])(
+  'a row whose environments became %s is listed and revoked all the same',
+  async (ids) => {
+    const { id, token } = await project.make({ content: 'x' })
+    await set(id, 'environment_ids', ids)
+    expectGone(await project.view(token))
+    expect(await project.find(id)).toMatchObject({ state: 'active' })
+    await project.revoke(id)
+    expect(await project.find(id)).toMatchObject({ state: 'revoked' })
+  },
+)
+
 test('the link of one share does not open another', async () => {
   const mine = await project.make({ content: 'mine' })
   const theirs = await project.make({ content: 'theirs', password: 'secret' })

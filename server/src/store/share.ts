@@ -307,7 +307,17 @@ export function shareStore(db: Db, keys: Keys) {
 }
 
 function toRecord(row: ShareRow): ShareRecord {
-  return { ...row, hasPassword: row.hasPassword === 1, environmentIds: JSON.parse(row.environmentIds) }
+  return { ...row, hasPassword: row.hasPassword === 1, environmentIds: parseIds(row.environmentIds) }
+}
+
+/** A list shows rows that nobody vouches for: a damaged one names no environment that anybody reaches. */
+function parseIds(text: string): string[] {
+  try {
+    const ids: unknown = JSON.parse(text)
+    return Array.isArray(ids) ? ids.map(String) : ['']
+  } catch {
+    return ['']
+  }
 }
 
 function contentPlace(share: { workspaceId: string; projectId: string; id: string; kind: string }): Buffer {

@@ -280,17 +280,20 @@ describe('the list', () => {
   })
 
   test('keeps ended ones for 90 days, and their views with them', async () => {
-    const alone = await createShareProject(service, owner.session)
+    // A service of its own: sessions do not live that long.
+    const aged = await startService()
+    const alone = await createShareProject(aged, (await registerOwner(aged)).session)
     const { id, token } = await alone.make({ content: 'x' })
     await alone.view(token)
     const dayMs = 24 * 60 * 60 * 1000
     const { cleanUp } = await import('../../jobs/cleanup.ts')
-    const services = { ...service.app.services, now: () => Date.now() + 90 * dayMs - 60_000 }
-    await cleanUp(services)
+    const { services } = aged.app
+    await cleanUp({ ...services, now: () => Date.now() + 90 * dayMs - 60_000 })
     expect(await alone.views(id)).toHaveLength(1)
     await cleanUp({ ...services, now: () => Date.now() + 90 * dayMs })
     expect(await alone.list()).toEqual([])
     expectGone(await alone.ask('GET', `/secret-share/${id}/view`))
+    await aged.stop()
   })
 
   test('of views tells from where, with what and how it ended', async () => {
