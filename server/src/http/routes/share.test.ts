@@ -8,6 +8,7 @@ import { describeChanges, readContent } from '../../../../test/content.ts'
 import {
   addUser,
   createToken,
+  password,
   registerOwner,
   startService,
   type TestService,
@@ -290,6 +291,10 @@ describe('the list', () => {
     await cleanUp({ ...services, now: () => Date.now() + 90 * dayMs })
     expect(await alone.list()).toEqual([])
     expectGone(await alone.ask('GET', `/secret-share/${id}/view`))
+    // By then every session is over, and was cleaned up too.
+    const body = { email: owner.email, password }
+    const again = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', { body })
+    owner = { ...owner, session: again.body.accessToken }
   })
 
   test('of views tells from where, with what and how it ended', async () => {
