@@ -234,7 +234,7 @@ export function validPath(endpoint: Endpoint, world: World): fc.Arbitrary<string
   return pathWith(endpoint, (name, schema) =>
     fc.oneof(
       { weight: 5, arbitrary: fc.constantFrom(...(world[name] ?? [])) },
-      { weight: 1, arbitrary: validFor(schema).map(String) },
+      { weight: 1, arbitrary: validFor(schema).map((value) => spelled(String(value)).replaceAll('.', '%2E')) },
     ),
   )
 }

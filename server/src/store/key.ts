@@ -213,7 +213,7 @@ export async function requireWorkspaceKey(
     select version, root_id as "rootId", wrapped from workspace_key
     where workspace_id = ${workspaceId} and (cast(${version ?? null} as integer) is null or version = ${version ?? null})
     order by version desc limit 1`)
-  if (!row) throw new Failure('integrity')
+  if (!row) throw await missingKey(db.one(sql`select id from workspace where id = ${workspaceId}`))
   const root = await keys.requireRoot(row.rootId)
   return { version: row.version, key: asKey(open(root.wrap, workspaceKeyPlace(workspaceId, row, root), row.wrapped)) }
 }
@@ -262,7 +262,7 @@ export async function findEnvironmentKey(
   const row = await db.one<EnvironmentKeyRow>(sql`
     select version, workspace_key_version as "workspaceKeyVersion", wrapped from environment_key
     where environment_id = ${owner.environmentId} and version = ${version} and workspace_id = ${owner.workspaceId}`)
-  if (!row) throw new Failure('integrity')
+  if (!row) throw await missingKey(findEnvironment(db, owner))
   return openEnvironmentKey(db, keys, owner, row)
 }
 
@@ -276,9 +276,17 @@ export async function newestEnvironmentKey(
     select version, workspace_key_version as "workspaceKeyVersion", wrapped from environment_key
     where environment_id = ${owner.environmentId} and workspace_id = ${owner.workspaceId}
     order by version desc limit 1`)
-  if (!row) throw new Failure('integrity')
+  if (!row) throw await missingKey(findEnvironment(db, owner))
   return { version: row.version, key: await openEnvironmentKey(db, keys, owner, row) }
 }
+
+/** Deleted while the request was on its way, keys first; or a key that is missing from what is still there. */
+async function missingKey(owner: Promise<object | undefined>): Promise<Failure> {
+  return new Failure((await owner) ? 'integrity' : 'notFound')
+}
+
+const findEnvironment = (db: Db, { environmentId, workspaceId }: EnvironmentOwner) =>
+  db.one<object>(sql`select id from environment where id = ${environmentId} and workspace_id = ${workspaceId}`)
 
 async function openEnvironmentKey(
   db: Db,
