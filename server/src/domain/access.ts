@@ -94,10 +94,7 @@ export async function requireWorkspace(
   path: WorkspacePath,
   permission: WorkspacePermission,
 ): Promise<Access> {
-  const access = accessTo(ctx, await findPicture(ctx, path.ws))
-  if (!access) throw new Failure('notFound')
-  authorise(ctx, access, permission)
-  return access
+  return accessWithin(ctx, peekPicture(ctx, path.ws) ?? (await findPicture(ctx, path.ws)), permission)
 }
 
 /**
@@ -115,7 +112,7 @@ export async function reauthorise(ctx: WriteContext, access: Access, permission:
 }
 
 export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:write'): Promise<TeamAccess> {
-  const access = await requireVisibleWorkspace(ctx, path)
+  const access = await requireWorkspace(ctx, path, 'workspace:read')
   const team = visibleTeam(access, path.id.toLowerCase())
   authorise(ctx, access, permission)
   if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope holds only a part of this team.')
@@ -136,7 +133,9 @@ export async function requireProject(
   path: ProjectPath,
   permission: ProjectPermission,
 ): Promise<ProjectAccess> {
-  const access = await requireVisibleWorkspace(ctx, path)
+  // Every read of a secret passes here: where the picture is at hand, nothing is waited for.
+  const picture = peekPicture(ctx, path.ws) ?? (await findPicture(ctx, path.ws))
+  const access = accessWithin(ctx, picture, 'workspace:read')
   const project = access.picture.projectsBySlug.get(path.prj) ?? access.picture.projects.get(path.prj)
   if (!project || !seesProject(access.reach, project)) throw new Failure('notFound')
   authorise(ctx, access, permission)
@@ -236,8 +235,11 @@ export function mayManageAll(access: Access): boolean {
   return hasRole(access, 'admin') && reachesAll(access.reach)
 }
 
-async function requireVisibleWorkspace(ctx: Context, path: WorkspacePath): Promise<Access> {
-  return requireWorkspace(ctx, path, 'workspace:read')
+function accessWithin(ctx: Context, picture: Picture | undefined, permission: WorkspacePermission): Access {
+  const access = accessTo(ctx, picture)
+  if (!access) throw new Failure('notFound')
+  authorise(ctx, access, permission)
+  return access
 }
 
 function visibleTeam(access: Access, teamId: string): PicturedTeam {
@@ -246,13 +248,21 @@ function visibleTeam(access: Access, teamId: string): PicturedTeam {
   return team
 }
 
+const isNamed = ({ workspace }: Picture, slugOrId: string) => workspace.slug === slugOrId || workspace.id === slugOrId
+
+/** The workspace of a token or an identity, if it is the one that is meant and in memory. */
+function peekPicture(ctx: Context, slugOrId: string): Picture | undefined {
+  const grant = grantOf(ctx.actor.credential)
+  const picture = grant && ctx.pictures.peek(grant.workspaceId)
+  return picture && isNamed(picture, slugOrId) ? picture : undefined
+}
+
 async function findPicture(ctx: Context, slugOrId: string): Promise<Picture | undefined> {
   const { credential, userId } = ctx.actor
   const grant = grantOf(credential)
   if (grant) {
-    const id = grant.workspaceId
-    const picture = ctx.pictures.peek(id) ?? (await ctx.pictures.get(id))
-    return picture && (picture.workspace.slug === slugOrId || id === slugOrId) ? picture : undefined
+    const picture = await ctx.pictures.get(grant.workspaceId)
+    return picture && isNamed(picture, slugOrId) ? picture : undefined
   }
   const id = await ctx.store.workspaces.findIdForUser(userId, slugOrId)
   return id === undefined ? undefined : ctx.pictures.get(id)

@@ -2,7 +2,7 @@
 import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
-import { composeReads, type ReadEntry, sharedFields } from '../store/audit-read.ts'
+import { composeReads, type ReadEntry, type SharedFields, sharedFields } from '../store/audit-read.ts'
 import { storeOver } from '../store/store.ts'
 import { type AuditEvent, describeEvent } from './audit.ts'
 import { type ChainContext, extendChain, lockChain } from './audit-chain.ts'
@@ -14,16 +14,38 @@ const crowd = 2
 
 type PendingRead = { readonly entry: ReadEntry; resolve(): void; reject(error: unknown): void }
 
+type ReadEvent = Omit<AuditEvent, 'before' | 'after'>
+
 export type ReadRecorder = {
   /** Resolves when the read is on disk; until then no value may leave. */
-  record(ctx: Context, event: Omit<AuditEvent, 'before' | 'after'>, details: ReadDetails): Promise<void>
+  record(ctx: Context, event: ReadEvent, details: ReadDetails): Promise<void>
 }
 
-/** What a read has shown, as the text that is recorded: made once for answers that are given many times. */
+/** What one answer shows, as the text that is recorded: made once for an answer, however often it is given. */
 export type ReadDetails = { readonly text: string }
 
 export function readDetails(after: Record<string, unknown>): ReadDetails {
   return { text: JSON.stringify(JSON.stringify({ after })) }
+}
+
+type Shared = {
+  readonly actorId: string
+  readonly ip: string
+  readonly userAgent: string
+  readonly fields: SharedFields
+}
+
+/** An answer that is given many times is mostly given to the same caller: what is recorded then is the same text. */
+const lastShared = new WeakMap<ReadDetails, Shared>()
+
+function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): SharedFields {
+  const { ip, userAgent } = ctx.request
+  const actorId = ctx.actor.id
+  const last = lastShared.get(details)
+  if (last && last.actorId === actorId && last.ip === ip && last.userAgent === userAgent) return last.fields
+  const fields = sharedFields(describeEvent(ctx, event), details.text)
+  lastShared.set(details, { actorId, ip, userAgent, fields })
+  return fields
 }
 
 export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log'>): ReadRecorder {
@@ -48,7 +70,7 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
   return {
     record: (ctx, event, details) =>
       new Promise<void>((resolve, reject) => {
-        const shared = sharedFields(describeEvent(ctx, event), details.text)
+        const shared = shareFields(ctx, event, details)
         const read = { entry: { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared }, resolve, reject }
         const waiting = pending.get(event.chain)
         if (waiting) waiting.push(read)

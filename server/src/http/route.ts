@@ -12,6 +12,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     ctx: Context
     startedAt: number
+    route: (FastifyContextConfig & { readonly url?: string }) | undefined
   }
 }
 

@@ -103,6 +103,7 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
   acceptJson(app)
   app.decorateRequest('ctx', null as unknown as Context)
   app.decorateRequest('startedAt', 0)
+  app.decorateRequest('route', undefined)
 
   app.addHook('onRoute', ({ config, url }) => {
     if (url.startsWith('/v1') && !config?.endpoint?.permission) throw new Error(`${url} declares no permission`)
@@ -118,7 +119,7 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
   })
   // Counted here and not once the answer has been sent: listening for that costs each request more than the counting.
   app.addHook('onSend', (request, reply, payload, done) => {
-    const route = request.routeOptions.url ?? ''
+    const route = request.route?.url ?? ''
     const elapsedMs = performance.now() - request.startedAt
     parts.metrics.observe(request.method, route, reply.statusCode, elapsedMs)
     if (log.isDebug) {
@@ -151,7 +152,9 @@ function identifier(parts: HttpParts) {
     reply.header('x-content-type-options', 'nosniff')
     // An empty body has no type: `curl -d ''` sends one all the same.
     if (request.headers['content-length'] === '0') delete request.headers['content-type']
-    const endpoint = request.routeOptions?.config?.endpoint
+    // Taken once: Fastify puts the options together anew each time they are asked for.
+    request.route = request.routeOptions?.config
+    const endpoint = request.route?.endpoint
     // An endpoint is never reached without what follows, however its path was spelled.
     if (!endpoint && !isApi(request.url)) return requireHost(request)
     reply.header('cache-control', 'no-store')
