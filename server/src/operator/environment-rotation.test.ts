@@ -53,8 +53,12 @@ afterEach(() => load?.stop())
 
 type Load = ReturnType<typeof startLoad>
 
-/** Writers with a secret each, and readers of all; whatever is not as it must be is told. */
-function startLoad(writers: number, alsoFine: readonly number[] = []) {
+/**
+ * Writers with a secret each, and readers of all; whatever is not as it must be is told. Each rests for up to `restMs`
+ * after a request.
+ */
+function startLoad(writers: number, alsoFine: readonly number[] = [], restMs = 0) {
+  const rest = () => new Promise((resolve) => setTimeout(resolve, Math.random() * restMs))
   let isOver = false
   const written = new Map<string, string>()
   const wrong: string[] = []
@@ -71,6 +75,7 @@ function startLoad(writers: number, alsoFine: readonly number[] = []) {
       answers++
       if (answer.status === 200) written.set(key, value)
       else refuse('write', answer)
+      await rest()
     }
   }
   const read = async () => {
@@ -80,6 +85,7 @@ function startLoad(writers: number, alsoFine: readonly number[] = []) {
       if (answer.status !== 200) refuse('read', answer)
       else if (answer.body.some(({ name, values }) => !values[0]?.value?.startsWith(`${name} `)))
         wrong.push('a wrong value')
+      await rest()
     }
   }
   const done = Promise.all([...Array.from({ length: writers }, (_, writer) => write(writer)), read(), read()])
@@ -156,7 +162,8 @@ test('a process that stands still through a whole rotation seals nothing under t
   timeout: 180_000,
 }, async () => {
   let frozen = 0
-  const running = startLoad(12, [503])
+  // Between two transactions there must be moments in which none is open.
+  const running = startLoad(12, [503], 400)
   load = running
   for (let attempt = 0; frozen < 1 && attempt < 30; attempt++) {
     const since = running.answers()
