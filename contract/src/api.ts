@@ -12,6 +12,8 @@ import { mfaEndpoints } from './mfa.ts'
 import { oidcEndpoints } from './oidc.ts'
 import { projectEndpoints } from './project.ts'
 import { secretEndpoints } from './secret.ts'
+import { secretFileEndpoints } from './secret-file.ts'
+import { secretReminderEndpoints } from './secret-reminder.ts'
 import { shareEndpoints } from './share.ts'
 import { teamEndpoints } from './team.ts'
 import { tokenEndpoints } from './token.ts'
@@ -29,6 +31,8 @@ export const endpoints = {
   ...projectEndpoints,
   ...environmentEndpoints,
   ...secretEndpoints,
+  ...secretFileEndpoints,
+  ...secretReminderEndpoints,
   ...historyEndpoints,
   ...shareEndpoints,
   ...tokenEndpoints,

@@ -17,7 +17,7 @@ const plainText = (maxLength: number) => Type.String({ maxLength, pattern: '^[^\
 const Note = plainText(4_096)
 export const Message = plainText(512)
 /** An environment by its id or its name. */
-const EnvironmentKey = line(48)
+export const EnvironmentKey = line(48)
 
 export const Reminder = Type.Object({
   id: Id,
@@ -66,7 +66,7 @@ export const SecretPath = Type.Object({ ws: Slug, prj: Slug, key: SecretName })
 export type SecretPath = Static<typeof SecretPath>
 
 export const writeModes = ['create', 'upsert', 'skip'] as const
-const Mode = words(...writeModes)
+export const Mode = words(...writeModes)
 export type WriteMode = (typeof writeModes)[number]
 
 export const NewSecrets = Type.Object(
@@ -192,49 +192,14 @@ export type SecretBatch = Static<typeof SecretBatch>
 export const RevisionResults = Type.Object({ ...WriteResults.properties, revision: Type.Integer() })
 export type RevisionResults = Static<typeof RevisionResults>
 
-export const SecretImport = Type.Object(
-  {
-    environmentId: EnvironmentKey,
-    format: words('dotenv', 'json', 'yaml', 'csv'),
-    content: Type.String({ maxLength: 8 * 1024 * 1024 }),
-    mode: Type.Optional(Mode),
-    message: Type.Optional(Message),
-    dryRun: Type.Optional(Type.Boolean()),
-  },
-  closed,
-)
-export type SecretImport = Static<typeof SecretImport>
-
-export const exportFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker', 'k8s', 'tfvars'] as const
-export const SecretExport = Type.Object({
-  environmentId: Type.Optional(EnvironmentKey),
-  environment_id: Type.Optional(EnvironmentKey),
-  format: Type.Optional(words(...exportFormats)),
-  resolve: Type.Optional(Type.Boolean()),
-  onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
-})
-export type SecretExport = Static<typeof SecretExport>
-
-export const NewReminder = Type.Object(
-  {
-    environmentId: EnvironmentKey,
-    type: words('one_time', 'recurring'),
-    nextReminderDate: Type.String({ format: 'date-time', maxLength: 40 }),
-    everyDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_650 })),
-  },
-  closed,
-)
-export type NewReminder = Static<typeof NewReminder>
-export const ReminderQuery = Type.Object({ environmentId: EnvironmentKey })
-export type ReminderQuery = Static<typeof ReminderQuery>
-
-const list = '/v1/workspace/:ws/project/:prj/secret'
-const one = `${list}/:key`
+/** Where the secrets of a project are, and one of them. */
+export const secretsPath = '/v1/workspace/:ws/project/:prj/secret'
+export const secretPath = `${secretsPath}/:key`
 
 export const secretEndpoints = {
   listSecrets: {
     method: 'GET',
-    path: list,
+    path: secretsPath,
     area: 'secret',
     summary: 'The secrets of a project, sorted by name',
     permission: 'secret:read',
@@ -247,7 +212,7 @@ export const secretEndpoints = {
   },
   readSecret: {
     method: 'GET',
-    path: one,
+    path: secretPath,
     area: 'secret',
     summary: 'One secret by name or id',
     permission: 'secret:read',
@@ -271,7 +236,7 @@ export const secretEndpoints = {
   },
   createSecrets: {
     method: 'POST',
-    path: list,
+    path: secretsPath,
     area: 'secret',
     summary: 'Write many secrets into one or more environments, all or nothing',
     permission: 'secret:write',
@@ -284,7 +249,7 @@ export const secretEndpoints = {
   },
   updateSecret: {
     method: 'PUT',
-    path: one,
+    path: secretPath,
     area: 'secret',
     summary: 'Change a secret; only the rows listed are written',
     permission: 'secret:update',
@@ -296,7 +261,7 @@ export const secretEndpoints = {
   },
   writeSecretValue: {
     method: 'PUT',
-    path: `${one}/value`,
+    path: `${secretPath}/value`,
     area: 'secret',
     summary: 'Write one value, if it is still the version that you read',
     permission: 'secret:update',
@@ -308,7 +273,7 @@ export const secretEndpoints = {
   },
   deleteSecret: {
     method: 'DELETE',
-    path: one,
+    path: secretPath,
     area: 'secret',
     summary: 'Remove one environment’s value, or put the whole secret into the trash for 30 days',
     permission: 'secret:update',
@@ -320,7 +285,7 @@ export const secretEndpoints = {
   },
   listTrash: {
     method: 'GET',
-    path: `${list}/trash`,
+    path: `${secretsPath}/trash`,
     area: 'secret',
     summary: 'The secrets in the trash',
     permission: 'secret:read',
@@ -331,7 +296,7 @@ export const secretEndpoints = {
   },
   restoreSecret: {
     method: 'POST',
-    path: `${one}/restore`,
+    path: `${secretPath}/restore`,
     area: 'secret',
     summary: 'Take a secret back out of the trash',
     permission: 'secret:write',
@@ -342,7 +307,7 @@ export const secretEndpoints = {
   },
   writeBatch: {
     method: 'POST',
-    path: `${list}/batch`,
+    path: `${secretsPath}/batch`,
     area: 'secret',
     summary: 'Set, rename and delete in one environment, as one revision',
     permission: 'secret:write',
@@ -351,55 +316,5 @@ export const secretEndpoints = {
     status: 200,
     response: RevisionResults,
     errors: [403, 404, 409, 412],
-  },
-  importSecrets: {
-    method: 'POST',
-    path: `${list}/import`,
-    area: 'secret',
-    summary: 'Write the secrets of a file into an environment',
-    permission: 'secret:write',
-    params: ProjectPath,
-    body: SecretImport,
-    status: 200,
-    response: RevisionResults,
-    errors: [403, 404, 409],
-  },
-  exportSecrets: {
-    method: 'GET',
-    path: `${list}/export`,
-    area: 'secret',
-    summary: 'The secrets of an environment as a file',
-    permission: 'secret:read',
-    params: ProjectPath,
-    query: SecretExport,
-    status: 200,
-    // As JSON it is an object of keys and values; in every other format a text.
-    response: Type.Union([Type.Record(Type.String(), Type.String()), Type.String()]),
-    errors: [404, 409],
-    streams: 'text/plain',
-  },
-  putReminder: {
-    method: 'PUT',
-    path: `${one}/reminder`,
-    area: 'secret',
-    summary: 'Be reminded of a value, once or again and again',
-    permission: 'secret:write',
-    params: SecretPath,
-    body: NewReminder,
-    status: 200,
-    response: Type.Object({ ...Success.properties, ...Reminder.properties }),
-    errors: [403, 404],
-  },
-  deleteReminder: {
-    method: 'DELETE',
-    path: `${one}/reminder`,
-    area: 'secret',
-    summary: 'End a reminder',
-    permission: 'secret:write',
-    params: SecretPath,
-    query: ReminderQuery,
-    status: 200,
-    response: Success,
-    errors: [403, 404],
   },
 } as const satisfies Record<string, Endpoint>

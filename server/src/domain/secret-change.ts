@@ -1,4 +1,4 @@
-/** What people and machines do to secrets: create, import, update, write in batches, delete. */
+/** What people and machines do to secrets: create, update, write in batches, delete. */
 import type { ProjectPath } from '@coffer/contract/field'
 import type {
   NewSecrets,
@@ -6,7 +6,6 @@ import type {
   SecretBatch,
   SecretChange,
   SecretDeletion,
-  SecretImport,
   SecretPath,
   ValueChange,
   WriteMode,
@@ -45,18 +44,8 @@ export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSe
     )
   }
   const wishes = environments.flatMap((environment) => body.secrets.map((secret) => ({ ...secret, environment })))
-  const { results } = await write(ctx, access, wishes, body)
+  const { results } = await writeAll(ctx, access, wishes, body)
   return { success: true, results }
-}
-
-export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {
-  const access = await requireProject(ctx, path, 'secret:write')
-  const environment = requireReached(access, body.environmentId)
-  // Parsers are large, and most processes never need one.
-  const { parseEntries } = await import('./secret-format/format.ts')
-  const wishes = parseEntries(body.format, body.content).map((entry) => ({ ...entry, environment }))
-  const { results, revisions } = await write(ctx, access, wishes, body)
-  return { success: true, results, revision: revisions.of(environment.id) }
 }
 
 export async function writeSecretValue(
@@ -178,7 +167,8 @@ export async function deleteSecret(ctx: Context, path: SecretPath, query: Secret
 
 type Wanted = { readonly mode?: WriteMode; readonly message?: string; readonly dryRun?: boolean }
 
-function write(ctx: Context, access: ProjectAccess, wishes: readonly Wish[], wanted: Wanted) {
+/** All of the wishes or none of them, as one revision of each environment. */
+export function writeAll(ctx: Context, access: ProjectAccess, wishes: readonly Wish[], wanted: Wanted) {
   return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const { mode = 'create', message, dryRun } = wanted
     const revisions = createRevisions(ctx, access)

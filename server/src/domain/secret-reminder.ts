@@ -1,5 +1,6 @@
 /** Reminders of values that should be changed now and then. */
-import type { NewReminder, Reminder, ReminderQuery, SecretPath } from '@coffer/contract/secret'
+import type { Reminder, SecretPath } from '@coffer/contract/secret'
+import type { NewReminder, ReminderQuery } from '@coffer/contract/secret-reminder'
 import { newId } from '../crypto/id.ts'
 import { Failure, invalid } from '../failure.ts'
 import { requireProject } from './access.ts'

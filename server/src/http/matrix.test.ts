@@ -3,6 +3,7 @@
  * expected comes from the role table of the specification, written down once more below; nothing of the server's own
  * rules is used. What is refused must also leave the database as it was.
  */
+
 import { createHmac } from 'node:crypto'
 import { type EndpointName, endpoints } from '@coffer/contract/api'
 import type { DeviceCode } from '@coffer/contract/device'
@@ -10,6 +11,7 @@ import type { Endpoint } from '@coffer/contract/endpoint'
 import type { Permission, Role, Scope } from '@coffer/contract/field'
 import type { Token } from '@coffer/contract/token'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Ask, TokenIds } from '../../../test/ask.ts'
 import { type Content, describeChanges, readContent as readEverything, restoreContent } from '../../../test/content.ts'
 import {
   addUser,
@@ -24,18 +26,8 @@ import {
   type TestUser,
 } from '../../../test/harness.ts'
 import { createIdentity, federate, loopbackAllowed, startIssuer, type TestIssuer } from '../../../test/issuer.ts'
-import {
-  type Ask,
-  changeMember,
-  createWorld,
-  requestsTo,
-  requestTable,
-  type ScopeName,
-  scopeNames,
-  scopeOf,
-  type TokenIds,
-  type World,
-} from '../../../test/request-table.ts'
+import { requestsTo, requestTable } from '../../../test/request-table.ts'
+import { changeMember, createWorld, type ScopeName, scopeNames, scopeOf, type World } from '../../../test/world.ts'
 import { createBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
 import { everything } from '../domain/context.ts'
 

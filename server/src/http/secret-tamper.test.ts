@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { exportFormats } from '@coffer/contract/secret'
+import { exportFormats } from '@coffer/contract/secret-file'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   type Answer,

@@ -29,6 +29,8 @@ import { mfaRoutes } from './routes/mfa.ts'
 import { oidcRoutes } from './routes/oidc.ts'
 import { projectRoutes } from './routes/project.ts'
 import { secretRoutes } from './routes/secret.ts'
+import { secretFileRoutes } from './routes/secret-file.ts'
+import { secretReminderRoutes } from './routes/secret-reminder.ts'
 import { shareRoutes } from './routes/share.ts'
 import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token.ts'
@@ -58,6 +60,8 @@ const areas = [
   projectRoutes,
   environmentRoutes,
   secretRoutes,
+  secretFileRoutes,
+  secretReminderRoutes,
   historyRoutes,
   shareRoutes,
   tokenRoutes,

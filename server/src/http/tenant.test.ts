@@ -6,6 +6,7 @@ import { type EndpointName, endpoints } from '@coffer/contract/api'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type Ask, absentId } from '../../../test/ask.ts'
 import { type Content, describeChanges, readContent } from '../../../test/content.ts'
 import {
   type Answer,
@@ -20,16 +21,8 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
-import {
-  type Ask,
-  absentId,
-  absentSlug,
-  createWorld,
-  requestsTo,
-  requestTable,
-  scopeOf,
-  type World,
-} from '../../../test/request-table.ts'
+import { absentSlug, requestsTo, requestTable } from '../../../test/request-table.ts'
+import { createWorld, scopeOf, type World } from '../../../test/world.ts'
 
 type Tenant = {
   readonly world: World

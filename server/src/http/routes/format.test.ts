@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: text that looks like a reference is what is tested here.
-import { exportFormats, type RevisionResults } from '@coffer/contract/secret'
+import type { RevisionResults } from '@coffer/contract/secret'
+import { exportFormats } from '@coffer/contract/secret-file'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'

@@ -1,16 +1,7 @@
 import { secretEndpoints } from '@coffer/contract/secret'
 import type { FastifyReply } from 'fastify'
 import { listScopedSecrets, listSecrets, type ReadAnswer, readSecret } from '../../domain/secret.ts'
-import {
-  createSecrets,
-  deleteSecret,
-  importSecrets,
-  updateSecret,
-  writeBatch,
-  writeSecretValue,
-} from '../../domain/secret-change.ts'
-import { exportSecrets } from '../../domain/secret-export.ts'
-import { deleteReminder, putReminder } from '../../domain/secret-reminder.ts'
+import { createSecrets, deleteSecret, updateSecret, writeBatch, writeSecretValue } from '../../domain/secret-change.ts'
 import { listTrash, restoreSecret } from '../../domain/secret-trash.ts'
 import { type Routes, succeed } from '../route.ts'
 
@@ -34,13 +25,6 @@ export const secretRoutes: Routes = (serve) => {
   serve(secretEndpoints.listTrash, ({ ctx, params }) => listTrash(ctx, params))
   serve(secretEndpoints.restoreSecret, ({ ctx, params }) => succeed(restoreSecret(ctx, params)))
   serve(secretEndpoints.writeBatch, ({ ctx, params, body }) => writeBatch(ctx, params, body))
-  serve(secretEndpoints.importSecrets, ({ ctx, params, body }) => importSecrets(ctx, params, body))
-  serve(secretEndpoints.exportSecrets, async ({ ctx, params, query }, reply) => {
-    const { text, contentType } = await exportSecrets(ctx, params, query)
-    return reply.header('content-type', contentType).serializer(String).send(text)
-  })
-  serve(secretEndpoints.putReminder, ({ ctx, params, body }) => putReminder(ctx, params, body))
-  serve(secretEndpoints.deleteReminder, ({ ctx, params, query }) => succeed(deleteReminder(ctx, params, query)))
 }
 
 const ifNoneMatch = (reply: FastifyReply) => reply.request.headers['if-none-match']

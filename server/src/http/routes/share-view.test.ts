@@ -14,7 +14,6 @@ import {
   type TestUser,
 } from '../../../../test/harness.ts'
 import { sendRaw } from '../../../../test/raw-socket.ts'
-import { changeMember } from '../../../../test/request-table.ts'
 import {
   createShareProject,
   expectGone,
@@ -23,6 +22,7 @@ import {
   type ShareProject,
   visible,
 } from '../../../../test/share.ts'
+import { changeMember } from '../../../../test/world.ts'
 import { endShares } from '../../jobs/share.ts'
 
 let service: TestService

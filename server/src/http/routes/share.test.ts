@@ -15,8 +15,8 @@ import {
 } from '../../../../test/harness.ts'
 import { createIdentity, federate, loopbackAllowed, startIssuer } from '../../../../test/issuer.ts'
 import { openRaw } from '../../../../test/raw-database.ts'
-import { changeMember } from '../../../../test/request-table.ts'
 import { createShareProject, expectGone, type ShareProject } from '../../../../test/share.ts'
+import { changeMember } from '../../../../test/world.ts'
 import { everything } from '../../domain/context.ts'
 import { endShares } from '../../jobs/share.ts'
 

@@ -1,10 +1,13 @@
+/** Secrets as files: an environment written out as one, and one read into an environment. */
 import type { ProjectPath } from '@coffer/contract/field'
-import type { SecretExport } from '@coffer/contract/secret'
+import type { RevisionResults } from '@coffer/contract/secret'
+import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
 import { Failure } from '../failure.ts'
 import { requireProject } from './access.ts'
 import { readDetails } from './audit-read.ts'
 import type { Context } from './context.ts'
-import { chooseEnvironment, personalOwner } from './secret-environment.ts'
+import { writeAll } from './secret-change.ts'
+import { chooseEnvironment, personalOwner, requireReached } from './secret-environment.ts'
 import { effectiveValues, loadProject, openValues, resolveRows } from './secret-read.ts'
 
 /** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
@@ -42,4 +45,14 @@ export async function exportSecrets(
     await ctx.reads.record(ctx, event, readDetails({ keys, export: format }))
   }
   return file
+}
+
+export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  const environment = requireReached(access, body.environmentId)
+  // Parsers are large, and most processes never need one.
+  const { parseEntries } = await import('./secret-format/format.ts')
+  const wishes = parseEntries(body.format, body.content).map((entry) => ({ ...entry, environment }))
+  const { results, revisions } = await writeAll(ctx, access, wishes, body)
+  return { success: true, results, revision: revisions.of(environment.id) }
 }

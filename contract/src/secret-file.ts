@@ -1,0 +1,57 @@
+/** Secrets as files: read into an environment, and written out of one. */
+import type { Endpoint } from './endpoint.ts'
+import { closed, ProjectPath, words } from './field.ts'
+import { type Static, Type } from './schema.ts'
+import { EnvironmentKey, Message, Mode, RevisionResults, secretsPath } from './secret.ts'
+
+export const SecretImport = Type.Object(
+  {
+    environmentId: EnvironmentKey,
+    format: words('dotenv', 'json', 'yaml', 'csv'),
+    content: Type.String({ maxLength: 8 * 1024 * 1024 }),
+    mode: Type.Optional(Mode),
+    message: Type.Optional(Message),
+    dryRun: Type.Optional(Type.Boolean()),
+  },
+  closed,
+)
+export type SecretImport = Static<typeof SecretImport>
+
+export const exportFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker', 'k8s', 'tfvars'] as const
+export const SecretExport = Type.Object({
+  environmentId: Type.Optional(EnvironmentKey),
+  environment_id: Type.Optional(EnvironmentKey),
+  format: Type.Optional(words(...exportFormats)),
+  resolve: Type.Optional(Type.Boolean()),
+  onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
+})
+export type SecretExport = Static<typeof SecretExport>
+
+export const secretFileEndpoints = {
+  importSecrets: {
+    method: 'POST',
+    path: `${secretsPath}/import`,
+    area: 'secret',
+    summary: 'Write the secrets of a file into an environment',
+    permission: 'secret:write',
+    params: ProjectPath,
+    body: SecretImport,
+    status: 200,
+    response: RevisionResults,
+    errors: [403, 404, 409],
+  },
+  exportSecrets: {
+    method: 'GET',
+    path: `${secretsPath}/export`,
+    area: 'secret',
+    summary: 'The secrets of an environment as a file',
+    permission: 'secret:read',
+    params: ProjectPath,
+    query: SecretExport,
+    status: 200,
+    // As JSON it is an object of keys and values; in every other format a text.
+    response: Type.Union([Type.Record(Type.String(), Type.String()), Type.String()]),
+    errors: [404, 409],
+    streams: 'text/plain',
+  },
+} as const satisfies Record<string, Endpoint>

@@ -1,0 +1,45 @@
+/** Reminders of values. What a reminder looks like beside its value is in secret.ts. */
+import type { Endpoint } from './endpoint.ts'
+import { closed, Success, words } from './field.ts'
+import { type Static, Type } from './schema.ts'
+import { EnvironmentKey, Reminder, SecretPath, secretPath } from './secret.ts'
+
+export const NewReminder = Type.Object(
+  {
+    environmentId: EnvironmentKey,
+    type: words('one_time', 'recurring'),
+    nextReminderDate: Type.String({ format: 'date-time', maxLength: 40 }),
+    everyDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_650 })),
+  },
+  closed,
+)
+export type NewReminder = Static<typeof NewReminder>
+export const ReminderQuery = Type.Object({ environmentId: EnvironmentKey })
+export type ReminderQuery = Static<typeof ReminderQuery>
+
+export const secretReminderEndpoints = {
+  putReminder: {
+    method: 'PUT',
+    path: `${secretPath}/reminder`,
+    area: 'secret',
+    summary: 'Be reminded of a value, once or again and again',
+    permission: 'secret:write',
+    params: SecretPath,
+    body: NewReminder,
+    status: 200,
+    response: Type.Object({ ...Success.properties, ...Reminder.properties }),
+    errors: [403, 404],
+  },
+  deleteReminder: {
+    method: 'DELETE',
+    path: `${secretPath}/reminder`,
+    area: 'secret',
+    summary: 'End a reminder',
+    permission: 'secret:write',
+    params: SecretPath,
+    query: ReminderQuery,
+    status: 200,
+    response: Success,
+    errors: [403, 404],
+  },
+} as const satisfies Record<string, Endpoint>

@@ -1,0 +1,240 @@
+/** One tenant with something of everything in it. */
+import type { Role, Scope } from '@coffer/contract/field'
+import type { IssuedInvite } from '@coffer/contract/invite'
+import type { Member } from '@coffer/contract/member'
+import type { WriteResults } from '@coffer/contract/secret'
+import type { IssuedShare } from '@coffer/contract/share'
+import { newId } from '../server/src/crypto/id.ts'
+import { newTypedCode } from '../server/src/crypto/typed-code.ts'
+import { everything } from '../server/src/domain/context.ts'
+import { createStore } from '../server/src/store/store.ts'
+import { createProject, createTeam, type TestProject, type TestService } from './harness.ts'
+
+export type World = {
+  readonly workspaceId: string
+  readonly slug: string
+  readonly email: string
+  readonly teams: { readonly right: string; readonly wrong: string; readonly empty: string }
+  readonly projects: { readonly right: string; readonly other: string; readonly wrong: string }
+  readonly environments: { readonly right: string; readonly sibling: string; readonly wrong: string }
+  /** By what they are for; `elsewhere` has a value in the sibling environment only. */
+  readonly secrets: Readonly<Record<'shared' | 'referring' | 'elsewhere' | 'trashed' | 'wrong', string>>
+  /** A text that the owner shares from the right project. */
+  readonly share: Pick<IssuedShare, 'id' | 'token'>
+  /** The least that one must hold to be shown a secret. */
+  readonly homes: ReadonlyMap<string, string>
+  readonly environmentNames: ReadonlyMap<string, string>
+  /** A sign-in of a device that waits for an answer for longer than any test, and the device's own code. */
+  readonly device: { readonly userCode: string; readonly deviceCode: string; readonly clientId: string }
+  /** The session of somebody who asks for nothing. */
+  readonly heirsSession: string
+  /** An identity that no issuer vouches for in truth: its issuer is never called. */
+  readonly identityId: string
+  /** A member with an account, to whom the workspace can be handed over. */
+  readonly heirId: string
+  readonly ownerMemberId: string
+  /** For an address that nobody here has. */
+  readonly invite: { readonly id: string; readonly token: string }
+  /** What lies in what: the container of every project and environment; a team lies in nothing. */
+  readonly containers: ReadonlyMap<string, string | undefined>
+}
+
+export const scopeNames = [
+  'all',
+  'right team',
+  'right project',
+  'right environment',
+  'wrong team',
+  'wrong project',
+  'wrong environment',
+] as const
+export type ScopeName = (typeof scopeNames)[number]
+
+export function scopeOf(world: World, name: ScopeName): Scope {
+  const nothing = { all: false, teams: [], projects: [], environments: [] }
+  const { teams, projects, environments } = world
+  const scopes: Record<ScopeName, Scope> = {
+    all: everything,
+    'right team': { ...nothing, teams: [teams.right, teams.empty] },
+    'right project': { ...nothing, projects: [projects.right] },
+    'right environment': { ...nothing, environments: [environments.right] },
+    'wrong team': { ...nothing, teams: [teams.wrong] },
+    'wrong project': { ...nothing, projects: [projects.wrong] },
+    'wrong environment': { ...nothing, environments: [environments.wrong] },
+  }
+  return scopes[name]
+}
+
+export async function createWorld(
+  service: TestService,
+  owner: { readonly session: string; readonly email: string },
+  heirId: string,
+  slug = 'main',
+): Promise<World> {
+  const { session, email } = owner
+  const { body: workspace } = await service.call<{ id: string }>('GET', `/v1/workspace/${slug}`, { token: session })
+  const [right, wrong, empty] = await Promise.all(
+    ['Right', 'Wrong', 'Empty'].map((name) => createTeam(service, session, name, slug)),
+  )
+  if (!right || !wrong || !empty) throw new Error('three teams were asked for')
+  const inTeam = (name: string, teamId: string) =>
+    createProject(service, session, name, { teamId, workspace: slug }).then((project) => {
+      const [first, second] = project.environments
+      if (!first || !second) throw new Error('a project begins with environments')
+      return { ...project, first: first.id, second: second.id }
+    })
+  const projects = {
+    right: await inTeam('right', right),
+    other: await inTeam('other', right),
+    wrong: await inTeam('wrong', wrong),
+  }
+  const containers = new Map<string, string | undefined>([right, wrong, empty].map((id) => [id, undefined]))
+  for (const project of Object.values(projects)) {
+    containers.set(project.id, project.teamId)
+    for (const { id } of project.environments) containers.set(id, project.id)
+  }
+  const device = await createDevice(service, slug)
+  const environments = { right: projects.right.first, sibling: projects.right.second, wrong: projects.wrong.first }
+  const secrets = await createContent(service, session, slug, projects)
+  const identity = await service.call<{ id: string }>('POST', `/v1/workspace/${slug}/oidc`, {
+    token: session,
+    body: newIdentity,
+  })
+  const newShare = { content: 'a shared text', expiresIn: 30 * 24 * 60 * 60, maxViews: 100 }
+  const { body: share } = await service.call<IssuedShare>('POST', `/v1/workspace/${slug}/project/right/secret-share`, {
+    token: session,
+    body: newShare,
+  })
+  return {
+    workspaceId: workspace.id,
+    slug,
+    secrets,
+    share,
+    homes: new Map([
+      [secrets.shared, environments.right],
+      [secrets.referring, environments.right],
+      [secrets.elsewhere, environments.sibling],
+      [secrets.trashed, projects.right.id],
+      [secrets.wrong, environments.wrong],
+    ]),
+    environmentNames: new Map(projects.right.environments.map(({ id, name }) => [id, name])),
+    email,
+    teams: { right, wrong, empty },
+    projects: { right: projects.right.id, other: projects.other.id, wrong: projects.wrong.id },
+    environments,
+    device,
+    heirsSession: await findSession(service, heirId, workspace.id),
+    identityId: identity.body.id,
+    heirId,
+    ...(await createInvite(service, session, slug)),
+    containers,
+  }
+}
+
+async function createInvite(
+  service: TestService,
+  token: string,
+  slug: string,
+): Promise<Pick<World, 'ownerMemberId' | 'invite'>> {
+  const path = `/v1/workspace/${slug}/rbac`
+  const body = { email: `invited@${slug}.example.com`, role: 'developer', scope: { all: true } }
+  const { body: issued } = await service.call<IssuedInvite>('POST', path, { token, body })
+  const { body: members } = await service.call<Member[]>('GET', path, { token })
+  const ownerMemberId = members.find(({ isOwner }) => isOwner)?.id ?? ''
+  return { ownerMemberId, invite: { id: issued.id, token: issued.inviteToken } }
+}
+
+async function createDevice(service: TestService, slug: string): Promise<World['device']> {
+  const { services } = service.app
+  const codes = { user: newTypedCode(2), device: `device of ${slug}` }
+  const createdAt = services.now()
+  const login = {
+    id: newId(),
+    clientId: 'cli',
+    ip: '192.0.2.1',
+    userAgent: '',
+    state: 'pending',
+    userId: null,
+    createdAt,
+    expiresAt: createdAt + 24 * 3_600_000,
+  } as const
+  await services.engine.transaction(`test:${slug}`, async ({ db }) => {
+    await createStore(db, services.keys).devices.insert(login, codes)
+  })
+  return { userCode: codes.user, deviceCode: codes.device, clientId: login.clientId }
+}
+
+async function findSession({ app }: TestService, memberId: string, workspaceId: string): Promise<string> {
+  const { members } = await app.services.store.members.list(workspaceId)
+  const member = members.find(({ id }) => id === memberId)
+  const [session] = member ? await app.services.store.sessions.list(member.userId) : []
+  if (!session) throw new Error('the heir is signed in')
+  return session.id
+}
+
+type Seeded = TestProject & { readonly first: string; readonly second: string }
+
+/** Secrets whose values name the environment that they stand in: who is shown one has been there. */
+async function createContent(
+  service: TestService,
+  token: string,
+  slug: string,
+  projects: { readonly right: Seeded; readonly wrong: Seeded },
+): Promise<World['secrets']> {
+  const { right, wrong } = projects
+  async function send<Body>(method: string, path: string, body?: unknown): Promise<Body> {
+    const answer = await service.call<Body>(method, `/v1/workspace/${slug}/project${path}`, { token, body })
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.text}`)
+    return answer.body
+  }
+  async function create(project: string, environmentId: string, key: string, value: string): Promise<string> {
+    const body = { environments: [environmentId], secrets: [{ key, value }] }
+    const { results } = await send<WriteResults>('POST', `/${project}/secret`, body)
+    return results[0]?.id ?? ''
+  }
+  await send('PUT', `/right/environment/${right.first}`, { hasPersonalOverrides: true })
+  let shared = ''
+  for (const { id } of right.environments) shared = await create('right', id, 'SHARED', `first in ${id}`)
+  for (const { id } of right.environments) {
+    await send('PUT', '/right/secret/SHARED/value', { environmentId: id, value: `shared in ${id}` })
+  }
+  const [siblingName, wrongName] = [right.environments[1]?.name, wrong.environments[0]?.name]
+  const references = `\${${siblingName}.SHARED} and \${wrong.${wrongName}.SHARED}`
+  const secrets = {
+    shared,
+    referring: await create('right', right.first, 'REFERRING', references),
+    elsewhere: await create('right', right.second, 'ELSEWHERE', 'only here'),
+    trashed: await create('right', right.first, 'TRASHED', 'gone'),
+    wrong: await create('wrong', wrong.first, 'SHARED', `shared in ${wrong.first}`),
+  }
+  await send('DELETE', '/right/secret/TRASHED')
+  await send('PUT', '/right/secret/SHARED/reminder', reminder(right.first))
+  return secrets
+}
+
+export const reminder = (environmentId: string) => ({
+  environmentId,
+  type: 'one_time',
+  nextReminderDate: '2040-01-01T00:00:00.000Z',
+})
+
+export async function changeMember(
+  service: TestService,
+  owner: { readonly session: string },
+  memberId: string,
+  change: { readonly role: Role; readonly scope: Scope } | 'removed',
+): Promise<void> {
+  const path = `/v1/workspace/main/rbac/${memberId}`
+  const options = { token: owner.session, ...(change !== 'removed' && { body: change }) }
+  const { status, text } = await service.call(change === 'removed' ? 'DELETE' : 'PUT', path, options)
+  if (status !== 200) throw new Error(text)
+}
+
+export const newIdentity = {
+  name: 'deployer',
+  issuer: 'https://issuer.example.com',
+  audience: 'coffer',
+  subject: 'somebody',
+  permission: 'read-write',
+  scope: { all: true },
+} as const
