@@ -99,7 +99,8 @@ export function parseAllowList(text: string): AllowList {
 }
 
 function requireHostName(entry: string): string {
-  const name = domainToASCII(entry.replace(/\.$/, ''))
+  // What ends the host in a URL, domainToASCII would quietly cut off: another name than the one that was written.
+  const name = /[/?#@:\\]/.test(entry) ? '' : domainToASCII(entry.replace(/\.$/, ''))
   const isName = /^(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/.test(name)
   // A name that ends in a number is an address in disguise (0177.0.0.1), or a slip (10.0.0/8).
   if (!isName || /(^|\.)(\d+|0x[0-9a-f]*)$/.test(name)) {
