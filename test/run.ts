@@ -42,6 +42,14 @@ function installPrograms(): void {
   }
 }
 
+type Report = {
+  readonly success: boolean
+  readonly numPassedTests: number
+  readonly numFailedTests: number
+  readonly numPendingTests: number
+  readonly testResults: readonly { readonly status: string; readonly assertionResults: readonly unknown[] }[]
+}
+
 let passed = 0
 let failed = 0
 function count(ok: boolean): void {
@@ -62,12 +70,13 @@ const folder = mkdtempSync(join(tmpdir(), 'coffer-report-'))
 const report = join(folder, 'report.json')
 run('vitest', ['run', ...filters, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`])
 try {
-  const result: { numPassedTests: number; numFailedTests: number; numPendingTests: number; success: boolean } =
-    JSON.parse(readFileSync(report, 'utf8'))
+  const result: Report = JSON.parse(readFileSync(report, 'utf8'))
+  // A file that could not be loaded has no tests to count; a skipped test proves nothing.
+  const unloaded = result.testResults.filter((file) => file.status === 'failed' && file.assertionResults.length === 0)
+  const before = failed
   passed += result.numPassedTests
-  // A skipped test proves nothing, and a file that could not be loaded has no tests to count.
-  failed += result.numFailedTests + result.numPendingTests
-  if (!result.success && result.numFailedTests === 0) failed++
+  failed += result.numFailedTests + result.numPendingTests + unloaded.length
+  if (!result.success && failed === before) failed++
 } catch {
   failed++
 }

@@ -10,7 +10,7 @@ import { runDoctor } from './operator/doctor.ts'
 import { rotateEnvironment, rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
 
 const stopWithinMs = 10_000
-const farewellMs = 500
+const farewellMs = 1_500
 
 const help = `Coffer, a self-hosted secrets manager.
 

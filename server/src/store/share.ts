@@ -206,10 +206,11 @@ export function shareStore(db: Db, keys: Keys) {
 
     /** All that hold values of an environment, in whatever project they were made. */
     async revokeFrom(environmentId: string, workspaceId: string, nowMs: number): Promise<void> {
+      const named = `%"${environmentId}"%`
       await db.run(sql`
         update share set state = case when state = 'active' then 'revoked' else state end,
           ended_at = coalesce(ended_at, ${nowMs}), ${erased}
-        where workspace_id = ${workspaceId} and environment_ids like ${`%"${environmentId}"%`}
+        where workspace_id = ${workspaceId} and environment_ids like ${named}
           and sealed is not null`)
     },
 
