@@ -17,10 +17,11 @@ export default defineConfig({
             'server/src/{crypto,domain}/**/*.test.ts',
             'contract/**/*.test.ts',
             'sdk/**/*.test.ts',
-            'test/**/*.test.ts',
+            'test/*.test.ts',
           ],
         },
       },
+      { test: { ...shared, name: 'vendor', include: ['test/vendor/*.test.ts'] } },
       { test: { ...shared, name: 'sqlite', include: rooms, env: { COFFER_TEST_ENGINE: 'sqlite' } } },
       {
         test: {

@@ -42,6 +42,19 @@ function installPrograms(): void {
   }
 }
 
+/** The vendors' own clients and descriptions are heavy: nobody else needs them. */
+function installJudges(): void {
+  console.log('Installing the clients that judge the fakes of sync targets …')
+  const npm = spawnSync('npm', ['install', '--no-progress', '--ignore-scripts'], {
+    cwd: join(root, 'test', 'vendor'),
+    env: environment,
+    stdio: 'ignore',
+  })
+  if (npm.status === 0) return
+  console.error('They could not be installed: run "npm install" in test/vendor to see why.')
+  process.exit(1)
+}
+
 type Report = {
   readonly success: boolean
   readonly numPassedTests: number
@@ -58,12 +71,14 @@ function count(ok: boolean): void {
 }
 
 installPrograms()
+installJudges()
 const filters = process.argv.slice(2)
 if (filters.length === 0) {
   console.log('Format and lint …')
   count(run('biome', ['check', '--error-on-warnings', '.']))
   console.log('Types …')
   count(run('tsc', ['--noEmit']))
+  count(run('tsc', ['--noEmit', '--project', 'test/vendor']))
 }
 console.log('Tests …')
 const folder = mkdtempSync(join(tmpdir(), 'coffer-report-'))

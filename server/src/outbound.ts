@@ -18,7 +18,8 @@ import {
 } from './address-range.ts'
 
 export type AllowList = { hosts: ReadonlySet<string>; ranges: readonly AddressRange[] }
-export type ResolvedAddress = { address: string; family: number }
+/** A resolver of one's own may lead to another port than the one that was asked for. */
+export type ResolvedAddress = { address: string; family: number; port?: number }
 export type Resolve = (hostname: string) => Promise<ResolvedAddress[]>
 
 export type OutboundRequest = {
@@ -30,6 +31,8 @@ export type OutboundRequest = {
   maxBytes?: number
   /** Only for an address from the operator's own settings: the rules on addresses, ports and https are skipped. */
   trusted?: boolean
+  /** Replaces the well-known authorities for this request. */
+  ca?: string
 }
 export type OutboundResponse = { status: number; headers: IncomingHttpHeaders; body: Buffer }
 export type Outbound = { request(request: OutboundRequest): Promise<OutboundResponse> }
@@ -61,7 +64,7 @@ export function createOutbound(options: {
     const addresses = await resolveTarget(target, resolve)
     if (request.trusted !== true) requirePermitted(target, addresses, options.allow)
     signal.throwIfAborted()
-    return exchange(request, target, addresses, signal, options.ca)
+    return exchange(request, target, addresses, signal, request.ca ?? options.ca)
   }
 
   return {
@@ -201,7 +204,7 @@ async function exchange(
   const send = url.protocol === 'https:' ? requestHttps : requestHttp
   const outgoing = send({
     host: hostname,
-    port: url.port === '' ? undefined : Number(url.port),
+    port: addresses[0]?.port ?? (url.port === '' ? undefined : Number(url.port)),
     path: url.pathname + url.search,
     method: request.method ?? 'GET',
     headers: { ...target.headers, ...length },

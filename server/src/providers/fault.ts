@@ -1,0 +1,32 @@
+/** What goes wrong at a vendor's, sorted by what is to be done about it. */
+
+/**
+ * `auth`: the credential is not accepted. `scope`: it is, but may not do this. `gone`: the target is not there.
+ * `invalid`: the vendor refuses this name or value. `quota`: a limit of the account. `conflict`: somebody else's.
+ * `rate`: later. `transient`: again; whether it was done is not known. `protocol`: an answer that makes no sense.
+ */
+export type FaultKind = 'auth' | 'scope' | 'gone' | 'invalid' | 'quota' | 'conflict' | 'rate' | 'transient' | 'protocol'
+
+export type FaultFacts = {
+  readonly status?: number
+  /** The vendor's own words: they may quote a value, so they are scrubbed before anybody sees them. */
+  readonly vendorMessage?: string
+  readonly retryAfterMs?: number
+  /** Of the wizard's form, where the answer to it is at fault. */
+  readonly field?: string
+}
+
+export class VendorFault extends Error {
+  readonly kind: FaultKind
+  readonly facts: FaultFacts
+
+  constructor(kind: FaultKind, message: string, facts: FaultFacts = {}) {
+    super(message)
+    this.name = 'VendorFault'
+    this.kind = kind
+    this.facts = facts
+  }
+}
+
+export const isFault = (error: unknown, kind?: FaultKind): error is VendorFault =>
+  error instanceof VendorFault && (kind === undefined || error.kind === kind)

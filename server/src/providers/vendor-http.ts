@@ -1,0 +1,184 @@
+/**
+ * HTTP as providers see it: JSON in and out, paced, without retries (the engine retries whole runs), and every refusal
+ * sorted into a fault. Beneath it is the one door to the outside.
+ */
+import type { IncomingHttpHeaders } from 'node:http'
+import { type Outbound, OutboundError, type OutboundRequest } from '../outbound.ts'
+import { type FaultKind, VendorFault } from './fault.ts'
+import { at, maybeTextAt } from './vendor-json.ts'
+
+export type VendorRequest = {
+  readonly method: NonNullable<OutboundRequest['method']>
+  readonly url: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sent as JSON; its content type is application/json unless `headers` name another. */
+  readonly json?: unknown
+  readonly body?: string | Uint8Array
+  /** Statuses beside 2xx that the caller sorts out itself. */
+  readonly accept?: readonly number[]
+  /** Where this vendor means something else by a refusal than others do. */
+  readonly sort?: (response: VendorResponse) => FaultKind | undefined
+  /** Certificates of the target's own authority, in PEM. */
+  readonly ca?: string
+}
+
+export type VendorResponse = {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+  /** Undefined where the body is no JSON. */
+  readonly json: unknown
+}
+
+export type VendorHttp = { send(request: VendorRequest): Promise<VendorResponse> }
+
+export type VendorHttpParts = {
+  readonly outbound: Outbound
+  readonly now: () => number
+  readonly perSecond: number
+  readonly sleep: (ms: number) => Promise<void>
+  /** For the metrics. */
+  readonly onAnswer?: (status: number) => void
+}
+
+const timeoutMs = 20_000
+const maxBytes = 2 * 1024 * 1024
+
+export function createVendorHttp({ outbound, now, perSecond, sleep, onAnswer }: VendorHttpParts): VendorHttp {
+  const gapMs = 1_000 / perSecond
+  let nextAt = 0
+
+  /** A short burst is fine everywhere; it is the lasting pace that vendors limit. */
+  async function pace(): Promise<void> {
+    const burstMs = Math.min(1_000, gapMs * 5)
+    nextAt = Math.max(nextAt, now() - burstMs) + gapMs
+    const waitMs = nextAt - now()
+    if (waitMs > 0) await sleep(waitMs)
+  }
+
+  return {
+    async send(request) {
+      await pace()
+      const response = await exchange(outbound, request)
+      onAnswer?.(response.status)
+      const isFine = response.status >= 200 && response.status < 300
+      if (isFine || request.accept?.includes(response.status)) return response
+      throw faultOf(response, now(), request.sort?.(response))
+    },
+  }
+}
+
+async function exchange(outbound: Outbound, request: VendorRequest): Promise<VendorResponse> {
+  const { method, url, json, ca } = request
+  const body = json === undefined ? request.body : JSON.stringify(json)
+  const type = json === undefined ? {} : { 'content-type': 'application/json' }
+  const headers = { accept: 'application/json', 'user-agent': 'coffer', ...type, ...lowerCased(request.headers) }
+  try {
+    const answer = await outbound.request({
+      method,
+      url,
+      headers,
+      timeoutMs,
+      maxBytes,
+      ...(body !== undefined && { body }),
+      ...(ca !== undefined && { ca }),
+    })
+    const text = answer.body.toString('utf8')
+    return { status: answer.status, headers: answer.headers, text, json: parse(text) }
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error
+    // What may not be reached will not be allowed by waiting; everything else is the weather.
+    const isForGood = error.kind === 'refused' || error.kind === 'bad_url'
+    throw new VendorFault(isForGood ? 'gone' : 'transient', error.message)
+  }
+}
+
+function lowerCased(headers: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The fault that a refusal stands for; providers use it for refusals that they asked to see first. */
+export function faultOf(response: VendorResponse, nowMs: number, kind = kindOf(response)): VendorFault {
+  const { status } = response
+  const retryAfterMs = kind === 'rate' || kind === 'transient' ? retryAfterOf(response, nowMs) : undefined
+  const vendorMessage = messageOf(response)
+  return new VendorFault(kind, `The service answered ${status}.`, {
+    status,
+    ...(vendorMessage !== undefined && { vendorMessage }),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  })
+}
+
+function kindOf({ status, headers }: VendorResponse): FaultKind {
+  const isSpent = headers['retry-after'] !== undefined || headers['x-ratelimit-remaining'] === '0'
+  if (status === 429 || (status === 403 && isSpent)) return 'rate'
+  if (status === 401) return 'auth'
+  if (status === 403) return 'scope'
+  if (status === 404 || status === 410) return 'gone'
+  if (status === 409 || status === 412) return 'conflict'
+  if (status === 402) return 'quota'
+  if (status === 408 || status === 425 || status >= 500) return 'transient'
+  if (status >= 400) return 'invalid'
+  return 'protocol'
+}
+
+/** In how long the vendor wants to be asked again; undefined where it does not say. */
+export function retryAfterOf({ headers, json }: VendorResponse, nowMs: number): number | undefined {
+  const after = headers['retry-after']
+  if (after !== undefined) {
+    const ms = /^\d+(\.\d+)?$/.test(after) ? Number(after) * 1_000 : Date.parse(after) - nowMs
+    if (Number.isFinite(ms)) return Math.max(0, ms)
+  }
+  const reset =
+    headers['x-ratelimit-reset'] ?? headers['ratelimit-reset'] ?? maybeTextAt(json, 'error', 'limit', 'reset')
+  const value = Number(Array.isArray(reset) ? reset[0] : reset)
+  if (reset === undefined || !Number.isFinite(value)) return undefined
+  // Seconds from now, or a moment in seconds or milliseconds: their sizes tell them apart.
+  if (value < 1e8) return Math.max(0, value * 1_000)
+  return Math.max(0, (value < 1e11 ? value * 1_000 : value) - nowMs)
+}
+
+/** Where vendors put their words. */
+const messagePaths: readonly (string | number)[][] = [
+  ['message'],
+  ['error', 'message'],
+  ['error_description'],
+  ['Message'],
+  ['errors', 0, 'message'],
+  ['errors', 0, 'detail'],
+  ['errors', 0],
+  ['error', 'error_msg'],
+  ['error'],
+]
+
+function messageOf({ json }: VendorResponse): string | undefined {
+  for (const path of messagePaths) {
+    const value = at(json, ...path)
+    if (typeof value === 'string' && value !== '') return value.slice(0, 300)
+  }
+  return undefined
+}
+
+/** The next page, which a vendor may only send us to on its own ground. */
+export function sameOrigin(from: string, link: string): string {
+  const next = URL.parse(link, from)
+  if (next === null || next.origin !== new URL(from).origin) {
+    throw new VendorFault('protocol', 'The next page of a list lies on another host; it was not followed.')
+  }
+  return next.href
+}
+
+/** `Link: <…>; rel="next"`, checked. */
+export function nextLink(from: string, { headers }: VendorResponse): string | undefined {
+  const link = headers.link
+  const match = /<([^>]*)>\s*;[^,]*\brel="?next"?/i.exec(Array.isArray(link) ? link.join(', ') : (link ?? ''))
+  return match?.[1] === undefined ? undefined : sameOrigin(from, match[1])
+}

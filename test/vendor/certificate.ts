@@ -1,0 +1,26 @@
+/** For tests only: a self-signed certificate for the hosts that the fakes play, whose key is public. */
+export const vendorKey = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgZ1chbGOinZox8L/f
+b17MSc41Hu6jxRQxHAhBumXkn+ahRANCAATUNXtYrfgytv9AQ6ptq1tgqv9lhEhu
+vWzxolCNyUgmjNsw27pyCdj+cjOSsJPmixnP/Oh87+9Zles1YaBCtiou
+-----END PRIVATE KEY-----`
+
+export const vendorCertificate = `-----BEGIN CERTIFICATE-----
+MIIDCDCCAq6gAwIBAgIBAjAKBggqhkjOPQQDAjAWMRQwEgYDVQQDDAt2ZW5kb3Iu
+dGVzdDAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAwMFowFjEUMBIGA1UE
+AwwLdmVuZG9yLnRlc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATUNXtYrfgy
+tv9AQ6ptq1tgqv9lhEhuvWzxolCNyUgmjNsw27pyCdj+cjOSsJPmixnP/Oh87+9Z
+les1YaBCtiouo4IB6TCCAeUwDwYDVR0TAQH/BAUwAwEB/zCCAbEGA1UdEQSCAagw
+ggGkgglsb2NhbGhvc3SCDiouZXhhbXBsZS50ZXN0gg5hcGkuZ2l0aHViLmNvbYIK
+Z2l0bGFiLmNvbYIcKi5ldS1jZW50cmFsLTEuYW1hem9uYXdzLmNvbYIRc3RzLmFt
+YXpvbmF3cy5jb22CECouZ29vZ2xlYXBpcy5jb22CISouZXVyb3BlLXdlc3QzLnJl
+cC5nb29nbGVhcGlzLmNvbYIRKi52YXVsdC5henVyZS5uZXSCGWxvZ2luLm1pY3Jv
+c29mdG9ubGluZS5jb22CDmFwaS52ZXJjZWwuY29tghJhcGkuY2xvdWRmbGFyZS5j
+b22CD2FwaS5uZXRsaWZ5LmNvbYIQYXBpLm1hY2hpbmVzLmRldoIKYXBpLmZseS5p
+b4IVYmFja2JvYXJkLnJhaWx3YXkuY29tgg5hcGkucmVuZGVyLmNvbYIOYXBpLmhl
+cm9rdS5jb22CEGFwcC50ZXJyYWZvcm0uaW+CDGNpcmNsZWNpLmNvbYIRYXBpLmJp
+dGJ1Y2tldC5vcmeCFGFwaS5kaWdpdGFsb2NlYW4uY29thwR/AAABMB0GA1UdDgQW
+BBQeaqXk2jyLgAT2OgvP3XVtAQ075DAKBggqhkjOPQQDAgNIADBFAiEAz/NfQmTj
+vqSvwloq7TuUylleb5XgjOgj+4tK5Ay0ggsCIE+C4XN0bMvZDH+EsR7+N41aW9sl
+3WELdFLvgnJUKecB
+-----END CERTIFICATE-----`

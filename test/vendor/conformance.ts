@@ -1,0 +1,325 @@
+/** The same cases for every provider: what the engine relies on, against the provider's fake over real TLS. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { isFault, type VendorFault } from '../../server/src/providers/fault.ts'
+import type {
+  Connection,
+  Field,
+  Op,
+  OpResult,
+  Provider,
+  RemoteItem,
+  Values,
+} from '../../server/src/providers/provider.ts'
+import { createVendorHttp } from '../../server/src/providers/vendor-http.ts'
+import { type Fake, type FakeRequest, type RunningFake, startFake } from './fake.ts'
+
+const syncId = '0199a000-0000-7000-8000-000000000001'
+
+export function connectionTo(
+  { fake, outbound }: RunningFake,
+  changes: Partial<Pick<Connection, 'credential' | 'target' | 'options' | 'now' | 'syncId'>> = {},
+): Connection {
+  const now = changes.now ?? Date.now
+  const http = createVendorHttp({ outbound, now, perSecond: 1_000_000, sleep: async () => undefined })
+  return { http, credential: fake.credential, target: fake.target, options: fake.options, syncId, now, ...changes }
+}
+
+export async function listAll(
+  provider: Provider,
+  connection: Connection,
+  wanted: string[] = [],
+): Promise<RemoteItem[]> {
+  return Array.fromAsync(provider.connect(connection).list(new Set(wanted)))
+}
+
+/** As the engine does it: at most `bulk` ops a call, deletes last. */
+export async function applyAll(provider: Provider, connection: Connection, ops: readonly Op[]): Promise<OpResult[]> {
+  const remote = provider.connect(connection)
+  const { bulk, mixes } = provider.capabilities
+  const groups = mixes
+    ? [ops]
+    : [ops.filter(({ kind }) => kind !== 'delete'), ops.filter(({ kind }) => kind === 'delete')]
+  const results: OpResult[] = []
+  for (const group of groups) {
+    for (let from = 0; from < group.length; from += bulk) {
+      results.push(...(await Array.fromAsync(remote.apply(group.slice(from, from + bulk)))))
+    }
+  }
+  return results
+}
+
+let operations = 0
+const operationId = () => `${String(++operations).padStart(8, '0')}-0000-4000-8000-000000000000`
+export const create = (name: string, value: string): Op => ({ kind: 'create', name, value, operationId: operationId() })
+export const update = (name: string, value: string, id?: string): Op => ({
+  kind: 'update',
+  name,
+  value,
+  operationId: operationId(),
+  ...(id !== undefined && { id }),
+})
+export const remove = ({ name, id, mark }: { name: string; id?: string; mark?: string }): Op => ({
+  kind: 'delete',
+  name,
+  ...(id !== undefined && { id }),
+  ...(mark !== undefined && { mark }),
+})
+
+async function faultOf(work: Promise<unknown>): Promise<VendorFault> {
+  const error = await work.then(
+    () => undefined,
+    (caught: unknown) => caught,
+  )
+  if (!isFault(error)) throw new Error(`expected a fault, got ${String(error)}`)
+  return error
+}
+
+/** The first fault of a list of results, or that of the call itself. */
+async function faultOfApply(work: Promise<OpResult[]>): Promise<VendorFault> {
+  return faultOf(
+    work.then((results) => {
+      for (const result of results) if ('fault' in result) throw result.fault
+    }),
+  )
+}
+
+/** `names`: three names that the vendor takes as they are. `values`: texts that are easily spoilt on the way. */
+export type Samples = { readonly names: readonly [string, string, string]; readonly values?: readonly string[] }
+
+const awkwardValues = [
+  'plain',
+  '',
+  ' spaces around ',
+  'line one\nline two\r\n',
+  '"quotes" \'single\' \\back',
+  '#$%&{}',
+  'üñî ✓ 🔑',
+]
+
+export function describeProvider(provider: Provider, makeFake: () => Fake, samples: Samples): void {
+  const [a, b, c] = samples.names
+  const { limits, capabilities } = provider
+  const values = (samples.values ?? awkwardValues).filter((value) => value !== '' || limits.allowsEmpty)
+
+  describe(`${provider.slug}, against its fake`, () => {
+    let running: RunningFake
+    let fake: Fake
+    beforeEach(async () => {
+      fake = makeFake()
+      running = await startFake(fake)
+    })
+    afterEach(async () => {
+      await running.close()
+      expect(fake.violations).toEqual([])
+    })
+
+    const ids = async () =>
+      new Map((await listAll(provider, connectionTo(running), [a, b, c])).map((item) => [item.name, item]))
+    const known = async (name: string) => (await ids()).get(name) ?? { name }
+
+    test('verify names the account, and a wrong credential is an auth fault', async () => {
+      expect(await provider.verify(connectionTo(running))).not.toBe('')
+      const fault = await faultOf(provider.verify(connectionTo(running, { credential: fake.wrongCredential })))
+      expect(fault.kind).toBe('auth')
+    })
+
+    test('every select that asks the vendor offers what the fake has', async () => {
+      for (const field of [...provider.auth, ...provider.target, ...provider.options]) {
+        if (field.kind !== 'select' || typeof field.options !== 'function') continue
+        if (field.when && !field.when(fake.target)) continue
+        const offered = await field.options(
+          connectionTo(running, { target: earlier(provider.target, field, fake.target) }),
+        )
+        expect(offered?.map(({ value }) => value)).toContain({ ...fake.target, ...fake.options }[field.id])
+      }
+    })
+
+    test('every answer of the fake passes the checks of the forms', () => {
+      const forms: [readonly Field[], Values][] = [
+        [provider.auth, fake.credential],
+        [provider.target, fake.target],
+        [provider.options, fake.options],
+      ]
+      for (const [fields, answers] of forms) {
+        for (const field of fields) {
+          const value = answers[field.id]
+          if (field.kind !== 'copy' && value !== undefined) expect(field.check?.(value, answers)).toBeUndefined()
+        }
+        expect(Object.keys(answers).filter((id) => !fields.some((field) => field.id === id))).toEqual([])
+      }
+    })
+
+    test('values arrive as they are', async () => {
+      for (const value of values) {
+        if (limits.refuseValue?.(value, fake.options) !== undefined) continue
+        const item = (await ids()).get(a)
+        await applyAll(provider, connectionTo(running), [item ? update(a, value, item.id) : create(a, value)])
+        expect(fake.state().get(a)).toBe(value)
+      }
+    })
+
+    test('creates, updates and deletes what is asked, and nothing else', async () => {
+      fake.tamper(c, 'foreign')
+      await applyAll(provider, connectionTo(running), [create(a, 'one'), create(b, 'two')])
+      expect(fake.state()).toEqual(
+        new Map([
+          [a, 'one'],
+          [b, 'two'],
+          [c, 'foreign'],
+        ]),
+      )
+      await applyAll(provider, connectionTo(running), [update(a, 'three', (await known(a)).id)])
+      await applyAll(provider, connectionTo(running), [remove(await known(b))])
+      expect(fake.state()).toEqual(
+        new Map([
+          [a, 'three'],
+          [c, 'foreign'],
+        ]),
+      )
+      const items = await ids()
+      expect([...items.keys()].sort()).toEqual([a, c].sort())
+      if (capabilities.read === 'value') expect(items.get(a)?.value).toBe('three')
+      if (capabilities.ownerMark !== undefined) {
+        expect(items.get(a)?.isOurs).toBe(true)
+        expect(items.get(c)?.isOurs).toBe(false)
+      } else expect(items.get(a)?.isOurs).toBeUndefined()
+    })
+
+    test('a mark stays while nothing happens and changes with the value', async () => {
+      if (capabilities.read !== 'mark') return expect(capabilities.read).toMatch(/value|names/)
+      const [result] = await applyAll(provider, connectionTo(running), [create(a, 'one')])
+      const first = (await known(a)) as RemoteItem
+      expect(first.mark).toBeDefined()
+      if (result && 'mark' in result) expect(result.mark).toBe(first.mark)
+      expect(((await known(a)) as RemoteItem).mark).toBe(first.mark)
+      fake.tamper(a, 'by somebody else')
+      expect(((await known(a)) as RemoteItem).mark).not.toBe(first.mark)
+    })
+
+    test('ops that are repeated end in the same state', async () => {
+      const ops = [create(a, 'one'), create(b, 'two')]
+      await applyAll(provider, connectionTo(running), ops)
+      const again = await applyAll(provider, connectionTo(running), [
+        update(a, 'one', (await known(a)).id),
+        ...ops.slice(1),
+      ])
+      expect(again.filter((result) => 'fault' in result)).toEqual([])
+      expect(fake.state()).toEqual(
+        new Map([
+          [a, 'one'],
+          [b, 'two'],
+        ]),
+      )
+      const gone = await known(b)
+      await applyAll(provider, connectionTo(running), [remove(gone)])
+      const twice = await applyAll(provider, connectionTo(running), [remove(gone)])
+      expect(twice.filter((result) => 'fault' in result)).toEqual([])
+      expect(fake.state()).toEqual(new Map([[a, 'one']]))
+    })
+
+    test('a connection that is lost after the request took effect is made good by repeating', async () => {
+      const op = create(a, 'one')
+      running.mischief = afterWrites(() => ({ kind: 'drop', after: true }))
+      expect((await faultOfApply(applyAll(provider, connectionTo(running), [op]))).kind).toBe('transient')
+      running.mischief = undefined
+      await applyAll(provider, connectionTo(running), [op])
+      expect(fake.state()).toEqual(new Map([[a, 'one']]))
+    })
+
+    test('pages of one are followed to the end', async () => {
+      const names = Array.from({ length: 5 }, (_, index) => `${a}${index}`)
+      await applyAll(
+        provider,
+        connectionTo(running),
+        names.map((name) => create(name, 'x')),
+      )
+      if (fake.pageSize !== undefined) fake.pageSize = 1
+      const items = await listAll(provider, connectionTo(running), names)
+      expect(items.map(({ name }) => name).sort()).toEqual([...names].sort())
+    })
+
+    test('the number of calls is the least that the vendor allows', async () => {
+      const names = Array.from({ length: 30 }, (_, index) => `${a}${index}`)
+      await applyAll(
+        provider,
+        connectionTo(running),
+        names.map((name) => create(name, 'x')),
+      )
+      const items = await listAll(provider, connectionTo(running), names)
+      running.forget()
+      await listAll(provider, connectionTo(running), names)
+      expect(running.requests.length).toBe(fake.calls.list(30))
+      running.forget()
+      const [first] = items
+      await applyAll(provider, connectionTo(running), [update(first?.name ?? '', 'y', first?.id)])
+      expect(running.requests.length).toBe(fake.calls.update)
+    })
+
+    test.each([
+      ['429 with seconds', { status: 429, headers: { 'retry-after': '7' } }, 'rate', 7_000],
+      ['429 with a date', { status: 429, headers: { 'retry-after': new Date(60_000).toUTCString() } }, 'rate', 50_000],
+      ['429 with a reset', { status: 429, headers: { 'x-ratelimit-reset': '1700000030' } }, 'rate', undefined],
+      ['500', { status: 500 }, 'transient', undefined],
+      ['503', { status: 503, headers: { 'retry-after': '3' } }, 'transient', 3_000],
+      ['401 in mid-run', { status: 401 }, 'auth', undefined],
+      ['a page of HTML', { status: 502, body: '<html>' }, 'transient', undefined],
+    ] as const)('%s is sorted', async (_title, answer, kind, retryAfterMs) => {
+      await applyAll(provider, connectionTo(running), [create(b, 'x')])
+      const now = () => 10_000
+      running.mischief = afterWrites(() => ({ kind: 'answer', answer }))
+      const fault = await faultOfApply(applyAll(provider, connectionTo(running, { now }), [create(a, 'one')]))
+      expect(fault.kind).toBe(kind)
+      if (retryAfterMs !== undefined) expect(fault.facts.retryAfterMs).toBe(retryAfterMs)
+      expect(fault.message).not.toContain('one')
+      expect(fake.state().has(a)).toBe(false)
+    })
+
+    test('a target that is gone is a gone fault', async () => {
+      fake.setTarget(false)
+      expect((await faultOf(listAll(provider, connectionTo(running), [a]))).kind).toBe('gone')
+      expect((await faultOfApply(applyAll(provider, connectionTo(running), [create(a, 'one')]))).kind).toBe('gone')
+    })
+
+    test('a name that the vendor refuses is a fault of that name, and is not stored', async () => {
+      fake.refusedNames.add(a)
+      const results = await applyAll(provider, connectionTo(running), [
+        create(a, 'canary-value'),
+        create(b, 'two'),
+      ]).catch((error: unknown) => error)
+      if (Array.isArray(results)) {
+        const bad = results.find((result: OpResult) => result.name === a)
+        expect(bad && 'fault' in bad && isFault(bad.fault) && bad.fault.kind).toMatch(/invalid|conflict|quota/)
+        expect(fake.state().get(b)).toBe('two')
+      } else expect(isFault(results, 'invalid')).toBe(true)
+      expect(fake.state().has(a)).toBe(false)
+    })
+
+    test('nothing but the vendor’s hosts is asked, and no value stands in a URL', async () => {
+      await applyAll(provider, connectionTo(running), [create(a, 'canary-value')])
+      for (const request of running.requests) {
+        expect(fake.hosts).toContain(request.host.replace(/:\d+$/, ''))
+        expect(request.url).not.toContain('canary')
+        for (const secret of Object.values(fake.credential))
+          if (secret.length > 8) expect(request.url).not.toContain(secret)
+      }
+    })
+  })
+}
+
+/** Only what changes something: logins and look-ups before it succeed. */
+function afterWrites<Result>(answer: (request: FakeRequest) => Result) {
+  return (request: FakeRequest): Result | undefined => (isWrite(request) ? answer(request) : undefined)
+}
+
+/** By the method; a fake whose vendor writes by POST alone marks its reads and logins in the header below. */
+function isWrite({ method, headers, path }: FakeRequest): boolean {
+  if (/\.(Get|List|Describe|BatchGet)[A-Za-z]*$/.test(headers['x-amz-target'] ?? '')) return false
+  if (/\/(token|login|access_tokens)$/.test(path) || (headers['x-amz-target'] === undefined && path === '/'))
+    return false
+  return method !== 'GET' && method !== 'HEAD'
+}
+
+function earlier(fields: readonly Field[], until: Field, answers: Values): Values {
+  const before = fields.slice(0, Math.max(0, fields.indexOf(until)))
+  return Object.fromEntries(before.flatMap(({ id }) => (answers[id] === undefined ? [] : [[id, answers[id]]])))
+}

@@ -1,0 +1,160 @@
+/**
+ * A vendor played on loopback: one HTTPS server with the vendor's own host names, around the small state machine that a
+ * file in fake/ keeps. It records every request, and can be told to misbehave.
+ */
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { createOutbound, type Outbound, parseAllowList } from '../../server/src/outbound.ts'
+import type { Values } from '../../server/src/providers/provider.ts'
+import { vendorCertificate, vendorKey } from './certificate.ts'
+
+export type FakeRequest = {
+  readonly method: string
+  readonly host: string
+  readonly path: string
+  readonly query: URLSearchParams
+  /** As it stood in the request line. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly text: string
+  /** Undefined where the body is no JSON. */
+  readonly json: unknown
+}
+export type FakeAnswer = {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sent as JSON, unless it is text. */
+  readonly body?: unknown
+}
+
+/** The vendor itself. `answer` also judges each request by the vendor's own description, and collects what violates it. */
+export type Fake = {
+  readonly hosts: readonly string[]
+  /** What a person would enter in the wizard to reach the target that this fake keeps. */
+  readonly credential: Values
+  readonly target: Values
+  readonly options: Values
+  /** A credential that the vendor refuses. */
+  readonly wrongCredential: Values
+  answer(request: FakeRequest): FakeAnswer | Promise<FakeAnswer>
+  /** Requests that the vendor's description does not allow, in words; a test that leaves one fails. */
+  readonly violations: string[]
+  /** Everything at the target, by name, in the clear. */
+  state(): Map<string, string>
+  /** Somebody else at work: sets a value, or removes it. */
+  tamper(name: string, value: string | undefined): void
+  /** The target itself is deleted, or comes back. */
+  setTarget(exists: boolean): void
+  /** Items on one page of a list; undefined where the vendor's list has no pages. */
+  pageSize: number | undefined
+  /** Names that the vendor refuses to store, each by itself; others of the same bulk call are stored. */
+  readonly refusedNames: Set<string>
+  /** Calls to the vendor, login included: for a list of `count` items, and for one update among any number. */
+  readonly calls: { readonly list: (count: number) => number; readonly update: number }
+}
+
+/** `drop`: the connection ends without an answer, before or after the request took effect. */
+export type Mischief =
+  | { readonly kind: 'answer'; readonly answer: FakeAnswer }
+  | { readonly kind: 'drop'; readonly after: boolean }
+  | { readonly kind: 'stall' }
+
+export type RunningFake = {
+  readonly fake: Fake
+  readonly port: number
+  /** By address: for official clients, which cannot be told to resolve the vendor's name otherwise. */
+  readonly url: string
+  readonly outbound: Outbound
+  /** All requests since the last `forget`. */
+  readonly requests: FakeRequest[]
+  /** Asked before each request. */
+  mischief: ((request: FakeRequest) => Mischief | undefined) | undefined
+  forget(): void
+  close(): Promise<void>
+}
+
+/** `plain`: without TLS, for official clients that take an address but no certificate. */
+export async function startFake(fake: Fake, { plain = false } = {}): Promise<RunningFake> {
+  const requests: FakeRequest[] = []
+  const listener: RequestListener = async (incoming, response) => {
+    const request = await readRequest(incoming, plain ? fake.hosts[0] : undefined)
+    requests.push(request)
+    const mischief = running.mischief?.(request)
+    if (mischief?.kind === 'stall') return
+    if (mischief?.kind === 'answer') return send(response, mischief.answer)
+    if (mischief?.kind === 'drop' && !mischief.after) return void incoming.socket.destroy()
+    try {
+      const answer = await fake.answer(request)
+      if (mischief?.kind === 'drop') incoming.socket.destroy()
+      else send(response, answer)
+    } catch (error) {
+      fake.violations.push(`the fake failed: ${String(error)}`)
+      send(response, { status: 500 })
+    }
+  }
+  const server = plain
+    ? createServer(listener)
+    : createSecureServer({ key: vendorKey, cert: vendorCertificate }, listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const running: RunningFake = {
+    fake,
+    port,
+    url: `${plain ? 'http' : 'https'}://127.0.0.1:${port}`,
+    outbound: outboundTo(fake, port),
+    requests,
+    mischief: undefined,
+    forget: () => void requests.splice(0),
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+  return running
+}
+
+async function readRequest(incoming: IncomingMessage, playedHost = incoming.headers.host): Promise<FakeRequest> {
+  const chunks: Buffer[] = []
+  for await (const chunk of incoming) chunks.push(chunk)
+  const text = Buffer.concat(chunks).toString('utf8')
+  const url = new URL(`https://${playedHost}${incoming.url}`)
+  return {
+    method: incoming.method ?? '',
+    host: url.host,
+    path: url.pathname,
+    query: url.searchParams,
+    url: incoming.url ?? '',
+    headers: Object.fromEntries(Object.entries(incoming.headers).map(([name, value]) => [name, String(value)])),
+    text,
+    json: parse(text),
+  }
+}
+
+/** The service's own door, in a world in which the vendor's hosts are this fake. */
+function outboundTo(fake: Fake, port: number): Outbound {
+  return createOutbound({
+    allow: parseAllowList(fake.hosts.join(',')),
+    resolve: async (hostname) => {
+      if (!fake.hosts.includes(hostname)) throw Object.assign(new Error('no such host'), { code: 'ENOTFOUND' })
+      return [{ address: '127.0.0.1', family: 4, port }]
+    },
+    ca: vendorCertificate,
+  })
+}
+
+function send(response: ServerResponse, { status, headers = {}, body }: FakeAnswer): void {
+  const isText = typeof body === 'string'
+  const text = body === undefined ? '' : isText ? body : JSON.stringify(body)
+  const type = body === undefined ? {} : { 'content-type': isText ? 'text/plain' : 'application/json' }
+  response.writeHead(status, { ...type, ...headers })
+  response.end(text)
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,32 @@
+import Heroku from 'heroku-client'
+import { expect, test } from 'vitest'
+import { heroku } from '../../server/src/providers/heroku.ts'
+import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { fakeHeroku } from './fake/heroku.ts'
+import { startFake } from './fake.ts'
+
+describeProvider(heroku, fakeHeroku, { names: ['ALPHA', 'BETA', 'GAMMA'] })
+
+test('heroku-client finds in the fake what it expects of the vendor, and asks as we do', async () => {
+  const theirs = await startFake(fakeHeroku(), { plain: true })
+  const client = new Heroku({ token: theirs.fake.credential.token, host: theirs.url })
+  await client.patch('/apps/shop-production/config-vars', { body: { ALPHA: 'one', BETA: 'two' } })
+  await client.patch('/apps/shop-production/config-vars', { body: { ALPHA: 'three' } })
+  await client.patch('/apps/shop-production/config-vars', { body: { BETA: null } })
+  expect(await client.get('/apps/shop-production/config-vars')).toEqual({ ALPHA: 'three' })
+
+  const ours = await startFake(fakeHeroku())
+  const connection = connectionTo(ours)
+  await applyAll(heroku, connection, [create('ALPHA', 'one'), create('BETA', 'two')])
+  await applyAll(heroku, connection, [update('ALPHA', 'three')])
+  await applyAll(heroku, connection, [remove({ name: 'BETA' })])
+  await listAll(heroku, connection)
+  const wire = ({ method, path, headers: { accept }, json }: (typeof ours.requests)[number]) => ({
+    method,
+    path,
+    accept,
+    json,
+  })
+  expect(ours.requests.map(wire)).toEqual(theirs.requests.map(wire))
+  await Promise.all([theirs.close(), ours.close()])
+})
