@@ -15,13 +15,14 @@ import { Ajv } from 'ajv'
 import addFormatsModule from 'ajv-formats'
 import pg from 'pg'
 import { expect, inject } from 'vitest'
-import { type App, createApp } from '../server/src/app.ts'
+import { type App, createApp, type Doors } from '../server/src/app.ts'
 import { readConfig } from '../server/src/config.ts'
 import { newId } from '../server/src/crypto/id.ts'
 import { hashPassword } from '../server/src/crypto/password.ts'
 import { everything } from '../server/src/domain/context.ts'
 import { defaultPreferences } from '../server/src/domain/me.ts'
 import { createLog } from '../server/src/log.ts'
+import { createOutbound, parseAllowList } from '../server/src/outbound.ts'
 import { createStore } from '../server/src/store/store.ts'
 
 export const engine = process.env.COFFER_TEST_ENGINE === 'postgres' ? 'postgres' : 'sqlite'
@@ -50,6 +51,16 @@ export type TestService = {
   readonly clock: { offsetMs: number }
   call<Body = unknown>(method: string, path: string, options?: CallOptions): Promise<Answer<Body>>
   stop(): Promise<void>
+}
+
+/** A world in which no host has an address: what is asked of a vendor fails at once. Loopback addresses are there. */
+export const offline: Partial<Doors> = {
+  outbound: createOutbound({
+    allow: parseAllowList('127.0.0.1'),
+    resolve: async () => {
+      throw Object.assign(new Error('offline'), { code: 'ENOTFOUND' })
+    },
+  }),
 }
 
 /** The settings of a new, empty database on the engine under test, and what removes it again. */
@@ -82,9 +93,12 @@ async function runOnPostgres(url: string, text: string): Promise<void> {
   await client.end()
 }
 
-export async function startService(settings: Record<string, string> = {}): Promise<TestService> {
+export async function startService(
+  settings: Record<string, string> = {},
+  doors: Partial<Doors> = {},
+): Promise<TestService> {
   const database = await createDatabase()
-  const service = await openService({ ...database.settings, ...settings }, database.dataDir)
+  const service = await openService({ ...database.settings, ...settings }, database.dataDir, doors)
   return {
     ...service,
     stop: async () => {
@@ -95,7 +109,11 @@ export async function startService(settings: Record<string, string> = {}): Promi
 }
 
 /** A service on a database that exists: for restarts, and for several nodes on one database. */
-export async function openService(settings: Record<string, string>, dataDir: string): Promise<TestService> {
+export async function openService(
+  settings: Record<string, string>,
+  dataDir: string,
+  doors: Partial<Doors> = {},
+): Promise<TestService> {
   const logs: string[] = []
   const clock = { offsetMs: 0 }
   const all = {
@@ -106,7 +124,7 @@ export async function openService(settings: Record<string, string>, dataDir: str
     ...settings,
   }
   const log = createLog('debug', { write: (line) => void logs.push(line) })
-  const app = await createApp(readConfig(all), log, () => Date.now() + clock.offsetMs)
+  const app = await createApp(readConfig(all), log, () => Date.now() + clock.offsetMs, doors)
   await app.server.listen({ host: '127.0.0.1', port: 0 })
   const address = app.server.server.address()
   const url = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`

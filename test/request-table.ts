@@ -12,6 +12,7 @@ import { everything } from '../server/src/domain/context.ts'
 import { type Ask, absentId, one, type TokenIds } from './ask.ts'
 import { password } from './harness.ts'
 import { secretAsks } from './secret-request.ts'
+import { syncAsks } from './sync-request.ts'
 import { newIdentity, scopeNames, scopeOf, type World } from './world.ts'
 
 /** Requests of which each would succeed for an owner, or says how it is answered instead. */
@@ -166,6 +167,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     ],
     ...secretAsks(world),
     ...shareAsks(world),
+    ...syncAsks(world),
     listTokens: [one('list', `${ws}/tokens`)],
     createToken: (['read', 'read-write'] as const).flatMap((permission) =>
       scopeNames.map((name) => {

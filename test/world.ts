@@ -21,6 +21,8 @@ export type World = {
   readonly secrets: Readonly<Record<'shared' | 'referring' | 'elsewhere' | 'trashed' | 'wrong', string>>
   /** A text that the owner shares from the right project. */
   readonly share: Pick<IssuedShare, 'id' | 'token'>
+  /** One that is being set up, and one that pushes the right environment, with a run. */
+  readonly syncs: { readonly draft: string; readonly live: string; readonly run: string }
   /** The least that one must hold to be shown a secret. */
   readonly homes: ReadonlyMap<string, string>
   readonly environmentNames: ReadonlyMap<string, string>
@@ -105,11 +107,13 @@ export async function createWorld(
     token: session,
     body: newShare,
   })
+  const syncs = await createSyncs(service, session, projects.right, environments.right)
   return {
     workspaceId: workspace.id,
     slug,
     secrets,
     share,
+    syncs,
     homes: new Map([
       [secrets.shared, environments.right],
       [secrets.referring, environments.right],
@@ -238,3 +242,42 @@ export const newIdentity = {
   permission: 'read-write',
   scope: { all: true },
 } as const
+
+/** The second is written as the wizard would have: no vendor is at hand. */
+async function createSyncs(
+  service: TestService,
+  session: string,
+  project: TestProject,
+  environmentId: string,
+): Promise<World['syncs']> {
+  const start = async (name: string) => {
+    const body = { projectId: project.id, name }
+    const options = { token: session, body }
+    const answer = await service.call<{ syncConfigId: string }>('POST', '/v1/sync/heroku/start', options)
+    return answer.body.syncConfigId
+  }
+  const [draft, live, run] = [await start('Being set up'), await start('Running'), newId()]
+  const { engine, keys, now } = service.app.services
+  await engine.transaction('syncs', async ({ db }) => {
+    const store = createStore(db, keys)
+    const sync = await store.syncs.find(live)
+    if (!sync) throw new Error('it was just made')
+    const settings = {
+      credential: { token: 'HRKU-nobodys' },
+      account: 'ops@example.com',
+      target: { app: 'shop' },
+      options: {},
+      mapping: { environment: environmentId, mode: 'per-key' },
+      scopes: [],
+      macKey: Buffer.alloc(32).toString('base64'),
+    }
+    await store.syncs.save(
+      { ...sync, state: 'active', environmentId, target: 'shop', draftUntil: null },
+      { live: settings, draft: null },
+    )
+    const counts = { created: 1, updated: 0, deleted: 0, unchanged: 0, conflicts: 0, failed: 0 }
+    const outcome = { cause: 'first', state: 'succeeded', counts, error: null, attempts: 1, items: [] } as const
+    await store.syncRuns.insert({ id: run, syncId: live, startedAt: now(), endedAt: now(), ...outcome })
+  })
+  return { draft, live, run }
+}

@@ -15,6 +15,7 @@ import { secretEndpoints } from './secret.ts'
 import { secretFileEndpoints } from './secret-file.ts'
 import { secretReminderEndpoints } from './secret-reminder.ts'
 import { shareEndpoints } from './share.ts'
+import { syncEndpoints } from './sync.ts'
 import { teamEndpoints } from './team.ts'
 import { tokenEndpoints } from './token.ts'
 import { workspaceEndpoints } from './workspace.ts'
@@ -35,6 +36,7 @@ export const endpoints = {
   ...secretReminderEndpoints,
   ...historyEndpoints,
   ...shareEndpoints,
+  ...syncEndpoints,
   ...tokenEndpoints,
   ...oidcEndpoints,
   ...auditEndpoints,

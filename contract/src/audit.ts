@@ -11,6 +11,7 @@ export const auditActions = [
   'LOGOUT',
   'EXCHANGE',
   'ROTATE',
+  'PUSH',
   'ACCEPT',
   'DECLINE',
 ] as const

@@ -2,6 +2,7 @@
 import { chmodSync, mkdirSync } from 'node:fs'
 import { Server as NetServer } from 'node:net'
 import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { type Config, isLoopback } from './config.ts'
 import { masterWrapKey } from './crypto/keyring.ts'
@@ -16,6 +17,7 @@ import { createIssuers } from './domain/oidc-issuer.ts'
 import { createRefusals } from './domain/oidc-refusal.ts'
 import { createPictures } from './domain/picture.ts'
 import { createSealedAnswers } from './domain/sealed-answer.ts'
+import { createSyncStats } from './domain/sync-stat.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
 import { createUsage } from './domain/usage.ts'
 import { isFailure } from './failure.ts'
@@ -47,13 +49,18 @@ export type App = {
   stop(farewellMs?: number): Promise<void>
 }
 
-export async function createApp(given: Config, log: Log, now: () => number = Date.now): Promise<App> {
-  const services = await createServices(given, log, now)
+export async function createApp(
+  given: Config,
+  log: Log,
+  now: () => number = Date.now,
+  doors: Partial<Doors> = {},
+): Promise<App> {
+  const services = await createServices(given, log, now, doors)
   const { config, engine } = services
   const follower = createChangeFollower(services)
   await follower.start()
   const limiters = await createLimiters(config, log)
-  const metrics = createMetrics()
+  const metrics = createMetrics(() => syncFigures(services))
   let isStopping = false
   const server = await createServer({ services, follower, ...limiters, metrics, isStopping: () => isStopping })
   const jobs = startJobs(services)
@@ -88,8 +95,21 @@ async function closeServer(server: FastifyInstance, farewellMs: number): Promise
   await server.close()
 }
 
+/** The way out of the house, and waiting: what a test of many vendors replaces. */
+export type Doors = Pick<Services, 'outbound' | 'sleep'>
+
+async function syncFigures({ syncStats, store, now }: Services) {
+  const oldest = await store.syncs.oldestChange()
+  return { ...syncStats, lagSeconds: oldest === undefined ? 0 : Math.max(0, now() - oldest) / 1_000 }
+}
+
 /** Everything below HTTP: what the service and the operator's commands share. */
-export async function createServices(given: Config, log: Log, now: () => number = Date.now): Promise<Services> {
+export async function createServices(
+  given: Config,
+  log: Log,
+  now: () => number = Date.now,
+  doors: Partial<Doors> = {},
+): Promise<Services> {
   const { engine, keys } = await openStore(given, now)
   const store = createStore(engine, keys)
   const config = await withSetupCode(given, () => store.accounts.count())
@@ -103,10 +123,17 @@ export async function createServices(given: Config, log: Log, now: () => number 
   const answers = createSealedAnswers(epochs)
   const counts = createCounts(store)
   const reads = createReadRecorder({ engine, keys, log })
-  const issuers = createIssuers(createOutbound({ allow: config.outboundAllow }), now)
+  const outbound = doors.outbound ?? createOutbound({ allow: config.outboundAllow })
+  const issuers = createIssuers(outbound, now)
   const refusals = createRefusals(now)
   const memories = { pictures, credentials, usage, epochs, answers, counts, reads, issuers, refusals }
-  return { config, engine, store, keys, ...memories, mail: openMail(config, log), now, log }
+  const outside = {
+    outbound,
+    sleep: doors.sleep ?? ((ms: number) => sleep(ms)),
+    mail: openMail(config, log),
+    syncStats: createSyncStats(),
+  }
+  return { config, engine, store, keys, ...memories, ...outside, now, log }
 }
 
 function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | undefined {

@@ -57,6 +57,7 @@ test('nothing needs to be set', () => {
     shareRateLimit: 60,
     trustedProxies: [],
     redisUrl: undefined,
+    sync: true,
     signup: 'invite',
     setupCode: undefined,
     smtpUrl: undefined,
@@ -111,6 +112,7 @@ const accepted: [string, string, Partial<Config>][] = [
   ],
   ['COFFER_REDIS_URL', 'redis://:secret@h:6379/1', { redisUrl: 'redis://:secret@h:6379/1' }],
   ['COFFER_REDIS_URL', 'rediss://h', { redisUrl: 'rediss://h' }],
+  ['COFFER_SYNC', 'off', { sync: false }],
   ['COFFER_SIGNUP', 'open', { signup: 'open' }],
   ['COFFER_SETUP_CODE', 'letmein', { setupCode: 'letmein' }],
   ['COFFER_SMTP_URL', 'smtps://user:word@mail.example.com', { smtpUrl: 'smtps://user:word@mail.example.com' }],
@@ -152,6 +154,7 @@ const refused: [string, readonly string[]][] = [
   ['COFFER_EXCHANGE_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000']],
   ['COFFER_SHARE_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000']],
   ['COFFER_TRUSTED_PROXIES', ['localhost', '10.0.0.1/8', '10.0.0.0/33', '10.0.0', '*', '10.0.0.0/8;::1', '::/129']],
+  ['COFFER_SYNC', ['yes', 'OFF', '1', 'true']],
   ['COFFER_SIGNUP', ['yes', 'OPEN', 'invite,open', 'closed']],
   [
     'COFFER_SMTP_URL',

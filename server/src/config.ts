@@ -20,6 +20,8 @@ export type Config = {
   readonly trustedProxies: readonly AddressRange[]
   readonly redisUrl: string | undefined
   readonly signup: 'invite' | 'open'
+  /** Whether secrets are pushed to the targets of syncs. */
+  readonly sync: boolean
   /** Undefined where the first account needs none. */
   readonly setupCode: string | undefined
   readonly outboundAllow: AllowList
@@ -68,6 +70,7 @@ export const settings: readonly Setting[] = [
   },
   { name: 'COFFER_TRUSTED_PROXIES', default: 'none', meaning: 'CIDRs whose X-Forwarded-For is believed' },
   { name: 'COFFER_REDIS_URL', default: 'none', meaning: 'redis://… to share the rate limits between nodes' },
+  { name: 'COFFER_SYNC', default: 'on', meaning: 'off: no node with this setting pushes to the targets of syncs' },
   { name: 'COFFER_SIGNUP', default: 'invite', meaning: 'who may register: invite or open' },
   {
     name: 'COFFER_SETUP_CODE',
@@ -112,6 +115,7 @@ export function readConfig(environment: Environment): Config {
     shareRateLimit: readCount('COFFER_SHARE_RATE_LIMIT', text('COFFER_SHARE_RATE_LIMIT') ?? '60'),
     trustedProxies: readRanges('COFFER_TRUSTED_PROXIES', text('COFFER_TRUSTED_PROXIES') ?? ''),
     redisUrl: readUrl('COFFER_REDIS_URL', text('COFFER_REDIS_URL'), ['redis:', 'rediss:']),
+    sync: readWord('COFFER_SYNC', text('COFFER_SYNC') ?? 'on', ['on', 'off']) === 'on',
     signup: readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open']),
     setupCode: text('COFFER_SETUP_CODE'),
     outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),

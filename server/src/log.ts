@@ -24,6 +24,8 @@ const allowed = [
   'count',
   'job',
   'setupCode',
+  'syncId',
+  'provider',
 ] as const
 export type LogFields = Partial<Record<(typeof allowed)[number], string | number>>
 

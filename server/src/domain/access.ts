@@ -5,13 +5,13 @@
  *
  * What lies outside the caller's reach does not exist (404); what is visible but not allowed is refused (403).
  */
-import type { EndpointPermission } from '@coffer/contract/endpoint'
 import type { EnvironmentPath, IdPath, ProjectPath, Role, Scope, WorkspacePath } from '@coffer/contract/field'
 import { Failure } from '../failure.ts'
 import type { Member } from '../store/member.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
 import { type Context, credentialPermission, everything, grantOf, type WriteContext } from './context.ts'
 import { requireLiving } from './credential.ts'
+import { ranks, rules, type WorkspacePermission } from './permission.ts'
 import type { Picture, PicturedEnvironment, PicturedProject, PicturedTeam } from './picture.ts'
 import {
   type Reach,
@@ -22,66 +22,6 @@ import {
   type ScopeSet,
   toScopeSet,
 } from './scope.ts'
-
-type Rule = {
-  readonly role: Role
-  readonly writes?: true
-  /** Belongs to the workspace as a whole: needs scope `all`. */
-  readonly whole?: true
-  readonly owner?: true
-  readonly session?: true
-  /** Changes a project itself, not only what lies in one of its environments. */
-  readonly wholeProject?: true
-  /** Makes what is somebody's own and lives by their rights: nobody stands behind an identity. */
-  readonly person?: true
-}
-
-/** What belongs to no workspace is settled by the credential alone. */
-type WorkspacePermission = Exclude<
-  EndpointPermission,
-  | 'public'
-  | 'auth:exchange'
-  | 'auth:logout'
-  | 'device:approve'
-  | 'me:read'
-  | 'me:manage'
-  | 'workspace:list'
-  | 'workspace:create'
-  | 'invite:answer'
-  | 'secret:list'
->
-
-const rules: Record<WorkspacePermission, Rule> = {
-  'workspace:read': { role: 'member' },
-  'workspace:write': { role: 'admin', writes: true, whole: true },
-  'workspace:delete': { role: 'admin', writes: true, whole: true, owner: true },
-  'workspace:handover': { role: 'admin', writes: true, whole: true, owner: true, session: true },
-  'member:read': { role: 'admin', whole: true },
-  'member:write': { role: 'admin', writes: true, whole: true },
-  'team:read': { role: 'member' },
-  'team:create': { role: 'admin', writes: true, whole: true },
-  'team:write': { role: 'admin', writes: true },
-  'project:read': { role: 'member' },
-  'project:create': { role: 'admin', writes: true },
-  'project:write': { role: 'admin', writes: true, wholeProject: true },
-  'environment:read': { role: 'member' },
-  'environment:create': { role: 'admin', writes: true, wholeProject: true },
-  'environment:write': { role: 'admin', writes: true },
-  'secret:read': { role: 'member' },
-  'secret:write': { role: 'developer', writes: true },
-  // A member may change their own personal values; the shared ones ask for more where they are written.
-  'secret:update': { role: 'member', writes: true },
-  'share:read': { role: 'developer' },
-  'share:write': { role: 'developer', writes: true, person: true },
-  'token:read': { role: 'member' },
-  'token:create': { role: 'member', writes: true, session: true },
-  'token:write': { role: 'member', writes: true },
-  'oidc:read': { role: 'admin', whole: true },
-  'oidc:write': { role: 'admin', writes: true, whole: true },
-  'audit:read': { role: 'admin', whole: true },
-}
-
-const ranks: Record<Role, number> = { member: 0, developer: 1, admin: 2 }
 
 /** A workspace that the caller may see, and how far the caller reaches in it. */
 export type Access = { readonly picture: Picture; readonly member: Member; readonly reach: Reach }
@@ -126,7 +66,10 @@ export function requireTeamWithin(access: Access, teamId: string): PicturedTeam 
   return team
 }
 
-type ProjectPermission = Extract<WorkspacePermission, `${'project' | 'environment' | 'secret' | 'share'}:${string}`>
+type ProjectPermission = Extract<
+  WorkspacePermission,
+  `${'project' | 'environment' | 'secret' | 'share' | 'sync'}:${string}`
+>
 
 export async function requireProject(
   ctx: Context,
@@ -143,6 +86,18 @@ export async function requireProject(
     throw new Failure('forbidden', 'Your scope holds only a part of this project.')
   }
   return { ...access, project }
+}
+
+/** For the few calls that name a project by its id alone. */
+export async function requireProjectById(
+  ctx: Context,
+  id: string,
+  permission: ProjectPermission,
+): Promise<ProjectAccess> {
+  const accesses = await listAccesses(ctx)
+  const access = accesses.find(({ picture }) => picture.projects.has(id.toLowerCase()))
+  if (!access) throw new Failure('notFound')
+  return requireProject(ctx, { ws: access.picture.workspace.id, prj: id.toLowerCase() }, permission)
 }
 
 export async function requireEnvironment(
@@ -224,6 +179,29 @@ export async function isStillShared(ctx: Context, share: SharePlace): Promise<bo
   const access = { picture, member: maker.member, reach: [maker.scopeSet], project }
   const mayShare = hasRole(access, rules['share:write'].role) && seesProject(access.reach, project)
   return mayShare && reachesEnvironments(access, share.environmentIds)
+}
+
+type GrantPlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly environmentId: string | null
+  readonly createdBy: string
+}
+
+/** What goes on in somebody's name may read what they may read now, and no more than they could when it was set up. */
+export async function findGranted(
+  ctx: Context,
+  place: GrantPlace,
+  scopes: readonly Scope[],
+): Promise<EnvironmentAccess | undefined> {
+  const picture = await ctx.pictures.get(place.workspaceId)
+  const grantor = picture?.membersByUser.get(place.createdBy)
+  const project = picture?.projects.get(place.projectId)
+  const environment = picture?.environments.get(place.environmentId ?? '')
+  if (!picture || !grantor || !project || environment?.projectId !== project.id) return undefined
+  const reach = [grantor.scopeSet, ...scopes.map(toScopeSet)]
+  if (!reachesEnvironment(reach, project, environment)) return undefined
+  return { picture, member: grantor.member, reach, project, environment }
 }
 
 export function hasRole(access: Access, role: Role): boolean {

@@ -3,6 +3,7 @@ import type { Permission, Scope } from '@coffer/contract/field'
 import type { Config } from '../config.ts'
 import type { Log } from '../log.ts'
 import type { Mail } from '../mail.ts'
+import type { Outbound } from '../outbound.ts'
 import type { Keys } from '../store/key.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
 import type { Engine, Transaction } from '../store/sql.ts'
@@ -16,6 +17,7 @@ import type { Issuers } from './oidc-issuer.ts'
 import type { Refusals } from './oidc-refusal.ts'
 import type { Pictures } from './picture.ts'
 import type { SealedAnswers } from './sealed-answer.ts'
+import type { SyncStats } from './sync-stat.ts'
 import type { Usage } from './usage.ts'
 
 export type Services = {
@@ -34,6 +36,10 @@ export type Services = {
   readonly mail: Mail | undefined
   readonly issuers: Issuers
   readonly refusals: Refusals
+  readonly outbound: Outbound
+  readonly syncStats: SyncStats
+  /** Waiting, between calls to a vendor. */
+  readonly sleep: (ms: number) => Promise<void>
   readonly now: () => number
   readonly log: Log
 }
@@ -52,7 +58,7 @@ export type Credential =
   | { readonly type: 'oidc'; readonly identity: IdentityRecord; readonly expiresAt: number }
 
 export type Actor = {
-  readonly type: 'anonymous' | 'user' | 'token' | 'oidc' | 'operator'
+  readonly type: 'anonymous' | 'user' | 'token' | 'oidc' | 'operator' | 'sync'
   readonly id: string
   readonly name: string
   /** The person whose membership bounds what may be done; empty where no person stands behind it. */

@@ -28,6 +28,7 @@ const batchSize = 50
 const settleMs = 2_000
 
 export type RotationProgress = (what: string, done: number) => void
+type Moves = readonly [what: string, move: (ctx: WriteContext) => Promise<number>][]
 
 export async function rotateRoot(ctx: Context, progress: RotationProgress, settle = settleMs): Promise<void> {
   if (await isRotationUnfinished(ctx)) progress('continuing an unfinished rotation', 0)
@@ -60,7 +61,7 @@ async function isRotationUnfinished(ctx: Context): Promise<boolean> {
 }
 
 async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Promise<void> {
-  const moves: [what: string, move: (ctx: WriteContext) => Promise<number>][] = [
+  const moves: Moves = [
     ['workspace keys', (ctx) => moveWorkspaceKeys(ctx.transaction.db, ctx.keys, batchSize)],
     ['signing keys', (ctx) => moveSigningKeys(ctx.transaction.db, ctx.keys, batchSize)],
     ['memberships', (ctx) => ctx.store.members.resign(batchSize)],
@@ -75,11 +76,16 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['second factors', (ctx) => ctx.store.mfa.moveToActiveRoot(batchSize)],
     ['device logins', (ctx) => ctx.store.devices.resign(batchSize)],
   ]
+  await moveAll(ctx, systemChain, moves, progress)
+}
+
+/** Batch by batch, until nothing is left of any. */
+async function moveAll(ctx: Context, chain: string, moves: Moves, progress: RotationProgress): Promise<void> {
   for (const [what, move] of moves) {
     let done = 0
     let moved = batchSize
     while (moved > 0) {
-      moved = await inTransaction(ctx, systemChain, move)
+      moved = await inTransaction(ctx, chain, move)
       done += moved
       if (moved > 0) progress(what, done)
     }
@@ -94,22 +100,12 @@ export async function rotateWorkspaceKey(ctx: Context, slugOrId: string, progres
     const entity = { type: 'workspace-key', id: workspaceId, name: `version ${version}` }
     await record(ctx, { chain: workspaceId, action: 'ROTATE', entity })
   })
-  let done = 0
-  let moved = batchSize
-  while (moved > 0) {
-    moved = await inTransaction(ctx, workspaceId, (ctx) =>
-      moveEnvironmentKeys(ctx.transaction.db, ctx.keys, workspaceId, batchSize),
-    )
-    done += moved
-    if (moved > 0) progress('environment keys', done)
-  }
-  done = 0
-  moved = batchSize
-  while (moved > 0) {
-    moved = await inTransaction(ctx, workspaceId, (ctx) => ctx.store.shares.reseal(workspaceId, batchSize))
-    done += moved
-    if (moved > 0) progress('shares', done)
-  }
+  const moves: Moves = [
+    ['environment keys', (ctx) => moveEnvironmentKeys(ctx.transaction.db, ctx.keys, workspaceId, batchSize)],
+    ['shares', (ctx) => ctx.store.shares.reseal(workspaceId, batchSize)],
+    ['syncs', (ctx) => ctx.store.syncs.reseal(workspaceId, batchSize)],
+  ]
+  await moveAll(ctx, workspaceId, moves, progress)
   const removed = await inTransaction(ctx, workspaceId, (ctx) =>
     removeUnusedWorkspaceKeys(ctx.transaction.db, workspaceId),
   )

@@ -38,6 +38,9 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   transaction.scratch.set(name, true)
   transaction.afterCommit.push(() => forget(ctx, subject, subjectId))
   await ctx.store.changes.append(subject, subjectId, ctx.now())
+  // What is pushed on from here, by values or by the rights of whoever set it up, is looked at again.
+  if (subject === 'environment') await ctx.store.syncs.wake(subjectId.split(':')[1] ?? '', ctx.now())
+  if (subject === 'workspace') await ctx.store.syncs.wakeAll(subjectId, ctx.now())
 }
 
 export function forget(

@@ -19,6 +19,7 @@ import {
   createToken,
   engine,
   exchange,
+  offline,
   password,
   registerOwner,
   startService,
@@ -54,6 +55,7 @@ type Right =
 const writesSecrets = { role: 'developer', writes: true, within: true } as const
 /** Members may write their own values; what else a request needs is said with it. */
 const updatesSecrets = { role: 'member', writes: true, within: true } as const
+const setsUpSyncs = { role: 'admin', writes: true, within: true, personOnly: true } as const
 
 const rights: Record<EndpointName, Right> = {
   exchangeToken: 'an API token',
@@ -129,6 +131,19 @@ const rights: Record<EndpointName, Right> = {
   listShareViews: { role: 'developer' },
   readShareMeta: 'public',
   openShare: 'public',
+  listSyncProviders: 'any credential',
+  startSync: setsUpSyncs,
+  readFlowStep: setsUpSyncs,
+  submitFlowStep: setsUpSyncs,
+  listSyncs: { role: 'admin' },
+  readSync: { role: 'admin' },
+  planSync: setsUpSyncs,
+  runSync: setsUpSyncs,
+  pauseSync: setsUpSyncs,
+  resumeSync: setsUpSyncs,
+  deleteSync: setsUpSyncs,
+  listSyncRuns: { role: 'admin' },
+  readSyncRun: { role: 'admin' },
   listTokens: { role: 'member' },
   createToken: { role: 'member', writes: true, sessionOnly: true },
   createCliToken: { role: 'member', writes: true, sessionOnly: true },
@@ -259,10 +274,14 @@ function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | u
   if (name === 'listEnvironments') return parts
   if (name === 'readProject' && ask.on !== undefined) return [ask.on, container(ask.on) ?? '', ...parts]
   if (name === 'listShares') return seesShare(caller) ? [world.share.id] : []
+  if (name === 'listSyncs') return holds(caller, world.environments.right) ? syncIds() : [world.syncs.draft]
   if (ask.shows) return ask.shows.filter((id) => holds(caller, id))
   if (name === 'listTokens') return managesTokens(caller) ? [...tokenMakers.keys()] : ownTokens(caller)
   return undefined
 }
+
+/** Both, and the environment of the one that runs. */
+const syncIds = () => [world.syncs.draft, world.syncs.live, world.environments.right]
 
 const ownTokens = ({ tokens, kind }: Caller) => {
   if (kind === 'oidc') return []
@@ -293,7 +312,7 @@ const tokenMakers = new Map<string, string>()
 let cells = 0
 
 beforeAll(async () => {
-  service = await startService(loopbackAllowed)
+  service = await startService({ ...loopbackAllowed, COFFER_SYNC: 'off' }, offline)
   issuer = await startIssuer(() => service.app.services.now())
   const first = await registerOwner(service)
   const expired = await createExpired(first)
@@ -615,8 +634,7 @@ async function run(cell: Cell, caller: Caller): Promise<string[]> {
   if (cell.status !== endpoint.status || endpoint.method !== 'GET') return []
   const expected = expectedIds(caller, name, ask)
   if (!expected) return []
-  const known =
-    name === 'listTokens' ? tokenMakers : new Map([...world.containers, ...world.homes, [world.share.id, '']])
+  const known = name === 'listTokens' ? tokenMakers : new Map([...world.containers, ...world.homes, ...otherIds()])
   const shown = [...known.keys()].filter((id) => answer.text.includes(id))
   if (ask.shows && answer.text.includes(heirsOwn)) return [`${cell.title}: shows a value of another person's own`]
   const seesOwn = caller.kind === 'session' || caller.name === 'cli token'
@@ -626,6 +644,8 @@ async function run(cell: Cell, caller: Caller): Promise<string[]> {
   const isExact = shown.toSorted().join() === expected.toSorted().join()
   return isExact ? [] : [`${cell.title}: shows ${shown.join()} and may show ${expected.join()}`]
 }
+
+const otherIds = () => [world.share.id, world.syncs.draft, world.syncs.live].map((id) => [id, ''] as const)
 
 /** In the environment that most requests are about; the heir is nobody who asks. */
 const heirsOwn = 'only the heir may see this'

@@ -6,6 +6,7 @@ import { timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { Config } from '../config.ts'
+import type { SyncStats } from '../domain/sync-stat.ts'
 import { Failure } from '../failure.ts'
 
 export type Metrics = {
@@ -19,7 +20,10 @@ type Series = { readonly labels: string; readonly buckets: number[]; seconds: nu
 const bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
 const name = 'coffer_http_request_duration_seconds'
 
-export function createMetrics(): Metrics {
+/** What is told of syncs, asked for when somebody asks. */
+export type SyncFigures = SyncStats & { readonly lagSeconds: number }
+
+export function createMetrics(syncs: () => Promise<SyncFigures>): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const series = new Map<string, Series>()
@@ -38,7 +42,8 @@ export function createMetrics(): Metrics {
       entry.buckets[bucket] = (entry.buckets[bucket] ?? 0) + 1
       entry.seconds += seconds
     },
-    render: async () => `${await registry.metrics()}\n${renderSeries([...series.values()])}`,
+    render: async () =>
+      `${await registry.metrics()}\n${renderSeries([...series.values()])}${renderSyncs(await syncs())}`,
     contentType: registry.contentType,
   }
 }
@@ -59,6 +64,24 @@ function renderSeries(all: readonly Series[]): string {
     counts.push(`coffer_http_requests_total{${labels}} ${total}`)
   }
   return `${[...counts, ...durations].join('\n')}\n`
+}
+
+function renderSyncs({ runs, calls, throttled, lagSeconds }: SyncFigures): string {
+  const lines = [
+    '# HELP coffer_sync_runs_total Runs of syncs by this process, by how they ended.',
+    '# TYPE coffer_sync_runs_total counter',
+    ...Object.entries(runs).map(([state, count]) => `coffer_sync_runs_total{state="${state}"} ${count}`),
+    '# HELP coffer_sync_calls_total Calls to the targets of syncs by this process.',
+    '# TYPE coffer_sync_calls_total counter',
+    `coffer_sync_calls_total ${calls}`,
+    '# HELP coffer_sync_throttled_total Those that were answered with 429.',
+    '# TYPE coffer_sync_throttled_total counter',
+    `coffer_sync_throttled_total ${throttled}`,
+    '# HELP coffer_sync_lag_seconds Age of the oldest change that has not arrived at its target.',
+    '# TYPE coffer_sync_lag_seconds gauge',
+    `coffer_sync_lag_seconds ${lagSeconds}`,
+  ]
+  return `${lines.join('\n')}\n`
 }
 
 export function metricsRoute(app: FastifyInstance, metrics: Metrics, config: Config): void {

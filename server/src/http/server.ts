@@ -12,6 +12,7 @@ import { Failure } from '../failure.ts'
 import { answerError } from './answer-error.ts'
 import { hasTwoCredentials, readCredential } from './authenticate.ts'
 import { acceptJson, maxBodyBytes } from './body.ts'
+import { logoRoute } from './logo.ts'
 import { type Metrics, metricsRoute } from './metrics.ts'
 import { openapiRoutes } from './openapi.ts'
 import { type Hit, type Limiter, nearerToExhaustion } from './rate-limit.ts'
@@ -32,6 +33,7 @@ import { secretRoutes } from './routes/secret.ts'
 import { secretFileRoutes } from './routes/secret-file.ts'
 import { secretReminderRoutes } from './routes/secret-reminder.ts'
 import { shareRoutes } from './routes/share.ts'
+import { syncRoutes } from './routes/sync.ts'
 import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
@@ -64,6 +66,7 @@ const areas = [
   secretReminderRoutes,
   historyRoutes,
   shareRoutes,
+  syncRoutes,
   tokenRoutes,
   oidcRoutes,
   auditRoutes,
@@ -140,6 +143,7 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
   for (const area of areas) area(serve)
   healthRoutes(app, services)
   metricsRoute(app, parts.metrics, config)
+  logoRoute(app)
   await app.ready()
   return app
 }

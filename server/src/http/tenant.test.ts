@@ -15,6 +15,7 @@ import {
   createToken,
   engine,
   exchange,
+  offline,
   registerOwner,
   startService,
   type TestProject,
@@ -50,7 +51,7 @@ let before: Content
 let requests = 0
 
 beforeAll(async () => {
-  service = await startService()
+  service = await startService({ COFFER_SYNC: 'off' }, offline)
   a = await createTenant(await registerOwner(service), 'main')
   const other = await addUser(service, 'other@example.com')
   await service.call('POST', '/v1/workspace', { token: other.session, body: { name: 'Beta', slug: 'beta' } })
@@ -130,6 +131,8 @@ function counterparts(): { readonly mine: string; readonly theirs: string }[] {
     world.invite.id,
     world.identityId,
     world.share.id,
+    world.syncs.draft,
+    world.syncs.live,
     tokenId,
     adminTokenId,
   ]

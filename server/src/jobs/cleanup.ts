@@ -23,6 +23,8 @@ export async function cleanUp(services: Services): Promise<void> {
   })
   await inBatches(services, 'cleanup', batchSize, (store, limit) => store.sessions.removeExpired(at, limit))
   await inBatches(services, 'cleanup', batchSize, (store, limit) => store.devices.removeExpired(at, limit))
+  await inBatches(services, 'cleanup', batchSize, (store, limit) => store.syncs.removeAbandoned(at, limit))
+  await inBatches(services, 'cleanup', batchSize, (store, limit) => store.syncs.forgetAbandonedEdits(at, limit))
   // A secret takes all of its versions with it, a share the list of its views.
   await whileMore(services, 'cleanup', (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, valueBatchSize))
   await whileMore(services, 'cleanup', (store) => store.leftovers.removeSome(valueBatchSize))

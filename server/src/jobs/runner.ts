@@ -3,13 +3,19 @@ import type { Services } from '../domain/context.ts'
 import { traceOf } from '../log.ts'
 import { cleanUp } from './cleanup.ts'
 import { endShares } from './share.ts'
+import { pushSyncs } from './sync.ts'
 import { flushUsage } from './usage.ts'
 
-type Job = { readonly name: string; readonly everyMs: number; readonly run: (services: Services) => Promise<void> }
+type Job = {
+  readonly name: string
+  readonly everyMs: number
+  readonly run: (services: Services, signal: AbortSignal) => Promise<void>
+}
 
 const jobs: readonly Job[] = [
   { name: 'usage', everyMs: 5_000, run: flushUsage },
   { name: 'share', everyMs: 5_000, run: endShares },
+  { name: 'sync', everyMs: 500, run: pushSyncs },
   { name: 'cleanup', everyMs: 60_000, run: cleanUp },
 ]
 
@@ -18,16 +24,16 @@ export type Runner = { stop(): Promise<void> }
 export function startJobs(services: Services): Runner {
   const timers = new Map<string, NodeJS.Timeout>()
   const running = new Set<Promise<void>>()
-  let isStopped = false
+  const stopping = new AbortController()
 
   function schedule(job: Job): void {
     const timer = setTimeout(() => {
       const run = job
-        .run(services)
+        .run(services, stopping.signal)
         .catch((error) => services.log.error('a job failed', { job: job.name, ...traceOf(error) }))
         .finally(() => {
           running.delete(run)
-          if (!isStopped) schedule(job)
+          if (!stopping.signal.aborted) schedule(job)
         })
       running.add(run)
     }, job.everyMs)
@@ -38,7 +44,7 @@ export function startJobs(services: Services): Runner {
   for (const job of jobs) schedule(job)
   return {
     async stop() {
-      isStopped = true
+      stopping.abort()
       for (const timer of timers.values()) clearTimeout(timer)
       await Promise.all(running)
       await flushUsage(services).catch(() => undefined)

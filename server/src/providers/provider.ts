@@ -102,8 +102,8 @@ export type Remote = {
 }
 
 export type Capabilities = {
-  /** What `list` tells of an item beyond its name. */
-  readonly read: 'value' | 'mark' | 'names'
+  /** What `list` tells of an item beyond its name; `nothing` where there is no list at all. */
+  readonly read: 'value' | 'mark' | 'names' | 'nothing'
   /** How many ops one call of the vendor's takes. */
   readonly bulk: number
   /** The vendor's bulk call takes deletes beside the rest. */

@@ -37,6 +37,8 @@ export type VendorHttpParts = {
   readonly now: () => number
   readonly perSecond: number
   readonly sleep: (ms: number) => Promise<void>
+  /** Ends the wait for an answer: what became of the request is then not known. */
+  readonly signal?: AbortSignal
   /** For the metrics. */
   readonly onAnswer?: (status: number) => void
 }
@@ -44,7 +46,7 @@ export type VendorHttpParts = {
 const timeoutMs = 20_000
 const maxBytes = 2 * 1024 * 1024
 
-export function createVendorHttp({ outbound, now, perSecond, sleep, onAnswer }: VendorHttpParts): VendorHttp {
+export function createVendorHttp({ outbound, now, perSecond, sleep, signal, onAnswer }: VendorHttpParts): VendorHttp {
   const gapMs = 1_000 / perSecond
   let nextAt = 0
 
@@ -59,12 +61,26 @@ export function createVendorHttp({ outbound, now, perSecond, sleep, onAnswer }: 
   return {
     async send(request) {
       await pace()
-      const response = await exchange(outbound, request)
+      const response = await unlessAborted(exchange(outbound, request), signal)
       onAnswer?.(response.status)
       const isFine = response.status >= 200 && response.status < 300
       if (isFine || request.accept?.includes(response.status)) return response
       throw faultOf(response, now(), request.sort?.(response))
     },
+  }
+}
+
+async function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
+  if (!signal) return work
+  const { promise, reject } = Promise.withResolvers<never>()
+  const stop = () => reject(new VendorFault('transient', 'The service is stopping.'))
+  if (signal.aborted) stop()
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    signal.removeEventListener('abort', stop)
+    work.catch(() => undefined)
   }
 }
 
@@ -162,7 +178,8 @@ const messagePaths: readonly (string | number)[][] = [
 function messageOf({ json }: VendorResponse): string | undefined {
   for (const path of messagePaths) {
     const value = at(json, ...path)
-    if (typeof value === 'string' && value !== '') return value.slice(0, 300)
+    // Cut only after it was scrubbed: half of a value would not be recognised.
+    if (typeof value === 'string' && value !== '') return value
   }
   return undefined
 }

@@ -77,7 +77,8 @@ export function removeUnusedWorkspaceKeys(db: Db, workspaceId: string): Promise<
       and version < (select max(version) from workspace_key where workspace_id = ${workspaceId})
       and version not in (select workspace_key_version from environment_key where workspace_id = ${workspaceId})
       and version not in (
-        select workspace_key_version from share where workspace_id = ${workspaceId} and sealed is not null)`)
+        select workspace_key_version from share where workspace_id = ${workspaceId} and sealed is not null)
+      and version not in (select workspace_key_version from sync where workspace_id = ${workspaceId})`)
 }
 
 /** Records the newest version of an environment's key after the first; returns it. */

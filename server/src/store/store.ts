@@ -20,6 +20,9 @@ import { sessionStore } from './session.ts'
 import { shareStore } from './share.ts'
 import { shareViewStore } from './share-view.ts'
 import type { Db } from './sql.ts'
+import { syncStore } from './sync.ts'
+import { syncLedgerStore } from './sync-ledger.ts'
+import { syncRunStore } from './sync-run.ts'
 import { teamStore } from './team.ts'
 import { tokenStore } from './token.ts'
 import { workspaceStore } from './workspace.ts'
@@ -45,6 +48,9 @@ export function createStore(db: Db, keys: Keys) {
     sessions: sessionStore(db, keys),
     shares: shareStore(db, keys),
     shareViews: shareViewStore(db),
+    syncs: syncStore(db, keys),
+    syncLedger: syncLedgerStore(db),
+    syncRuns: syncRunStore(db),
     teams: teamStore(db),
     tokens: tokenStore(db, keys),
     workspaces: workspaceStore(db, keys),

@@ -1,0 +1,102 @@
+/** Forms as data: a provider's fields become a step of the wizard, and the answers are checked against them. */
+import type { FlowField } from '@coffer/contract/sync'
+import { invalid } from '../failure.ts'
+import type { Connection, CopyField, Field, Values } from '../providers/provider.ts'
+
+type AnswerableField = Exclude<Field, CopyField>
+
+const isAnswerable = (field: Field): field is AnswerableField => field.kind !== 'copy'
+const isAnswered = (values: Values, id: string) => (values[id] ?? '') !== ''
+
+/** With what the form would fill in by itself. */
+function withDefaults(fields: readonly Field[], values: Values): Values {
+  const filled: Record<string, string> = { ...values }
+  for (const field of fields) {
+    if (isAnswerable(field) && field.defaultValue !== undefined && !isAnswered(filled, field.id)) {
+      filled[field.id] = field.defaultValue
+    }
+  }
+  return filled
+}
+
+/** Those that are asked, given the answers so far: some depend on earlier ones. */
+export function visibleFields(fields: readonly Field[], values: Values): Field[] {
+  const filled = withDefaults(fields, values)
+  return fields.filter(
+    ({ after = [], when }) =>
+      after.every((id) => isAnswered(values, id) || isAnswered(filled, id)) && when?.(filled) !== false,
+  )
+}
+
+export type Checked = {
+  readonly answers: Values
+  /** The first field that was not shown yet: the step is asked once more, with it. */
+  readonly next?: string
+}
+
+/** Throws a 400 that starts with the field's id. `shown`: the answers that the form was made from. */
+export function checkAnswers(fields: readonly Field[], shown: Values, given: Values): Checked {
+  for (const id of Object.keys(given)) {
+    if (!fields.some((field) => field.id === id)) throw invalid(id, 'is not a field of this step.')
+  }
+  const trimmed = Object.fromEntries(Object.entries(given).map(([id, value]) => [id, value.trim()]))
+  const wasVisible = new Set(visibleFields(fields, shown).map(({ id }) => id))
+  const answers: Record<string, string> = {}
+  for (const field of visibleFields(fields, trimmed).filter(isAnswerable)) {
+    const value = trimmed[field.id] || field.defaultValue || ''
+    if (value !== '') {
+      checkAnswer(field, value, { ...trimmed, ...answers })
+      answers[field.id] = value
+    } else if (!field.isOptional) {
+      if (!wasVisible.has(field.id)) return { answers, next: field.id }
+      throw invalid(field.id, 'is required.')
+    }
+  }
+  return { answers }
+}
+
+function checkAnswer(field: AnswerableField, value: string, values: Values): void {
+  if (/(?![\t\n\r])\p{Cc}/u.test(value)) throw invalid(field.id, 'holds a control character.')
+  if (field.kind === 'select' && typeof field.options !== 'function') {
+    const offered = field.options.map((option) => option.value)
+    if (!offered.includes(value)) throw invalid(field.id, `is not one of ${offered.join(', ')}.`)
+  }
+  const problem = field.check?.(value, values)
+  if (problem !== undefined) throw invalid(field.id, problem)
+}
+
+/** `connection`: with the credential just entered and the answers so far, for lists that the vendor is asked for. */
+export async function renderFields(
+  fields: readonly Field[],
+  values: Values,
+  connection: Connection,
+): Promise<FlowField[]> {
+  const rendered: FlowField[] = []
+  for (const field of visibleFields(fields, values)) rendered.push(await renderField(field, values, connection))
+  return rendered
+}
+
+async function renderField(field: Field, values: Values, connection: Connection): Promise<FlowField> {
+  const { id, label, description } = field
+  const about = description === undefined ? {} : { description }
+  if (field.kind === 'copy') {
+    const value = field.text({ syncId: connection.syncId, values })
+    return { id, label, type: 'copy', data: { value, language: field.language, ...about } }
+  }
+  const { placeholder = '', isOptional } = field
+  const defaultValue = field.kind === 'password' ? undefined : values[id] || field.defaultValue
+  const common = {
+    placeholder,
+    isRequired: !isOptional,
+    ...about,
+    ...(defaultValue !== undefined && defaultValue !== '' && { defaultValue }),
+  }
+  if (field.kind === 'select') {
+    const options = typeof field.options === 'function' ? await field.options(connection) : field.options
+    if (options) {
+      const offered = options.map(({ label, value }) => ({ label, value }))
+      return { id, label, type: 'select', data: { ...common, options: offered } }
+    }
+  }
+  return { id, label, type: 'input', data: { type: field.kind === 'password' ? 'password' : 'text', ...common } }
+}

@@ -1,0 +1,10 @@
+import { announced, providers } from '../providers/registry.ts'
+
+/** Undefined for a provider that there is none of. */
+export function drawLogo(slug: string): string | undefined {
+  const found = [...providers, ...announced].find((provider) => provider.slug === slug)
+  if (!found) return undefined
+  const { text, colour } = found.glyph
+  const size = text.length > 2 ? 22 : 28
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64" role="img"><rect width="64" height="64" rx="12" fill="${colour}"/><text x="32" y="33" fill="#fff" font-family="sans-serif" font-size="${size}" font-weight="700" text-anchor="middle" dominant-baseline="central">${text}</text></svg>\n`
+}

@@ -1,0 +1,242 @@
+/**
+ * From the secrets of an environment to the names and values at a target. Pure functions: the same secrets give the same
+ * result, byte for byte, so that what has not changed is never pushed again.
+ */
+import { isFailure } from '../failure.ts'
+import type { Field, Limits, Provider, Values } from '../providers/provider.ts'
+import { matchesPattern } from './oidc-rule.ts'
+import { formatEntries } from './secret-format/format.ts'
+
+export type Problem = { readonly name: string; readonly problem: string }
+/** What the target should hold, by its name there. */
+export type Desired = ReadonlyMap<string, string>
+export type Mapped = {
+  readonly desired: Desired
+  readonly problems: readonly Problem[]
+  readonly keys: readonly string[]
+}
+
+const yes = (value: string, label: string) => ({ value, label })
+
+/** The answers of the mapping step; the environment is asked for beside them. */
+export const mappingFields = (provider: Provider): readonly Field[] => [
+  {
+    kind: 'select',
+    id: 'mode',
+    label: 'Form',
+    defaultValue: provider.capabilities.defaultMode,
+    options: [
+      yes('per-key', 'One entry for each secret'),
+      yes('json', 'All in one entry, as a JSON object'),
+      yes('dotenv', 'All in one entry, as a dotenv file'),
+    ],
+  },
+  {
+    kind: 'text',
+    id: 'objectName',
+    label: 'Name of the one entry',
+    isOptional: true,
+    description: 'Only for the forms that put all secrets into one entry.',
+    check: (value) => (value.length > 512 ? 'is longer than 512 characters.' : undefined),
+  },
+  {
+    kind: 'text',
+    id: 'include',
+    label: 'Only these keys',
+    isOptional: true,
+    placeholder: 'APP_*, DATABASE_URL',
+    description: 'Patterns separated by commas; * stands for any text. Empty: all keys.',
+  },
+  { kind: 'text', id: 'exclude', label: 'But not these', isOptional: true, placeholder: '*_LOCAL' },
+  {
+    kind: 'text',
+    id: 'rename',
+    label: 'Other names',
+    isOptional: true,
+    placeholder: 'DB_URL=DATABASE_URL',
+    description: 'Pairs KEY=NAME separated by commas. Such a name is used as it is.',
+    check: (value) => (readRenames(value) ? undefined : 'is not a list of pairs KEY=NAME.'),
+  },
+  { kind: 'text', id: 'stripPrefix', label: 'Take away in front', isOptional: true, placeholder: 'APP_' },
+  {
+    kind: 'select',
+    id: 'transform',
+    label: 'Spelling',
+    defaultValue: 'none',
+    options: [
+      yes('none', 'As it is'),
+      yes('upper', 'UPPER CASE'),
+      yes('lower', 'lower case'),
+      yes('lower-kebab', 'lower-kebab-case'),
+      yes('upper-camel', 'UpperCamelCase'),
+      yes('tf-var', 'TF_VAR_lower_case'),
+    ],
+  },
+  { kind: 'text', id: 'prefix', label: 'Put in front', isOptional: true },
+  { kind: 'text', id: 'suffix', label: 'Put behind', isOptional: true },
+  {
+    kind: 'select',
+    id: 'onExisting',
+    label: 'A name that is there already',
+    defaultValue: 'fail',
+    description: 'What this sync has not created it never changes, unless you let it take it over here.',
+    options: [
+      yes('fail', 'Report it and leave it alone'),
+      yes('adopt', 'Take it over: overwrite its value'),
+      yes('skip', 'Pass over it'),
+    ],
+  },
+  {
+    kind: 'select',
+    id: 'onEmpty',
+    label: 'An empty value',
+    defaultValue: provider.limits.allowsEmpty ? 'push' : 'error',
+    options: [yes('push', 'Push it'), yes('skip', 'Leave it out'), yes('error', 'Report it')],
+  },
+  {
+    kind: 'select',
+    id: 'onInvalidName',
+    label: 'A name that the target cannot hold',
+    defaultValue: 'error',
+    options: [yes('error', 'Report it'), yes('skip', 'Leave it out')],
+  },
+  {
+    kind: 'select',
+    id: 'drift',
+    label: 'When somebody changes a value at the target',
+    defaultValue: 'report',
+    options: [yes('report', 'Report it'), yes('repair', 'Put it back')],
+  },
+]
+
+export function mapSecrets(
+  provider: Provider,
+  mapping: Values,
+  options: Values,
+  secrets: ReadonlyMap<string, string>,
+): Mapped {
+  const chosen = [...secrets].filter(([key]) => isChosen(key, mapping)).sort(([a], [b]) => (a < b ? -1 : 1))
+  const keys = chosen.map(([key]) => key)
+  if (mapping.mode === 'json' || mapping.mode === 'dotenv') return mapToOne(provider, mapping, options, chosen, keys)
+  const rename = readRenames(mapping.rename ?? '') ?? new Map()
+  const problems: Problem[] = []
+  const desired = new Map<string, string>()
+  const takenBy = new Map<string, string>()
+  for (const [key, value] of chosen) {
+    const name = provider.normaliseName(rename.get(key) ?? nameFor(key, mapping))
+    const problem = problemOf(provider.limits, mapping, options, name, value)
+    if (problem === 'skip') continue
+    const folded = provider.limits.foldsCase ? name.toLowerCase() : name
+    const other = takenBy.get(folded)
+    if (problem !== undefined) problems.push({ name: key, problem })
+    else if (other !== undefined) problems.push({ name: key, problem: `becomes ${name} there, as ${other} does.` })
+    else {
+      takenBy.set(folded, key)
+      desired.set(name, value)
+    }
+  }
+  return { desired, keys, problems: [...problems, ...problemsOfAll(provider.limits, desired)] }
+}
+
+/** Everything in one entry; without secrets there is none. */
+function mapToOne(
+  provider: Provider,
+  mapping: Values,
+  options: Values,
+  chosen: readonly [string, string][],
+  keys: readonly string[],
+): Mapped {
+  if (chosen.length === 0) return { desired: new Map(), problems: [], keys }
+  const name = provider.normaliseName(mapping.objectName ?? '')
+  if (name === '') return { desired: new Map(), keys, problems: [{ name: 'objectName', problem: 'is required.' }] }
+  const rename = readRenames(mapping.rename ?? '') ?? new Map()
+  const entries = chosen.map(([key, value]) => ({ key: rename.get(key) ?? nameFor(key, mapping), value }))
+  const twice = entries.find(({ key }, index) => entries.findIndex((entry) => entry.key === key) < index)
+  if (twice) {
+    return { desired: new Map(), keys, problems: [{ name: twice.key, problem: 'stands for two secrets at once.' }] }
+  }
+  const value = mapping.mode === 'json' ? toJson(entries) : toDotenv(entries, name)
+  if (typeof value !== 'string') return { desired: new Map(), keys, problems: [value] }
+  const problem = problemOf(provider.limits, { ...mapping, onInvalidName: 'error' }, options, name, value)
+  if (problem !== undefined) return { desired: new Map(), keys, problems: [{ name, problem }] }
+  return { desired: new Map([[name, value]]), keys, problems: problemsOfAll(provider.limits, new Map([[name, value]])) }
+}
+
+/** Sorted by name, without spaces: the same secrets are the same text. */
+function toJson(entries: readonly { key: string; value: string }[]): string {
+  const sorted = [...entries].sort((a, b) => (a.key < b.key ? -1 : 1))
+  return `{${sorted.map(({ key, value }) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')}}`
+}
+
+/** The problem, where a dotenv file cannot hold a key. */
+function toDotenv(entries: readonly { key: string; value: string }[], name: string): string | Problem {
+  try {
+    return formatEntries('dotenv', entries, { name }).text
+  } catch (error) {
+    if (!isFailure(error, 'invalid')) throw error
+    return { name, problem: error.message }
+  }
+}
+
+const patterns = (text = '') => text.split(/[\s,]+/).filter((part) => part !== '')
+
+function isChosen(key: string, { include, exclude }: Values): boolean {
+  const wanted = patterns(include)
+  const isIncluded = wanted.length === 0 || wanted.some((pattern) => matchesPattern(pattern, key))
+  return isIncluded && !patterns(exclude).some((pattern) => matchesPattern(pattern, key))
+}
+
+/** Undefined where it is no list of pairs. */
+function readRenames(text: string): Map<string, string> | undefined {
+  const renames = new Map<string, string>()
+  for (const pair of text.split(',').map((part) => part.trim())) {
+    if (pair === '') continue
+    const [key = '', name = '', ...rest] = pair.split('=').map((part) => part.trim())
+    if (key === '' || name === '' || rest.length > 0 || renames.has(key)) return undefined
+    renames.set(key, name)
+  }
+  return renames
+}
+
+function nameFor(key: string, { stripPrefix = '', transform = 'none', prefix = '', suffix = '' }: Values): string {
+  const stripped = stripPrefix !== '' && key.startsWith(stripPrefix) ? key.slice(stripPrefix.length) : key
+  return `${prefix}${spell(stripped, transform)}${suffix}`
+}
+
+function spell(name: string, transform: string): string {
+  if (transform === 'upper') return name.toUpperCase()
+  if (transform === 'lower') return name.toLowerCase()
+  if (transform === 'lower-kebab') return name.toLowerCase().replaceAll('_', '-')
+  if (transform === 'tf-var') return `TF_VAR_${name.toLowerCase()}`
+  if (transform !== 'upper-camel') return name
+  const words = name.toLowerCase().split(/[_.-]+/)
+  return words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1)).join('')
+}
+
+/** `skip` where the person chose to leave such an entry out. */
+function problemOf(limits: Limits, mapping: Values, options: Values, name: string, value: string): string | undefined {
+  const isTooLong = limits.nameMax !== undefined && name.length > limits.nameMax
+  if (isTooLong || !limits.name.test(name)) {
+    if (mapping.onInvalidName === 'skip') return 'skip'
+    const most = limits.nameMax === undefined ? '' : `, ${limits.nameMax} characters at most`
+    return `becomes ${JSON.stringify(name)}, which the target cannot hold: it takes ${limits.nameHint}${most}.`
+  }
+  if (value === '' && mapping.onEmpty === 'skip') return 'skip'
+  if (value === '' && mapping.onEmpty === 'error') return 'is empty.'
+  if (value === '' && !limits.allowsEmpty) return 'is empty, which the target does not allow.'
+  const bytes = Buffer.byteLength(value)
+  if (bytes > limits.valueMaxBytes) return `has ${bytes} bytes; the target takes ${limits.valueMaxBytes} at most.`
+  return limits.refuseValue?.(value, options)
+}
+
+function problemsOfAll({ maxItems, totalMaxBytes }: Limits, desired: Desired): Problem[] {
+  const problems: Problem[] = []
+  if (maxItems !== undefined && desired.size > maxItems) {
+    problems.push({ name: '*', problem: `are ${desired.size} entries; the target takes ${maxItems} at most.` })
+  }
+  const bytes = [...desired].reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0)
+  if (totalMaxBytes !== undefined && bytes > totalMaxBytes) {
+    problems.push({ name: '*', problem: `are ${bytes} bytes in all; the target takes ${totalMaxBytes} at most.` })
+  }
+  return problems
+}

@@ -1,0 +1,120 @@
+/**
+ * What a run would do: pure, from what should be there, what this sync has written (its ledger), and what is there. It
+ * never updates or deletes a name that the ledger does not hold; whatever else is at the target is somebody else's.
+ */
+import type { RemoteItem } from '../providers/provider.ts'
+import type { LedgerEntry } from '../store/sync-ledger.ts'
+
+/** An item at the target, with the MAC of its value where the vendor shows it. */
+export type Seen = Pick<RemoteItem, 'name' | 'id' | 'mark' | 'isOurs'> & { readonly valueMac?: string }
+
+export type PlanInput = {
+  /** The MAC of each value that should be there, by name. */
+  readonly desired: ReadonlyMap<string, string>
+  readonly ledger: readonly LedgerEntry[]
+  /** Undefined where nobody has looked, or can. */
+  readonly remote: ReadonlyMap<string, Seen> | undefined
+  readonly onExisting: 'fail' | 'adopt' | 'skip'
+  /** Puts back what somebody else has changed or removed; otherwise it is only reported. */
+  readonly repairs: boolean
+  /** Nothing is deleted before everything has arrived once. */
+  readonly isFirst: boolean
+  /** Names at this target that another sync has written. */
+  readonly others: ReadonlySet<string>
+}
+
+export type Plan = {
+  readonly create: readonly string[]
+  readonly update: readonly string[]
+  /** Foreign ones that the person lets this sync take over: they are updated, too. */
+  readonly adopt: readonly string[]
+  readonly delete: readonly string[]
+  readonly unchanged: readonly string[]
+  readonly conflict: readonly { readonly name: string; readonly why: string }[]
+  /** Changed or removed there by somebody else; left as it is. */
+  readonly drifted: readonly string[]
+  /** No longer ours: struck from the ledger, untouched at the target. */
+  readonly release: readonly string[]
+}
+
+const foreign = 'is there already, and not from this sync.'
+const ofAnother = 'is written by another sync.'
+const takenOver = 'no longer bears the mark of this sync: somebody has replaced it.'
+
+export function planSync(input: PlanInput): Plan {
+  const { desired, ledger, remote, others, onExisting, repairs, isFirst } = input
+  const plan = {
+    create: [] as string[],
+    update: [] as string[],
+    adopt: [] as string[],
+    delete: [] as string[],
+    unchanged: [] as string[],
+    conflict: [] as { name: string; why: string }[],
+    drifted: [] as string[],
+    release: [] as string[],
+  }
+  const known = new Map(ledger.map((entry) => [entry.name, entry]))
+
+  for (const [name, valueMac] of desired) {
+    const entry = known.get(name)
+    const seen = remote?.get(name)
+    if (entry) planKnown(entry, valueMac, seen)
+    else if (!seen) plan.create.push(name)
+    else if (others.has(name)) plan.conflict.push({ name, why: ofAnother })
+    else if (onExisting === 'adopt' || seen.isOurs === true) plan.adopt.push(name)
+    else if (onExisting === 'skip') plan.unchanged.push(name)
+    else plan.conflict.push({ name, why: foreign })
+  }
+
+  function planKnown(entry: LedgerEntry, valueMac: string, seen: Seen | undefined): void {
+    const { name, status } = entry
+    const isChanged = entry.valueMac !== valueMac || status !== 'synced'
+    if (!remote) {
+      if (status === 'new') plan.create.push(name)
+      else (isChanged ? plan.update : plan.unchanged).push(name)
+    } else if (!seen) {
+      if (isChanged || repairs) plan.create.push(name)
+      else plan.drifted.push(name)
+    } else if (seen.isOurs === false || (status === 'new' && isSomebodyElses(entry, seen))) {
+      plan.conflict.push({ name, why: status === 'new' ? foreign : takenOver })
+    } else if (isChanged) plan.update.push(name)
+    else if (!hasDrifted(entry, seen)) plan.unchanged.push(name)
+    else (repairs ? plan.update : plan.drifted).push(name)
+  }
+
+  for (const entry of ledger) {
+    if (desired.has(entry.name)) continue
+    const seen = remote?.get(entry.name)
+    const isGone = remote !== undefined && !seen
+    if (isGone || entry.origin === 'adopted') plan.release.push(entry.name)
+    else if (seen && (seen.isOurs === false || isSomebodyElses(entry, seen))) plan.release.push(entry.name)
+    else if (isFirst) plan.unchanged.push(entry.name)
+    else plan.delete.push(entry.name)
+  }
+  return plan
+}
+
+/** What others have put there since: its value is not the one that we wrote, or were about to write. */
+const isSomebodyElses = (entry: LedgerEntry, seen: Seen) =>
+  entry.status === 'pending' ? false : entry.status === 'new' ? differsInValue(entry, seen) : hasDrifted(entry, seen)
+
+const differsInValue = (entry: LedgerEntry, seen: Seen) =>
+  seen.valueMac !== undefined && seen.valueMac !== entry.valueMac
+
+function hasDrifted(entry: LedgerEntry, seen: Seen): boolean {
+  if (seen.valueMac !== undefined) return seen.valueMac !== entry.valueMac
+  return entry.mark !== null && seen.mark !== undefined && seen.mark !== entry.mark
+}
+
+/**
+ * Whether a plan made without looking may be carried out: only changes of what is known to be ours. What is new might
+ * be there already, and what is to be deleted might have been replaced.
+ */
+export const needsLook = ({ create, delete: removed }: Plan): boolean => create.length + removed.length > 0
+
+/** A slip in a filter must not empty a target: so many deletes at once need a person. */
+export function isMassDelete(plan: Plan, ledgerSize: number, desiredSize: number, allowed: number): boolean {
+  const count = plan.delete.length
+  if (count === 0 || count <= allowed) return false
+  return desiredSize === 0 || count > Math.max(10, Math.floor(ledgerSize * 0.3))
+}

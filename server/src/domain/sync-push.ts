@@ -1,0 +1,185 @@
+/**
+ * Carries out a plan, call by call. What is about to be written is noted in the ledger before the call, and what became
+ * of it after: a process that dies in between leaves a note that the next run follows up. Creates and updates come
+ * before deletes, so that nothing is missing at the target in between.
+ */
+import type { SyncRunItem } from '@coffer/contract/sync'
+import { isFault, VendorFault } from '../providers/fault.ts'
+import type { Op, OpResult, Provider, Remote } from '../providers/provider.ts'
+import type { Store } from '../store/store.ts'
+import type { LedgerEntry } from '../store/sync-ledger.ts'
+import type { Outlook } from './sync-look.ts'
+import { operationIdOf } from './sync-source.ts'
+
+export type Push = {
+  readonly provider: Provider
+  readonly far: Remote
+  readonly outlook: Outlook
+  readonly macKey: string
+  readonly fence: number
+  /** Within a transaction that holds only while the run still holds the sync. */
+  readonly write: (work: (store: Store) => Promise<void>) => Promise<void>
+  readonly isAborted: () => boolean
+  readonly now: () => number
+  readonly explain: (fault: VendorFault) => string
+}
+
+export type Pushed = {
+  readonly items: SyncRunItem[]
+  /** What ended it early; undefined where everything was tried. */
+  fault?: VendorFault | undefined
+}
+
+/** Faults of one name: the others are pushed all the same. */
+const isOfOneName = (fault: VendorFault) => fault.kind === 'invalid' || fault.kind === 'conflict'
+
+export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
+  const { outlook, write } = push
+  const { plan, ledger } = outlook
+  const pushed: Pushed = { items: [] }
+  const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
+    pushed.items.push({ name, outcome, message })
+  for (const { name, why } of plan.conflict) note(name, 'conflict', why)
+  for (const name of plan.drifted) note(name, 'drifted', 'was changed or removed there by somebody else.')
+
+  await write((store) => store.syncLedger.remove(syncId, [...plan.release, ...plan.conflict.map(({ name }) => name)]))
+  for (const name of plan.release) note(name, 'released')
+
+  for (const ops of batchesOf(push)) {
+    if (push.isAborted()) {
+      pushed.fault = new VendorFault('transient', 'The service is stopping.')
+      break
+    }
+    const before = ops.flatMap(({ name }) => ledger.get(name) ?? [])
+    await write((store) =>
+      store.syncLedger.put(
+        syncId,
+        ops.flatMap((op) => begun(op)),
+        push.now(),
+      ),
+    )
+    const { results, fault } = await applyAll(push.far, ops)
+    await settle(ops, results, fault, before)
+    // What the vendor said of each is written down; now the run may end.
+    pushed.fault ??= fault
+    if (pushed.fault) break
+  }
+  if (!pushed.fault && pushed.items.some(({ outcome }) => changes.has(outcome))) await push.far.finish?.()
+  return pushed
+
+  /** The entry of an op whose end is not known yet. */
+  function begun(op: Op): LedgerEntry[] {
+    if (op.kind === 'delete') return []
+    const entry = ledger.get(op.name)
+    const isAdopted = plan.adopt.includes(op.name)
+    return [
+      {
+        name: op.name,
+        remoteId: entry?.remoteId ?? outlook.remote?.get(op.name)?.id ?? null,
+        valueMac: outlook.desired.get(op.name) ?? '',
+        mark: null,
+        origin: entry?.origin ?? (isAdopted && outlook.remote?.get(op.name)?.isOurs !== true ? 'adopted' : 'created'),
+        status: op.kind === 'create' ? 'new' : 'pending',
+      },
+    ]
+  }
+
+  async function settle(
+    ops: readonly Op[],
+    results: ReadonlyMap<string, OpResult>,
+    fault: VendorFault | undefined,
+    before: readonly LedgerEntry[],
+  ): Promise<void> {
+    const put: LedgerEntry[] = []
+    const remove: string[] = []
+    for (const op of ops) {
+      const result = results.get(op.name)
+      const failure = result && 'fault' in result ? asFault(result.fault) : result ? undefined : (fault ?? unanswered)
+      if (!failure) {
+        const done = result && !('fault' in result) ? result : { name: op.name }
+        if (op.kind === 'delete') remove.push(op.name)
+        else put.push(...begun(op).map((entry) => finished(entry, done)))
+        note(op.name, outcomeOf(op), done.note ?? null)
+        continue
+      }
+      note(op.name, 'failed', push.explain(failure))
+      // Refused for certain: all is as before. Otherwise the note of what was begun stays.
+      if (failure.kind === 'transient' || failure.kind === 'protocol' || op.kind === 'delete') continue
+      const entry = before.find(({ name }) => name === op.name)
+      if (entry) put.push(entry)
+      else remove.push(op.name)
+    }
+    await write(async (store) => {
+      await store.syncLedger.put(syncId, put, push.now())
+      await store.syncLedger.remove(syncId, remove)
+    })
+    const worst = [...results.values()].flatMap((result) => ('fault' in result ? asFault(result.fault) : []))
+    pushed.fault ??= worst.find((failure) => !isOfOneName(failure))
+  }
+
+  function outcomeOf(op: Op): SyncRunItem['outcome'] {
+    if (op.kind === 'delete') return 'deleted'
+    if (plan.adopt.includes(op.name)) return 'adopted'
+    return op.kind === 'create' ? 'created' : 'updated'
+  }
+}
+
+const changes = new Set<SyncRunItem['outcome']>(['created', 'updated', 'deleted', 'adopted'])
+const unanswered = new VendorFault('transient', 'Nothing is known of what became of it.')
+
+const asFault = (error: Error): VendorFault =>
+  isFault(error) ? error : new VendorFault('protocol', 'Something unexpected happened.')
+
+const finished = (entry: LedgerEntry, done: { readonly id?: string; readonly mark?: string }): LedgerEntry => ({
+  ...entry,
+  remoteId: done.id ?? entry.remoteId,
+  mark: done.mark ?? null,
+  status: 'synced',
+})
+
+/** A call that is refused as a whole because of one name is made again in halves, until it is known which. */
+async function applyAll(
+  far: Remote,
+  ops: readonly Op[],
+): Promise<{ results: Map<string, OpResult>; fault?: VendorFault }> {
+  const results = new Map<string, OpResult>()
+  try {
+    for await (const result of far.apply(ops)) results.set(result.name, result)
+    return { results }
+  } catch (error) {
+    if (!(error instanceof Error)) throw error
+    const fault = asFault(error)
+    const rest = ops.filter(({ name }) => !results.has(name))
+    if (!isOfOneName(fault)) return { results, fault }
+    const [only] = rest
+    if (only && rest.length === 1) return { results: results.set(only.name, { name: only.name, fault }) }
+    const middle = Math.ceil(rest.length / 2)
+    for (const half of [rest.slice(0, middle), rest.slice(middle)]) {
+      const part = await applyAll(far, half)
+      for (const [name, result] of part.results) results.set(name, result)
+      if (part.fault) return { results, fault: part.fault }
+    }
+    return { results }
+  }
+}
+
+function* batchesOf({ provider, outlook, macKey, fence }: Push): Generator<Op[]> {
+  const { plan, mapped, desired, ledger, remote } = outlook
+  const { bulk, mixes } = provider.capabilities
+  const idOf = (name: string) => {
+    const id = ledger.get(name)?.remoteId ?? remote?.get(name)?.id
+    return id === undefined || id === null ? {} : { id }
+  }
+  const write = (kind: 'create' | 'update') => (name: string) => {
+    const operationId = operationIdOf(macKey, fence, name, desired.get(name) ?? '')
+    return { kind, name, value: mapped.desired.get(name) ?? '', operationId, ...(kind === 'update' && idOf(name)) }
+  }
+  const writes: Op[] = [...plan.create.map(write('create')), ...[...plan.adopt, ...plan.update].map(write('update'))]
+  const deletes: Op[] = plan.delete.map((name) => {
+    const mark = remote?.get(name)?.mark ?? ledger.get(name)?.mark ?? undefined
+    return { kind: 'delete', name, ...idOf(name), ...(mark !== undefined && { mark }) }
+  })
+  for (const ops of mixes ? [[...writes, ...deletes]] : [writes, deletes]) {
+    for (let from = 0; from < ops.length; from += bulk) yield ops.slice(from, from + bulk)
+  }
+}

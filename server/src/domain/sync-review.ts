@@ -1,0 +1,179 @@
+/** The last step: what would be done, by name, and the word that it is meant. */
+import { createHash, randomBytes } from 'node:crypto'
+import type { FlowStep, SyncPlan } from '@coffer/contract/sync'
+import { hashBearer } from '../crypto/token.ts'
+import { Failure, invalid } from '../failure.ts'
+import type { SyncDraft, SyncRecord, SyncSettings } from '../store/sync.ts'
+import { type EnvironmentAccess, reauthorise, requireEnvironment } from './access.ts'
+import { record } from './audit.ts'
+import { type Context, grantOf } from './context.ts'
+import { lookAhead, type Outlook } from './sync-look.ts'
+import { connectTo, readSource, requireAnswer } from './sync-source.ts'
+import type { Setup } from './sync-wizard.ts'
+import { minuteMs, secondMs } from './time.ts'
+import { inTransaction } from './transaction.ts'
+
+type ReadyDraft = Required<Omit<SyncDraft, 'auth' | 'isTargetComplete'>>
+
+export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> {
+  const { provider } = setup
+  const { outlook, place, isElsewhere } = await preview(ctx, setup)
+  const plan = toPlan(outlook)
+  const sentences = [
+    `Secrets go to ${provider.name}, ${place.label}.`,
+    countsOf(plan),
+    'Nothing that this sync has not created there is ever changed or deleted, unless you let it take it over.',
+    ...(isElsewhere ? ['What it has pushed to the target that it has now stays there.'] : []),
+    ...(plan.problems.length > 0 ? ['Mend the problems in the list before you go on.'] : []),
+    ...provider.notes,
+  ]
+  return {
+    description: sentences.join(' '),
+    fields: [
+      {
+        id: 'plan',
+        label: 'What the first push does',
+        type: 'copy',
+        data: { value: JSON.stringify(plan, null, 2), language: 'json' },
+      },
+      {
+        id: 'confirm',
+        label: 'Confirm',
+        type: 'input',
+        data: {
+          type: 'text',
+          placeholder: 'The word that stands here belongs to this very plan',
+          defaultValue: wordFor(setup.draft, plan),
+          isRequired: true,
+        },
+      },
+    ],
+    next: { text: 'Start', step: 'done' },
+  }
+}
+
+export function toPlan({ plan, mapped }: Outlook): SyncPlan {
+  return {
+    create: [...plan.create],
+    update: [...plan.adopt, ...plan.update],
+    delete: [...plan.delete],
+    unchanged: [...plan.unchanged],
+    conflict: [...plan.conflict.map(({ name }) => name), ...plan.drifted],
+    problems: mapped.problems.map(({ name, problem }) => ({ name, problem })),
+  }
+}
+
+function countsOf(plan: SyncPlan): string {
+  const { create, update, delete: removed, unchanged, conflict, problems } = plan
+  const counts = { create, update, delete: removed, unchanged, conflict, problems }
+  const told = Object.entries(counts).filter(([, list]) => list.length > 0)
+  if (told.length === 0) return 'There is nothing to push yet.'
+  return `${told.map(([name, list]) => `${name}: ${list.length}`).join(', ')}.`
+}
+
+/** Another plan, or another answer in an earlier step, needs another word. */
+function wordFor(draft: SyncDraft, plan: SyncPlan): string {
+  return createHash('sha256')
+    .update(JSON.stringify([draft.target, draft.mapping, draft.options, plan]))
+    .digest('hex')
+    .slice(0, 16)
+}
+
+function requireReady({ draft }: Setup): ReadyDraft {
+  const { credential, account, target, mapping, options } = draft
+  if (!credential || account === undefined || !target || !mapping || !options) throw new Failure('conflict')
+  return { credential, account, target, mapping, options }
+}
+
+async function preview(ctx: Context, setup: Setup) {
+  const { sync, provider, content } = setup
+  const draft = requireReady(setup)
+  const access = await sourceOf(ctx, setup, draft)
+  const place = provider.describeTarget(draft.target, draft.credential)
+  const placeHash = createHash('sha256')
+    .update(JSON.stringify([provider.slug, place.fingerprint]))
+    .digest('hex')
+  const isElsewhere = content.live !== null && sync.placeHash !== placeHash
+  const macKey = isElsewhere || !content.live ? randomBytes(32).toString('base64') : content.live.macKey
+  const ledger = isElsewhere ? [] : await ctx.store.syncLedger.list(sync.id)
+  const far = provider.connect(connectTo(ctx, provider, sync.id, draft))
+  const source = await readSource(ctx, access)
+  const outlook = await lookAhead(ctx, provider, far, source, {
+    sync: { id: sync.id, placeHash, lastOkAt: isElsewhere ? null : sync.lastOkAt },
+    settings: { ...draft, macKey },
+    ledger,
+    repairs: false,
+    looks: true,
+  })
+  return { access, draft, outlook, source, place, placeHash, isElsewhere, macKey }
+}
+
+function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Promise<EnvironmentAccess> {
+  const path = {
+    ws: access.picture.workspace.id,
+    prj: access.project.id,
+    environmentId: requireAnswer(mapping, 'environment'),
+  }
+  return requireEnvironment(ctx, path, 'secret:read')
+}
+
+/** From here on it runs, with the rights of whoever says so. */
+export async function activate(ctx: Context, setup: Setup, confirm: string): Promise<void> {
+  const { sync, provider } = setup
+  const { access, draft, outlook, source, place, placeHash, isElsewhere, macKey } = await preview(ctx, setup)
+  const plan = toPlan(outlook)
+  const [problem] = plan.problems
+  if (problem) throw invalid('confirm', `${problem.name} ${problem.problem}`)
+  if (confirm !== wordFor(setup.draft, plan)) {
+    throw invalid('confirm', 'does not belong to what would be done now: look at the review again.')
+  }
+  const isSlow = provider.capabilities.deploysOnPush === true
+  const workspaceId = access.picture.workspace.id
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    const { reach } = await reauthorise(ctx, access, 'sync:write')
+    const current = await ctx.store.syncs.findLocked(sync.id)
+    if (!current || current.state === 'removing' || reach.length === 0) throw new Failure('notFound')
+    const grant = grantOf(ctx.actor.credential)
+    const live: SyncSettings = { ...draft, scopes: grant ? [grant.scope] : [], macKey }
+    const at = ctx.now()
+    const next: SyncRecord = {
+      ...current,
+      state: 'active',
+      environmentId: access.environment.id,
+      createdBy: ctx.actor.userId,
+      target: place.label,
+      lastError: null,
+      reason: null,
+      triggerNext: 'first',
+      draftUntil: null,
+      credentialHash: credentialHash(ctx, provider.slug, draft.credential),
+      placeHash,
+      concurrency: provider.limits.rate.concurrency,
+      quietMs: (isSlow ? 15 : 3) * secondMs,
+      maxWaitMs: isSlow ? 2 * minuteMs : 30 * secondMs,
+      dueAt: at,
+      notBefore: 0,
+      failCount: 0,
+      failingSince: null,
+      allowedDeletes: 0,
+      lastOkAt: isElsewhere ? null : current.lastOkAt,
+      updatedAt: at,
+    }
+    await ctx.store.syncs.save(next, { live, draft: null })
+    if (isElsewhere) await ctx.store.syncLedger.clear(sync.id)
+    await ctx.store.syncs.setSources(sync.id, source.environmentIds)
+    await record(ctx, {
+      chain: workspaceId,
+      action: 'UPDATE',
+      entity: { type: 'sync', id: sync.id, name: sync.name },
+      projectId: sync.projectId,
+      environmentId: access.environment.id,
+      before: { state: current.state, ...(current.target !== null && { target: current.target }) },
+      after: { state: 'active', target: place.label, account: draft.account, mapping: draft.mapping },
+    })
+  })
+}
+
+export function credentialHash(ctx: Context, slug: string, credential: object): string {
+  return hashBearer(ctx.keys.keyring.active, JSON.stringify([slug, credential])).toString('hex')
+}

@@ -1,0 +1,214 @@
+/**
+ * One run of a sync: rights, secrets, plan, push, and what follows from how it went. A run is the state of now against
+ * the state at the target; it can be killed anywhere and begun again.
+ */
+import type { SyncRunItem, SyncTrigger } from '@coffer/contract/sync'
+import { newId } from '../crypto/id.ts'
+import { isFailure } from '../failure.ts'
+import { traceOf } from '../log.ts'
+import { isFault } from '../providers/fault.ts'
+import type { Store } from '../store/store.ts'
+import type { SealedSync, SyncRecord } from '../store/sync.ts'
+import type { SyncRunRecord } from '../store/sync-run.ts'
+import { type EnvironmentAccess, findGranted } from './access.ts'
+import { record } from './audit.ts'
+import type { Context, Services } from './context.ts'
+import { explainFault, secretsOf } from './sync-fault.ts'
+import { lookAhead, type Outlook } from './sync-look.ts'
+import { Blocked, countItems, nextOf, runStateOf } from './sync-outcome.ts'
+import { isMassDelete } from './sync-plan.ts'
+import { pushPlan } from './sync-push.ts'
+import { connectTo, findProvider, readSource } from './sync-source.ts'
+import { minuteMs, secondMs } from './time.ts'
+import { inQuietTransaction, inTransaction } from './transaction.ts'
+
+const leaseMs = minuteMs
+const renewEveryMs = 20 * secondMs
+const keptRuns = 200
+
+/** Somebody else works at it, or it is gone: whatever this run still wanted is no longer its business. */
+class LostLease extends Error {}
+/** The next sync that is due, now ours for a while. Asked without a transaction first: mostly there is none. */
+export async function claimSync(services: Services): Promise<SealedSync | undefined> {
+  const at = services.now()
+  if (!(await services.store.syncs.hasDue(at))) return undefined
+  return inQuietTransaction(services, 'sync-claim', (store) => store.syncs.claim(at, at + leaseMs))
+}
+
+/** How a run ended, and the run's record if it did something worth telling. */
+type End = { readonly items: readonly SyncRunItem[]; readonly unchanged: number; readonly error?: unknown }
+
+export async function runSync(services: Services, sync: SealedSync, signal: AbortSignal): Promise<void> {
+  const ctx: Context = {
+    ...services,
+    actor: { type: 'sync', id: sync.id, name: sync.name, userId: sync.createdBy, credential: { type: 'none' } },
+    request: { id: newId(), ip: '', userAgent: '' },
+  }
+  const startedAt = ctx.now()
+  const heartbeat = setInterval(() => void renew(ctx, sync).catch(() => undefined), renewEveryMs)
+  heartbeat.unref()
+  const secrets: string[] = []
+  let end: End
+  try {
+    end = await attempt(ctx, sync, signal, secrets)
+  } catch (error) {
+    end = { items: [], unchanged: 0, error }
+  } finally {
+    clearInterval(heartbeat)
+  }
+  if (end.error instanceof LostLease) return
+  await conclude(ctx, sync, startedAt, end, secrets).catch((error) =>
+    ctx.log.error('a sync could not be written down', { syncId: sync.id, ...traceOf(error) }),
+  )
+}
+
+async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secrets: string[]): Promise<End> {
+  const { live } = await ctx.store.syncs.open(sync)
+  const provider = findProvider(sync.provider)
+  if (!live || !provider) throw new Blocked('provider', 'This kind of target is not known here any more.')
+  secrets.push(...secretsOf(live.credential, []))
+  const isRemoval = sync.state === 'removing'
+  const access = await findGranted(ctx, sync, live.scopes)
+  if (!access && !isRemoval) throw new Blocked('rights', await lostRights(ctx, sync))
+  const source = access && !isRemoval ? await requireSource(ctx, access) : { secrets: new Map(), environmentIds: [] }
+  secrets.push(...source.secrets.values())
+  const ledger = await ctx.store.syncLedger.list(sync.id)
+  const far = provider.connect(connectTo(ctx, provider, sync.id, live, signal))
+  const intent = {
+    sync: isRemoval ? { ...sync, lastOkAt: sync.lastOkAt ?? 0 } : sync,
+    settings: live,
+    ledger,
+    repairs: repairing.has(sync.triggerNext),
+    looks: looking.has(sync.triggerNext),
+  }
+  const outlook = await lookAhead(ctx, provider, far, source, intent)
+  if (!isRemoval) {
+    refuseProblems(outlook)
+    const { plan, desired } = outlook
+    if (isMassDelete(plan, ledger.length, desired.size, sync.allowedDeletes)) {
+      const count = plan.delete.length
+      throw new Blocked(
+        'mass_delete',
+        `It would delete ${count} of ${ledger.length} entries at the target; nothing was done. Look at its plan; resume it if that is meant.`,
+        count,
+      )
+    }
+  }
+  await begin(ctx, sync, access, outlook, source.environmentIds)
+  const pushed = await pushPlan(sync.id, {
+    provider,
+    far,
+    outlook,
+    macKey: live.macKey,
+    fence: sync.fence,
+    write: (work) => whileHeld(ctx, sync, work),
+    isAborted: () => signal.aborted,
+    now: ctx.now,
+    explain: (fault) => explainFault(provider.name, fault, secrets),
+  })
+  return { items: pushed.items, unchanged: outlook.plan.unchanged.length, error: pushed.fault }
+}
+
+/** Asked for by a person: then also what somebody else has changed is put back. */
+const repairing = new Set<SyncTrigger>(['manual', 'resume'])
+const looking = new Set<SyncTrigger>(['first', 'manual', 'resume', 'drift', 'remove'])
+
+async function lostRights(ctx: Context, { workspaceId, environmentId }: SyncRecord): Promise<string> {
+  const picture = await ctx.pictures.get(workspaceId)
+  const isThere = picture?.environments.has(environmentId ?? '')
+  if (!isThere) return 'Its environment was deleted: delete this sync, or choose another environment in its mapping.'
+  return 'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
+}
+
+async function requireSource(ctx: Context, access: EnvironmentAccess) {
+  try {
+    return await readSource(ctx, access)
+  } catch (error) {
+    if (isFailure(error, 'conflict')) throw new Blocked('source', error.message)
+    throw error
+  }
+}
+
+function refuseProblems({ mapped: { problems } }: Outlook): void {
+  const [first] = problems
+  if (!first) return
+  const more = problems.length > 1 ? ` And ${problems.length - 1} more: look at its plan.` : ''
+  throw new Blocked('source', `${first.name}: ${first.problem}${more}`)
+}
+
+/** In the trail before anything leaves: what is about to be pushed, by name. */
+async function begin(
+  ctx: Context,
+  sync: SealedSync,
+  access: EnvironmentAccess | undefined,
+  { plan }: Outlook,
+  environmentIds: readonly string[],
+): Promise<void> {
+  const after = {
+    ...(plan.create.length > 0 && { create: plan.create }),
+    ...(plan.update.length + plan.adopt.length > 0 && { update: [...plan.adopt, ...plan.update] }),
+    ...(plan.delete.length > 0 && { delete: plan.delete }),
+  }
+  const hasWork = Object.keys(after).length > 0
+  if (!hasWork) return whileHeld(ctx, sync, (store) => store.syncs.setSources(sync.id, environmentIds))
+  await inTransaction(ctx, sync.workspaceId, async (ctx) => {
+    if (!(await ctx.store.syncs.renew(sync.id, sync.fence, ctx.now() + leaseMs))) throw new LostLease()
+    await ctx.store.syncs.setSources(sync.id, environmentIds)
+    await record(ctx, {
+      chain: sync.workspaceId,
+      action: 'PUSH',
+      entity: { type: 'sync', id: sync.id, name: sync.name },
+      projectId: sync.projectId,
+      ...(access && { environmentId: access.environment.id }),
+      after,
+    })
+  })
+}
+
+async function whileHeld(ctx: Context, sync: SealedSync, work: (store: Store) => Promise<void>): Promise<void> {
+  await inQuietTransaction(ctx, `sync:${sync.id}`, async (store) => {
+    if (!(await store.syncs.renew(sync.id, sync.fence, ctx.now() + leaseMs))) throw new LostLease()
+    await work(store)
+  })
+}
+
+const renew = (ctx: Context, sync: SealedSync) => whileHeld(ctx, sync, async () => undefined)
+
+async function conclude(
+  ctx: Context,
+  sync: SealedSync,
+  startedAt: number,
+  { items, unchanged, error }: End,
+  secrets: readonly string[],
+): Promise<void> {
+  const at = ctx.now()
+  const vendor = findProvider(sync.provider)?.name ?? sync.provider
+  const counts = countItems(items, unchanged)
+  const next = nextOf(sync, at, items, error, (fault) => explainFault(vendor, fault, secrets))
+  const state = runStateOf(counts, items, error)
+  ctx.syncStats.runs[state]++
+  if (error !== undefined && !isFault(error) && !(error instanceof Blocked)) {
+    ctx.log.error('a sync failed', { syncId: sync.id, provider: sync.provider, ...traceOf(error) })
+  }
+  const isRemoved = sync.state === 'removing' && error === undefined
+  const isWorthTelling = items.length > 0 || error !== undefined || sync.triggerNext !== 'change'
+  const run: SyncRunRecord = {
+    id: newId(),
+    syncId: sync.id,
+    cause: sync.failCount > 0 && sync.triggerNext === 'change' ? 'retry' : sync.triggerNext,
+    state,
+    startedAt,
+    endedAt: at,
+    counts,
+    error: next.lastError,
+    attempts: sync.failCount + 1,
+    items,
+  }
+  await inQuietTransaction(ctx, `sync:${sync.id}`, async (store) => {
+    if (!(await store.syncs.finish(sync, next))) return
+    if (isRemoved) return void (await store.syncs.remove(sync.id, sync.workspaceId))
+    if (!isWorthTelling) return
+    await store.syncRuns.insert(run)
+    await store.syncRuns.trim(sync.id, keptRuns)
+  })
+}

@@ -1,0 +1,164 @@
+/** The answers to a step of the wizard: checked, tried at the vendor, and sealed. A wrong one changes nothing. */
+import type { FlowAnswers, FlowProgress, ProviderPath } from '@coffer/contract/sync'
+import { Failure, invalid } from '../failure.ts'
+import { isFault, type VendorFault } from '../providers/fault.ts'
+import type { Values } from '../providers/provider.ts'
+import type { SyncDraft, SyncRecord } from '../store/sync.ts'
+import { reauthorise } from './access.ts'
+import { record } from './audit.ts'
+import type { Context, WriteContext } from './context.ts'
+import { explainFault } from './sync-fault.ts'
+import { checkAnswers } from './sync-form.ts'
+import { activate, credentialHash } from './sync-review.ts'
+import { connectTo } from './sync-source.ts'
+import { draftLifeMs, formOf, requireSetup, type Setup, shownAgain, syncEntity } from './sync-wizard.ts'
+import { inTransaction } from './transaction.ts'
+
+export async function submitFlowStep(ctx: Context, { slug }: ProviderPath, body: FlowAnswers): Promise<FlowProgress> {
+  const { step, values = {} } = body
+  const setup = await requireSetup(ctx, slug, body.syncConfigId, step)
+  const next = await submit[step](ctx, setup, values)
+  return { step: next, syncConfigId: setup.sync.id }
+}
+
+type Submit = (ctx: Context, setup: Setup, values: Values) => Promise<string>
+
+const submit: Record<FlowAnswers['step'], Submit> = {
+  async auth(ctx, setup, values) {
+    const { provider, sync, draft, content } = setup
+    const { fields, answers: shown } = formOf(setup, 'auth')
+    const { answers, next } = checkAnswers(fields, shown, values)
+    const auth = shownAgain(provider, answers)
+    if (next !== undefined) {
+      await saveDraft(ctx, setup, 'auth', { ...draft, auth })
+      return 'auth'
+    }
+    const connection = connectTo(ctx, provider, sync.id, { credential: answers, target: {}, options: {} })
+    const account = await trying(setup, answers, passwordField(setup, answers), () => provider.verify(connection))
+    if (content.live && account === content.live.account && needsOnlyCredential(sync)) {
+      await renewCredential(ctx, setup, answers)
+      return 'done'
+    }
+    // Another account has other targets.
+    const { target, isTargetComplete, ...rest } = draft
+    const kept = account === draft.account && target ? { target, ...(isTargetComplete && { isTargetComplete }) } : {}
+    await saveDraft(ctx, setup, 'auth', { ...rest, ...kept, auth, credential: answers, account })
+    return 'target'
+  },
+
+  async target(ctx, setup, values) {
+    const { provider, sync, draft } = setup
+    const { fields, answers: shown } = formOf(setup, 'target')
+    const { answers, next } = checkAnswers(fields, shown, values)
+    const { isTargetComplete: _was, ...rest } = draft
+    if (next !== undefined) {
+      await saveDraft(ctx, setup, 'target', { ...rest, target: answers })
+      return 'target'
+    }
+    const credential = draft.credential ?? {}
+    const far = provider.connect(connectTo(ctx, provider, sync.id, { credential, target: answers, options: {} }))
+    const last = Object.keys(answers).at(-1) ?? fields.at(-1)?.id ?? 'target'
+    await trying(setup, credential, last, async () => {
+      for await (const _item of far.list(new Set())) break
+    })
+    await saveDraft(ctx, setup, 'target', { ...rest, target: answers, isTargetComplete: true })
+    return 'mapping'
+  },
+
+  async mapping(ctx, setup, values) {
+    const { provider, draft } = setup
+    const { fields, answers: shown } = formOf(setup, 'mapping')
+    const { answers, next } = checkAnswers(fields, shown, values)
+    const own = new Set(provider.options.map(({ id }) => id))
+    const entries = Object.entries(answers)
+    const mapping = Object.fromEntries(entries.filter(([id]) => !own.has(id)))
+    const options = Object.fromEntries(entries.filter(([id]) => own.has(id)))
+    if (mapping.mode !== 'per-key' && !mapping.objectName) throw invalid('objectName', 'is required for this form.')
+    await saveDraft(ctx, setup, 'mapping', { ...draft, mapping, options })
+    return next === undefined ? 'review' : 'mapping'
+  },
+
+  async review(ctx, setup, { confirm, ...others }) {
+    const [stranger] = Object.keys(others).filter((id) => id !== 'plan')
+    if (stranger !== undefined) throw invalid(stranger, 'is not a field of this step.')
+    if (confirm === undefined || confirm === '') throw invalid('confirm', 'is required.')
+    await trying(setup, setup.draft.credential ?? {}, 'confirm', () => activate(ctx, setup, confirm))
+    return 'done'
+  },
+}
+
+/** What the vendor refuses is a fault of the answer: a 400 that starts with the field. */
+async function trying<Result>(
+  { provider }: Setup,
+  credential: Values,
+  field: string,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!isFault(error)) throw error
+    throw invalid(fieldOf(error, field), explainFault(provider.name, error, Object.values(credential)))
+  }
+}
+
+const fieldOf = ({ facts }: VendorFault, fallback: string) => facts.field ?? fallback
+
+const passwordField = ({ provider }: Setup, answers: Values): string =>
+  provider.auth.find(({ id, kind }) => kind === 'password' && answers[id] !== undefined)?.id ??
+  provider.auth.find(({ kind }) => kind !== 'copy')?.id ??
+  'auth'
+
+async function saveDraft(ctx: Context, setup: Setup, step: FlowAnswers['step'], draft: SyncDraft): Promise<void> {
+  await change(ctx, setup, async (ctx, current, live) => {
+    const at = ctx.now()
+    await ctx.store.syncs.save({ ...current, draftUntil: at + draftLifeMs, updatedAt: at }, { live, draft })
+    const place = { chain: current.workspaceId, projectId: current.projectId }
+    await record(ctx, { ...place, action: 'UPDATE', entity: syncEntity(current), after: { step } })
+  })
+}
+
+type Live = Setup['content']['live']
+
+/** In a transaction, of the sync as it is then. */
+async function change(
+  ctx: Context,
+  { access, sync }: Setup,
+  work: (ctx: WriteContext, current: SyncRecord, live: Live) => Promise<void>,
+): Promise<void> {
+  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    await reauthorise(ctx, access, 'sync:write')
+    const current = await ctx.store.syncs.findLocked(sync.id)
+    if (!current || current.state === 'removing') throw new Failure('notFound')
+    const { live } = await ctx.store.syncs.open(current)
+    await work(ctx, current, live)
+  })
+}
+
+/** The vendor turned the old credential away; everything else about it stands. */
+const needsOnlyCredential = ({ state }: SyncRecord) => state === 'needs_reauth'
+
+async function renewCredential(ctx: Context, setup: Setup, credential: Values): Promise<void> {
+  await change(ctx, setup, async (ctx, current, live) => {
+    if (!live) throw new Failure('notFound')
+    const at = ctx.now()
+    const next: SyncRecord = {
+      ...current,
+      state: 'active',
+      reason: null,
+      lastError: null,
+      triggerNext: 'resume',
+      draftUntil: null,
+      dueAt: at,
+      notBefore: 0,
+      failCount: 0,
+      failingSince: null,
+      credentialHash: credentialHash(ctx, current.provider, credential),
+      updatedAt: at,
+    }
+    await ctx.store.syncs.save(next, { live: { ...live, credential }, draft: null })
+    const place = { chain: current.workspaceId, projectId: current.projectId }
+    const [before, after] = [{ state: current.state }, { state: 'active', credential: 'renewed' }]
+    await record(ctx, { ...place, action: 'UPDATE', entity: syncEntity(current), before, after })
+  })
+}

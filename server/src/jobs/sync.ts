@@ -1,0 +1,25 @@
+/** Pushes what is due: a few at a time, each held by a lease, so that several nodes share the work. */
+import type { Services } from '../domain/context.ts'
+import { claimSync, runSync } from '../domain/sync-run.ts'
+
+const maxRuns = 4
+const lookEveryMs = 500
+
+export async function pushSyncs(services: Services, signal: AbortSignal): Promise<void> {
+  if (!services.config.sync) return
+  const running = new Set<Promise<void>>()
+  while (!signal.aborted) {
+    while (running.size < maxRuns && !signal.aborted) {
+      const sync = await claimSync(services)
+      if (!sync) break
+      const run = runSync(services, sync, signal).finally(() => running.delete(run))
+      running.add(run)
+    }
+    if (running.size === 0) return
+    const pause = Promise.withResolvers<void>()
+    const timer = setTimeout(pause.resolve, lookEveryMs)
+    await Promise.race([...running, pause.promise])
+    clearTimeout(timer)
+  }
+  await Promise.all(running)
+}

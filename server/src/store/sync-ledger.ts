@@ -1,0 +1,52 @@
+/** What a sync has written at its target, and nothing else: only what stands here is ever updated or deleted there. */
+import { anyOf, type Db, sql } from './sql.ts'
+
+export type LedgerEntry = {
+  readonly name: string
+  readonly remoteId: string | null
+  readonly valueMac: string
+  readonly mark: string | null
+  readonly origin: 'created' | 'adopted'
+  /** `pending`: a call was begun and its end is not known. `new`: likewise, and it would be the first. */
+  readonly status: 'new' | 'pending' | 'synced'
+}
+
+export function syncLedgerStore(db: Db) {
+  return {
+    async list(syncId: string): Promise<LedgerEntry[]> {
+      return db.all<LedgerEntry>(sql`
+        select name, remote_id as "remoteId", value_mac as "valueMac", mark, origin, status
+        from sync_ledger where sync_id = ${syncId} order by name`)
+    },
+
+    async put(syncId: string, entries: readonly LedgerEntry[], nowMs: number): Promise<void> {
+      await db.runMany(
+        entries,
+        (entry) => sql`
+          insert into sync_ledger (sync_id, name, remote_id, value_mac, mark, origin, status, updated_at)
+          values (${syncId}, ${entry.name}, ${entry.remoteId}, ${entry.valueMac}, ${entry.mark}, ${entry.origin},
+            ${entry.status}, ${nowMs})
+          on conflict (sync_id, name) do update set remote_id = excluded.remote_id, value_mac = excluded.value_mac,
+            mark = excluded.mark, origin = excluded.origin, status = excluded.status, updated_at = excluded.updated_at`,
+      )
+    },
+
+    async remove(syncId: string, names: readonly string[]): Promise<void> {
+      if (names.length === 0) return
+      await db.run(sql`delete from sync_ledger where sync_id = ${syncId} and name ${anyOf(names)}`)
+    },
+
+    async clear(syncId: string): Promise<void> {
+      await db.run(sql`delete from sync_ledger where sync_id = ${syncId}`)
+    },
+
+    /** Of these names at the same place, those that another sync has written. */
+    async listOthers(syncId: string, placeHash: string, names: readonly string[]): Promise<string[]> {
+      if (names.length === 0) return []
+      const rows = await db.all<{ name: string }>(sql`
+        select l.name from sync s join sync_ledger l on l.sync_id = s.id
+        where s.place_hash = ${placeHash} and s.id <> ${syncId} and l.name ${anyOf(names)}`)
+      return rows.map(({ name }) => name)
+    },
+  }
+}

@@ -1,0 +1,70 @@
+/** How the runs of a sync went: names and counts, never values. */
+import type { SyncCounts, SyncRunItem, SyncRunState, SyncTrigger } from '@coffer/contract/sync'
+import { type Db, fragment, sql } from './sql.ts'
+
+export type SyncRunRecord = {
+  readonly id: string
+  readonly syncId: string
+  readonly cause: SyncTrigger
+  readonly state: SyncRunState
+  readonly startedAt: number
+  readonly endedAt: number | null
+  readonly counts: SyncCounts
+  readonly error: string | null
+  readonly attempts: number
+  readonly items: readonly SyncRunItem[]
+}
+type RunRow = Omit<SyncRunRecord, 'counts' | 'items'> & { readonly counts: string; readonly items: string }
+
+const columns = fragment(`
+  id, sync_id as "syncId", cause, state, started_at as "startedAt", ended_at as "endedAt", counts, error, attempts, items`)
+
+const toRecord = (row: RunRow): SyncRunRecord => ({
+  ...row,
+  counts: JSON.parse(row.counts),
+  items: JSON.parse(row.items),
+})
+
+export function syncRunStore(db: Db) {
+  return {
+    async insert(run: SyncRunRecord): Promise<void> {
+      await db.run(sql`
+        insert into sync_run (id, sync_id, cause, state, started_at, ended_at, counts, error, attempts, items)
+        values (${run.id}, ${run.syncId}, ${run.cause}, ${run.state}, ${run.startedAt}, ${run.endedAt},
+          ${JSON.stringify(run.counts)}, ${run.error}, ${run.attempts}, ${JSON.stringify(run.items)})`)
+    },
+
+    async finish(run: SyncRunRecord): Promise<void> {
+      await db.run(sql`
+        update sync_run set state = ${run.state}, ended_at = ${run.endedAt}, counts = ${JSON.stringify(run.counts)},
+          error = ${run.error}, items = ${JSON.stringify(run.items)}
+        where id = ${run.id} and sync_id = ${run.syncId}`)
+    },
+
+    /** A run whose process died says so once the next one begins. */
+    async interruptAll(syncId: string, nowMs: number): Promise<void> {
+      await db.run(sql`
+        update sync_run set state = 'interrupted', ended_at = ${nowMs}
+        where sync_id = ${syncId} and state = 'running'`)
+    },
+
+    async find(id: string, syncId: string): Promise<SyncRunRecord | undefined> {
+      const row = await db.one<RunRow>(sql`select ${columns} from sync_run where id = ${id} and sync_id = ${syncId}`)
+      return row && toRecord(row)
+    },
+
+    /** Newest first. */
+    async list(syncId: string, before: string, limit: number): Promise<SyncRunRecord[]> {
+      const rows = await db.all<RunRow>(sql`
+        select ${columns} from sync_run where sync_id = ${syncId} and id < ${before} order by id desc limit ${limit}`)
+      return rows.map(toRecord)
+    },
+
+    /** Keeps the newest `keep` of a sync. */
+    async trim(syncId: string, keep: number): Promise<void> {
+      await db.run(sql`
+        delete from sync_run where sync_id = ${syncId} and id < (
+          select min(id) from (select id from sync_run where sync_id = ${syncId} order by id desc limit ${keep}) newest)`)
+    },
+  }
+}

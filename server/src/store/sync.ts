@@ -1,0 +1,299 @@
+/**
+ * Syncs: their place in line, and their settings, which are one sealed record bound to the workspace, project, provider,
+ * environment and maker that stand beside it. Whoever changes those columns behind our back makes it unreadable.
+ */
+import type { Scope } from '@coffer/contract/field'
+import type { SyncState, SyncTrigger } from '@coffer/contract/sync'
+import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
+import { type Keys, requireWorkspaceKey } from './key.ts'
+import { type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
+
+type Answers = Readonly<Record<string, string>>
+
+/** What a run needs. `scopes`: how far the credential reached with which it was set up. */
+export type SyncSettings = {
+  readonly credential: Answers
+  readonly account: string
+  readonly target: Answers
+  readonly options: Answers
+  readonly mapping: Answers
+  readonly scopes: readonly Scope[]
+  /** Of the values that were pushed, so that unchanged ones are known without being kept. Base64. */
+  readonly macKey: string
+}
+/** The wizard's answers so far; those of a sync that runs leave it as it is until the last step. */
+export type SyncDraft = {
+  /** The answers of the step auth that are no secrets, to be shown again. */
+  readonly auth?: Answers
+  readonly credential?: Answers
+  readonly account?: string
+  readonly target?: Answers
+  readonly isTargetComplete?: boolean
+  readonly mapping?: Answers
+  readonly options?: Answers
+}
+export type SyncContent = { readonly live: SyncSettings | null; readonly draft: SyncDraft | null }
+
+export type SyncRecord = {
+  readonly id: string
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly provider: string
+  readonly name: string
+  readonly state: SyncState
+  readonly environmentId: string | null
+  readonly createdBy: string
+  readonly target: string | null
+  readonly lastError: string | null
+  /** Why it is blocked, in one word. */
+  readonly reason: string | null
+  readonly triggerNext: SyncTrigger
+  readonly draftUntil: number | null
+  readonly credentialHash: string | null
+  readonly placeHash: string | null
+  readonly concurrency: number
+  readonly quietMs: number
+  readonly maxWaitMs: number
+  readonly fence: number
+  readonly dueAt: number | null
+  readonly notBefore: number
+  readonly scanAt: number | null
+  readonly changeCount: number
+  /** The oldest change that has not been pushed. */
+  readonly changedAt: number | null
+  readonly failCount: number
+  readonly failingSince: number | null
+  /** How many deletes a person has looked at and agreed to. */
+  readonly allowedDeletes: number
+  readonly lastRunAt: number | null
+  readonly lastOkAt: number | null
+  readonly createdAt: number
+  readonly updatedAt: number
+}
+export type SealedSync = SyncRecord & { readonly sealed: Uint8Array }
+
+const columns = fragment(`
+  id, workspace_id as "workspaceId", project_id as "projectId", provider, name, state,
+  environment_id as "environmentId", created_by as "createdBy", target, last_error as "lastError", reason,
+  trigger_next as "triggerNext", draft_until as "draftUntil", credential_hash as "credentialHash",
+  place_hash as "placeHash", concurrency, quiet_ms as "quietMs", max_wait_ms as "maxWaitMs", fence, due_at as "dueAt",
+  not_before as "notBefore", scan_at as "scanAt", change_count as "changeCount", changed_at as "changedAt",
+  fail_count as "failCount", failing_since as "failingSince", allowed_deletes as "allowedDeletes",
+  last_run_at as "lastRunAt", last_ok_at as "lastOkAt", created_at as "createdAt", updated_at as "updatedAt", sealed`)
+
+export function syncStore(db: Db, keys: Keys) {
+  async function sealContent(sync: SyncRecord, content: SyncContent): Promise<{ version: number; sealed: Buffer }> {
+    const { version, key } = await requireWorkspaceKey(db, keys, sync.workspaceId)
+    return { version, sealed: seal(key, version, contentPlace(sync), Buffer.from(JSON.stringify(content))) }
+  }
+
+  async function openContent(sync: SealedSync): Promise<SyncContent> {
+    const { key } = await requireWorkspaceKey(db, keys, sync.workspaceId, keyVersionOf(sync.sealed))
+    return JSON.parse(open(key, contentPlace(sync), sync.sealed).toString('utf8'))
+  }
+
+  return {
+    open: openContent,
+
+    async insert(sync: SyncRecord, content: SyncContent): Promise<void> {
+      const { version, sealed } = await sealContent(sync, content)
+      await db.run(sql`
+        insert into sync (id, workspace_id, project_id, provider, name, state, environment_id, created_by, sealed,
+          workspace_key_version, trigger_next, draft_until, concurrency, quiet_ms, max_wait_ms, fence, not_before,
+          change_count, fail_count, allowed_deletes, created_at, updated_at)
+        values (${sync.id}, ${sync.workspaceId}, ${sync.projectId}, ${sync.provider}, ${sync.name}, ${sync.state},
+          ${sync.environmentId}, ${sync.createdBy}, ${sealed}, ${version}, ${sync.triggerNext}, ${sync.draftUntil},
+          ${sync.concurrency}, ${sync.quietMs}, ${sync.maxWaitMs}, 0, 0, 0, 0, 0, ${sync.createdAt}, ${sync.updatedAt})`)
+    },
+
+    async find(id: string): Promise<SealedSync | undefined> {
+      return db.one<SealedSync>(sql`select ${columns} from sync where id = ${id}`)
+    },
+
+    /** The same, held until the transaction ends. */
+    async findLocked(id: string): Promise<SealedSync | undefined> {
+      return db.one<SealedSync>(sql`select ${columns} from sync where id = ${id} ${forUpdate}`)
+    },
+
+    async list(projectId: string, workspaceId: string): Promise<SealedSync[]> {
+      return db.all<SealedSync>(sql`
+        select ${columns} from sync where project_id = ${projectId} and workspace_id = ${workspaceId} order by id`)
+    },
+
+    async count(projectId: string, workspaceId: string): Promise<number> {
+      const row = await db.one<{ count: number }>(sql`
+        select count(*) as count from sync where project_id = ${projectId} and workspace_id = ${workspaceId}`)
+      return Number(row?.count ?? 0)
+    },
+
+    /** Everything that the wizard and people decide; what the runs count stays as it is. */
+    async save(sync: SyncRecord, content: SyncContent): Promise<void> {
+      const { version, sealed } = await sealContent(sync, content)
+      await db.run(sql`
+        update sync set name = ${sync.name}, state = ${sync.state}, environment_id = ${sync.environmentId},
+          created_by = ${sync.createdBy}, sealed = ${sealed}, workspace_key_version = ${version},
+          target = ${sync.target}, last_error = ${sync.lastError}, reason = ${sync.reason},
+          trigger_next = ${sync.triggerNext}, draft_until = ${sync.draftUntil},
+          credential_hash = ${sync.credentialHash}, place_hash = ${sync.placeHash}, concurrency = ${sync.concurrency},
+          quiet_ms = ${sync.quietMs}, max_wait_ms = ${sync.maxWaitMs}, due_at = ${sync.dueAt},
+          not_before = ${sync.notBefore}, fail_count = ${sync.failCount}, failing_since = ${sync.failingSince},
+          allowed_deletes = ${sync.allowedDeletes}, last_ok_at = ${sync.lastOkAt}, updated_at = ${sync.updatedAt}
+        where id = ${sync.id} and workspace_id = ${sync.workspaceId}`)
+    },
+
+    async remove(id: string, workspaceId: string): Promise<boolean> {
+      return (await db.run(sql`delete from sync where id = ${id} and workspace_id = ${workspaceId}`)) === 1
+    },
+
+    /** Called in the transaction of every change of an environment's values: whatever is pushed from it is due soon. */
+    async wake(environmentId: string, nowMs: number): Promise<void> {
+      await db.run(sql`
+        update sync set change_count = change_count + 1, changed_at = coalesce(changed_at, ${nowMs}),
+          trigger_next = case when trigger_next = 'drift' then 'change' else trigger_next end,
+          due_at = case
+            when state <> 'active' and state <> 'failing' and coalesce(reason, '') <> 'source' then due_at
+            when not_before > ${nowMs} + quiet_ms then not_before
+            when coalesce(changed_at, ${nowMs}) + max_wait_ms < ${nowMs} + quiet_ms
+              then coalesce(changed_at, ${nowMs}) + max_wait_ms
+            else ${nowMs} + quiet_ms end
+        where id in (select sync_id from sync_source where environment_id = ${environmentId})`)
+    },
+
+    /** Rights may have changed: each run asks for them anew. */
+    async wakeAll(workspaceId: string, nowMs: number): Promise<void> {
+      await db.run(sql`
+        update sync set due_at = ${nowMs},
+          trigger_next = case when trigger_next = 'drift' then 'change' else trigger_next end
+        where workspace_id = ${workspaceId} and state in ('active', 'failing') and not_before <= ${nowMs}`)
+    },
+
+    async hasDue(nowMs: number): Promise<boolean> {
+      const row = await db.one(sql`select id from sync where due_at <= ${nowMs} order by due_at limit 1`)
+      return row !== undefined
+    },
+
+    /**
+     * Takes the next one that is due and that nobody works at, unless as many as may use its credential at a time do.
+     * `fence` goes up with every claim: whoever comes back late is told apart by it.
+     */
+    async claim(nowMs: number, leaseUntil: number): Promise<SealedSync | undefined> {
+      // One claim at a time, or two nodes would each see room for one more.
+      await db.one(sql`select id from instance where id = 1 ${forUpdate}`)
+      return db.one<SealedSync>(sql`
+        update sync set fence = fence + 1, lease_until = ${leaseUntil}
+        where id = (
+          select c.id from sync c
+          where c.due_at <= ${nowMs} and coalesce(c.lease_until, 0) < ${nowMs}
+            and (select count(*) from sync o where o.credential_hash = c.credential_hash and o.lease_until >= ${nowMs})
+              < c.concurrency
+          order by c.due_at limit 1)
+        returning ${columns}`)
+    },
+
+    /** False where somebody else has taken over, or the sync is gone. */
+    async renew(id: string, fence: number, leaseUntil: number): Promise<boolean> {
+      return (
+        (await db.run(sql`update sync set lease_until = ${leaseUntil} where id = ${id} and fence = ${fence}`)) === 1
+      )
+    },
+
+    /** What came of a run; a change that arrived meanwhile makes it due again. False where somebody else took over. */
+    async finish(
+      sync: Pick<SyncRecord, 'id' | 'fence' | 'changeCount'>,
+      end: Pick<
+        SyncRecord,
+        'state' | 'lastError' | 'reason' | 'triggerNext' | 'notBefore' | 'failCount' | 'failingSince' | 'lastRunAt'
+      > & {
+        readonly isDone: boolean
+        readonly wasRemoving: boolean
+        readonly dueAt: number | null
+        readonly scanAt: number | null
+        readonly lastOkAt: number | null
+        readonly allowedDeletes: number
+        readonly dueIfChanged: number
+      },
+    ): Promise<boolean> {
+      const [isDone, wasRemoving] = [end.isDone ? 1 : 0, end.wasRemoving ? 1 : 0]
+      const changed = await db.run(sql`
+        update sync set lease_until = null, last_error = ${end.lastError}, reason = ${end.reason},
+          state = case when state in ('paused', 'removing') then state else ${end.state} end,
+          trigger_next = case
+            when change_count = ${sync.changeCount} then ${end.triggerNext} else 'change' end,
+          not_before = ${end.notBefore}, fail_count = ${end.failCount}, failing_since = ${end.failingSince},
+          last_run_at = ${end.lastRunAt}, last_ok_at = coalesce(cast(${end.lastOkAt} as bigint), last_ok_at),
+          allowed_deletes = ${end.allowedDeletes}, scan_at = ${end.scanAt},
+          changed_at = case
+            when ${isDone} = 1 and change_count = ${sync.changeCount} then null
+            when ${isDone} = 1 then cast(${end.lastRunAt} as bigint)
+            else changed_at end,
+          due_at = case
+            when state = 'paused' then null
+            when state = 'removing' and ${wasRemoving} = 0 then due_at
+            when ${isDone} = 1 and change_count <> ${sync.changeCount} then cast(${end.dueIfChanged} as bigint)
+            else cast(${end.dueAt} as bigint) end
+        where id = ${sync.id} and fence = ${sync.fence}`)
+      return changed === 1
+    },
+
+    async setSources(syncId: string, environmentIds: readonly string[]): Promise<void> {
+      const rows = await db.all<{ id: string }>(sql`
+        select environment_id as id from sync_source where sync_id = ${syncId}`)
+      const known = new Set(rows.map(({ id }) => id))
+      const wanted = new Set(environmentIds)
+      for (const id of known.difference(wanted)) {
+        await db.run(sql`delete from sync_source where sync_id = ${syncId} and environment_id = ${id}`)
+      }
+      await db.runMany(
+        [...wanted.difference(known)],
+        (id) => sql`insert into sync_source (sync_id, environment_id) values (${syncId}, ${id})`,
+      )
+    },
+
+    /** Setups that nobody finished, with what was entered in them. */
+    async removeAbandoned(nowMs: number, limit: number): Promise<number> {
+      return db.run(sql`
+        delete from sync where id in (
+          select id from sync where draft_until <= ${nowMs} and state = 'draft' limit ${limit} ${skipLocked})`)
+    },
+
+    /** Changes of those that run which nobody finished. */
+    async forgetAbandonedEdits(nowMs: number, limit: number): Promise<number> {
+      const rows = await db.all<SealedSync>(sql`
+        select ${columns} from sync where draft_until <= ${nowMs} and state <> 'draft' limit ${limit} ${skipLocked}`)
+      for (const row of rows) {
+        const { live } = await openContent(row)
+        const { version, sealed } = await sealContent(row, { live, draft: null })
+        await db.run(sql`
+          update sync set sealed = ${sealed}, workspace_key_version = ${version}, draft_until = null
+          where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+      }
+      return rows.length
+    },
+
+    /** The oldest change of each that has not arrived at its target, for the metrics. */
+    async oldestChange(): Promise<number | undefined> {
+      const row = await db.one<{ at: number | null }>(sql`
+        select min(changed_at) as at from sync where due_at is not null and changed_at is not null`)
+      return row?.at ?? undefined
+    },
+
+    async reseal(workspaceId: string, limit: number): Promise<number> {
+      const newest = await requireWorkspaceKey(db, keys, workspaceId)
+      const rows = await db.all<SealedSync>(sql`
+        select ${columns} from sync
+        where workspace_id = ${workspaceId} and workspace_key_version < ${newest.version} order by id limit ${limit}`)
+      for (const row of rows) {
+        const { version, sealed } = await sealContent(row, await openContent(row))
+        await db.run(sql`
+          update sync set sealed = ${sealed}, workspace_key_version = ${version}
+          where id = ${row.id} and workspace_id = ${workspaceId}`)
+      }
+      return rows.length
+    },
+  }
+}
+
+function contentPlace(sync: SyncRecord): Buffer {
+  const { workspaceId, projectId, id, provider, environmentId, createdBy } = sync
+  return associatedData('sync', workspaceId, projectId, id, provider, environmentId ?? '', createdBy)
+}

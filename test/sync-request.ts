@@ -1,0 +1,70 @@
+/** Requests to every endpoint about syncs, about one tenant. No vendor is at hand: what asks one is refused in words. */
+import type { syncEndpoints } from '@coffer/contract/sync'
+import { type Ask, absentId, one } from './ask.ts'
+import type { World } from './world.ts'
+
+export function syncAsks(world: World): Record<keyof typeof syncEndpoints, readonly Ask[]> {
+  const { projects, environments, syncs } = world
+  const on = projects.right
+  const into = environments.right
+  const list = `/v1/workspace/${world.slug}/project/${on}/sync`
+  const draft = `${list}/${syncs.draft}`
+  const live = `${list}/${syncs.live}`
+  const absent = `${list}/${absentId}`
+  const flow = '/v1/sync/heroku/flow'
+  const answers = (syncConfigId: string, step: string, values: Record<string, string> = {}) => ({
+    syncConfigId,
+    step,
+    values,
+  })
+  /** Of both, and of one that there is not. */
+  const each = (end: string, ofDraft: Partial<Ask>, ofLive: Partial<Ask>): Ask[] => [
+    one('being set up', `${draft}${end}`, { on, ...ofDraft }),
+    one('running', `${live}${end}`, { on, into, ...ofLive }),
+    one('absent', `${absent}${end}`, { on, into: absentId }),
+  ]
+  return {
+    listSyncProviders: [one('all', '/v1/sync')],
+    startSync: [
+      one('start', '/v1/sync/heroku/start', { on, body: { projectId: on, name: 'A third' } }),
+      one('without a name', '/v1/sync/heroku/start', { on, body: { projectId: on } }),
+      one('a name that is taken', '/v1/sync/heroku/start', {
+        on,
+        body: { projectId: on, name: 'Running' },
+        status: 409,
+      }),
+      one('of no project', '/v1/sync/heroku/start', { on: absentId, body: { projectId: absentId } }),
+      one('of no provider', '/v1/sync/nothing/start', { on, body: { projectId: on }, status: 404 }),
+    ],
+    readFlowStep: [
+      one('first step', `${flow}?syncConfigId=${syncs.draft}&step=auth`, { on }),
+      one('too early', `${flow}?syncConfigId=${syncs.draft}&step=review`, { on, status: 409 }),
+      one('absent', `${flow}?syncConfigId=${absentId}&step=auth`, { on: absentId }),
+      one('of another provider', `/v1/sync/webhook/flow?syncConfigId=${syncs.draft}&step=auth`, { on, status: 404 }),
+    ],
+    submitFlowStep: [
+      one('incomplete', flow, { on, body: answers(syncs.draft, 'auth'), status: 400 }),
+      one('refused', flow, { on, body: answers(syncs.draft, 'auth', { token: 'HRKU-x' }), status: 400 }),
+      one('too early', flow, { on, body: answers(syncs.draft, 'mapping'), status: 409 }),
+      one('of one that runs', flow, {
+        on,
+        into,
+        body: answers(syncs.live, 'mapping', { environment: environments.right, prefix: 'APP_' }),
+      }),
+      one('absent', flow, { on: absentId, body: answers(absentId, 'auth') }),
+    ],
+    listSyncs: [one('list', list, { on })],
+    readSync: each('', {}, {}),
+    planSync: each('/plan', { status: 409 }, { status: 409 }),
+    runSync: each('/run', { status: 409 }, {}),
+    pauseSync: each('/pause', { status: 409 }, {}),
+    resumeSync: each('/resume', { status: 409 }, { status: 409 }),
+    deleteSync: [...each('', {}, {}), one('with what it made', `${live}?remove=true`, { on, into })],
+    listSyncRuns: each('/run', {}, {}),
+    readSyncRun: [
+      one('one', `${live}/run/${syncs.run}`, { on, into }),
+      one('of another', `${draft}/run/${syncs.run}`, { on, into: absentId }),
+      one('absent', `${live}/run/${absentId}`, { on, into: absentId }),
+    ],
+  }
+}
