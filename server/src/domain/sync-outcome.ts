@@ -58,7 +58,7 @@ export function runStateOf(
 ): Exclude<SyncRunState, 'running'> {
   const hasDone = counts.created + counts.updated + counts.deleted > 0
   const isFlawed = counts.failed + counts.conflicts > 0 || items.some(({ outcome }) => outcome === 'drifted')
-  if (error !== undefined) return hasDone ? 'partial' : 'failed'
+  if (error !== undefined || (counts.failed > 0 && !hasDone)) return hasDone ? 'partial' : 'failed'
   return isFlawed ? 'partial' : 'succeeded'
 }
 

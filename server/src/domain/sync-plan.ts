@@ -76,7 +76,8 @@ export function planSync(input: PlanInput): Plan {
       if (isChanged || repairs) plan.create.push(name)
       else plan.drifted.push(name)
     } else if (seen.isOurs === false || (status === 'new' && isSomebodyElses(entry, seen))) {
-      plan.conflict.push({ name, why: status === 'new' ? foreign : takenOver })
+      if (onExisting === 'adopt' && !others.has(name)) plan.adopt.push(name)
+      else plan.conflict.push({ name, why: status === 'new' ? foreign : takenOver })
     } else if (isChanged) plan.update.push(name)
     else if (!hasDrifted(entry, seen)) plan.unchanged.push(name)
     else (repairs ? plan.update : plan.drifted).push(name)
@@ -99,7 +100,7 @@ const isSomebodyElses = (entry: LedgerEntry, seen: Seen) =>
   entry.status === 'pending' ? false : entry.status === 'new' ? differsInValue(entry, seen) : hasDrifted(entry, seen)
 
 const differsInValue = (entry: LedgerEntry, seen: Seen) =>
-  seen.valueMac !== undefined && seen.valueMac !== entry.valueMac
+  seen.isOurs !== true && seen.valueMac !== undefined && seen.valueMac !== entry.valueMac
 
 function hasDrifted(entry: LedgerEntry, seen: Seen): boolean {
   if (seen.valueMac !== undefined) return seen.valueMac !== entry.valueMac

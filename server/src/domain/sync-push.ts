@@ -78,7 +78,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
         remoteId: entry?.remoteId ?? outlook.remote?.get(op.name)?.id ?? null,
         valueMac: outlook.desired.get(op.name) ?? '',
         mark: null,
-        origin: entry?.origin ?? (isAdopted && outlook.remote?.get(op.name)?.isOurs !== true ? 'adopted' : 'created'),
+        origin: isAdopted && outlook.remote?.get(op.name)?.isOurs !== true ? 'adopted' : (entry?.origin ?? 'created'),
         status: op.kind === 'create' ? 'new' : 'pending',
       },
     ]

@@ -1,0 +1,56 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { VendorFault } from '../providers/fault.ts'
+import { explainFault, scrub } from './sync-fault.ts'
+
+const spellings: [string, (secret: string) => string][] = [
+  ['as it is', (secret) => secret],
+  ['in JSON', (secret) => JSON.stringify(secret)],
+  ['in a URL', (secret) => encodeURIComponent(secret)],
+  ['in base64', (secret) => Buffer.from(secret).toString('base64')],
+  ['in base64url', (secret) => Buffer.from(secret).toString('base64url')],
+  ['in hex', (secret) => Buffer.from(secret).toString('hex')],
+]
+
+test.each(spellings)('a value that a vendor quotes %s is hidden', (_title, spell) => {
+  const secret = 'p4$$w0rd "with" ünusual\nlines & more'
+  const text = scrub(`The value ${spell(secret)} is not allowed.`, ['other', secret])
+  expect(text).not.toContain(spell(secret))
+  expect(text).toContain('The value ')
+  expect(text).toContain(' is not allowed.')
+})
+
+test('a value that a vendor cuts short is hidden as far as it is recognised', () => {
+  const secret = 'abcdefghijklmnopqrstuvwxyz0123456789'
+  expect(scrub(`starts with ${secret.slice(0, 20)}…`, [secret])).not.toContain(secret.slice(0, 12))
+})
+
+test('a short value is hidden where it stands by itself, and words stay readable', () => {
+  expect(scrub('value "on" is wrong: once upon', ['on'])).toBe('value "[hidden]" is wrong: once upon')
+  expect(scrub('port 80 or 8080', ['80'])).toBe('port [hidden] or 8080')
+})
+
+test('no text of four characters and more that holds a secret keeps it', () => {
+  fc.assert(
+    fc.property(
+      fc.string({ minLength: 4, unit: 'binary' }).filter((secret) => secret.trim().length >= 4),
+      fc.string(),
+      fc.string(),
+      (secret, before, after) => {
+        const result = scrub(`${before}${secret}${after}`, [secret])
+        expect(result.replaceAll('[hidden]', '')).not.toContain(secret)
+      },
+    ),
+    { numRuns: 500 },
+  )
+})
+
+test('an explanation is one line or two: what was said, shortened after it was scrubbed, and what to do', () => {
+  const secret = 'x'.repeat(400)
+  const fault = new VendorFault('invalid', 'unused', { status: 422, vendorMessage: `bad value ${secret}` })
+  const text = explainFault('Vendor', fault, [secret])
+  expect(text).not.toContain('xxxx')
+  expect(text).toBe(
+    'Vendor answered 422: bad value [hidden]. The vendor refuses this name or value: change it, or leave it out in the mapping.',
+  )
+})

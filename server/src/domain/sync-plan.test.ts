@@ -1,0 +1,200 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { LedgerEntry } from '../store/sync-ledger.ts'
+import { isMassDelete, needsLook, type PlanInput, planSync, type Seen } from './sync-plan.ts'
+
+const names = ['A', 'B', 'C', 'D', 'E', 'F']
+const macs = ['m1', 'm2', 'm3']
+const name = fc.constantFrom(...names)
+const mac = fc.constantFrom(...macs)
+
+const ledgerEntry = fc.record({
+  name,
+  remoteId: fc.constant(null),
+  valueMac: mac,
+  mark: fc.option(fc.constantFrom('v1', 'v2'), { nil: null }),
+  origin: fc.constantFrom('created' as const, 'adopted' as const),
+  status: fc.constantFrom('new' as const, 'pending' as const, 'synced' as const),
+})
+const seen = fc.record(
+  { name, mark: fc.constantFrom('v1', 'v2'), isOurs: fc.boolean(), valueMac: mac },
+  { requiredKeys: ['name'] },
+)
+const byName = <Item extends { name: string }>(items: Item[]) => new Map(items.map((item) => [item.name, item]))
+
+const input: fc.Arbitrary<PlanInput> = fc.record({
+  desired: fc.array(fc.tuple(name, mac)).map((pairs) => new Map(pairs)),
+  ledger: fc.uniqueArray(ledgerEntry, { selector: (entry) => entry.name }),
+  remote: fc.option(
+    fc.array(seen).map((items) => byName(items) as ReadonlyMap<string, Seen>),
+    { nil: undefined },
+  ),
+  onExisting: fc.constantFrom('fail' as const, 'adopt' as const, 'skip' as const),
+  repairs: fc.boolean(),
+  isFirst: fc.boolean(),
+  others: fc.array(name).map((list) => new Set(list)),
+})
+
+const check = (property: (given: PlanInput) => void) => fc.assert(fc.property(input, property), { numRuns: 5_000 })
+
+describe('for anything that is desired, written and there', () => {
+  test('only names of the ledger are updated or deleted, but for those that a person lets it take over', () => {
+    check((given) => {
+      const plan = planSync(given)
+      const written = new Set(given.ledger.map((entry) => entry.name))
+      for (const name of [...plan.update, ...plan.delete]) expect(written).toContain(name)
+      for (const name of plan.adopt) {
+        expect(given.onExisting === 'adopt' || given.remote?.get(name)?.isOurs === true).toBe(true)
+        expect(given.others.has(name)).toBe(false)
+      }
+    })
+  })
+
+  test('nothing is created over what is there', () => {
+    check((given) => {
+      for (const name of planSync(given).create) expect(given.remote?.has(name) ?? false).toBe(false)
+    })
+  })
+
+  test('what bears somebody else’s mark is neither changed nor deleted', () => {
+    check((given) => {
+      const plan = planSync({ ...given, onExisting: 'fail' })
+      for (const name of [...plan.create, ...plan.update, ...plan.delete, ...plan.adopt]) {
+        expect(given.remote?.get(name)?.isOurs).not.toBe(false)
+      }
+    })
+  })
+
+  test('deletes are of what this sync created, is desired no more, and has not been changed by others since', () => {
+    check((given) => {
+      const plan = planSync(given)
+      if (given.isFirst) expect(plan.delete).toEqual([])
+      for (const name of plan.delete) {
+        const entry = given.ledger.find((candidate) => candidate.name === name)
+        expect(entry?.origin).toBe('created')
+        expect(given.desired.has(name)).toBe(false)
+        const there = given.remote?.get(name)
+        if (entry?.status === 'synced' && there?.valueMac !== undefined) expect(there.valueMac).toBe(entry.valueMac)
+      }
+    })
+  })
+
+  test('every name has exactly one fate', () => {
+    check((given) => {
+      const plan = planSync(given)
+      const fates = [
+        ...plan.create,
+        ...plan.update,
+        ...plan.adopt,
+        ...plan.delete,
+        ...plan.unchanged,
+        ...plan.conflict.map(({ name }) => name),
+        ...plan.drifted,
+        ...plan.release,
+      ]
+      expect(new Set(fates).size).toBe(fates.length)
+      const known = new Set([...given.desired.keys(), ...given.ledger.map((entry) => entry.name)])
+      expect(new Set(fates)).toEqual(known)
+    })
+  })
+
+  test('carried out and planned again, it leaves nothing to do', () => {
+    check((given) => {
+      const remote = new Map(given.remote ?? [])
+      const complete = { ...given, remote, isFirst: false }
+      const after = carryOut(complete)
+      const again = planSync({ ...complete, ...after })
+      expect([again.create, again.update, again.adopt, again.delete]).toEqual([[], [], [], []])
+      const third = carryOut({ ...complete, ...after })
+      expect(third).toEqual(after)
+    })
+  })
+})
+
+/** What ledger and target hold when all of a plan was done. */
+function carryOut(given: PlanInput): Pick<PlanInput, 'ledger' | 'remote'> {
+  const plan = planSync(given)
+  const ledger = new Map<string, LedgerEntry>(given.ledger.map((entry) => [entry.name, entry]))
+  const remote = new Map<string, Seen>(given.remote ?? [])
+  for (const name of [...plan.create, ...plan.update, ...plan.adopt]) {
+    const valueMac = given.desired.get(name) ?? ''
+    const before = ledger.get(name)
+    const origin = before?.origin ?? (plan.adopt.includes(name) ? 'adopted' : 'created')
+    ledger.set(name, { name, remoteId: null, valueMac, mark: 'v9', origin, status: 'synced' })
+    const there = remote.get(name)
+    remote.set(name, { name, mark: 'v9', valueMac, ...(there?.isOurs !== undefined && { isOurs: true }) })
+  }
+  for (const name of plan.delete) remote.delete(name)
+  for (const name of [...plan.delete, ...plan.release, ...plan.conflict.map(({ name }) => name)]) ledger.delete(name)
+  return { ledger: [...ledger.values()], remote }
+}
+
+describe('a plan made without looking', () => {
+  const nothing = { onExisting: 'fail', repairs: false, isFirst: false, others: new Set<string>() } as const
+  const synced: LedgerEntry = {
+    name: 'A',
+    remoteId: null,
+    valueMac: 'm1',
+    mark: null,
+    origin: 'created',
+    status: 'synced',
+  }
+
+  test('may be carried out where it only updates what is known to be there', () => {
+    const plan = planSync({ ...nothing, desired: new Map([['A', 'm2']]), ledger: [synced], remote: undefined })
+    expect(plan.update).toEqual(['A'])
+    expect(needsLook(plan)).toBe(false)
+  })
+
+  test.each([
+    [
+      'something new',
+      new Map([
+        ['A', 'm1'],
+        ['B', 'm1'],
+      ]),
+      [synced],
+    ],
+    ['a delete', new Map(), [synced]],
+    ['a create whose end is not known', new Map([['A', 'm1']]), [{ ...synced, status: 'new' as const }]],
+  ])('needs a look for %s', (_title, desired, ledger) => {
+    expect(needsLook(planSync({ ...nothing, desired, ledger, remote: undefined }))).toBe(true)
+  })
+})
+
+describe('a mass delete', () => {
+  const ledgerOf = (count: number): LedgerEntry[] =>
+    Array.from({ length: count }, (_, index) => ({
+      name: `N${index}`,
+      remoteId: null,
+      valueMac: 'm',
+      mark: null,
+      origin: 'created',
+      status: 'synced',
+    }))
+  const planOf = (ledger: LedgerEntry[], kept: number) =>
+    planSync({
+      desired: new Map(ledger.slice(0, kept).map((entry) => [entry.name, 'm'])),
+      ledger,
+      remote: new Map(ledger.map((entry) => [entry.name, entry as Seen])),
+      onExisting: 'fail',
+      repairs: false,
+      isFirst: false,
+      others: new Set(),
+    })
+
+  test.each([
+    [100, 70, 0, false],
+    [100, 69, 0, true],
+    [100, 69, 31, false],
+    [100, 69, 30, true],
+    [12, 2, 0, false],
+    [12, 1, 0, true],
+    [3, 0, 0, true],
+    [3, 0, 3, false],
+    [3, 3, 0, false],
+  ])('of %i entries, %i kept, %i agreed to: %s', (count, kept, allowed, expected) => {
+    const ledger = ledgerOf(count)
+    expect(isMassDelete(planOf(ledger, kept), count, kept, allowed)).toBe(expected)
+  })
+})

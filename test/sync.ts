@@ -1,0 +1,132 @@
+/** A service whose vendors are fakes, the wizard walked through by its own forms, and runs when a test wants them. */
+import type {
+  FlowField,
+  FlowProgress,
+  FlowStep,
+  StartedSync,
+  Sync,
+  SyncRun,
+  SyncRunDetail,
+} from '@coffer/contract/sync'
+import { expect } from 'vitest'
+import { claimSync, runSync } from '../server/src/domain/sync-run.ts'
+import type { Provider, Values } from '../server/src/providers/provider.ts'
+import { registerOwner, startService, type TestService, type TestUser } from './harness.ts'
+import { createSecretProject, type SecretProject } from './secret-project.ts'
+import { type Fake, type RunningFake, startFake } from './vendor/fake.ts'
+
+export type SyncWorld = {
+  readonly service: TestService
+  readonly owner: TestUser
+  readonly project: SecretProject
+  readonly running: RunningFake
+  readonly fake: Fake
+  readonly provider: Provider
+  readonly slug: string
+}
+
+/** Nothing runs by itself: `pushDue` does it. */
+export async function startSyncWorld(provider: Provider, fake: Fake): Promise<SyncWorld & { stop(): Promise<void> }> {
+  const running = await startFake(fake)
+  const doors = { outbound: running.outbound, sleep: async () => undefined }
+  const service = await startService({ COFFER_SYNC: 'off' }, doors)
+  const owner = await registerOwner(service)
+  const project = await createSecretProject(service, owner.session)
+  return {
+    service,
+    owner,
+    project,
+    running,
+    fake,
+    provider,
+    slug: provider.slug,
+    stop: async () => {
+      await service.stop()
+      await running.close()
+    },
+  }
+}
+
+export const flowPath = (slug: string, id: string, step: string) =>
+  `/v1/sync/${slug}/flow?syncConfigId=${id}&step=${step}`
+
+export async function readStep({ service, owner, slug }: SyncWorld, id: string, step: string): Promise<FlowStep> {
+  const answer = await service.call<FlowStep>('GET', flowPath(slug, id, step), { token: owner.session })
+  expect(answer.status, answer.text).toBe(200)
+  return answer.body
+}
+
+export const submitStep = (
+  { service, owner, slug }: SyncWorld,
+  syncConfigId: string,
+  step: string,
+  values: Values,
+  token = owner.session,
+) =>
+  service.call<FlowProgress & { message: string }>('POST', `/v1/sync/${slug}/flow`, {
+    token,
+    body: { syncConfigId, step, values },
+  })
+
+export async function startSetup({ service, owner, project, slug }: SyncWorld, name?: string): Promise<string> {
+  const body = { projectId: project.id, ...(name !== undefined && { name }) }
+  const answer = await service.call<StartedSync>('POST', `/v1/sync/${slug}/start`, { token: owner.session, body })
+  expect(answer.status, answer.text).toBe(200)
+  return answer.body.syncConfigId
+}
+
+/** As a person would: looks at each form, answers what it asks from what the fake knows, until it is done. */
+export async function setUpSync(
+  world: SyncWorld,
+  mapping: Values = {},
+  environment = 'development',
+  name?: string,
+): Promise<string> {
+  const id = await startSetup(world, name)
+  await walk(world, id, 'auth', { ...mapping, environment: world.project.idOf(environment) })
+  return id
+}
+
+export async function walk(world: SyncWorld, id: string, from: string, mapping: Values): Promise<string[]> {
+  const { credential, target, options } = world.fake
+  const known: Record<string, Values> = { auth: credential, target, mapping: { ...options, ...mapping }, review: {} }
+  const steps = [from]
+  for (let step = from; step !== 'done'; steps.push(step)) {
+    if (steps.length > 12) throw new Error(`the wizard goes in circles: ${steps.join(', ')}`)
+    const { fields } = await readStep(world, id, step)
+    const answer = await submitStep(world, id, step, answersTo(fields, known[step] ?? {}))
+    expect(answer.status, answer.text).toBe(200)
+    step = answer.body.step
+  }
+  return steps
+}
+
+function answersTo(fields: readonly FlowField[], known: Values): Record<string, string> {
+  return Object.fromEntries(
+    fields.flatMap((field) => {
+      if (field.type !== 'input' && field.type !== 'select') return []
+      const value = known[field.id] ?? field.data.defaultValue
+      return value === undefined ? [] : [[field.id, value]]
+    }),
+  )
+}
+
+/** Runs what is due now, and what that makes due, with the clock set forward by `afterMs` first. */
+export async function pushDue({ service }: Pick<SyncWorld, 'service'>, afterMs = 0): Promise<number> {
+  service.clock.offsetMs += afterMs
+  const { services } = service.app
+  let runs = 0
+  for (let sync = await claimSync(services); sync; sync = await claimSync(services)) {
+    await runSync(services, sync, new AbortController().signal)
+    if (++runs > 200) throw new Error('it is due again and again')
+  }
+  return runs
+}
+
+export const readSync = ({ project }: SyncWorld, id: string): Promise<Sync> => project.must<Sync>('GET', `/sync/${id}`)
+
+export async function lastRun({ project }: SyncWorld, id: string): Promise<SyncRunDetail> {
+  const [run] = await project.must<SyncRun[]>('GET', `/sync/${id}/run?limit=1`)
+  if (!run) throw new Error('there was no run')
+  return project.must<SyncRunDetail>('GET', `/sync/${id}/run/${run.id}`)
+}
