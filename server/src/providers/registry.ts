@@ -1,7 +1,8 @@
 /** Every provider, one line each. */
+import { cloudflareWorkers } from './cloudflare-workers.ts'
 import { heroku } from './heroku.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
 
-export const providers: readonly Provider[] = [heroku]
+export const providers: readonly Provider[] = [heroku, cloudflareWorkers]
 
 export const announced: readonly AnnouncedProvider[] = []
