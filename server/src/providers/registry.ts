@@ -1,8 +1,9 @@
 /** Every provider, one line each. */
 import { cloudflareWorkers } from './cloudflare-workers.ts'
+import { fly } from './fly.ts'
 import { heroku } from './heroku.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
 
-export const providers: readonly Provider[] = [heroku, cloudflareWorkers]
+export const providers: readonly Provider[] = [heroku, cloudflareWorkers, fly]
 
 export const announced: readonly AnnouncedProvider[] = []
