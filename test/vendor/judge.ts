@@ -4,4 +4,6 @@ export const judges: Readonly<Record<string, string>> = {
     'The cloudflare client drives the fake and is compared with our requests, list and bulk alike; no description of the API was at hand.',
   fly: 'A client generated from the vendor’s OpenAPI description (@distilled.cloud/fly-io) drives the secrets and machines of the fake and is compared with our requests; that null in the bulk call deletes is read from the vendor’s Go client; the wizard’s two GraphQL queries are checked against a hand-written part of the vendor’s schema.',
   heroku: 'heroku-client drives the fake and is compared with our requests; no description of the API was at hand.',
+  railway:
+    'Every document and its variables are checked with graphql against a hand-written part of the vendor’s schema, as the types of @crisog/railway-sdk and the vendor’s CLI show it; that SDK drives the variables of the fake and is compared with our writes.',
 }

@@ -3,7 +3,8 @@ import { cloudflareWorkers } from './cloudflare-workers.ts'
 import { fly } from './fly.ts'
 import { heroku } from './heroku.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
+import { railway } from './railway.ts'
 
-export const providers: readonly Provider[] = [heroku, cloudflareWorkers, fly]
+export const providers: readonly Provider[] = [heroku, cloudflareWorkers, fly, railway]
 
 export const announced: readonly AnnouncedProvider[] = []
