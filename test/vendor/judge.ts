@@ -6,4 +6,6 @@ export const judges: Readonly<Record<string, string>> = {
   heroku: 'heroku-client drives the fake and is compared with our requests; no description of the API was at hand.',
   railway:
     'Every document and its variables are checked with graphql against a hand-written part of the vendor’s schema, as the types of @crisog/railway-sdk and the vendor’s CLI show it; that SDK drives the variables of the fake and is compared with our writes.',
+  render:
+    'render-api, which checks answers with zod, drives the variables of services and groups and the deploys of the fake and is compared with our requests; the list of services is by the vendor’s documentation alone.',
 }

@@ -4,7 +4,8 @@ import { fly } from './fly.ts'
 import { heroku } from './heroku.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
 import { railway } from './railway.ts'
+import { render } from './render.ts'
 
-export const providers: readonly Provider[] = [heroku, cloudflareWorkers, fly, railway]
+export const providers: readonly Provider[] = [heroku, cloudflareWorkers, fly, railway, render]
 
 export const announced: readonly AnnouncedProvider[] = []
