@@ -1,5 +1,7 @@
 /** Who vouches for the fake of each provider, and so for the provider; the docs say it, too. */
 export const judges: Readonly<Record<string, string>> = {
+  'cloudflare-pages':
+    'The cloudflare client drives the fake and is compared with our requests; that a patch drops the hash of the Wrangler configuration unless it is sent along is read from public reports, not from a description.',
   'cloudflare-workers':
     'The cloudflare client drives the fake and is compared with our requests, list and bulk alike; no description of the API was at hand.',
   fly: 'A client generated from the vendor’s OpenAPI description (@distilled.cloud/fly-io) drives the secrets and machines of the fake and is compared with our requests; that null in the bulk call deletes is read from the vendor’s Go client; the wizard’s two GraphQL queries are checked against a hand-written part of the vendor’s schema.',

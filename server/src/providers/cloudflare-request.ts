@@ -67,17 +67,22 @@ export async function verifyToken(connection: Connection): Promise<string> {
   }
 }
 
-/** Undefined where the token may not list it. `page`: whether the list has pages. */
-export async function listNames(connection: Connection, path: string, key: string, page?: { readonly size: number }) {
+/** Undefined where the token may not list it. `pageSize`: where the list has pages, the largest that the vendor takes. */
+export async function listNames(
+  connection: Connection,
+  path: string,
+  key: string,
+  pageSize = Number.POSITIVE_INFINITY,
+) {
   const names: string[] = []
   try {
-    for (let number = 1; ; number++) {
-      const query = page === undefined ? '' : `?page=${number}&per_page=${page.size}`
+    for (let isLast = false, page = 1; !isLast; page++) {
+      const query = Number.isFinite(pageSize) ? `?page=${page}&per_page=${pageSize}` : ''
       const answer = await askCloudflare(connection, { method: 'GET', path: `${path}${query}` })
       const items = listAt(answer, 'result')
       names.push(...items.map((item) => textAt(item, key)))
-      const pages = Number(maybeTextAt(answer, 'result_info', 'total_pages') ?? 1)
-      if (page === undefined || items.length === 0 || number >= pages) break
+      const pages = maybeTextAt(answer, 'result_info', 'total_pages')
+      isLast = items.length === 0 || (pages === undefined ? items.length < pageSize : page >= Number(pages))
     }
   } catch (error) {
     if (isFault(error, 'scope')) return undefined

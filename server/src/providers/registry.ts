@@ -1,4 +1,5 @@
 /** Every provider, one line each. */
+import { cloudflarePages } from './cloudflare-pages.ts'
 import { cloudflareWorkers } from './cloudflare-workers.ts'
 import { fly } from './fly.ts'
 import { heroku } from './heroku.ts'
@@ -6,6 +7,6 @@ import type { AnnouncedProvider, Provider } from './provider.ts'
 import { railway } from './railway.ts'
 import { render } from './render.ts'
 
-export const providers: readonly Provider[] = [heroku, cloudflareWorkers, fly, railway, render]
+export const providers: readonly Provider[] = [heroku, cloudflareWorkers, fly, railway, render, cloudflarePages]
 
 export const announced: readonly AnnouncedProvider[] = []
