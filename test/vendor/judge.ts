@@ -10,4 +10,6 @@ export const judges: Readonly<Record<string, string>> = {
     'Every document and its variables are checked with graphql against a hand-written part of the vendor’s schema, as the types of @crisog/railway-sdk and the vendor’s CLI show it; that SDK drives the variables of the fake and is compared with our writes.',
   render:
     'render-api, which checks answers with zod, drives the variables of services and groups and the deploys of the fake and is compared with our requests; the list of services is by the vendor’s documentation alone.',
+  webhook:
+    'The fake checks signatures and times with standardwebhooks, the reference library of the scheme, whose own messages it takes; our signatures are compared with those of the library. The body is of our own making, and nobody else’s to judge.',
 }

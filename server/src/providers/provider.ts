@@ -104,6 +104,8 @@ export type Remote = {
 export type Capabilities = {
   /** What `list` tells of an item beyond its name. */
   readonly read: 'value' | 'mark' | 'names'
+  /** Nothing can be listed: `list` yields nothing, and what was pushed has to be taken as still there. */
+  readonly cannotList?: true
   /** How many ops one call of the vendor's takes. */
   readonly bulk: number
   /** The vendor's bulk call takes deletes beside the rest. */

@@ -6,7 +6,16 @@ import { heroku } from './heroku.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
 import { railway } from './railway.ts'
 import { render } from './render.ts'
+import { webhook } from './webhook.ts'
 
-export const providers: readonly Provider[] = [heroku, cloudflareWorkers, fly, railway, render, cloudflarePages]
+export const providers: readonly Provider[] = [
+  heroku,
+  cloudflareWorkers,
+  fly,
+  railway,
+  render,
+  cloudflarePages,
+  webhook,
+]
 
 export const announced: readonly AnnouncedProvider[] = []
