@@ -110,3 +110,13 @@ test('a token that may not list Workers leaves the name to the person', async ()
   for (const name of ['a/b', '../x', 'a b', '']) expect(field.check?.(name, {})).toBeDefined()
   await running.close()
 })
+
+test('a Worker without secrets has none, however the vendor says so', async () => {
+  const running = await startFake(fakeCloudflareWorkers())
+  for (const result of [null, []]) {
+    const body = { success: true, errors: [], messages: [], result }
+    running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+    expect(await listAll(cloudflareWorkers, connectionTo(running))).toEqual([])
+  }
+  await running.close()
+})

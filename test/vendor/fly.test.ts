@@ -141,3 +141,12 @@ test('apps are listed page by page, and a token that may not list them leaves th
   expect(fake.violations).toEqual([])
   await running.close()
 })
+
+test('an app that has no secrets yet has none, however the vendor says so', async () => {
+  const running = await startFake(fakeFly())
+  for (const body of [{ secrets: null }, { secrets: [] }, {}]) {
+    running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+    expect(await listAll(fly, connectionTo(running))).toEqual([])
+  }
+  await running.close()
+})

@@ -38,6 +38,9 @@ export async function askCloudflare(connection: Connection, { path, ...request }
   throw new VendorFault('protocol', 'The answer does not say whether it succeeded.')
 }
 
+/** What a list holds; null where it holds nothing. */
+export const resultsOf = (answer: unknown) => listAt({ result: at(answer, 'result') ?? [] }, 'result')
+
 export const accountPath = ({ credential }: Connection) => `/accounts/${credential.accountId}`
 
 /** A token belongs to a person or to an account, and is known in one of two places. */
@@ -79,7 +82,7 @@ export async function listNames(
     for (let isLast = false, page = 1; !isLast; page++) {
       const query = Number.isFinite(pageSize) ? `?page=${page}&per_page=${pageSize}` : ''
       const answer = await askCloudflare(connection, { method: 'GET', path: `${path}${query}` })
-      const items = listAt(answer, 'result')
+      const items = resultsOf(answer)
       names.push(...items.map((item) => textAt(item, key)))
       const pages = maybeTextAt(answer, 'result_info', 'total_pages')
       isLast = items.length === 0 || (pages === undefined ? items.length < pageSize : page >= Number(pages))

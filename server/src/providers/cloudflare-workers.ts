@@ -1,7 +1,7 @@
 /** Secrets of a Worker: one merge patch for up to a hundred of them, which deploys one new version at once. */
-import { accountPath, askCloudflare, authFields, listNames, verifyToken } from './cloudflare-request.ts'
+import { accountPath, askCloudflare, authFields, listNames, resultsOf, verifyToken } from './cloudflare-request.ts'
 import type { Connection, Op, Provider, RemoteItem } from './provider.ts'
-import { listAt, textAt } from './vendor-json.ts'
+import { textAt } from './vendor-json.ts'
 
 const scripts = (connection: Connection) => `${accountPath(connection)}/workers/scripts`
 const script = (connection: Connection) =>
@@ -10,7 +10,7 @@ const script = (connection: Connection) =>
 /** Names only; a secret key bears a name, too, and nobody else may have it. */
 async function* listSecrets(connection: Connection): AsyncIterable<RemoteItem> {
   const answer = await askCloudflare(connection, { method: 'GET', path: `${script(connection)}/secrets` })
-  for (const secret of listAt(answer, 'result')) yield { name: textAt(secret, 'name') }
+  for (const secret of resultsOf(answer)) yield { name: textAt(secret, 'name') }
 }
 
 /** All or nothing: a name that is refused refuses the whole call, and the vendor's words name it. */

@@ -62,11 +62,15 @@ async function listApps(connection: Connection): Promise<readonly Option[] | und
 }
 
 async function* listSecrets(connection: Connection): AsyncIterable<RemoteItem> {
-  const json = await send(connection, { method: 'GET', path: '/secrets' })
-  for (const secret of listAt(json, 'secrets')) {
-    const mark = maybeTextAt(secret, 'digest')
-    yield { name: textAt(secret, 'name'), ...(mark !== undefined && { mark }) }
+  for (const [name, mark] of digestsIn(await send(connection, { method: 'GET', path: '/secrets' }))) {
+    yield { name, ...(mark !== undefined && { mark }) }
   }
+}
+
+/** Null stands for none: the vendor's language writes an empty list so. */
+function digestsIn(json: unknown): [name: string, digest: string | undefined][] {
+  const secrets = listAt({ secrets: at(json, 'secrets') ?? [] }, 'secrets')
+  return secrets.map((secret) => [textAt(secret, 'name'), maybeTextAt(secret, 'digest')])
 }
 
 /** Machines of a release or of a console live for a moment only, and one that is going has no use for secrets. */
@@ -77,7 +81,7 @@ function isLasting(machine: unknown): boolean {
 }
 
 /** The machine as it is, anew: it comes back with the secrets of that version. One that stands still stays so. */
-async function updateMachine(connection: Connection, machine: unknown, version: number): Promise<void> {
+async function updateMachine(connection: Connection, machine: unknown, version: string | undefined): Promise<void> {
   const isRunning = maybeTextAt(machine, 'state') === 'started'
   await send(connection, {
     method: 'POST',
@@ -86,31 +90,31 @@ async function updateMachine(connection: Connection, machine: unknown, version: 
       config: at(machine, 'config'),
       // Refused where somebody has changed the machine since it was read.
       current_version: textAt(machine, 'instance_id'),
-      min_secrets_version: version,
+      ...(version !== undefined && { min_secrets_version: Number(version) }),
       ...(!isRunning && { skip_launch: true }),
     },
   })
 }
 
 function connect(connection: Connection): Remote {
-  let version: number | undefined
+  let isChanged = false
+  let version: string | undefined
 
   return {
     list: () => listSecrets(connection),
     async *apply(ops: readonly Op[]) {
       const values = Object.fromEntries(ops.map((op) => [op.name, op.kind === 'delete' ? null : op.value]))
       const json = await send(connection, { method: 'POST', path: '/secrets', json: { values } })
-      const digests = new Map(
-        listAt(json, 'secrets').map((secret) => [textAt(secret, 'name'), maybeTextAt(secret, 'digest')]),
-      )
-      version = Number(textAt(json, 'version'))
+      isChanged = true
+      version = maybeTextAt(json, 'version') ?? version
+      const digests = new Map(digestsIn(json))
       for (const { kind, name } of ops) {
         const mark = kind === 'delete' ? undefined : digests.get(name)
         yield { name, ...(mark !== undefined && { mark }) }
       }
     },
     async finish() {
-      if (connection.options.restart !== 'yes' || version === undefined) return
+      if (connection.options.restart !== 'yes' || !isChanged) return
       const machines = listAt(await send(connection, { method: 'GET', path: '/machines' }))
       for (const machine of machines.filter(isLasting)) await updateMachine(connection, machine, version)
     },

@@ -3,7 +3,7 @@ import { cloudflarePages } from './cloudflare-pages.ts'
 import { cloudflareWorkers } from './cloudflare-workers.ts'
 import { fly } from './fly.ts'
 import { heroku } from './heroku.ts'
-import type { AnnouncedProvider, Provider } from './provider.ts'
+import type { Provider } from './provider.ts'
 import { railway } from './railway.ts'
 import { render } from './render.ts'
 import { webhook } from './webhook.ts'
@@ -18,4 +18,4 @@ export const providers: readonly Provider[] = [
   webhook,
 ]
 
-export const announced: readonly AnnouncedProvider[] = []
+export { announced } from './announced.ts'

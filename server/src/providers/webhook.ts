@@ -95,7 +95,7 @@ export const webhook: Provider = {
       kind: 'text',
       id: 'url',
       label: 'Address',
-      description: 'Where the messages go. It is kept like a secret.',
+      description: 'Where the messages go.',
       placeholder: 'https://hooks.example.com/coffer',
       check: checkUrl,
     },
