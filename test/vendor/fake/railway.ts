@@ -120,9 +120,11 @@ export function fakeRailway(): FakeRailway {
         guardPlace({ projectId: projectId ?? project, environmentId: id })
         return here
       },
-      variables: (place: Place) => {
+      variables: ({ unrendered, ...place }: Place & { unrendered?: boolean | null }) => {
         guardPlace(place)
-        return { RAILWAY_ENVIRONMENT_NAME: 'production', ...Object.fromEntries(readable(place.serviceId)) }
+        const render = (text: string) => (unrendered ? text : text.replace(/\$\{\{.*?\}\}/g, 'resolved'))
+        const values = readable(place.serviceId).map(([name, text]) => [name, render(text)])
+        return { RAILWAY_ENVIRONMENT_NAME: 'production', ...Object.fromEntries(values) }
       },
       variableCollectionUpsert: ({ input }: { input: Place & UpsertInput }) => {
         guardPlace(input)
