@@ -1,4 +1,15 @@
 /** Who vouches for the fake of each provider, and so for the provider; the docs say it, too. */
 export const judges: Readonly<Record<string, string>> = {
+  'cloudflare-pages':
+    'The cloudflare client drives the fake and is compared with our requests; that a patch drops the hash of the Wrangler configuration unless it is sent along is read from public reports, not from a description.',
+  'cloudflare-workers':
+    'The cloudflare client drives the fake and is compared with our requests, list and bulk alike; no description of the API was at hand.',
+  fly: 'A client generated from the vendor’s OpenAPI description (@distilled.cloud/fly-io) drives the secrets and machines of the fake and is compared with our requests; that null in the bulk call deletes is read from the vendor’s Go client; the wizard’s two GraphQL queries are checked against a hand-written part of the vendor’s schema.',
   heroku: 'heroku-client drives the fake and is compared with our requests; no description of the API was at hand.',
+  railway:
+    'Every document and its variables are checked with graphql against a hand-written part of the vendor’s schema, as the types of @crisog/railway-sdk and the vendor’s CLI show it; that SDK drives the variables of the fake and is compared with our writes.',
+  render:
+    'render-api, which checks answers with zod, drives the variables of services and groups and the deploys of the fake and is compared with our requests; the list of services is by the vendor’s documentation alone.',
+  webhook:
+    'The fake checks signatures and times with standardwebhooks, the reference library of the scheme, whose own messages it takes; our signatures are compared with those of the library. The body is of our own making, and nobody else’s to judge.',
 }

@@ -1,0 +1,115 @@
+/** Cloudflare's envelope: an answer says by itself whether it succeeded, whatever its status, and why not by number. */
+import { type FaultKind, isFault, VendorFault } from './fault.ts'
+import type { Connection, Field } from './provider.ts'
+import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
+import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
+
+const api = 'https://api.cloudflare.com/client/v4'
+
+type CloudflareRequest = Pick<VendorRequest, 'method' | 'json'> & { readonly path: string }
+
+/** What is meant where the status does not say it. Not among them is what the status says well enough. */
+const kinds: Readonly<Record<string, FaultKind>> = {
+  6003: 'auth', // The header that carries the token is malformed, and so is the token.
+  7000: 'gone',
+  7003: 'gone', // No route: the account is none.
+  10053: 'conflict', // The name is taken by a binding that is no secret.
+  10055: 'quota',
+  10215: 'conflict', // The newest version is not the deployed one, and a secret would deploy it.
+}
+
+function sort({ status, json }: VendorResponse): FaultKind | undefined {
+  const code = maybeTextAt(json, 'errors', 0, 'code') ?? ''
+  const message = maybeTextAt(json, 'errors', 0, 'message') ?? ''
+  if (code === '9109' && /invalid access token/i.test(message)) return 'auth'
+  return kinds[code] ?? (status < 300 ? 'invalid' : undefined)
+}
+
+/** The whole answer, whose `result` is known to be one. */
+export async function askCloudflare(connection: Connection, { path, ...request }: CloudflareRequest): Promise<unknown> {
+  const response = await connection.http.send({
+    ...request,
+    url: `${api}${path}`,
+    headers: { authorization: `Bearer ${connection.credential.token}` },
+    sort,
+  })
+  if (at(response.json, 'success') === true) return response.json
+  if (at(response.json, 'success') === false) throw faultOf(response, connection.now(), sort(response))
+  throw new VendorFault('protocol', 'The answer does not say whether it succeeded.')
+}
+
+/** What a list holds; null where it holds nothing. */
+export const resultsOf = (answer: unknown) => listAt({ result: at(answer, 'result') ?? [] }, 'result')
+
+export const accountPath = ({ credential }: Connection) => `/accounts/${credential.accountId}`
+
+/** A token belongs to a person or to an account, and is known in one of two places. */
+async function statusOf(connection: Connection): Promise<string> {
+  try {
+    return textAt(await askCloudflare(connection, { method: 'GET', path: '/user/tokens/verify' }), 'result', 'status')
+  } catch (error) {
+    if (!isFault(error, 'auth') && !isFault(error, 'scope')) throw error
+    const path = `${accountPath(connection)}/tokens/verify`
+    const answer = await askCloudflare(connection, { method: 'GET', path }).catch((second: unknown) => {
+      throw isFault(second, 'transient') || isFault(second, 'rate') ? second : error
+    })
+    return textAt(answer, 'result', 'status')
+  }
+}
+
+export async function verifyToken(connection: Connection): Promise<string> {
+  const status = await statusOf(connection)
+  if (status !== 'active') throw new VendorFault('auth', 'The token is not active.', { field: 'token' })
+  try {
+    return textAt(await askCloudflare(connection, { method: 'GET', path: accountPath(connection) }), 'result', 'name')
+  } catch (error) {
+    // Its name is for people: a token that may not read it is good all the same.
+    if (isFault(error, 'scope')) return `account ${connection.credential.accountId}`
+    if (isFault(error, 'gone')) throw new VendorFault('gone', 'There is no such account.', { field: 'accountId' })
+    throw error
+  }
+}
+
+/** Undefined where the token may not list it. `pageSize`: where the list has pages, the largest that the vendor takes. */
+export async function listNames(
+  connection: Connection,
+  path: string,
+  key: string,
+  pageSize = Number.POSITIVE_INFINITY,
+) {
+  const names: string[] = []
+  try {
+    for (let isLast = false, page = 1; !isLast; page++) {
+      const query = Number.isFinite(pageSize) ? `?page=${page}&per_page=${pageSize}` : ''
+      const answer = await askCloudflare(connection, { method: 'GET', path: `${path}${query}` })
+      const items = resultsOf(answer)
+      names.push(...items.map((item) => textAt(item, key)))
+      const pages = maybeTextAt(answer, 'result_info', 'total_pages')
+      isLast = items.length === 0 || (pages === undefined ? items.length < pageSize : page >= Number(pages))
+    }
+  } catch (error) {
+    if (isFault(error, 'scope')) return undefined
+    throw error
+  }
+  return names.map((name) => ({ label: name, value: name }))
+}
+
+export const authFields = (permission: string): readonly Field[] => [
+  {
+    kind: 'copy',
+    id: 'permission',
+    label: 'Make a token',
+    description: 'Under My profile, or Manage account, → API tokens → Create custom token, for this one account.',
+    language: 'text',
+    text: () => permission,
+  },
+  { kind: 'password', id: 'token', label: 'API token' },
+  {
+    kind: 'text',
+    id: 'accountId',
+    label: 'Account ID',
+    description: 'Shown on the overview of the account; 32 characters.',
+    placeholder: '023e105f4ecef8ad9ca31a8372d0c353',
+    check: (value) => (/^[0-9a-f]{32}$/.test(value) ? undefined : 'is not an account ID: 32 of 0-9 and a-f.'),
+  },
+]

@@ -1,0 +1,71 @@
+/** Secrets of a Worker: one merge patch for up to a hundred of them, which deploys one new version at once. */
+import { accountPath, askCloudflare, authFields, listNames, resultsOf, verifyToken } from './cloudflare-request.ts'
+import type { Connection, Op, Provider, RemoteItem } from './provider.ts'
+import { textAt } from './vendor-json.ts'
+
+const scripts = (connection: Connection) => `${accountPath(connection)}/workers/scripts`
+const script = (connection: Connection) =>
+  `${scripts(connection)}/${encodeURIComponent(connection.target.script ?? '')}`
+
+/** Names only; a secret key bears a name, too, and nobody else may have it. */
+async function* listSecrets(connection: Connection): AsyncIterable<RemoteItem> {
+  const answer = await askCloudflare(connection, { method: 'GET', path: `${script(connection)}/secrets` })
+  for (const secret of resultsOf(answer)) yield { name: textAt(secret, 'name') }
+}
+
+/** All or nothing: a name that is refused refuses the whole call, and the vendor's words name it. */
+async function* patchSecrets(connection: Connection, ops: readonly Op[]) {
+  const entries = ops.map((op) => [
+    op.name,
+    op.kind === 'delete' ? null : { type: 'secret_text', name: op.name, text: op.value },
+  ])
+  await askCloudflare(connection, {
+    method: 'PATCH',
+    path: `${script(connection)}/secrets-bulk`,
+    json: { secrets: Object.fromEntries(entries) },
+  })
+  for (const { name } of ops) yield { name }
+}
+
+export const cloudflareWorkers: Provider = {
+  slug: 'cloudflare-workers',
+  name: 'Cloudflare Workers',
+  website: 'https://workers.cloudflare.com',
+  docs: 'https://developers.cloudflare.com/api/resources/workers/subresources/scripts/subresources/secrets/',
+  glyph: { text: 'W', colour: '#b5540a' },
+  notes: [
+    'Each push makes one new version of the Worker and deploys it at once.',
+    'Values cannot be read back, and a change by somebody else is not seen; a secret that is gone is.',
+    'A secret cannot have the name of another binding of the Worker.',
+    'On the free plan a Worker has room for 64 variables and secrets together, on a paid one for 128.',
+    'Whether an empty value is taken is not documented; it is not sent.',
+  ],
+  capabilities: { read: 'names', bulk: 100, mixes: true, deploysOnPush: true, defaultMode: 'per-key' },
+  limits: {
+    name: /^[A-Za-z_][A-Za-z0-9_]*$/,
+    nameHint: 'letters, digits and underscores, not starting with a digit',
+    valueMaxBytes: 5 * 1024,
+    allowsEmpty: false,
+    maxItems: 128,
+    rate: { perSecond: 3, concurrency: 1 },
+  },
+  auth: authFields('Account › Workers Scripts › Edit'),
+  verify: verifyToken,
+  target: [
+    {
+      kind: 'select',
+      id: 'script',
+      label: 'Worker',
+      placeholder: 'Choose a Worker',
+      options: (connection) => listNames(connection, scripts(connection), 'id'),
+      check: (value) => (/^[A-Za-z0-9_][A-Za-z0-9_-]{0,254}$/.test(value) ? undefined : 'is not the name of a Worker.'),
+    },
+  ],
+  options: [],
+  describeTarget: ({ script = '' }, { accountId = '' }) => ({ label: script, fingerprint: `${accountId}/${script}` }),
+  normaliseName: (name) => name,
+  connect: (connection) => ({
+    list: () => listSecrets(connection),
+    apply: (ops) => patchSecrets(connection, ops),
+  }),
+}

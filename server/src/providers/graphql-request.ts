@@ -1,0 +1,36 @@
+/** GraphQL: one address, and refusals that come with status 200 and are told apart by their words. */
+import type { FaultKind } from './fault.ts'
+import type { Connection } from './provider.ts'
+import { faultOf, type VendorResponse } from './vendor-http.ts'
+import { at, maybeTextAt } from './vendor-json.ts'
+
+export type GraphqlRequest = {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly document: string
+  readonly variables?: Readonly<Record<string, unknown>>
+  /** What this vendor means by an error; undefined where its words say nothing. */
+  readonly sort: (error: { readonly message: string; readonly code: string }) => FaultKind | undefined
+}
+
+/** The `data` of an answer without errors. */
+export async function askGraphql(connection: Connection, request: GraphqlRequest): Promise<unknown> {
+  const { url, headers, document, variables } = request
+  const sort = ({ json }: VendorResponse) =>
+    at(json, 'errors', 0) === undefined
+      ? undefined
+      : request.sort({
+          message: maybeTextAt(json, 'errors', 0, 'message') ?? '',
+          code: maybeTextAt(json, 'errors', 0, 'extensions', 'code') ?? '',
+        })
+  const response = await connection.http.send({
+    method: 'POST',
+    url,
+    headers,
+    json: { query: document, ...(variables !== undefined && { variables }) },
+    sort,
+  })
+  const hasErrors = at(response.json, 'errors', 0) !== undefined
+  if (hasErrors) throw faultOf(response, connection.now(), sort(response) ?? 'invalid')
+  return at(response.json, 'data')
+}

@@ -1,0 +1,152 @@
+/**
+ * For everyone else: the names of the keys that changed, and if so chosen their values, posted to an address and signed
+ * by the Standard Webhooks scheme. What the receiver makes of it is not known, and nothing can be asked back.
+ */
+import { createHash, createHmac, randomUUID } from 'node:crypto'
+import type { Connection, Op, OpResult, Provider, Values } from './provider.ts'
+
+const secretPrefix = 'whsec_'
+
+/** What is sent with a push. The types of other messages may be answered with any 2xx and passed over. */
+type Push = {
+  readonly type: 'sync.push'
+  readonly syncId: string
+  readonly upserted: readonly { readonly name: string; readonly value?: string }[]
+  readonly deleted: readonly string[]
+}
+type Message = Push | { readonly type: 'sync.verify'; readonly syncId: string }
+
+const withValues = (options: Values) => options.include === 'values'
+
+function pushOf({ syncId, options }: Connection, ops: readonly Op[]): Push {
+  const upserted = ops.flatMap((op) =>
+    op.kind === 'delete' ? [] : [{ name: op.name, ...(withValues(options) && { value: op.value }) }],
+  )
+  const deleted = ops.flatMap(({ kind, name }) => (kind === 'delete' ? [name] : []))
+  return { type: 'sync.push', syncId, upserted, deleted }
+}
+
+/** A repeated push has an id of its own: a receiver that drops what it has seen must not drop a later change. */
+async function post(connection: Connection, message: Message): Promise<void> {
+  const { url = '', secret = '' } = connection.credential
+  const id = `msg_${randomUUID()}`
+  const timestamp = String(Math.floor(connection.now() / 1_000))
+  const body = JSON.stringify(message)
+  const key = Buffer.from(secret.slice(secretPrefix.length), 'base64')
+  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
+  await connection.http.send({
+    method: 'POST',
+    url,
+    headers: {
+      'content-type': 'application/json',
+      'webhook-id': id,
+      'webhook-timestamp': timestamp,
+      'webhook-signature': `v1,${signature}`,
+    },
+    body,
+  })
+}
+
+async function* applyOps(connection: Connection, ops: readonly Op[]): AsyncIterable<OpResult> {
+  await post(connection, pushOf(connection, ops))
+  for (const { name } of ops) yield { name }
+}
+
+function checkUrl(value: string): string | undefined {
+  const url = URL.parse(value)
+  if (url === null || url.protocol !== 'https:' || value.length > 2_048) return 'must be an address with https://.'
+  if (url.username !== '' || url.password !== '') return 'must not hold a user name or a password.'
+  if (url.hash !== '') return 'must not hold a #.'
+  return undefined
+}
+
+function checkSecret(value: string): string | undefined {
+  const text = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(value)?.[1]
+  const key = Buffer.from(text ?? '', 'base64')
+  const isForm = text !== undefined && key.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '')
+  return isForm && key.length >= 24 && key.length <= 64 ? undefined : 'must be whsec_ and 24 to 64 bytes in base64.'
+}
+
+const hostOf = (url = '') => URL.parse(url)?.host ?? ''
+
+export const webhook: Provider = {
+  slug: 'webhook',
+  name: 'Webhook',
+  website: 'https://www.standardwebhooks.com',
+  docs: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md',
+  glyph: { text: 'WH', colour: '#2f5d62' },
+  notes: [
+    'Each push is one or more signed POSTs: type "sync.push", the sync’s ID, upserted keys and deleted ones. With names alone, the receiver fetches the values itself.',
+    'Any 2xx is success. 410 stops the sync; 429 and 5xx are tried again. The same push may come more than once, and says the same each time.',
+    'Nothing can be asked back: what somebody else changes or removes at the receiver’s is not seen.',
+    'When it is set up, a message of type "sync.verify" is sent, which wants nothing but a 2xx.',
+  ],
+  capabilities: { read: 'nothing', bulk: 100, mixes: true, defaultMode: 'per-key' },
+  limits: {
+    name: /^[A-Za-z0-9_./-]+$/,
+    nameHint: 'letters, digits and _ . / -',
+    nameMax: 512,
+    valueMaxBytes: 64 * 1024,
+    allowsEmpty: true,
+    rate: { perSecond: 5, concurrency: 1 },
+  },
+  auth: [
+    {
+      kind: 'text',
+      id: 'url',
+      label: 'Address',
+      description: 'Where the messages go.',
+      placeholder: 'https://hooks.example.com/coffer',
+      check: checkUrl,
+    },
+    {
+      kind: 'copy',
+      id: 'command',
+      label: 'Make a signing secret',
+      description: 'The receiver checks every message with it; any library for Standard Webhooks does that.',
+      language: 'bash',
+      text: () => 'echo "whsec_$(openssl rand -base64 32)"',
+    },
+    { kind: 'password', id: 'secret', label: 'Signing secret', placeholder: 'whsec_…', check: checkSecret },
+  ],
+  async verify(connection) {
+    await post(connection, { type: 'sync.verify', syncId: connection.syncId })
+    return hostOf(connection.credential.url)
+  },
+  target: [],
+  options: [
+    {
+      kind: 'select',
+      id: 'include',
+      label: 'Send',
+      defaultValue: 'names',
+      options: [
+        { label: 'The names of the keys that changed', value: 'names' },
+        { label: 'Names and values', value: 'values' },
+      ],
+    },
+    {
+      kind: 'copy',
+      id: 'example',
+      label: 'What a message looks like',
+      after: ['include'],
+      language: 'json',
+      text({ syncId, values }) {
+        const upserted = [{ name: 'API_KEY', ...(withValues(values) && { value: 'the value' }) }]
+        return JSON.stringify({ type: 'sync.push', syncId, upserted, deleted: ['OLD_KEY'] } satisfies Push, null, 2)
+      },
+    },
+  ],
+  /** The address may hold a token in its path: its host is what may be shown. */
+  describeTarget: (_target, { url = '' }) => ({
+    label: hostOf(url),
+    fingerprint: createHash('sha256')
+      .update(URL.parse(url)?.href ?? '')
+      .digest('hex'),
+  }),
+  normaliseName: (name) => name,
+  connect: (connection) => ({
+    async *list() {},
+    apply: (ops) => applyOps(connection, ops),
+  }),
+}

@@ -1,0 +1,72 @@
+/** A receiver of Standard Webhooks, which believes what the scheme's own library has verified and keeps the values. */
+import { Webhook } from 'standardwebhooks'
+import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
+
+const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
+
+export type FakeReceiver = Fake & {
+  /** Every message that was believed. */
+  readonly messages: Record<string, unknown>[]
+  readonly ids: Set<string>
+}
+
+export function fakeReceiver(): FakeReceiver {
+  const values = new Map<string, string>()
+  const violations: string[] = []
+  const messages: Record<string, unknown>[] = []
+  const ids = new Set<string>()
+  let exists = true
+
+  function answer({ method, path, headers, text }: FakeRequest): FakeAnswer {
+    if (!exists || path !== '/coffer') return { status: 410, body: { message: 'No longer wanted.' } }
+    if (method !== 'POST' || headers['content-type'] !== 'application/json') violations.push(`${method} of no JSON`)
+    let message: Record<string, unknown>
+    try {
+      message = new Webhook(secret).verify(text, { ...headers }) as Record<string, unknown>
+    } catch (error) {
+      return { status: 401, body: { message: String(error) } }
+    }
+    const id = headers['webhook-id'] ?? ''
+    if (ids.has(id)) violations.push(`${id} came twice`)
+    ids.add(id)
+    messages.push(message)
+    return message.type === 'sync.push' ? take(message) : { status: 204 }
+  }
+
+  function take(message: Record<string, unknown>): FakeAnswer {
+    const { syncId, upserted, deleted, ...rest } = message as {
+      syncId: string
+      upserted: { name: string; value?: string }[]
+      deleted: string[]
+      type: string
+    }
+    if (Object.keys(rest).join() !== 'type' || !/^[0-9a-f-]{36}$/.test(syncId)) violations.push('another form')
+    const refused = upserted.find(({ name }) => fake.refusedNames.has(name))
+    if (refused) return { status: 422, body: { message: `${refused.name} cannot be ${refused.value}` } }
+    for (const { name, value } of upserted) if (value !== undefined) values.set(name, value)
+    for (const name of deleted) values.delete(name)
+    return { status: 200, body: 'thank you' }
+  }
+
+  const url = 'https://hooks.example.test/coffer'
+  const fake: FakeReceiver = {
+    hosts: ['hooks.example.test'],
+    credential: { url, secret },
+    wrongCredential: { url, secret: `whsec_${Buffer.alloc(32, 8).toString('base64')}` },
+    target: {},
+    options: { include: 'values' },
+    answer,
+    violations,
+    state: () => new Map(values),
+    tamper: (name, value) => void (value === undefined ? values.delete(name) : values.set(name, value)),
+    setTarget: (value) => {
+      exists = value
+    },
+    pageSize: undefined,
+    refusedNames: new Set(),
+    calls: { list: () => 0, update: 1 },
+    messages,
+    ids,
+  }
+  return fake
+}

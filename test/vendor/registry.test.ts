@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest'
+import { announced, providers } from '../../server/src/providers/registry.ts'
+import { judges } from './judge.ts'
+
+const listed = [...providers, ...announced]
+
+test('every slug is there once, can stand in an address, and is not both ready and announced', () => {
+  const slugs = listed.map(({ slug }) => slug)
+  expect(new Set(slugs).size).toBe(slugs.length)
+  for (const slug of slugs) expect(slug).toMatch(/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/)
+})
+
+test('every name, address and glyph can be shown', () => {
+  for (const { name, website, docs, glyph } of listed) {
+    expect(name.trim()).not.toBe('')
+    for (const address of [website, docs]) expect(URL.parse(address)?.protocol).toBe('https:')
+    expect(glyph.text).toMatch(/^.{1,3}$/)
+    expect(glyph.colour).toMatch(/^#[0-9a-f]{6}$/)
+  }
+})
+
+test('somebody judges every provider, and says what', () => {
+  expect(Object.keys(judges).sort()).toEqual(providers.map(({ slug }) => slug).sort())
+})
+
+test('the forms of every provider hold together', () => {
+  for (const provider of providers) {
+    for (const form of [provider.auth, provider.target, provider.options]) {
+      const ids = form.map(({ id }) => id)
+      expect(new Set(ids).size).toBe(ids.length)
+      form.forEach(({ id, after = [] }, index) => {
+        expect(id).toMatch(/^[a-z][A-Za-z0-9]*$/)
+        for (const earlier of after) expect(ids.slice(0, index)).toContain(earlier)
+      })
+      for (const field of form) {
+        if (field.kind !== 'select' || typeof field.options === 'function' || field.defaultValue === undefined) continue
+        expect(field.options.map(({ value }) => value)).toContain(field.defaultValue)
+      }
+    }
+    expect(provider.notes.length).toBeGreaterThan(0)
+    expect(provider.limits.name.test('')).toBe(false)
+    expect(provider.limits.name.flags).not.toMatch(/[gy]/)
+  }
+})
