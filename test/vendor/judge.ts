@@ -2,5 +2,7 @@
 export const judges: Readonly<Record<string, string>> = {
   'github-actions':
     'GitHub’s own OpenAPI description judges each request and the answers about secrets, also of GitHub Enterprise Server 3.19; octokit drives the fake and is compared with our requests; the sealed boxes are opened by tweetnacl and blakejs.',
+  'gitlab-ci':
+    'gitbeaker, a client of the community, drives the fake and is compared with our requests; scopes, masking and refusals follow GitLab’s published source and pages, read, not run.',
   heroku: 'heroku-client drives the fake and is compared with our requests; no description of the API was at hand.',
 }

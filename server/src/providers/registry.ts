@@ -1,8 +1,9 @@
 /** Every provider, one line each. */
 import { githubActions } from './github-actions.ts'
+import { gitlabCi } from './gitlab-ci.ts'
 import { heroku } from './heroku.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
 
-export const providers: readonly Provider[] = [githubActions, heroku]
+export const providers: readonly Provider[] = [githubActions, gitlabCi, heroku]
 
 export const announced: readonly AnnouncedProvider[] = []
