@@ -5,4 +5,6 @@ export const judges: Readonly<Record<string, string>> = {
   'gitlab-ci':
     'gitbeaker, a client of the community, drives the fake and is compared with our requests; scopes, masking and refusals follow GitLab’s published source and pages, read, not run.',
   heroku: 'heroku-client drives the fake and is compared with our requests; no description of the API was at hand.',
+  'terraform-cloud':
+    'the JSON:API schema (jsonapi-validator) judges each document in both directions; paths, attributes and refusals follow HashiCorp’s pages and go-tfe, read, not run: no client for variables was at hand.',
 }

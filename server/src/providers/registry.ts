@@ -3,7 +3,8 @@ import { githubActions } from './github-actions.ts'
 import { gitlabCi } from './gitlab-ci.ts'
 import { heroku } from './heroku.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
+import { terraformCloud } from './terraform-cloud.ts'
 
-export const providers: readonly Provider[] = [githubActions, gitlabCi, heroku]
+export const providers: readonly Provider[] = [githubActions, gitlabCi, heroku, terraformCloud]
 
 export const announced: readonly AnnouncedProvider[] = []
