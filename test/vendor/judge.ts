@@ -1,5 +1,7 @@
 /** Who vouches for the fake of each provider, and so for the provider; the docs say it, too. */
 export const judges: Readonly<Record<string, string>> = {
+  circleci:
+    'circle-client, a client of the community, drives the fake and is compared with our requests; refusals follow CircleCI’s pages and its Go library, read, not run.',
   'github-actions':
     'GitHub’s own OpenAPI description judges each request and the answers about secrets, also of GitHub Enterprise Server 3.19; octokit drives the fake and is compared with our requests; the sealed boxes are opened by tweetnacl and blakejs.',
   'gitlab-ci':
