@@ -1,5 +1,7 @@
 /** Who vouches for the fake of each provider, and so for the provider; the docs say it, too. */
 export const judges: Readonly<Record<string, string>> = {
+  'bitbucket-pipelines':
+    'the client `bitbucket`, made from Atlassian’s description, drives the fake and is compared with our requests; refusals follow Atlassian’s pages, read, not run.',
   circleci:
     'circle-client, a client of the community, drives the fake and is compared with our requests; refusals follow CircleCI’s pages and its Go library, read, not run.',
   'github-actions':

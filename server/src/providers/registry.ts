@@ -1,4 +1,5 @@
 /** Every provider, one line each. */
+import { bitbucketPipelines } from './bitbucket-pipelines.ts'
 import { circleci } from './circleci.ts'
 import { githubActions } from './github-actions.ts'
 import { gitlabCi } from './gitlab-ci.ts'
@@ -6,6 +7,13 @@ import { heroku } from './heroku.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
 import { terraformCloud } from './terraform-cloud.ts'
 
-export const providers: readonly Provider[] = [circleci, githubActions, gitlabCi, heroku, terraformCloud]
+export const providers: readonly Provider[] = [
+  bitbucketPipelines,
+  circleci,
+  githubActions,
+  gitlabCi,
+  heroku,
+  terraformCloud,
+]
 
 export const announced: readonly AnnouncedProvider[] = []
