@@ -79,7 +79,7 @@ async function* listSecrets(connection: Connection): AsyncIterable<RemoteItem> {
 
 /** Who may use a secret of an organization has to be said with every write. */
 async function readAudience(connection: Connection): Promise<Record<string, unknown>> {
-  const { scope, visibility, repositories = '', organization } = connection.target
+  const { scope, visibility = 'private', repositories = '', organization } = connection.target
   if (scope !== 'organization') return {}
   if (visibility !== 'selected') return { visibility }
   const ids: number[] = []
@@ -180,7 +180,7 @@ export const githubActions: Provider = {
       text: () =>
         [
           'Repository secrets: Repository permissions, Secrets: Read and write',
-          'Environment secrets: Repository permissions, Environments: Read and write',
+          'Environment secrets: Repository permissions, Environments: Read and write; Actions: Read-only to choose from a list',
           'Organization secrets: Organization permissions, Secrets: Read and write',
         ].join('\n'),
     },
