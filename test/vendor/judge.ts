@@ -12,4 +12,14 @@ export const judges: Readonly<Record<string, string>> = {
     'render-api, which checks answers with zod, drives the variables of services and groups and the deploys of the fake and is compared with our requests; the list of services is by the vendor’s documentation alone.',
   webhook:
     'The fake checks signatures and times with standardwebhooks, the reference library of the scheme, whose own messages it takes; our signatures are compared with those of the library. The body is of our own making, and nobody else’s to judge.',
+  'bitbucket-pipelines':
+    'the client `bitbucket`, made from Atlassian’s description, drives the fake and is compared with our requests; refusals follow Atlassian’s pages, read, not run.',
+  circleci:
+    'circle-client, a client of the community, drives the fake and is compared with our requests; refusals follow CircleCI’s pages and its Go library, read, not run.',
+  'github-actions':
+    'GitHub’s own OpenAPI description judges each request and the answers about secrets, also of GitHub Enterprise Server 3.19; octokit drives the fake and is compared with our requests; the sealed boxes are opened by tweetnacl and blakejs.',
+  'gitlab-ci':
+    'gitbeaker, a client of the community, drives the fake and is compared with our requests; scopes, masking and refusals follow GitLab’s published source and pages, read, not run.',
+  'terraform-cloud':
+    'the JSON:API schema (jsonapi-validator) judges each document in both directions; paths, attributes and refusals follow HashiCorp’s pages and go-tfe, read, not run: no client for variables was at hand.',
 }

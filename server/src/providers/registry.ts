@@ -1,21 +1,31 @@
-/** Every provider, one line each. */
+/** Every provider, one line each, in the order in which they are shown. */
+import { bitbucketPipelines } from './bitbucket-pipelines.ts'
+import { circleci } from './circleci.ts'
 import { cloudflarePages } from './cloudflare-pages.ts'
 import { cloudflareWorkers } from './cloudflare-workers.ts'
 import { fly } from './fly.ts'
+import { githubActions } from './github-actions.ts'
+import { gitlabCi } from './gitlab-ci.ts'
 import { heroku } from './heroku.ts'
 import type { Provider } from './provider.ts'
 import { railway } from './railway.ts'
 import { render } from './render.ts'
+import { terraformCloud } from './terraform-cloud.ts'
 import { webhook } from './webhook.ts'
 
+export { announced } from './announced.ts'
+
 export const providers: readonly Provider[] = [
-  heroku,
+  githubActions,
+  gitlabCi,
   cloudflareWorkers,
   fly,
   railway,
   render,
+  heroku,
+  terraformCloud,
+  circleci,
+  bitbucketPipelines,
   cloudflarePages,
   webhook,
 ]
-
-export { announced } from './announced.ts'

@@ -181,7 +181,9 @@ function messageOf({ json }: VendorResponse): string | undefined {
     // Cut only after it was scrubbed: half of a value would not be recognised.
     if (typeof value === 'string' && value !== '') return value
   }
-  return undefined
+  // Some say which field is wrong, and how.
+  const byField = at(json, 'message')
+  return typeof byField === 'object' && byField !== null ? JSON.stringify(byField).slice(0, 300) : undefined
 }
 
 /** The next page, which a vendor may only send us to on its own ground. */

@@ -1,0 +1,221 @@
+/** Secured variables of Bitbucket Pipelines: of a repository, or of one of its deployment environments. */
+import { VendorFault } from './fault.ts'
+import { offering } from './offered-options.ts'
+import { applyEach } from './one-by-one.ts'
+import type { Connection, Op, Option, Provider, Remote } from './provider.ts'
+import { sameOrigin } from './vendor-http.ts'
+import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
+
+const api = 'https://api.bitbucket.org/2.0'
+
+/** A token of a repository, a project or a workspace goes by itself; that of a person, with the person's address. */
+function headersOf({ credential: { email = '', token = '' } }: Connection) {
+  const basic = Buffer.from(`${email}:${token}`).toString('base64')
+  return { authorization: email === '' ? `Bearer ${token}` : `Basic ${basic}` }
+}
+
+const repositoryUrl = ({ target: { workspace = '', repository = '' } }: Connection) =>
+  `${api}/repositories/${encodeURIComponent(workspace)}/${encodeURIComponent(repository)}`
+
+function variablesUrl(connection: Connection): string {
+  const { kind, environment = '' } = connection.target
+  const url = repositoryUrl(connection)
+  if (kind !== 'deployment') return `${url}/pipelines_config/variables`
+  return `${url}/deployments_config/environments/${encodeURIComponent(environment)}/variables`
+}
+
+async function* listItems(connection: Connection, url: string): AsyncIterable<unknown> {
+  let next: string | undefined = `${url}?pagelen=100`
+  while (next !== undefined) {
+    const { json } = await connection.http.send({ method: 'GET', url: next, headers: headersOf(connection) })
+    yield* listAt(json, 'values')
+    const link = maybeTextAt(json, 'next')
+    next = link === undefined ? undefined : sameOrigin(url, link)
+  }
+}
+
+async function* listRepositories(connection: Connection): AsyncIterable<Option> {
+  const url = `${api}/repositories/${encodeURIComponent(connection.target.workspace ?? '')}`
+  for await (const item of listItems(connection, url))
+    yield { label: textAt(item, 'name'), value: textAt(item, 'slug') }
+}
+
+async function* listEnvironments(connection: Connection): AsyncIterable<Option> {
+  for await (const item of listItems(connection, `${repositoryUrl(connection)}/environments`)) {
+    yield { label: textAt(item, 'name'), value: textAt(item, 'uuid') }
+  }
+}
+
+async function* listVariables(connection: Connection) {
+  for await (const item of listItems(connection, variablesUrl(connection))) {
+    yield { name: textAt(item, 'key'), id: textAt(item, 'uuid'), isSecured: at(item, 'secured') === true }
+  }
+}
+
+function openVariables(connection: Connection): Remote {
+  const { http } = connection
+  const url = variablesUrl(connection)
+  const headers = headersOf(connection)
+  const one = (id: string) => `${url}/${encodeURIComponent(id)}`
+
+  async function* list() {
+    for await (const { name, id } of listVariables(connection)) yield { name, id }
+  }
+
+  async function find(name: string) {
+    for await (const item of listVariables(connection)) if (item.name === name) return item
+    return undefined
+  }
+
+  /** Undefined where there is no such variable any more. */
+  async function put(id: string, name: string, value: string) {
+    const json = { key: name, value, secured: true }
+    const { status } = await http.send({ method: 'PUT', url: one(id), headers, json, accept: [404] })
+    return status === 404 ? undefined : { id }
+  }
+
+  async function create(name: string, value: string) {
+    const json = { key: name, value, secured: true }
+    const response = await http.send({ method: 'POST', url, headers, json, accept: [409] })
+    return response.status === 409 ? takeOver(name, value) : { id: textAt(response.json, 'uuid') }
+  }
+
+  /** Ours, if an earlier answer was lost. Bitbucket has no room for a mark, but all of ours are secured. */
+  async function takeOver(name: string, value: string) {
+    const found = await find(name)
+    const done = found?.isSecured ? await put(found.id, name, value) : undefined
+    if (done === undefined) throw new VendorFault('conflict', 'A variable of this name is there already.')
+    return done
+  }
+
+  async function update(name: string, value: string, knownId: string | undefined) {
+    const id = knownId ?? (await find(name))?.id
+    const done = id === undefined ? undefined : await put(id, name, value)
+    return done ?? create(name, value)
+  }
+
+  async function remove(name: string, knownId: string | undefined): Promise<void> {
+    const id = knownId ?? (await find(name))?.id
+    if (id === undefined) return
+    const { status } = await http.send({ method: 'DELETE', url: one(id), headers, accept: [404] })
+    // What a token may not see is not found either: the list tells which.
+    if (status === 404 && (await find(name))?.id === id) {
+      throw new VendorFault('scope', 'The token may see this variable but not delete it.')
+    }
+  }
+
+  async function perform(op: Op) {
+    if (op.kind === 'create') return create(op.name, op.value)
+    if (op.kind === 'update') return update(op.name, op.value, op.id)
+    return void (await remove(op.name, op.id))
+  }
+
+  return { list, apply: (ops) => applyEach(ops, perform) }
+}
+
+const isSlug = (what: string) => (value: string) =>
+  /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}$/.test(value) ? undefined : `is not ${what}.`
+
+export const bitbucketPipelines: Provider = {
+  slug: 'bitbucket-pipelines',
+  name: 'Bitbucket Pipelines',
+  website: 'https://bitbucket.org/product/features/pipelines',
+  docs: 'https://developer.atlassian.com/cloud/bitbucket/rest/api-group-pipelines/',
+  glyph: { text: 'BB', colour: '#0052cc' },
+  notes: [
+    'Every variable is stored as secured: it cannot be read back, and a change by others is not seen.',
+    'A secured variable of the same name that somebody made between the look and the push is overwritten.',
+    'A deployment’s variable hides the repository’s of the same name. Pipelines have to be enabled for the repository.',
+    'Bitbucket Pipelines does not support line breaks in values.',
+    'Atlassian publishes no limit for the size of values; those over 64 KiB are refused here.',
+    'Atlassian allows about 1,000 calls an hour: one for each variable that changes.',
+  ],
+  capabilities: { read: 'names', bulk: 1, mixes: false, defaultMode: 'per-key' },
+  limits: {
+    name: /^[A-Za-z_][A-Za-z0-9_]*$/,
+    nameHint: 'letters, digits and underscores, not starting with a digit',
+    valueMaxBytes: 64 * 1024,
+    allowsEmpty: false,
+    refuseValue: (value) =>
+      /[\r\n]/.test(value)
+        ? 'holds a line break, which Bitbucket Pipelines does not support; encode it first.'
+        : undefined,
+    rate: { perSecond: 1, concurrency: 1 },
+  },
+  auth: [
+    {
+      kind: 'copy',
+      id: 'permissions',
+      label: 'Make an access token',
+      description:
+        'A token of the repository reaches nothing else; one of a person needs the person’s email address, too.',
+      language: 'text',
+      text: () =>
+        [
+          'Repository settings, Access tokens: Repositories: Read, Pipelines: Edit variables',
+          'or Atlassian account, Security, API token with scopes: read:repository:bitbucket, read:pipeline:bitbucket, admin:pipeline:bitbucket',
+        ].join('\n'),
+    },
+    {
+      kind: 'text',
+      id: 'email',
+      label: 'Email address',
+      description: 'Only with an API token of a person.',
+      isOptional: true,
+      placeholder: 'ops@example.com',
+      check: (value) => (/^[^\s:@]+@[^\s:@]+$/.test(value) ? undefined : 'is not an email address.'),
+    },
+    { kind: 'password', id: 'token', label: 'Access token or API token' },
+  ],
+  /** A token that may not see whose it is can still be a good one. */
+  async verify(connection) {
+    const headers = headersOf(connection)
+    const { json } = await connection.http.send({ method: 'GET', url: `${api}/user`, headers, accept: [403, 404] })
+    return maybeTextAt(json, 'display_name') ?? (connection.credential.email || 'access token')
+  },
+  target: [
+    {
+      kind: 'select',
+      id: 'kind',
+      label: 'Where the variables belong',
+      defaultValue: 'repository',
+      options: [
+        { label: 'A repository', value: 'repository' },
+        { label: 'A deployment environment of a repository', value: 'deployment' },
+      ],
+    },
+    {
+      kind: 'text',
+      id: 'workspace',
+      label: 'Workspace',
+      description: 'As it stands in the address of the repository.',
+      check: isSlug('the name of a workspace'),
+    },
+    {
+      kind: 'select',
+      id: 'repository',
+      label: 'Repository',
+      after: ['workspace'],
+      check: isSlug('the name of a repository'),
+      options: offering(listRepositories),
+    },
+    {
+      kind: 'select',
+      id: 'environment',
+      label: 'Deployment environment',
+      placeholder: '{…}, its uuid',
+      after: ['kind', 'workspace', 'repository'],
+      when: ({ kind }) => kind === 'deployment',
+      check: (value) => (/^\{[0-9a-f-]{36}\}$/i.test(value) ? undefined : 'is not the uuid of an environment.'),
+      options: offering(listEnvironments),
+    },
+  ],
+  options: [],
+  describeTarget({ kind, workspace = '', repository = '', environment = '' }) {
+    const place = `${workspace}/${repository}`
+    const label = kind === 'deployment' ? `${place} ${environment}` : place
+    return { label, fingerprint: label.toLowerCase() }
+  },
+  normaliseName: (name) => name,
+  connect: openVariables,
+}

@@ -1,0 +1,178 @@
+/** CircleCI environment variables of a project, or of a context that several projects share. */
+import { offering } from './offered-options.ts'
+import { applyEach } from './one-by-one.ts'
+import type { Connection, Op, Option, Provider, Remote, RemoteItem } from './provider.ts'
+import { baseUrlField, originOf } from './self-hosted.ts'
+import { listAt, maybeTextAt, textAt } from './vendor-json.ts'
+
+const cloud = 'https://circleci.com'
+const apiOf = ({ credential }: Connection) => `${originOf(credential.baseUrl, cloud)}/api/v2`
+const headersOf = ({ credential }: Connection) => ({ 'circle-token': credential.token ?? '' })
+const isContext = ({ target }: Connection) => target.kind === 'context'
+
+function variablesUrl(connection: Connection): string {
+  const { project = '', context = '' } = connection.target
+  if (isContext(connection)) return `${apiOf(connection)}/context/${context}/environment-variable`
+  return `${apiOf(connection)}/project/${project.split('/').map(encodeURIComponent).join('/')}/envvar`
+}
+
+async function* listItems(connection: Connection, url: string): AsyncIterable<unknown> {
+  let token: string | undefined
+  do {
+    const page = token === undefined ? '' : `${url.includes('?') ? '&' : '?'}page-token=${encodeURIComponent(token)}`
+    const { json } = await connection.http.send({ method: 'GET', url: `${url}${page}`, headers: headersOf(connection) })
+    yield* listAt(json, 'items')
+    token = maybeTextAt(json, 'next_page_token')
+  } while (token !== undefined && token !== '')
+}
+
+async function* listOrganizations(connection: Connection): AsyncIterable<Option> {
+  const url = `${apiOf(connection)}/me/collaborations`
+  const { json } = await connection.http.send({ method: 'GET', url, headers: headersOf(connection) })
+  for (const item of listAt(json)) {
+    const value = maybeTextAt(item, 'id')
+    if (value !== undefined) yield { label: textAt(item, 'name'), value }
+  }
+}
+
+async function* listContexts(connection: Connection): AsyncIterable<Option> {
+  const url = `${apiOf(connection)}/context?owner-id=${encodeURIComponent(connection.target.organization ?? '')}`
+  for await (const item of listItems(connection, url)) yield { label: textAt(item, 'name'), value: textAt(item, 'id') }
+}
+
+/** A project's list shows the last characters of each value: they are no mark, for a mark is kept. */
+async function* listVariables(connection: Connection): AsyncIterable<RemoteItem> {
+  for await (const item of listItems(connection, variablesUrl(connection))) {
+    if (isContext(connection)) yield { name: textAt(item, 'variable'), mark: textAt(item, 'updated_at') }
+    else yield { name: textAt(item, 'name') }
+  }
+}
+
+function openVariables(connection: Connection): Remote {
+  const url = variablesUrl(connection)
+  const headers = headersOf(connection)
+
+  /** Both calls overwrite what is there. */
+  async function write(name: string, value: string): Promise<{ mark?: string }> {
+    if (!isContext(connection)) {
+      await connection.http.send({ method: 'POST', url, headers, json: { name, value } })
+      return {}
+    }
+    const { json } = await connection.http.send({ method: 'PUT', url: `${url}/${name}`, headers, json: { value } })
+    const mark = maybeTextAt(json, 'updated_at')
+    return mark === undefined ? {} : { mark }
+  }
+
+  async function remove(name: string): Promise<void> {
+    const { status } = await connection.http.send({ method: 'DELETE', url: `${url}/${name}`, headers, accept: [404] })
+    // The variable, or everything around it: only where the list can be seen, the variable is really gone.
+    if (status === 404) await connection.http.send({ method: 'GET', url, headers })
+  }
+
+  async function perform(op: Op) {
+    return op.kind === 'delete' ? void (await remove(op.name)) : write(op.name, op.value)
+  }
+
+  return { list: () => listVariables(connection), apply: (ops) => applyEach(ops, perform) }
+}
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+export const circleci: Provider = {
+  slug: 'circleci',
+  name: 'CircleCI',
+  website: 'https://circleci.com',
+  docs: 'https://circleci.com/docs/api/v2/',
+  glyph: { text: 'CI', colour: '#343434' },
+  notes: [
+    'Values cannot be read back. In a context, a change by others is seen by its time; in a project, only what is missing is seen.',
+    'A variable of the same name that somebody made between the look and the push is overwritten.',
+    'Jobs that start after the push see the new values.',
+    'CircleCI publishes no limit for the size of values; those over 64 KiB are refused here.',
+  ],
+  capabilities: { read: 'names', bulk: 1, mixes: false, defaultMode: 'per-key' },
+  limits: {
+    name: /^[A-Za-z_][A-Za-z0-9_]*$/,
+    nameHint: 'letters, digits and underscores, not starting with a digit',
+    valueMaxBytes: 64 * 1024,
+    allowsEmpty: false,
+    rate: { perSecond: 5, concurrency: 1 },
+  },
+  auth: [
+    {
+      kind: 'copy',
+      id: 'permissions',
+      label: 'Make a token',
+      description:
+        'Tokens of projects do not work with this API. A machine user of its own keeps the reach of the token small.',
+      language: 'text',
+      text: () => 'User settings, Personal API tokens, Create new token',
+    },
+    { kind: 'password', id: 'token', label: 'Personal API token', placeholder: 'CCIPAT_…' },
+    baseUrlField({
+      label: 'Address of CircleCI server',
+      description: 'As it stands for circleci.com.',
+      defaultValue: cloud,
+      placeholder: 'https://circleci.example.com',
+    }),
+  ],
+  async verify(connection) {
+    const { json } = await connection.http.send({
+      method: 'GET',
+      url: `${apiOf(connection)}/me`,
+      headers: headersOf(connection),
+    })
+    return textAt(json, 'login')
+  },
+  target: [
+    {
+      kind: 'select',
+      id: 'kind',
+      label: 'Where the variables belong',
+      defaultValue: 'project',
+      options: [
+        { label: 'A project', value: 'project' },
+        { label: 'A context', value: 'context' },
+      ],
+    },
+    {
+      kind: 'text',
+      id: 'project',
+      label: 'Project',
+      description: 'Its slug, from the project’s settings.',
+      placeholder: 'gh/acme/shop',
+      after: ['kind'],
+      when: ({ kind }) => kind !== 'context',
+      check: (value) =>
+        /^(gh|github|bb|bitbucket|gl|gitlab|circleci)(\/(?!\.)[\w.-]{1,100}){2}$/.test(value)
+          ? undefined
+          : 'is not a project such as gh/acme/shop.',
+    },
+    {
+      kind: 'select',
+      id: 'organization',
+      label: 'Organization',
+      placeholder: 'Its id, from the organization’s settings',
+      after: ['kind'],
+      when: ({ kind }) => kind === 'context',
+      check: (value) => (uuid.test(value) ? undefined : 'is not the id of an organization.'),
+      options: offering(listOrganizations),
+    },
+    {
+      kind: 'select',
+      id: 'context',
+      label: 'Context',
+      after: ['kind', 'organization'],
+      when: ({ kind }) => kind === 'context',
+      check: (value) => (uuid.test(value) ? undefined : 'is not the id of a context.'),
+      options: offering(listContexts),
+    },
+  ],
+  options: [],
+  describeTarget({ kind, project = '', context = '' }, credential) {
+    const place = kind === 'context' ? `context ${context}` : project
+    return { label: place, fingerprint: JSON.stringify([originOf(credential.baseUrl, cloud), place.toLowerCase()]) }
+  },
+  normaliseName: (name) => name,
+  connect: openVariables,
+}
