@@ -3,9 +3,10 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { awsSecretsManager } from '../../server/src/providers/aws-secrets-manager.ts'
+import { awsSsm } from '../../server/src/providers/aws-ssm.ts'
 import type { Field, Provider, Values } from '../../server/src/providers/provider.ts'
 
-const providers = [awsSecretsManager]
+const providers = [awsSecretsManager, awsSsm]
 const syncId = '0199a000-0000-7000-8000-000000000001'
 
 const fieldOf = (fields: readonly Field[], id: string) => {

@@ -1,8 +1,9 @@
 /** Every provider, one line each. */
 import { awsSecretsManager } from './aws-secrets-manager.ts'
+import { awsSsm } from './aws-ssm.ts'
 import { heroku } from './heroku.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
 
-export const providers: readonly Provider[] = [awsSecretsManager, heroku]
+export const providers: readonly Provider[] = [awsSecretsManager, awsSsm, heroku]
 
 export const announced: readonly AnnouncedProvider[] = []
