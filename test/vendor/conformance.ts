@@ -302,6 +302,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       for (const request of running.requests) {
         expect(fake.hosts).toContain(request.host.replace(/:\d+$/, ''))
         expect(request.url).not.toContain('canary')
+        // Ids of tenants and accounts may stand there; what is never shown again may not.
         for (const { kind, id } of provider.auth) {
           const secret = kind === 'password' ? fake.credential[id] : undefined
           if (secret !== undefined) expect(request.url).not.toContain(secret)

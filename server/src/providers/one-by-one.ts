@@ -2,12 +2,12 @@
 import { isFault } from './fault.ts'
 import type { Op, OpResult } from './provider.ts'
 
-type Done = { readonly id?: string; readonly mark?: string; readonly note?: string }
+export type Done = { readonly id?: string; readonly mark?: string; readonly note?: string }
 
 /** What is wrong with one name is said of that name; anything else would meet the next op, too, and ends the call. */
-export async function* applyEach(
-  ops: readonly Op[],
-  perform: (op: Op) => Promise<Done | undefined>,
+export async function* applyEach<One extends Op>(
+  ops: readonly One[],
+  perform: (op: One) => Promise<Done | undefined>,
 ): AsyncIterable<OpResult> {
   for (const op of ops) {
     try {

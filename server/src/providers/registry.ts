@@ -1,9 +1,13 @@
 /** Every provider, one line each, in the order in which they are shown. */
+import { awsSecretsManager } from './aws-secrets-manager.ts'
+import { awsSsm } from './aws-ssm.ts'
+import { azureKeyVault } from './azure-key-vault.ts'
 import { bitbucketPipelines } from './bitbucket-pipelines.ts'
 import { circleci } from './circleci.ts'
 import { cloudflarePages } from './cloudflare-pages.ts'
 import { cloudflareWorkers } from './cloudflare-workers.ts'
 import { fly } from './fly.ts'
+import { gcpSecretManager } from './gcp-secret-manager.ts'
 import { githubActions } from './github-actions.ts'
 import { gitlabCi } from './gitlab-ci.ts'
 import { heroku } from './heroku.ts'
@@ -18,6 +22,10 @@ export { announced } from './announced.ts'
 export const providers: readonly Provider[] = [
   githubActions,
   gitlabCi,
+  awsSecretsManager,
+  awsSsm,
+  gcpSecretManager,
+  azureKeyVault,
   cloudflareWorkers,
   fly,
   railway,

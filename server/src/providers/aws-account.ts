@@ -1,0 +1,99 @@
+/** Who we are at AWS: keys of a user, or a role that such keys may take on for this one sync. */
+import { isByRole } from './aws-form.ts'
+import { partitionIdOf, partitionOf } from './aws-region.ts'
+import { type AwsAnswer, type AwsKeys, sendToAws, tagIn } from './aws-request.ts'
+import { isFault, VendorFault } from './fault.ts'
+import type { Connection, Values } from './provider.ts'
+
+/** One service in one region, signed in at most once. */
+export type AwsService = {
+  call(operation: string, input: unknown, expected?: readonly string[]): Promise<AwsAnswer>
+}
+
+export function awsService(connection: Connection, service: string, targetPrefix: string): AwsService {
+  const { credential, target } = connection
+  const { domain, regions } = partitionOf(credential)
+  const region = target.region ?? ''
+  let keys: Promise<AwsKeys> | undefined
+
+  return {
+    async call(operation, input, expected = []) {
+      if (!Object.hasOwn(regions, region)) {
+        throw new VendorFault('gone', 'The region does not belong to the partition of the keys.', { field: 'region' })
+      }
+      keys ??= signIn(connection, { host: `sts.${region}.${domain}`, region })
+      return sendToAws(connection, await keys, {
+        host: `${service}.${region}.${domain}`,
+        service,
+        region,
+        headers: { 'content-type': 'application/x-amz-json-1.1', 'x-amz-target': `${targetPrefix}.${operation}` },
+        body: JSON.stringify(input),
+        expected,
+      })
+    },
+  }
+}
+
+export async function verifyAws(connection: Connection): Promise<string> {
+  const { sts } = partitionOf(connection.credential)
+  const xml = await askSts(connection, await signIn(connection, sts), sts, { Action: 'GetCallerIdentity' })
+  return requireTag(xml, 'Arn')
+}
+
+type Sts = { readonly host: string; readonly region: string }
+
+async function signIn(connection: Connection, sts: Sts): Promise<AwsKeys> {
+  const { credential, syncId } = connection
+  const own = { accessKeyId: credential.accessKeyId ?? '', secretAccessKey: credential.secretAccessKey ?? '' }
+  if (!isByRole(credential)) return own
+  try {
+    const xml = await askSts(connection, own, sts, {
+      Action: 'AssumeRole',
+      RoleArn: credential.roleArn ?? '',
+      RoleSessionName: `coffer-${syncId}`,
+      ExternalId: syncId,
+    })
+    return {
+      accessKeyId: requireTag(xml, 'AccessKeyId'),
+      secretAccessKey: requireTag(xml, 'SecretAccessKey'),
+      sessionToken: requireTag(xml, 'SessionToken'),
+    }
+  } catch (error) {
+    if (!isFault(error, 'scope') && !isFault(error, 'invalid')) throw error
+    throw new VendorFault(error.kind, 'AWS does not let these keys take on the role.', {
+      ...error.facts,
+      field: 'roleArn',
+    })
+  }
+}
+
+async function askSts(connection: Connection, keys: AwsKeys, sts: Sts, query: Record<string, string>) {
+  const { response } = await sendToAws(connection, keys, {
+    ...sts,
+    service: 'sts',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ ...query, Version: '2011-06-15' }).toString(),
+  })
+  return response.text
+}
+
+function requireTag(xml: string, tag: string): string {
+  const text = tagIn(xml, tag)
+  if (text === undefined || text === '') throw new VendorFault('protocol', `The answer of AWS lacks ${tag}.`)
+  return text
+}
+
+/** The place that two syncs share if they share an account and a region. */
+export function awsPlace({ region = '' }: Values, credential: Values): string {
+  return `${partitionIdOf(credential)}/${accountOf(credential)}/${region}`
+}
+
+/** A role's ARN names its account; a key id of the newer kind, whose first bit is set, spells it in 40 bits after that. */
+function accountOf({ method, roleArn = '', accessKeyId = '' }: Values): string {
+  if (method === 'role') return roleArn.split(':')[4] ?? ''
+  const digits = [...accessKeyId.slice(4, 13)].map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter))
+  const [first = 0] = digits
+  if (digits.length < 9 || digits.includes(-1) || first < 16) return accessKeyId
+  const bits = digits.reduce((sum, digit) => sum * 32 + digit, 0)
+  return String(Math.floor(bits / 16) % 2 ** 40).padStart(12, '0')
+}

@@ -1,0 +1,102 @@
+/** The questions about an account that the providers on AWS share. */
+import { isRegion, partitionIdOf, partitionOf, partitionOptions, regionOptions } from './aws-region.ts'
+import type { Field, InputField, SelectField, Values } from './provider.ts'
+
+export const isByRole = ({ method }: Values) => method === 'role'
+
+type PolicyFacts = { readonly syncId: string; readonly partition: string }
+
+/** `policy`: what the user, or the role, must be allowed. */
+export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field[] {
+  return [
+    {
+      kind: 'select',
+      id: 'method',
+      label: 'Sign in with',
+      defaultValue: 'keys',
+      options: [
+        { label: 'Access keys', value: 'keys' },
+        { label: 'Access keys that assume a role', value: 'role' },
+      ],
+    },
+    {
+      kind: 'select',
+      id: 'partition',
+      label: 'Partition',
+      defaultValue: 'aws',
+      options: partitionOptions,
+    },
+    {
+      kind: 'copy',
+      id: 'policy',
+      label: 'Permissions policy',
+      description:
+        'For the user of the keys, or for the role: it may make things for this sync, and change only those.',
+      language: 'json',
+      text: ({ syncId, values }) => toJson(policy({ syncId, partition: partitionIdOf(values) })),
+    },
+    {
+      kind: 'text',
+      id: 'accessKeyId',
+      label: 'Access key ID',
+      placeholder: 'AKIA…',
+      check: (value) => (/^[A-Z0-9]{16,128}$/.test(value) ? undefined : 'is not an access key ID.'),
+    },
+    { kind: 'password', id: 'secretAccessKey', label: 'Secret access key' },
+    {
+      kind: 'copy',
+      id: 'trustPolicy',
+      label: 'Trust policy of the role',
+      description: 'Put the user of the access keys in its place; that user needs sts:AssumeRole on the role.',
+      language: 'json',
+      when: isByRole,
+      text: ({ syncId, values }) => toJson(trustPolicy(syncId, partitionIdOf(values))),
+    },
+    {
+      kind: 'text',
+      id: 'roleArn',
+      label: 'ARN of the role',
+      placeholder: 'arn:aws:iam::111122223333:role/coffer',
+      when: isByRole,
+      check: (value) =>
+        /^arn:aws(-[a-z]+)*:iam::\d{12}:role\/[\w+=,.@/-]{1,576}$/.test(value)
+          ? undefined
+          : 'is not the ARN of a role.',
+    },
+  ]
+}
+
+/** The id of the sync is the external id: another sync, or another installation, cannot take on the role. */
+const trustPolicy = (syncId: string, partition: string) => ({
+  Version: '2012-10-17',
+  Statement: [
+    {
+      Effect: 'Allow',
+      Principal: { AWS: `arn:${partition}:iam::ACCOUNT_OF_THE_KEYS:user/USER_OF_THE_KEYS` },
+      Action: 'sts:AssumeRole',
+      Condition: { StringEquals: { 'sts:ExternalId': syncId } },
+    },
+  ],
+})
+
+const toJson = (policy: unknown) => JSON.stringify(policy, null, 2)
+
+export const awsRegion: SelectField = {
+  kind: 'select',
+  id: 'region',
+  label: 'Region',
+  placeholder: 'Choose a region',
+  options: async ({ credential }) => regionOptions(partitionOf(credential)),
+  check: (value) => (isRegion(value) ? undefined : 'is not a region.'),
+}
+
+/** `what` it encrypts. */
+export const awsKmsKey = (what: string): InputField => ({
+  kind: 'text',
+  id: 'kmsKeyId',
+  label: 'KMS key',
+  description: `Encrypts ${what}. Empty: the key that AWS keeps for the account. Another key needs rights on it as well.`,
+  placeholder: 'alias/coffer',
+  isOptional: true,
+  check: (value) => (/^[A-Za-z0-9:/_-]{0,2048}$/.test(value) ? undefined : 'is not the id, alias or ARN of a KMS key.'),
+})

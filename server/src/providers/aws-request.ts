@@ -1,0 +1,113 @@
+/** A signed request to AWS. It answers 400 to nearly everything that it refuses: what is meant stands in the code. */
+import { type FaultKind, VendorFault } from './fault.ts'
+import type { Connection } from './provider.ts'
+import { faultOf, type VendorResponse } from './vendor-http.ts'
+import { maybeTextAt } from './vendor-json.ts'
+
+export type AwsKeys = { readonly accessKeyId: string; readonly secretAccessKey: string; readonly sessionToken?: string }
+
+export type AwsRequest = {
+  readonly host: string
+  readonly service: string
+  readonly region: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  /** Codes of refusals that the caller sorts out itself. */
+  readonly expected?: readonly string[]
+}
+
+/** A refusal that was expected, and the fault that it is where the caller does not know better. */
+export type AwsRefusal = { readonly code: string; readonly fault: VendorFault }
+export type AwsAnswer = { readonly response: VendorResponse; readonly refusal?: AwsRefusal }
+
+export async function sendToAws(
+  { http, now }: Pick<Connection, 'http' | 'now'>,
+  keys: AwsKeys,
+  { host, service, region, headers, body, expected = [] }: AwsRequest,
+): Promise<AwsAnswer> {
+  const { AwsV4Signer } = await import('aws4fetch')
+  const url = `https://${host}/`
+  const signer = new AwsV4Signer({
+    method: 'POST',
+    url,
+    headers: { ...headers },
+    body,
+    ...keys,
+    service,
+    region,
+    datetime: new Date(now()).toISOString().replace(/[:-]|\.\d{3}/g, ''),
+    // The content type is to be signed, too, which aws4fetch leaves out by itself.
+    allHeaders: true,
+  })
+  const signed = await signer.sign()
+  const response = await http.send({
+    method: 'POST',
+    url,
+    // Asked for JSON, STS leaves its XML, which is all that its description knows.
+    headers: { accept: '*/*', ...Object.fromEntries(signed.headers) },
+    body,
+    accept: [400, 403],
+  })
+  if (response.status < 300) return { response }
+
+  const code = codeOf(response)
+  const fault = awsFault(response, now(), code)
+  if (!expected.includes(code)) throw fault
+  return { response, refusal: { code, fault } }
+}
+
+/** `__type` may carry a namespace before a #, the header a URL after a colon. */
+function codeOf({ headers, json, text }: VendorResponse): string {
+  const header = headers['x-amzn-errortype']
+  const type = maybeTextAt(json, '__type') ?? (typeof header === 'string' ? header : undefined) ?? tagIn(text, 'Code')
+  return (type ?? '').replace(/^.*#/, '').replace(/:.*$/, '')
+}
+
+function awsFault(response: VendorResponse, nowMs: number, code: string): VendorFault {
+  const { kind, message, facts } = faultOf(response, nowMs, kinds[code])
+  const vendorMessage = facts.vendorMessage ?? tagIn(response.text, 'Message')
+  return new VendorFault(kind, code === '' ? message : `AWS answered ${response.status} ${code}.`, {
+    ...facts,
+    ...(vendorMessage !== undefined && { vendorMessage }),
+  })
+}
+
+const codesByKind: Partial<Record<FaultKind, readonly string[]>> = {
+  auth: [
+    'UnrecognizedClientException',
+    'InvalidClientTokenId',
+    'InvalidSignatureException',
+    'SignatureDoesNotMatch',
+    'IncompleteSignature',
+    'IncompleteSignatureException',
+    'MissingAuthenticationToken',
+    'MissingAuthenticationTokenException',
+    'ExpiredToken',
+    'ExpiredTokenException',
+    'RequestExpired',
+  ],
+  scope: ['AccessDenied', 'AccessDeniedException', 'NotAuthorized', 'UnauthorizedOperation'],
+  // The account is closed, or has never had this service.
+  gone: ['OptInRequired', 'SubscriptionRequiredException', 'RegionDisabledException'],
+  rate: [
+    'Throttling',
+    'ThrottlingException',
+    'TooManyRequestsException',
+    'RequestLimitExceeded',
+    'RequestThrottled',
+    'RequestThrottledException',
+    'TooManyUpdates',
+  ],
+  quota: ['LimitExceededException', 'ParameterLimitExceeded', 'ParameterMaxVersionLimitExceeded'],
+  conflict: ['ResourceExistsException', 'ParameterAlreadyExists', 'HierarchyTypeMismatchException'],
+  transient: ['InternalServiceError', 'InternalServerError', 'InternalFailure', 'ServiceUnavailable'],
+}
+
+const kinds: Readonly<Record<string, FaultKind>> = Object.fromEntries(
+  Object.entries(codesByKind).flatMap(([kind, codes]) => codes.map((code) => [code, kind as FaultKind])),
+)
+
+/** The text of an element without attributes or children, which is all that STS has for us. */
+export function tagIn(xml: string, tag: string): string | undefined {
+  return new RegExp(`<${tag}>([^<]*)</${tag}>`).exec(xml)?.[1]
+}

@@ -1,0 +1,190 @@
+/**
+ * Secrets of AWS Secrets Manager: each name is one secret. What a push writes is one version, whose id is that of the
+ * operation, so that a repeated one is no second version. A delete leaves the vendor's recovery window open.
+ */
+import { type AwsService, awsPlace, awsService, verifyAws } from './aws-account.ts'
+import { awsAuth, awsKmsKey, awsRegion } from './aws-form.ts'
+import type { AwsRefusal } from './aws-request.ts'
+import { isOurs, ourTags } from './aws-tags.ts'
+import { VendorFault } from './fault.ts'
+import { applyEach, type Done } from './one-by-one.ts'
+import type { Connection, Op, Provider, RemoteItem, Values } from './provider.ts'
+import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
+
+type Write = Exclude<Op, { kind: 'delete' }>
+
+/** What the listing and the description of a secret have in common; only the place of its versions differs. */
+function itemOf(secret: unknown, versions: string, syncId: string): RemoteItem {
+  const mark = currentVersion(at(secret, versions))
+  return {
+    name: textAt(secret, 'Name'),
+    isOurs: isOurs(at(secret, 'Tags'), syncId),
+    ...(mark !== undefined && { mark }),
+  }
+}
+
+function currentVersion(stagesByVersion: unknown): string | undefined {
+  if (stagesByVersion === undefined) return undefined
+  return entriesAt(stagesByVersion).find(([, stages]) => listAt(stages).includes('AWSCURRENT'))?.[0]
+}
+
+async function findSecret(aws: AwsService, name: string): Promise<unknown> {
+  const { response, refusal } = await aws.call('DescribeSecret', { SecretId: name }, ['ResourceNotFoundException'])
+  return refusal === undefined ? response.json : undefined
+}
+
+const isDeleted = (secret: unknown) => at(secret, 'DeletedDate') !== undefined
+
+async function* listSecrets(aws: AwsService, wanted: ReadonlySet<string>, syncId: string): AsyncIterable<RemoteItem> {
+  const [name] = wanted
+  if (wanted.size === 1 && name !== undefined) {
+    // A listing may be minutes behind; a description is not.
+    const secret = await findSecret(aws, name)
+    if (secret !== undefined && !isDeleted(secret)) yield itemOf(secret, 'VersionIdsToStages', syncId)
+    return
+  }
+  const Values = prefixesOf([...wanted])
+  const Filters = Values.length === 0 ? {} : { Filters: [{ Key: 'name', Values }] }
+  let page = {}
+  do {
+    const { response } = await aws.call('ListSecrets', { MaxResults: 100, ...Filters, ...page })
+    for (const secret of listAt(response.json, 'SecretList')) yield itemOf(secret, 'SecretVersionsToStages', syncId)
+    const NextToken = maybeTextAt(response.json, 'NextToken')
+    page = NextToken === undefined ? {} : { NextToken }
+  } while ('NextToken' in page)
+}
+
+/** A filter takes ten beginnings of names; of more names, only what all of them begin with can be asked for. */
+function prefixesOf(names: readonly string[]): string[] {
+  if (names.length <= 10) return [...names]
+  const [first = '', ...others] = names
+  let length = 0
+  while (length < first.length && others.every((name) => name[length] === first[length])) length++
+  return length === 0 ? [] : [first.slice(0, length)]
+}
+
+function writer(aws: AwsService, { syncId, options }: Connection) {
+  const key = options.kmsKeyId ? { KmsKeyId: options.kmsKeyId } : {}
+
+  async function create(op: Write): Promise<Done> {
+    const input = { Name: op.name, SecretString: op.value, ClientRequestToken: op.operationId, ...key }
+    const { response, refusal } = await aws.call('CreateSecret', { ...input, Tags: ourTags(syncId) }, [
+      'ResourceExistsException',
+      'InvalidRequestException',
+    ])
+    return refusal === undefined ? done(response.json) : takeBack(op, refusal)
+  }
+
+  async function update(op: Write): Promise<Done> {
+    const expected = ['ResourceNotFoundException', 'InvalidRequestException']
+    const { response, refusal } = await aws.call('PutSecretValue', versionOf(op), expected)
+    if (refusal === undefined) return done(response.json)
+    return refusal.code === 'ResourceNotFoundException' ? create(op) : takeBack(op, refusal)
+  }
+
+  /** The name is taken, by a secret that is there or by one that waits for its end: only if it is ours it is written to. */
+  async function takeBack(op: Write, { fault }: AwsRefusal): Promise<Done> {
+    const secret = await findSecret(aws, op.name)
+    if (secret === undefined) throw fault
+    if (!isOurs(at(secret, 'Tags'), syncId)) {
+      const state = isDeleted(secret) ? 'was deleted there and waits for its end' : 'is there already'
+      throw new VendorFault('conflict', `A secret of this name ${state}; it is not of this sync.`, fault.facts)
+    }
+    if (isDeleted(secret)) await aws.call('RestoreSecret', { SecretId: op.name })
+    const { response } = await aws.call('PutSecretValue', versionOf(op))
+    return done(response.json)
+  }
+
+  async function remove({ name }: Op): Promise<Done> {
+    const window = { RecoveryWindowInDays: Number(options.recoveryDays ?? defaultRecoveryDays) }
+    const expected = ['ResourceNotFoundException', 'InvalidRequestException']
+    const { refusal } = await aws.call('DeleteSecret', { SecretId: name, ...window }, expected)
+    if (refusal === undefined || refusal.code === 'ResourceNotFoundException') return {}
+    if (!isDeleted(await findSecret(aws, name))) throw refusal.fault
+    return {}
+  }
+
+  const versionOf = ({ name, value, operationId }: Write) => ({
+    SecretId: name,
+    SecretString: value,
+    ClientRequestToken: operationId,
+  })
+  const done = (json: unknown): Done => ({ mark: textAt(json, 'VersionId') })
+
+  return (op: Op) => (op.kind === 'delete' ? remove(op) : op.kind === 'create' ? create(op) : update(op))
+}
+
+const defaultRecoveryDays = '30'
+
+function permissions({ syncId, partition }: { syncId: string; partition: string }) {
+  const secrets = `arn:${partition}:secretsmanager:*:*:secret:*`
+  return {
+    Version: '2012-10-17',
+    Statement: [
+      { Effect: 'Allow', Action: 'secretsmanager:ListSecrets', Resource: '*' },
+      { Effect: 'Allow', Action: 'secretsmanager:DescribeSecret', Resource: secrets },
+      {
+        Effect: 'Allow',
+        Action: ['secretsmanager:CreateSecret', 'secretsmanager:TagResource'],
+        Resource: secrets,
+        Condition: { StringEquals: { 'aws:RequestTag/coffer-sync': syncId } },
+      },
+      {
+        Effect: 'Allow',
+        Action: ['secretsmanager:PutSecretValue', 'secretsmanager:DeleteSecret', 'secretsmanager:RestoreSecret'],
+        Resource: secrets,
+        Condition: { StringEquals: { 'aws:ResourceTag/coffer-sync': syncId } },
+      },
+    ],
+  }
+}
+
+export const awsSecretsManager: Provider = {
+  slug: 'aws-secrets-manager',
+  name: 'AWS Secrets Manager',
+  website: 'https://aws.amazon.com/secrets-manager/',
+  docs: 'https://docs.aws.amazon.com/secretsmanager/latest/apireference/Welcome.html',
+  glyph: { text: 'SM', colour: '#b0084d' },
+  notes: [
+    'AWS charges by the secret, so all keys go into one secret as a JSON object unless you choose one secret per key.',
+    'Values are never read back; a change by somebody else shows in the id of the current version.',
+    'A listing of several secrets may lag minutes behind what was done.',
+    'A deleted secret stays in the recovery window, 7 to 30 days, and is taken out of it when its key comes back.',
+    'AWS advises against names that end in a hyphen and six characters, as the ends of ARNs do.',
+  ],
+  capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'tags', defaultMode: 'json' },
+  limits: {
+    name: /^[A-Za-z0-9/_+=.@-]+$/,
+    nameHint: 'letters, digits and / _ + = . @ -',
+    nameMax: 512,
+    valueMaxBytes: 65_536,
+    allowsEmpty: false,
+    rate: { perSecond: 20, concurrency: 2 },
+  },
+  auth: awsAuth(permissions),
+  verify: verifyAws,
+  target: [awsRegion],
+  options: [
+    awsKmsKey('secrets that are made by this sync'),
+    {
+      kind: 'select',
+      id: 'recoveryDays',
+      label: 'Recovery window',
+      description: 'How long a deleted secret can be brought back.',
+      defaultValue: defaultRecoveryDays,
+      options: ['7', '14', '30'].map((value) => ({ label: `${value} days`, value })),
+    },
+  ],
+  describeTarget: (target: Values, credential: Values) => ({
+    label: target.region ?? '',
+    fingerprint: awsPlace(target, credential),
+  }),
+  normaliseName: (name) => name,
+  connect(connection) {
+    const aws = awsService(connection, 'secretsmanager', 'secretsmanager')
+    return {
+      list: (wanted) => listSecrets(aws, wanted, connection.syncId),
+      apply: (ops) => applyEach(ops, writer(aws, connection)),
+    }
+  },
+}

@@ -1,0 +1,13 @@
+/** Our mark in the form that AWS gives it. */
+import { ownerTags } from './provider.ts'
+import { maybeTextAt } from './vendor-json.ts'
+
+export const ourTags = (syncId: string) => Object.entries(ownerTags(syncId)).map(([Key, Value]) => ({ Key, Value }))
+
+/** `tags` as AWS answered them, which it leaves out where there are none. */
+export function isOurs(tags: unknown, syncId: string): boolean {
+  if (!Array.isArray(tags)) return false
+  return ourTags(syncId).every(({ Key, Value }) =>
+    tags.some((tag) => maybeTextAt(tag, 'Key') === Key && maybeTextAt(tag, 'Value') === Value),
+  )
+}

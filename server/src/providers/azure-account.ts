@@ -1,0 +1,88 @@
+/** Who we are at Azure: an application with a secret, in one tenant of one of Microsoft's clouds. */
+import { VendorFault } from './fault.ts'
+import type { Connection, Field, Option, Values } from './provider.ts'
+import { faultOf, type VendorResponse } from './vendor-http.ts'
+import { maybeTextAt, textAt } from './vendor-json.ts'
+
+type Cloud = { readonly label: string; readonly login: string; readonly vaults: string }
+
+const clouds = {
+  public: { label: 'Azure', login: 'login.microsoftonline.com', vaults: 'vault.azure.net' },
+  government: { label: 'Azure Government', login: 'login.microsoftonline.us', vaults: 'vault.usgovcloudapi.net' },
+  china: { label: 'Azure operated by 21Vianet', login: 'login.chinacloudapi.cn', vaults: 'vault.azure.cn' },
+} as const satisfies Record<string, Cloud>
+
+const isCloud = (id: string): id is keyof typeof clouds => Object.hasOwn(clouds, id)
+
+/** As the credential's form asked for it. */
+export const cloudOf = ({ cloud = '' }: Values): Cloud => clouds[isCloud(cloud) ? cloud : 'public']
+
+const cloudOptions: readonly Option[] = Object.entries(clouds).map(([value, { label }]) => ({ label, value }))
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+const domain = /^(?=.{3,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/i
+
+export const azureAuth: readonly Field[] = [
+  { kind: 'select', id: 'cloud', label: 'Cloud', defaultValue: 'public', options: cloudOptions },
+  {
+    kind: 'copy',
+    id: 'command',
+    label: 'Make an application',
+    description:
+      'It gets rights on the secrets of one vault, whose name goes in the place of VAULT. It prints appId, password and tenant.',
+    language: 'bash',
+    text: () => `az ad sp create-for-rbac --name coffer --role "Key Vault Secrets Officer" \\
+--scopes "$(az keyvault show --name VAULT --query id --output tsv)"`,
+  },
+  {
+    kind: 'text',
+    id: 'tenantId',
+    label: 'Tenant',
+    description: 'The directory’s id, or one of its domains.',
+    check: (value) => (uuid.test(value) || domain.test(value) ? undefined : 'is neither an id nor a domain.'),
+  },
+  {
+    kind: 'text',
+    id: 'clientId',
+    label: 'Application (client) id',
+    check: (value) => (uuid.test(value) ? undefined : 'is not the id of an application.'),
+  },
+  { kind: 'password', id: 'clientSecret', label: 'Client secret', description: 'Its value, not its id.' },
+]
+
+export async function fetchAzureToken(connection: Connection): Promise<string> {
+  const { tenantId = '', clientId = '', clientSecret = '' } = connection.credential
+  const { login, vaults } = cloudOf(connection.credential)
+  const response = await connection.http.send({
+    method: 'POST',
+    url: `https://${login}/${encodeURIComponent(tenantId)}/oauth2/v2.0/token`,
+    headers: { 'content-type': 'application/x-www-form-urlencoded;charset=utf-8' },
+    body: new URLSearchParams({
+      client_id: clientId,
+      scope: `https://${vaults}/.default`,
+      grant_type: 'client_credentials',
+      client_secret: clientSecret,
+    }).toString(),
+    accept: [400, 401],
+  })
+  if (response.status >= 400) throw refusalOf(response, connection.now())
+  return textAt(response.json, 'access_token')
+}
+
+/** By the number of the refusal, the answer in the form that is at fault. */
+const fieldByCode: Readonly<Record<string, string>> = {
+  '90002': 'tenantId',
+  '900023': 'tenantId',
+  '700016': 'clientId',
+  '7000215': 'clientSecret',
+  '7000222': 'clientSecret',
+}
+
+function refusalOf(response: VendorResponse, nowMs: number): VendorFault {
+  const { facts } = faultOf(response, nowMs, 'auth')
+  const field = fieldByCode[maybeTextAt(response.json, 'error_codes', 0) ?? '']
+  return new VendorFault('auth', 'Microsoft does not accept the application or its secret.', {
+    ...facts,
+    ...(field !== undefined && { field }),
+  })
+}

@@ -1,0 +1,163 @@
+/**
+ * Secrets of one Azure Key Vault. A write is a new version with our tags; a delete leaves the secret recoverable, and its
+ * name taken, so that a key that comes back is recovered first.
+ */
+import { azureAuth, cloudOf, fetchAzureToken } from './azure-account.ts'
+import { isFault, VendorFault } from './fault.ts'
+import { applyEach, type Done } from './one-by-one.ts'
+import { type Connection, type Op, ownerTags, type Provider, type RemoteItem, type Values } from './provider.ts'
+import { faultOf, sameOrigin, type VendorRequest, type VendorResponse } from './vendor-http.ts'
+import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
+
+type Write = Exclude<Op, { kind: 'delete' }>
+type Asked = Omit<VendorRequest, 'url' | 'headers'>
+
+const apiVersion = '7.6'
+const vaultUri =
+  /^https:\/\/([a-z](?!.*--)[a-z0-9-]{1,22}[a-z0-9]\.(vault\.azure\.net|vault\.usgovcloudapi\.net|vault\.azure\.cn))\/?$/i
+
+function originOf({ target, credential }: Pick<Connection, 'target' | 'credential'>): string {
+  const [, host = '', domain = ''] = vaultUri.exec(target.vaultUri ?? '') ?? []
+  if (domain.toLowerCase() !== cloudOf(credential).vaults) {
+    throw new VendorFault('gone', 'The vault does not belong to the cloud of the credential.', { field: 'vaultUri' })
+  }
+  return `https://${host.toLowerCase()}`
+}
+
+function api(connection: Connection) {
+  let token: Promise<string> | undefined
+
+  async function send(url: string, request: Asked): Promise<VendorResponse> {
+    token ??= fetchAzureToken(connection)
+    const headers = { authorization: `Bearer ${await token}` }
+    try {
+      return await connection.http.send({ ...request, url, headers })
+    } catch (error) {
+      // A vault that was deleted loses its host name. That of the login was found just now, so names are resolved.
+      if (!isFault(error, 'transient') || !error.message.includes('could not be resolved (ENOTFOUND)')) throw error
+      throw new VendorFault('gone', 'There is no vault at this address.', { field: 'vaultUri' })
+    }
+  }
+  return { send, url: (path: string, query = '') => `${originOf(connection)}${path}?api-version=${apiVersion}${query}` }
+}
+
+const isOurs = (secret: unknown, syncId: string) =>
+  Object.entries(ownerTags(syncId)).every(([tag, value]) => at(secret, 'tags', tag) === value)
+
+/** The private halves of certificates are kept as secrets, too. They are shown, so that their names count as taken. */
+const isOfCertificate = (secret: unknown) =>
+  at(secret, 'managed') === true || /x-pkcs12|x-pem-file/i.test(maybeTextAt(secret, 'contentType') ?? '')
+
+const innerCode = ({ json }: VendorResponse) => maybeTextAt(json, 'error', 'innererror', 'code')
+
+function connect(connection: Connection) {
+  const { syncId, now } = connection
+  const vault = api(connection)
+  const tags = ownerTags(syncId)
+
+  async function* list(): AsyncIterable<RemoteItem> {
+    let url: string | undefined = vault.url('/secrets', '&maxresults=25')
+    while (url) {
+      const { json }: VendorResponse = await vault.send(url, { method: 'GET' })
+      for (const secret of listAt(json, 'value')) {
+        yield {
+          name: new URL(textAt(secret, 'id')).pathname.split('/')[2] ?? '',
+          mark: textAt(secret, 'attributes', 'updated'),
+          isOurs: isOurs(secret, syncId) && !isOfCertificate(secret),
+        }
+      }
+      const next = maybeTextAt(json, 'nextLink')
+      url = next ? sameOrigin(url, next) : undefined
+    }
+  }
+
+  async function write(op: Write): Promise<Done> {
+    const response = await put(op)
+    if (response.status !== 409) return done(response)
+    if (innerCode(response) !== 'ObjectIsDeletedButRecoverable') throw refusalOf(response)
+    await recover(op)
+    const again = await put(op)
+    if (again.status === 409) throw refusalOf(again)
+    return done(again)
+  }
+
+  const put = (op: Write) =>
+    vault.send(vault.url(pathOf(op)), { method: 'PUT', json: { value: op.value, tags }, accept: [409] })
+  const done = ({ json }: VendorResponse): Done => ({ mark: textAt(json, 'attributes', 'updated') })
+
+  async function recover(op: Op): Promise<void> {
+    const deleted = `/deleted${pathOf(op).slice(1)}`
+    const { json: secret } = await vault.send(vault.url(deleted), { method: 'GET' })
+    if (!isOurs(secret, syncId)) {
+      throw new VendorFault(
+        'conflict',
+        'A secret of this name was deleted and can still be recovered; it is not of this sync.',
+      )
+    }
+    await vault.send(vault.url(`${deleted}/recover`), { method: 'POST' })
+  }
+
+  /** Deleting and recovering take the vault some seconds, for which it refuses everything else. */
+  function refusalOf(response: VendorResponse): VendorFault {
+    const isBusy = innerCode(response)?.startsWith('Object') === true
+    const { kind, message, facts } = faultOf(response, now(), isBusy ? 'transient' : undefined)
+    return new VendorFault(kind, message, { ...facts, ...(isBusy && { retryAfterMs: 5_000 }) })
+  }
+
+  async function remove(op: Op): Promise<Done> {
+    const response = await vault.send(vault.url(pathOf(op)), { method: 'DELETE', accept: [404, 409] })
+    // Being deleted, or deleted already.
+    if (response.status === 409 && innerCode(response)?.includes('Deleted') !== true) throw refusalOf(response)
+    return {}
+  }
+
+  const pathOf = ({ name }: Op) => `/secrets/${encodeURIComponent(name)}`
+  const applyOne = (op: Op) => (op.kind === 'delete' ? remove(op) : write(op))
+  return { list, apply: (ops: readonly Op[]) => applyEach(ops, applyOne) }
+}
+
+export const azureKeyVault: Provider = {
+  slug: 'azure-key-vault',
+  name: 'Azure Key Vault',
+  website: 'https://azure.microsoft.com/products/key-vault',
+  docs: 'https://learn.microsoft.com/rest/api/keyvault/secrets/',
+  glyph: { text: 'KV', colour: '#0f6cbd' },
+  notes: [
+    'Names have no underscores there: DATABASE_URL becomes DATABASE-URL. Case makes no difference.',
+    'Each push writes a new version, which bears Coffer’s tags and no others.',
+    'Values are never read back; a change by somebody else shows in its time, to the second.',
+    'A deleted secret can be recovered for as long as the vault keeps it, and is recovered when its key comes back.',
+  ],
+  capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'tags', defaultMode: 'per-key' },
+  limits: {
+    name: /^[0-9A-Za-z-]+$/,
+    nameHint: 'letters, digits and -',
+    nameMax: 127,
+    valueMaxBytes: 25_600,
+    allowsEmpty: true,
+    foldsCase: true,
+    rate: { perSecond: 20, concurrency: 2 },
+  },
+  auth: azureAuth,
+  async verify(connection) {
+    await fetchAzureToken(connection)
+    const { clientId, tenantId } = connection.credential
+    return `application ${clientId} of tenant ${tenantId}`
+  },
+  target: [
+    {
+      kind: 'text',
+      id: 'vaultUri',
+      label: 'Vault URI',
+      placeholder: 'https://shop-production.vault.azure.net',
+      check: (value) => (vaultUri.test(value) ? undefined : 'must look like https://NAME.vault.azure.net.'),
+    },
+  ],
+  options: [],
+  describeTarget({ vaultUri: uri = '' }: Values) {
+    const host = vaultUri.exec(uri)?.[1]?.toLowerCase() ?? ''
+    return { label: host.split('.')[0] ?? '', fingerprint: host }
+  },
+  normaliseName: (name) => name.replaceAll('_', '-'),
+  connect,
+}

@@ -1,0 +1,109 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { expect, test } from 'vitest'
+import { awsSecretsManager } from '../../server/src/providers/aws-secrets-manager.ts'
+import { awsSsm } from '../../server/src/providers/aws-ssm.ts'
+import type { Field, Provider, Values } from '../../server/src/providers/provider.ts'
+
+const providers = [awsSecretsManager, awsSsm]
+const syncId = '0199a000-0000-7000-8000-000000000001'
+
+const fieldOf = (fields: readonly Field[], id: string) => {
+  const field = fields.find((one) => one.id === id)
+  if (field === undefined) throw new Error(`no field ${id}`)
+  return field
+}
+const textOf = ({ auth }: Provider, id: string, values: Values) => {
+  const field = fieldOf(auth, id)
+  if (field.kind !== 'copy') throw new Error(`${id} is not to be copied`)
+  return JSON.parse(field.text({ syncId, values }))
+}
+
+/** The regions and domains as the official clients know them. */
+function knownPartitions(): { id: string; outputs: { dnsSuffix: string }; regions: Record<string, object> }[] {
+  const core = dirname(createRequire(import.meta.url).resolve('@aws-sdk/core/package.json'))
+  const file = join(core, 'dist-es/submodules/client/util-endpoints/lib/aws/partitions.js')
+  const json = /=\s*(\{[\s\S]*\});?\s*$/.exec(readFileSync(file, 'utf8'))?.[1] ?? ''
+  return JSON.parse(json).partitions
+}
+
+test.each(providers)('the regions of $slug are those that the official client knows', async ({ target, connect }) => {
+  const region = fieldOf(target, 'region')
+  if (region.kind !== 'select' || typeof region.options !== 'function') throw new Error('not a list')
+  const known = knownPartitions().filter(({ id }) => ['aws', 'aws-cn', 'aws-us-gov', 'aws-eusc'].includes(id))
+  expect(known).toHaveLength(4)
+  for (const { id, outputs, regions } of known) {
+    const asked: string[] = []
+    const connection = (values: Values) => ({
+      http: {
+        send: async ({ url }: { url: string }) => {
+          asked.push(url)
+          throw new Error('far enough')
+        },
+      },
+      credential: { method: 'keys', partition: id, accessKeyId: 'A', secretAccessKey: 's' },
+      target: values,
+      options: {},
+      syncId,
+      now: Date.now,
+    })
+    const offered = (await region.options(connection({})))?.map(({ value }) => value) ?? []
+    expect([...offered].sort()).toEqual(
+      Object.keys(regions)
+        .filter((name) => !name.endsWith('-global'))
+        .sort(),
+    )
+    for (const value of offered) {
+      expect(region.check?.(value, {})).toBeUndefined()
+      const values = { region: value, path: '/shop/' }
+      await expect(Array.fromAsync(connect(connection(values)).list(new Set()))).rejects.toThrow('far enough')
+      expect(asked.at(-1)).toMatch(new RegExp(`^https://[a-z]+\\.${value}\\.${outputs.dnsSuffix}/$`))
+    }
+    const foreign = id === 'aws' ? 'cn-north-1' : 'eu-central-1'
+    const list = connect(connection({ region: foreign, path: '/shop/' })).list(new Set())
+    await expect(Array.fromAsync(list)).rejects.toMatchObject({ kind: 'gone', facts: { field: 'region' } })
+  }
+  expect(region.check?.('eu-central-1.example.com/', {})).toBe('is not a region.')
+})
+
+test.each(providers)('the policies of $slug are bound to the sync', (provider) => {
+  const trust = textOf(provider, 'trustPolicy', { method: 'role' })
+  expect(trust.Statement[0].Condition).toEqual({ StringEquals: { 'sts:ExternalId': syncId } })
+  const { Statement } = textOf(provider, 'policy', { method: 'role', partition: 'aws-cn' })
+  const allowed: { Action: string | string[]; Resource: string; Condition?: unknown }[] = Statement
+  for (const { Action, Resource, Condition } of allowed) {
+    const actions = [Action].flat()
+    expect(actions.join()).not.toContain('*')
+    if (Resource !== '*') expect(Resource).toMatch(/^arn:aws-cn:/)
+    const isReading = actions.every((action) => /:(List|Describe|Get)/.test(action))
+    if (!isReading) expect(JSON.stringify(Condition)).toContain(syncId)
+  }
+})
+
+test.each([
+  [
+    'a new key id, which spells its account',
+    { method: 'keys', accessKeyId: 'AKIARTX3GSDSQAAAAAAA' },
+    'aws/111122223333',
+  ],
+  ['one below 100000000000', { method: 'keys', accessKeyId: 'ASIAQNZGKIQY56JQ7WML' }, 'aws/029608264753'],
+  [
+    'an old key id, which spells nothing',
+    { method: 'keys', accessKeyId: 'AKIAIOSFODNN7EXAMPLE' },
+    'aws/AKIAIOSFODNN7EXAMPLE',
+  ],
+  ['a role', { method: 'role', roleArn: 'arn:aws:iam::111122223333:role/x' }, 'aws/111122223333'],
+])('the place of a sync is the account and the region: %s', (_title, credential, place) => {
+  const { fingerprint } = awsSecretsManager.describeTarget({ region: 'eu-central-1' }, credential)
+  expect(fingerprint).toBe(`${place}/eu-central-1`)
+})
+
+test.each([
+  ['accessKeyId', 'akia', 'is not an access key ID.'],
+  ['roleArn', 'arn:aws:iam::1:role/x', 'is not the ARN of a role.'],
+  ['roleArn', 'arn:aws:iam::111122223333:user/x', 'is not the ARN of a role.'],
+])('%s: %s is refused', (id, value, message) => {
+  const field = fieldOf(awsSecretsManager.auth, id)
+  expect(field.kind !== 'copy' && field.check?.(value, {})).toBe(message)
+})

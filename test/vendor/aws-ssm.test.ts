@@ -1,0 +1,189 @@
+import {
+  AddTagsToResourceCommand,
+  DeleteParametersCommand,
+  DescribeParametersCommand,
+  GetParametersByPathCommand,
+  ListTagsForResourceCommand,
+  PutParameterCommand,
+  SSMClient,
+} from '@aws-sdk/client-ssm'
+import { expect, test } from 'vitest'
+import { awsSsm as provider } from '../../server/src/providers/aws-ssm.ts'
+import type { OpResult } from '../../server/src/providers/provider.ts'
+import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { awsKeys, awsRole } from './fake/aws.ts'
+import { type FakeSsm, fakeSsm } from './fake/aws-ssm.ts'
+import { type FakeRequest, type RunningFake, startFake } from './fake.ts'
+
+const syncId = '0199a000-0000-7000-8000-000000000001'
+const ours = [
+  { Key: 'managed-by', Value: 'coffer' },
+  { Key: 'coffer-sync', Value: syncId },
+]
+
+describeProvider(provider, fakeSsm, { names: ['ALPHA', 'BETA', 'GAMMA'] })
+
+const wire = ({ method, path, headers, json }: FakeRequest) => ({
+  method,
+  path,
+  target: headers['x-amz-target'],
+  type: headers['content-type'],
+  json,
+})
+const kindsOf = (results: OpResult[]) =>
+  results.map((result) => ('fault' in result ? Reflect.get(result.fault, 'kind') : 'done'))
+
+async function scene(play: (fake: FakeSsm, running: RunningFake) => Promise<void>): Promise<void> {
+  const fake = fakeSsm()
+  const running = await startFake(fake)
+  await play(fake, running)
+  await running.close()
+  expect(fake.violations).toEqual([])
+}
+
+test('the official client finds in the fake what it expects of the vendor, and asks as we do', async () => {
+  const theirs = await startFake(fakeSsm({ clock: Date.now }), { plain: true })
+  const client = new SSMClient({ region: 'eu-central-1', endpoint: theirs.url, credentials: awsKeys })
+  const whole = (name: string) => `/shop/production/${name}`
+  const put = (name: string, value: string, more: object) =>
+    client.send(
+      new PutParameterCommand({ Name: whole(name), Value: value, Type: 'SecureString', Tier: 'Standard', ...more }),
+    )
+  const byPath = { Path: '/shop/production', Recursive: false, WithDecryption: false, MaxResults: 10 }
+  const ParameterFilters = [
+    { Key: 'Path', Option: 'OneLevel', Values: ['/shop/production'] },
+    { Key: 'tag:coffer-sync', Values: [syncId] },
+  ]
+
+  expect(await put('ALPHA', 'one', { Overwrite: false, Tags: ours })).toMatchObject({ Version: 1 })
+  await put('ALPHA', 'two', { Overwrite: true })
+  const described = await client.send(new DescribeParametersCommand({ ParameterFilters, MaxResults: 50 }))
+  expect(described.Parameters).toMatchObject([{ Name: whole('ALPHA'), Version: 2 }])
+  const listed = await client.send(new GetParametersByPathCommand(byPath))
+  expect(listed.Parameters).toMatchObject([{ Name: whole('ALPHA'), Type: 'SecureString', Version: 2 }])
+  await expect(put('ALPHA', 'three', { Overwrite: false, Tags: ours })).rejects.toThrow(/already exists/)
+  const resource = { ResourceType: 'Parameter', ResourceId: whole('ALPHA') } as const
+  expect(await client.send(new ListTagsForResourceCommand(resource))).toMatchObject({ TagList: ours })
+  await put('ALPHA', 'three', { Overwrite: true })
+  await put('BETA', 'four', { Overwrite: true })
+  await client.send(new AddTagsToResourceCommand({ ...resource, ResourceId: whole('BETA'), Tags: ours }))
+  const names = [whole('ALPHA'), whole('NOBODY')]
+  expect(await client.send(new DeleteParametersCommand({ Names: names }))).toMatchObject({
+    DeletedParameters: [whole('ALPHA')],
+    InvalidParameters: [whole('NOBODY')],
+  })
+
+  const mine = await startFake(fakeSsm({ clock: Date.now }))
+  const connection = connectionTo(mine)
+  await applyAll(provider, connection, [create('ALPHA', 'one')])
+  await applyAll(provider, connection, [update('ALPHA', 'two')])
+  await listAll(provider, connection)
+  await applyAll(provider, connection, [create('ALPHA', 'three')])
+  await applyAll(provider, connection, [update('BETA', 'four')])
+  await applyAll(provider, connection, [remove({ name: 'ALPHA' }), remove({ name: 'NOBODY' })])
+  expect(mine.requests.map(wire)).toEqual(theirs.requests.map(wire))
+  expect([...mine.fake.violations, ...theirs.fake.violations]).toEqual([])
+  await Promise.all([theirs.close(), mine.close()])
+})
+
+test('parameters are SecureStrings with our tags and the chosen key, also where an update found nothing', () =>
+  scene(async (fake, running) => {
+    const connection = connectionTo(running, { options: { kmsKeyId: 'alias/coffer', tier: 'Intelligent-Tiering' } })
+    await applyAll(provider, connection, [create('A', 'x'.repeat(8_000)), update('B', 'two')])
+    for (const name of ['A', 'B']) {
+      expect(fake.parameter(`/shop/production/${name}`)).toMatchObject({
+        type: 'SecureString',
+        tags: ours,
+        keyId: 'alias/coffer',
+      })
+    }
+  }))
+
+test('what is not ours is not overwritten by a create', () =>
+  scene(async (fake, running) => {
+    fake.tamper('A', 'theirs')
+    expect(kindsOf(await applyAll(provider, connectionTo(running), [create('A', 'x'), create('B', 'y')]))).toEqual([
+      'conflict',
+      'done',
+    ])
+    expect(fake.state().get('A')).toBe('theirs')
+  }))
+
+test('under the policy of the form, an update makes anew what has vanished and is refused what is not ours', () =>
+  scene(async (fake, running) => {
+    fake.requireTags(syncId)
+    await applyAll(provider, connectionTo(running), [create('A', 'one')])
+    fake.tamper('A', undefined)
+    expect(kindsOf(await applyAll(provider, connectionTo(running), [update('A', 'two')]))).toEqual(['done'])
+    expect(fake.parameter('/shop/production/A')?.tags).toEqual(ours)
+    fake.tamper('THEIRS', 'theirs')
+    const work = applyAll(provider, connectionTo(running), [update('THEIRS', 'x')])
+    await expect(work).rejects.toMatchObject({ kind: 'scope' })
+    expect(fake.state().get('THEIRS')).toBe('theirs')
+  }))
+
+test('deletes go by tens, and what lies deeper or beside the path is not seen', () =>
+  scene(async (fake, running) => {
+    const names = Array.from({ length: 12 }, (_, index) => `A${index}`)
+    fake.tamper('deeper/A', 'x')
+    fake.tamper('../productionA', 'x')
+    await applyAll(
+      provider,
+      connectionTo(running),
+      names.map((name) => create(name, 'x')),
+    )
+    expect(await listAll(provider, connectionTo(running))).toHaveLength(12)
+    running.forget()
+    await applyAll(
+      provider,
+      connectionTo(running),
+      names.map((name) => remove({ name })),
+    )
+    expect(running.requests).toHaveLength(2)
+    expect(fake.state().size).toBe(0)
+  }))
+
+test('a role is taken on with the id of the sync', async () => {
+  const fake = fakeSsm({ externalId: syncId })
+  const running = await startFake(fake)
+  const credential = { method: 'role', roleArn: awsRole, ...awsKeys }
+  await applyAll(provider, connectionTo(running, { credential }), [create('A', 'one')])
+  expect(fake.state()).toEqual(new Map([['A', 'one']]))
+  expect(running.requests[0]?.host).toBe('sts.eu-central-1.amazonaws.com')
+  expect(fake.violations).toEqual([])
+  await running.close()
+})
+
+test.each([
+  ['{{ssm:other}}', {}, 'holds {{, which Parameter Store takes for the name of another parameter.'],
+  ['{"a":{"b":1}}', {}, undefined],
+  ['x'.repeat(4_097), {}, 'is larger than 4 KB, which only the tier Intelligent-Tiering takes.'],
+  ['é'.repeat(2_049), { tier: 'Standard' }, 'is larger than 4 KB, which only the tier Intelligent-Tiering takes.'],
+  ['x'.repeat(8_192), { tier: 'Intelligent-Tiering' }, undefined],
+])('values that the vendor misreads are refused: %s', (value, options, problem) => {
+  expect(provider.limits.refuseValue?.(value, options)).toBe(problem)
+})
+
+test.each([
+  ['/shop/production/', true],
+  ['/shop', true],
+  ['/', false],
+  ['', false],
+  ['shop/', false],
+  ['//shop', false],
+  ['/aws/service', false],
+  ['/SSM-things/', false],
+  ['/shop/prod?x', false],
+  [`/a${'/b'.repeat(13)}/`, true],
+  [`/a${'/b'.repeat(14)}/`, false],
+])('the path %s is taken: %s', (value, isTaken) => {
+  const field = provider.target.find(({ id }) => id === 'path')
+  expect(field?.kind === 'text' && field.check?.(value, {}) === undefined).toBe(isTaken)
+})
+
+test('two paths of one account are two places, with or without a slash at the end', () => {
+  const place = (path: string) =>
+    provider.describeTarget({ region: 'eu-central-1', path }, { method: 'keys', ...awsKeys }).fingerprint
+  expect(place('/shop')).toBe(place('/shop/'))
+  expect(place('/shop')).not.toBe(place('/shop/production'))
+})

@@ -1,0 +1,193 @@
+/**
+ * What all of AWS has in common: signatures, recomputed by the SDK's own signer, requests judged by the SDK's models, and
+ * STS. A service's fake adds its operations.
+ */
+import { createRequire } from 'node:module'
+import { Sha256 } from '@aws-crypto/sha256-js'
+import { SignatureV4 } from '@smithy/signature-v4'
+import type { FakeAnswer, FakeRequest } from '../fake.ts'
+
+process.env.AWS_SDK_JS_SUPPRESS_MAINTENANCE_MODE_MESSAGE = '1'
+const require = createRequire(import.meta.url)
+
+type Shape = object
+type AwsCore = {
+  Model: { Api: new (model: unknown) => { operations: Record<string, { input: Shape }> } }
+  ParamValidator: new (rules: Record<string, boolean>) => { validate(shape: Shape, input: unknown): void }
+}
+const sdk: AwsCore = require('aws-sdk/lib/core')
+
+export const awsAccount = '111122223333'
+export const awsKeys = { accessKeyId: 'AKIARTX3GSDSQAAAAAAA', secretAccessKey: 'fake+secret/access+key' }
+export const awsRole = `arn:aws:iam::${awsAccount}:role/coffer`
+const session = { accessKeyId: 'ASIARTX3GSDSQBBBBBBB', secretAccessKey: 'session-secret', sessionToken: 'c2Vzc2lvbg==' }
+const userArn = `arn:aws:iam::${awsAccount}:user/coffer`
+
+export type AwsInput = Record<string, unknown>
+type Operation = (input: never) => FakeAnswer
+
+export const refuse = (type: string, message: string, status = 400): FakeAnswer => ({
+  status,
+  headers: { 'x-amzn-requestid': 'fake', 'content-type': 'application/x-amz-json-1.1' },
+  body: { __type: type, message },
+})
+export const accept = (body: unknown): FakeAnswer => ({
+  status: 200,
+  headers: { 'content-type': 'application/x-amz-json-1.1' },
+  body,
+})
+
+type AwsParts = {
+  readonly service: string
+  readonly model: string
+  readonly region: string
+  readonly targetPrefix: string
+  readonly operations: Readonly<Record<string, Operation>>
+  readonly violations: string[]
+  /** Whoever may take on the role. */
+  readonly externalId: string
+  /** Where it is given, signatures older than 15 minutes are refused. */
+  readonly clock?: (() => number) | undefined
+  readonly isOpen: () => boolean
+}
+
+export function awsAnswers(parts: AwsParts): (request: FakeRequest) => Promise<FakeAnswer> {
+  const { service, region, targetPrefix, operations, violations } = parts
+  const judge = judgeOf(parts.model)
+  const judgeSts = judgeOf('sts-2011-06-15')
+
+  async function answerService(request: FakeRequest): Promise<FakeAnswer> {
+    const problem = await signatureProblem(request, { service, region, clock: parts.clock })
+    if (problem === 'unknown key') {
+      return refuse('UnrecognizedClientException', 'The security token included in the request is invalid.')
+    }
+    if (problem !== undefined) return refuse('InvalidSignatureException', problem)
+    if (!parts.isOpen()) {
+      return refuse('OptInRequired', 'The AWS Access Key Id needs a subscription for the service', 403)
+    }
+    const name = request.headers['x-amz-target']?.replace(`${targetPrefix}.`, '') ?? ''
+    const operation = Object.hasOwn(operations, name) ? operations[name] : undefined
+    if (request.headers['content-type'] !== 'application/x-amz-json-1.1') violations.push(`${name}: content type`)
+    if (operation === undefined) {
+      violations.push(`${name}: not an operation that this fake has`)
+      return refuse('UnknownOperationException', '')
+    }
+    const wrong = judge(name, request.json)
+    if (wrong !== undefined) {
+      violations.push(`${name}: ${wrong}`)
+      return refuse('SerializationException', wrong)
+    }
+    return operation(request.json as never)
+  }
+
+  async function answerSts(request: FakeRequest): Promise<FakeAnswer> {
+    const query = new URLSearchParams(request.text)
+    const { Action = '', Version, ...input } = Object.fromEntries(query)
+    const wrong = judgeSts(Action, input)
+    if (wrong !== undefined || Version !== '2011-06-15') violations.push(`STS ${Action}: ${wrong ?? 'Version'}`)
+    const place = request.host === 'sts.amazonaws.com' ? 'us-east-1' : region
+    const problem = await signatureProblem(request, { service: 'sts', region: place, clock: parts.clock })
+    if (problem === 'unknown key') return refuseBySts('InvalidClientTokenId', 'The security token is invalid.')
+    if (problem !== undefined) return refuseBySts('SignatureDoesNotMatch', problem)
+    if (request.headers.accept === 'application/json') return { status: 200, body: { [`${Action}Response`]: {} } }
+
+    const caller = request.headers.authorization?.includes(session.accessKeyId)
+      ? `arn:aws:sts::${awsAccount}:assumed-role/coffer/session`
+      : userArn
+    if (Action === 'GetCallerIdentity') {
+      return answerXml(Action, `<Arn>${caller}</Arn><UserId>AIDA</UserId><Account>${awsAccount}</Account>`)
+    }
+    if (input.RoleArn !== awsRole || input.ExternalId !== parts.externalId) {
+      const message = `User: ${userArn} is not authorized to perform: sts:AssumeRole on resource: ${input.RoleArn}`
+      return refuseBySts('AccessDenied', message)
+    }
+    if (!/^[\w+=,.@-]{2,64}$/.test(input.RoleSessionName ?? '')) violations.push('AssumeRole: RoleSessionName')
+    return answerXml(
+      Action,
+      `<AssumedRoleUser><Arn>${caller}</Arn><AssumedRoleId>AROA:s</AssumedRoleId></AssumedRoleUser><Credentials>
+      <AccessKeyId>${session.accessKeyId}</AccessKeyId><SecretAccessKey>${session.secretAccessKey}</SecretAccessKey>
+      <SessionToken>${session.sessionToken}</SessionToken><Expiration>2100-01-01T00:00:00Z</Expiration></Credentials>`,
+    )
+  }
+
+  return async (request) => {
+    if (request.method !== 'POST' || request.path !== '/') violations.push(`${request.method} ${request.path}`)
+    return request.headers['x-amz-target'] === undefined ? answerSts(request) : answerService(request)
+  }
+}
+
+const answerXml = (action: string, result: string): FakeAnswer => ({
+  status: 200,
+  headers: { 'content-type': 'text/xml' },
+  body: `<${action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><${action}Result>${result}</${action}Result>
+    <ResponseMetadata><RequestId>fake</RequestId></ResponseMetadata></${action}Response>`,
+})
+
+const refuseBySts = (code: string, message: string): FakeAnswer => ({
+  status: 403,
+  headers: { 'content-type': 'text/xml' },
+  body: `<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type><Code>${code}</Code>
+    <Message>${message}</Message></Error><RequestId>fake</RequestId></ErrorResponse>`,
+})
+
+/** What is wrong with an input by the model of the service. */
+function judgeOf(model: string): (operation: string, input: unknown) => string | undefined {
+  const { operations } = new sdk.Model.Api(require(`aws-sdk/apis/${model}.min.json`))
+  const validator = new sdk.ParamValidator({ min: true, max: true, pattern: true, enum: true })
+  return (operation, input) => {
+    const described = operations[operation.charAt(0).toLowerCase() + operation.slice(1)]
+    if (described === undefined) return 'not in the model'
+    try {
+      validator.validate(described.input, input)
+      return undefined
+    } catch (error) {
+      return String(error)
+    }
+  }
+}
+
+type Scope = { service: string; region: string; clock?: (() => number) | undefined }
+
+async function signatureProblem(request: FakeRequest, { service, region, clock }: Scope): Promise<string | undefined> {
+  const given = /^AWS4-HMAC-SHA256 Credential=([^/]+)\/([^,]+), SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(
+    request.headers.authorization ?? '',
+  )
+  const [, keyId = '', scope = '', signedHeaders = ''] = given ?? []
+  const credentials = [awsKeys, session].find(({ accessKeyId }) => accessKeyId === keyId)
+  if (credentials === undefined) return 'unknown key'
+  if ('sessionToken' in credentials && request.headers['x-amz-security-token'] !== session.sessionToken) {
+    return 'unknown key'
+  }
+
+  const names = signedHeaders.split(';')
+  const required = [
+    'host',
+    'x-amz-date',
+    'content-type',
+    ...Object.keys(request.headers).filter((name) => name.startsWith('x-amz-')),
+  ]
+  const missing = required.filter((name) => !names.includes(name))
+  if (missing.length > 0) return `not signed: ${missing.join(', ')}`
+
+  const date = request.headers['x-amz-date'] ?? ''
+  const signingDate = new Date(date.replace(/^(....)(..)(..)T(..)(..)(..)Z$/, '$1-$2-$3T$4:$5:$6Z'))
+  if (scope !== `${date.slice(0, 8)}/${region}/${service}/aws4_request`) return `Credential should be scoped: ${scope}`
+  if (clock !== undefined && Math.abs(clock() - signingDate.getTime()) > 15 * 60_000)
+    return `Signature expired: ${date}`
+
+  const signer = new SignatureV4({ credentials, region, service, sha256: Sha256, applyChecksum: false })
+  const signed = await signer.sign(
+    {
+      method: request.method,
+      protocol: 'https:',
+      hostname: request.host,
+      path: request.path,
+      query: Object.fromEntries(request.query),
+      headers: Object.fromEntries(names.map((name) => [name, request.headers[name] ?? ''])),
+      body: request.text,
+    },
+    { signingDate, signableHeaders: new Set(names) },
+  )
+  if (signed.headers.authorization === request.headers.authorization) return undefined
+  return 'The request signature we calculated does not match the signature you provided.'
+}
