@@ -1,4 +1,6 @@
 /** Who vouches for the fake of each provider, and so for the provider; the docs say it, too. */
 export const judges: Readonly<Record<string, string>> = {
   heroku: 'heroku-client drives the fake and is compared with our requests; no description of the API was at hand.',
+  'vault-kv':
+    'node-vault drives the fake and is compared with our requests; versions, soft deletion and CAS follow the source of the KV engine.',
 }
