@@ -3,4 +3,6 @@ export const judges: Readonly<Record<string, string>> = {
   heroku: 'heroku-client drives the fake and is compared with our requests; no description of the API was at hand.',
   'vault-kv':
     'node-vault drives the fake and is compared with our requests; versions, soft deletion and CAS follow the source of the KV engine.',
+  kubernetes:
+    '@kubernetes/client-node drives the fake over TLS and is compared with our requests; that keys stay, are taken over and clash as in the fake was seen on a real API server.',
 }
