@@ -3,7 +3,8 @@ import { heroku } from './heroku.ts'
 import { kubernetes } from './kubernetes.ts'
 import type { AnnouncedProvider, Provider } from './provider.ts'
 import { vaultKv } from './vault-kv.ts'
+import { vercel } from './vercel.ts'
 
-export const providers: readonly Provider[] = [heroku, kubernetes, vaultKv]
+export const providers: readonly Provider[] = [heroku, kubernetes, vaultKv, vercel]
 
 export const announced: readonly AnnouncedProvider[] = []
