@@ -7,4 +7,6 @@ export const judges: Readonly<Record<string, string>> = {
     '@kubernetes/client-node drives the fake over TLS and is compared with our requests; that keys stay, are taken over and clash as in the fake was seen on a real API server.',
   vercel:
     '@vercel/sdk drives the fake and is compared with our requests, and its schemas judge every body; which records clash is taken from reports of users.',
+  netlify:
+    '@netlify/open-api judges every request and every answer of the fake; @netlify/api drives the fake and is compared with our requests.',
 }
