@@ -9,4 +9,6 @@ export const judges: Readonly<Record<string, string>> = {
     '@vercel/sdk drives the fake and is compared with our requests, and its schemas judge every body; which records clash is taken from reports of users.',
   netlify:
     '@netlify/open-api judges every request and every answer of the fake; @netlify/api drives the fake and is compared with our requests.',
+  'digitalocean-apps':
+    '@digitalocean/dots drives the fake and is compared with our requests; how values are sealed is taken from the vendor’s words.',
 }

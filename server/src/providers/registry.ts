@@ -1,4 +1,5 @@
 /** Every provider, one line each. */
+import { digitaloceanApps } from './digitalocean-apps.ts'
 import { heroku } from './heroku.ts'
 import { kubernetes } from './kubernetes.ts'
 import { netlify } from './netlify.ts'
@@ -6,6 +7,6 @@ import type { AnnouncedProvider, Provider } from './provider.ts'
 import { vaultKv } from './vault-kv.ts'
 import { vercel } from './vercel.ts'
 
-export const providers: readonly Provider[] = [heroku, kubernetes, netlify, vaultKv, vercel]
+export const providers: readonly Provider[] = [digitaloceanApps, heroku, kubernetes, netlify, vaultKv, vercel]
 
 export const announced: readonly AnnouncedProvider[] = []
