@@ -205,6 +205,20 @@ test.each([
   expect(digitaloceanApps.limits.refuseValue?.(value, {})).toMatch(expected)
 })
 
+test('what the token may not list is typed; a token that is refused is not passed over', async () => {
+  const fake = fakeApps()
+  await playing(fake, async (running) => {
+    for (const field of digitaloceanApps.target) {
+      if (field.kind !== 'select' || typeof field.options !== 'function') continue
+      running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
+      expect(await field.options(connectionTo(running))).toBeUndefined()
+      running.mischief = undefined
+      const refused = field.options(connectionTo(running, { credential: fake.wrongCredential }))
+      await expect(refused).rejects.toMatchObject({ kind: 'auth' })
+    }
+  })
+})
+
 test.each([
   ['app', 'shop'],
   ['app', `${app}/deployments`],

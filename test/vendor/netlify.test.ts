@@ -203,6 +203,20 @@ test('the vendor’s words are kept, wherever it puts them', async () => {
   })
 })
 
+test('what the token may not list is typed; a token that is refused is not passed over', async () => {
+  const fake = fakeNetlify()
+  await playing(fake, async (running) => {
+    for (const field of netlify.target) {
+      if (field.kind !== 'select' || typeof field.options !== 'function') continue
+      running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
+      expect(await field.options(connectionTo(running))).toBeUndefined()
+      running.mischief = undefined
+      const refused = field.options(connectionTo(running, { credential: fake.wrongCredential }))
+      await expect(refused).rejects.toMatchObject({ kind: 'auth' })
+    }
+  })
+})
+
 test.each([
   ['account', '../user'],
   ['account', 'a/b'],

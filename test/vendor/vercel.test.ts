@@ -212,6 +212,29 @@ test('the moment at which the limit ends is read from the body', async () => {
   })
 })
 
+test('what the token may not list is typed; a token that is refused is not passed over', async () => {
+  const fake = fakeVercel()
+  await playing(fake, async (running) => {
+    for (const field of vercel.target) {
+      if (field.kind !== 'select' || typeof field.options !== 'function' || field.id === 'environments') continue
+      running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
+      expect(await field.options(connectionTo(running))).toBeUndefined()
+      running.mischief = undefined
+      const refused = field.options(connectionTo(running, { credential: fake.wrongCredential }))
+      await expect(refused).rejects.toMatchObject({ kind: 'auth' })
+    }
+  })
+})
+
+test('the environments that every project has are offered even where the others may not be listed', async () => {
+  await playing(fakeVercel(), async (running) => {
+    const field = vercel.target.find(({ id }) => id === 'environments')
+    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+    running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
+    expect((await field.options(connectionTo(running)))?.length).toBe(4)
+  })
+})
+
 test.each([
   ['team', 'acme'],
   ['team', 'team_1&teamId=team_2'],

@@ -5,8 +5,9 @@
  */
 import { createHash } from 'node:crypto'
 import { parseExactly } from './exact-json.ts'
-import { isFault, VendorFault } from './fault.ts'
+import { VendorFault } from './fault.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
+import { unlessForbidden } from './unless-forbidden.ts'
 import { sameOrigin, type VendorRequest } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
@@ -23,24 +24,19 @@ function send({ http, credential }: Connection, url: string, request: Omit<Vendo
 
 const appUrl = ({ target }: Connection) => `${api}/apps/${encodeURIComponent(target.app ?? '')}`
 
-async function listApps(connection: Connection): Promise<Option[] | undefined> {
+async function listApps(connection: Connection): Promise<Option[]> {
   const options: Option[] = []
   let url: string | undefined = `${api}/apps?per_page=200`
-  try {
-    while (url !== undefined) {
-      const { json } = await send(connection, url, { method: 'GET' })
-      // An account without apps has no list of them at all.
-      for (const app of listAt({ apps: at(json, 'apps') ?? [] }, 'apps')) {
-        options.push({ label: textAt(app, 'spec', 'name'), value: textAt(app, 'id') })
-      }
-      const next = maybeTextAt(json, 'links', 'pages', 'next')
-      url = next === undefined ? undefined : sameOrigin(url, next)
+  while (url !== undefined) {
+    const { json } = await send(connection, url, { method: 'GET' })
+    // An account without apps has no list of them at all.
+    for (const app of listAt({ apps: at(json, 'apps') ?? [] }, 'apps')) {
+      options.push({ label: textAt(app, 'spec', 'name'), value: textAt(app, 'id') })
     }
-    return options
-  } catch (error) {
-    if (isFault(error, 'scope')) return undefined
-    throw error
+    const next = maybeTextAt(json, 'links', 'pages', 'next')
+    url = next === undefined ? undefined : sameOrigin(url, next)
   }
+  return options
 }
 
 /** Numbers in it stay as they were written, since it is going to be written back. */
@@ -193,7 +189,7 @@ export const digitaloceanApps: Provider = {
       kind: 'select',
       id: 'app',
       label: 'App',
-      options: listApps,
+      options: (connection) => unlessForbidden(listApps(connection)),
       check: (value) =>
         /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value) ? undefined : 'is not the id of an app.',
     },
@@ -202,7 +198,7 @@ export const digitaloceanApps: Provider = {
       id: 'component',
       label: 'Component',
       after: ['app'],
-      options: listComponents,
+      options: (connection) => unlessForbidden(listComponents(connection)),
       check: (value) =>
         /^(\*|[a-z][a-z0-9-]{0,30}[a-z0-9])$/.test(value)
           ? undefined

@@ -7,6 +7,7 @@ import { readCertificates } from './certificate-text.ts'
 import { VendorFault } from './fault.ts'
 import { checkOrigin, originOf } from './origin.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
+import { unlessForbidden } from './unless-forbidden.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
@@ -53,14 +54,12 @@ async function verify(connection: Connection): Promise<string> {
   return `Kubernetes ${textAt(json, 'gitVersion')}`
 }
 
-async function listNamespaces(connection: Connection): Promise<Option[] | undefined> {
+async function listNamespaces(connection: Connection): Promise<Option[]> {
   const options: Option[] = []
   let next: string | undefined = ''
   while (next !== undefined) {
     const page = next === '' ? '' : `&continue=${encodeURIComponent(next)}`
-    const path = `/api/v1/namespaces?limit=500${page}`
-    const { status, json } = await send(connection, path, { method: 'GET', accept: [403] })
-    if (status === 403) return undefined
+    const { json } = await send(connection, `/api/v1/namespaces?limit=500${page}`, { method: 'GET' })
     for (const item of listAt(json, 'items')) {
       const name = textAt(item, 'metadata', 'name')
       options.push({ label: name, value: name })
@@ -253,7 +252,7 @@ export const kubernetes: Provider = {
       kind: 'select',
       id: 'namespace',
       label: 'Namespace',
-      options: listNamespaces,
+      options: (connection) => unlessForbidden(listNamespaces(connection)),
       check: (value) => (isLabel.test(value) ? undefined : 'is not the name of a namespace.'),
     },
     {

@@ -2,8 +2,9 @@
  * Environment variables of a Netlify site or team. A variable has one value per deploy context; the sync keeps that of
  * its own context, and the others stay as they are. A call that replaces all contexts exists and is never made.
  */
-import { isFault, VendorFault } from './fault.ts'
+import { VendorFault } from './fault.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
+import { unlessForbidden } from './unless-forbidden.ts'
 import { nextLink, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
@@ -36,29 +37,31 @@ function send({ http, credential }: Connection, url: string, request: Omit<Vendo
   return http.send({ ...request, url, headers: { authorization: `Bearer ${credential.token}` } })
 }
 
-async function listPages(connection: Connection, path: string, optionOf: (item: unknown) => Option) {
+async function listPages(connection: Connection, path: string, optionOf: (item: unknown) => Option): Promise<Option[]> {
   const options: Option[] = []
   let url: string | undefined = `${api}${path}`
-  try {
-    while (url !== undefined) {
-      const response: VendorResponse = await send(connection, url, { method: 'GET' })
-      options.push(...listAt(response.json).map(optionOf))
-      url = nextLink(url, response)
-    }
-    return options
-  } catch (error) {
-    if (isFault(error, 'scope')) return undefined
-    throw error
+  while (url !== undefined) {
+    const response: VendorResponse = await send(connection, url, { method: 'GET' })
+    options.push(...listAt(response.json).map(optionOf))
+    url = nextLink(url, response)
   }
+  return options
 }
 
-async function listSites(connection: Connection): Promise<Option[] | undefined> {
+function listAccounts(connection: Connection): Promise<Option[]> {
+  return listPages(connection, '/accounts', (account) => ({
+    label: textAt(account, 'name'),
+    value: textAt(account, 'slug'),
+  }))
+}
+
+async function listSites(connection: Connection): Promise<Option[]> {
   const path = `/${encodeURIComponent(connection.target.account ?? '')}/sites?per_page=100`
   const sites = await listPages(connection, path, (site) => ({
     label: textAt(site, 'name'),
     value: textAt(site, 'id'),
   }))
-  return sites && [...sites, { label: 'All sites of the team', value: 'team' }]
+  return [...sites, { label: 'All sites of the team', value: 'team' }]
 }
 
 function readVariable(connection: Connection, item: unknown): Variable {
@@ -229,11 +232,7 @@ export const netlify: Provider = {
       kind: 'select',
       id: 'account',
       label: 'Team',
-      options: (connection) =>
-        listPages(connection, '/accounts', (account) => ({
-          label: textAt(account, 'name'),
-          value: textAt(account, 'slug'),
-        })),
+      options: (connection) => unlessForbidden(listAccounts(connection)),
       check: (value) => (/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/.test(value) ? undefined : 'is not the slug of a team.'),
     },
     {
@@ -241,7 +240,7 @@ export const netlify: Provider = {
       id: 'site',
       label: 'Site',
       after: ['account'],
-      options: listSites,
+      options: (connection) => unlessForbidden(listSites(connection)),
       check: (value) =>
         /^(team|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.test(value) ? undefined : 'is not the id of a site.',
     },

@@ -5,7 +5,7 @@ const pattern = /^https?:\/\/(\[[0-9a-f:.]+\]|[a-z0-9]([a-z0-9.-]*[a-z0-9])?)(:\
 /** For the `check` of a field. Which hosts may be reached at all is decided at the door, not here. */
 export function checkOrigin(value: string): string | undefined {
   if (pattern.test(value) && URL.canParse(value)) return undefined
-  return 'is not an address such as https://vault.example.com, with a port or without, but with nothing after it.'
+  return 'is not an address such as https://server.example.com, with a port or without, but with nothing after it.'
 }
 
 /** The same for all ways to write an address: for fingerprints. */

@@ -6,6 +6,7 @@ import { parseExactly } from './exact-json.ts'
 import { VendorFault } from './fault.ts'
 import { checkOrigin, originOf } from './origin.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
+import { unlessForbidden } from './unless-forbidden.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
@@ -48,10 +49,10 @@ const sort = (response: VendorResponse) =>
 const refusedLogin = ({ status }: VendorResponse) => (status === 400 || status === 403 ? ('auth' as const) : undefined)
 
 async function logIn(connection: Connection): Promise<{ token: string; account: string }> {
-  const { approleMount = 'approle', roleId, secretId } = connection.credential
+  const { approleMount, roleId, secretId } = connection.credential
   const { json } = await connection.http.send({
     method: 'POST',
-    url: urlOf(connection, `auth/${encodePath(approleMount)}/login`),
+    url: urlOf(connection, `auth/${encodePath(approleMount || 'approle')}/login`),
     headers: headersOf(connection),
     json: { role_id: roleId, secret_id: secretId },
     sort: refusedLogin,
@@ -93,9 +94,8 @@ async function verify(connection: Connection): Promise<string> {
 
 /** This list is open to every token, and shows what the token may use of it. */
 async function listMounts(connection: Connection): Promise<Option[] | undefined> {
-  const { status, json } = await send(open(connection), 'sys/internal/ui/mounts', { method: 'GET', accept: [403] })
-  if (status === 403) return undefined
-  const mounts = entriesAt(json, 'data', 'secret')
+  const answer = await unlessForbidden(send(open(connection), 'sys/internal/ui/mounts', { method: 'GET' }))
+  const mounts = entriesAt(answer?.json ?? { data: { secret: {} } }, 'data', 'secret')
     .filter(([, mount]) => at(mount, 'type') === 'kv' && at(mount, 'options', 'version') === '2')
     .map(([path]) => path.replace(/\/$/, ''))
   return mounts.length === 0 ? undefined : mounts.map((path) => ({ label: path, value: path }))

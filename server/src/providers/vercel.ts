@@ -2,7 +2,7 @@
  * Environment variables of a Vercel project. One record may cover several environments there, with one value for all:
  * ours cover exactly the environments of the sync, and a record that covers others as well is never touched.
  */
-import { isFault, VendorFault } from './fault.ts'
+import { VendorFault } from './fault.ts'
 import {
   type Connection,
   type Op,
@@ -12,6 +12,7 @@ import {
   type Provider,
   type RemoteItem,
 } from './provider.ts'
+import { unlessForbidden } from './unless-forbidden.ts'
 import type { VendorRequest, VendorResponse } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
@@ -58,14 +59,6 @@ function send(
 }
 
 const projectPath = ({ target }: Connection) => encodeURIComponent(target.project ?? '')
-
-/** What the token may not list, the person types. */
-async function unlessForbidden<Result>(work: Promise<Result>): Promise<Result | undefined> {
-  return work.catch((error: unknown) => {
-    if (isFault(error, 'scope')) return undefined
-    throw error
-  })
-}
 
 /** `cursor`: the parameter that takes `pagination.next` of the page before. */
 async function listPages(connection: Connection, path: string, list: string, cursor: string): Promise<Option[]> {
