@@ -6,15 +6,20 @@ import { bitbucketPipelines } from './bitbucket-pipelines.ts'
 import { circleci } from './circleci.ts'
 import { cloudflarePages } from './cloudflare-pages.ts'
 import { cloudflareWorkers } from './cloudflare-workers.ts'
+import { digitaloceanApps } from './digitalocean-apps.ts'
 import { fly } from './fly.ts'
 import { gcpSecretManager } from './gcp-secret-manager.ts'
 import { githubActions } from './github-actions.ts'
 import { gitlabCi } from './gitlab-ci.ts'
 import { heroku } from './heroku.ts'
+import { kubernetes } from './kubernetes.ts'
+import { netlify } from './netlify.ts'
 import type { Provider } from './provider.ts'
 import { railway } from './railway.ts'
 import { render } from './render.ts'
 import { terraformCloud } from './terraform-cloud.ts'
+import { vaultKv } from './vault-kv.ts'
+import { vercel } from './vercel.ts'
 import { webhook } from './webhook.ts'
 
 export { announced } from './announced.ts'
@@ -26,7 +31,11 @@ export const providers: readonly Provider[] = [
   awsSsm,
   gcpSecretManager,
   azureKeyVault,
+  vaultKv,
+  kubernetes,
+  vercel,
   cloudflareWorkers,
+  netlify,
   fly,
   railway,
   render,
@@ -34,6 +43,7 @@ export const providers: readonly Provider[] = [
   terraformCloud,
   circleci,
   bitbucketPipelines,
+  digitaloceanApps,
   cloudflarePages,
   webhook,
 ]

@@ -172,6 +172,7 @@ const messagePaths: readonly (string | number)[][] = [
   ['errors', 0, 'detail'],
   ['errors', 0],
   ['error', 'error_msg'],
+  ['msg'],
   ['error'],
 ]
 

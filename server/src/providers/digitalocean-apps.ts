@@ -1,0 +1,230 @@
+/**
+ * Environment variables of an app on DigitalOcean's App Platform. There is no call for one of them: the whole spec of
+ * the app is read, changed where it is ours, and written back a moment later. Secrets come back sealed (`EV[1:…]`), and
+ * a sealed value that is written back stays what it is.
+ */
+import { createHash } from 'node:crypto'
+import { parseExactly } from './exact-json.ts'
+import { VendorFault } from './fault.ts'
+import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
+import { unlessForbidden } from './unless-forbidden.ts'
+import { sameOrigin, type VendorRequest } from './vendor-http.ts'
+import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+const api = 'https://api.digitalocean.com/v2'
+const componentKinds = ['services', 'workers', 'jobs', 'functions', 'static_sites']
+/** Stands for the variables that all components share. */
+const wholeApp = '*'
+
+function send({ http, credential }: Connection, url: string, request: Omit<VendorRequest, 'url'>) {
+  return http.send({ ...request, url, headers: { authorization: `Bearer ${credential.token}` } })
+}
+
+const appUrl = ({ target }: Connection) => `${api}/apps/${encodeURIComponent(target.app ?? '')}`
+
+async function listApps(connection: Connection): Promise<Option[]> {
+  const options: Option[] = []
+  let url: string | undefined = `${api}/apps?per_page=200`
+  while (url !== undefined) {
+    const { json } = await send(connection, url, { method: 'GET' })
+    // An account without apps has no list of them at all.
+    for (const app of listAt({ apps: at(json, 'apps') ?? [] }, 'apps')) {
+      options.push({ label: textAt(app, 'spec', 'name'), value: textAt(app, 'id') })
+    }
+    const next = maybeTextAt(json, 'links', 'pages', 'next')
+    url = next === undefined ? undefined : sameOrigin(url, next)
+  }
+  return options
+}
+
+/** Numbers in it stay as they were written, since it is going to be written back. */
+async function readSpec(connection: Connection): Promise<Json> {
+  const { text } = await send(connection, appUrl(connection), { method: 'GET' })
+  return objectAt(parseExactly(text), 'app', 'spec')
+}
+
+function objectAt(json: unknown, ...path: (string | number)[]): Json {
+  const value = at(json, ...path)
+  if (typeof value !== 'object' || value === null)
+    throw new VendorFault('protocol', `The answer lacks ${path.join('.')}.`)
+  return { ...value }
+}
+
+async function listComponents(connection: Connection): Promise<Option[]> {
+  const spec = await readSpec(connection)
+  const names = componentKinds.flatMap((kind) => membersOf(spec, kind).map((component) => textAt(component, 'name')))
+  return [{ label: 'All components', value: wholeApp }, ...names.map((name) => ({ label: name, value: name }))]
+}
+
+const membersOf = (holder: unknown, name: string) => listAt({ list: at(holder, name) ?? [] }, 'list')
+
+/** Where the variables of the target stand: the app itself, or one of its components. */
+function holderOf(spec: Json, component: string | undefined): unknown {
+  if (component === wholeApp) return spec
+  const all = componentKinds.flatMap((kind) => membersOf(spec, kind))
+  const found = all.find((candidate) => at(candidate, 'name') === component)
+  if (found === undefined)
+    throw new VendorFault('gone', 'The app has no component of this name.', { field: 'component' })
+  return found
+}
+
+function withEnvs(spec: Json, component: string | undefined, envs: readonly unknown[]): Json {
+  if (component === wholeApp) return { ...spec, envs }
+  const changed = componentKinds
+    .filter((kind) => spec[kind] !== undefined)
+    .map((kind) => [
+      kind,
+      membersOf(spec, kind).map((member) =>
+        at(member, 'name') === component ? { ...objectAt(member), envs } : member,
+      ),
+    ])
+  return { ...spec, ...Object.fromEntries(changed) }
+}
+
+const isSealed = (value: string) => /^EV\[\d+:/.test(value)
+
+/** Sealing takes a new nonce each time, so the sealed text changes with every change, and only then. */
+function markOf(env: unknown): { mark?: string } {
+  const value = maybeTextAt(env, 'value') ?? ''
+  return isSealed(value) ? { mark: createHash('sha256').update(value).digest('base64url') } : {}
+}
+
+async function* list(connection: Connection): AsyncIterable<RemoteItem> {
+  const holder = holderOf(await readSpec(connection), connection.target.component)
+  for (const env of membersOf(holder, 'envs')) {
+    const value = maybeTextAt(env, 'value') ?? ''
+    yield { name: textAt(env, 'key'), ...markOf(env), ...(!isSealed(value) && { value }) }
+  }
+}
+
+/** The entry of a variable after an op; undefined where it is to go. */
+function changed(connection: Connection, op: Op, existing: unknown): Json | undefined {
+  if (op.kind === 'delete') return undefined
+  const fresh = { key: op.name, scope: connection.options.scope ?? 'RUN_AND_BUILD_TIME' }
+  return { ...(existing === undefined ? fresh : objectAt(existing)), type: 'SECRET', value: op.value }
+}
+
+function isTaken(op: Op, existing: unknown): boolean {
+  const value = maybeTextAt(existing, 'value') ?? ''
+  return op.kind === 'create' && existing !== undefined && !isSealed(value) && value !== op.value
+}
+
+async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable<OpResult> {
+  const { component } = connection.target
+  const spec = await readSpec(connection)
+  const before = membersOf(holderOf(spec, component), 'envs')
+  const find = (name: string) => before.find((env) => at(env, 'key') === name)
+
+  const taken = ops.filter((op) => isTaken(op, find(op.name)))
+  for (const { name } of taken) {
+    yield { name, fault: new VendorFault('conflict', 'The app has a variable of this name already.') }
+  }
+  const due = new Map(ops.filter((op) => !taken.includes(op)).map((op) => [op.name, op]))
+  const kept = before.flatMap((env) => {
+    const op = due.get(textAt(env, 'key'))
+    return op === undefined ? [env] : (changed(connection, op, env) ?? [])
+  })
+  const added = [...due.values()].flatMap((op) =>
+    find(op.name) === undefined ? (changed(connection, op, undefined) ?? []) : [],
+  )
+  const hasWork = [...due.values()].some((op) => op.kind !== 'delete' || find(op.name) !== undefined)
+  const after = hasWork ? await writeSpec(connection, withEnvs(spec, component, [...kept, ...added])) : []
+  for (const name of due.keys()) yield { name, ...markOf(after.find((env) => at(env, 'key') === name)) }
+}
+
+async function writeSpec(connection: Connection, spec: Json): Promise<readonly unknown[]> {
+  const { json } = await send(connection, appUrl(connection), { method: 'PUT', json: { spec } })
+  return membersOf(holderOf(objectAt(json, 'app', 'spec'), connection.target.component), 'envs')
+}
+
+const scopes = `app:read, app:update, account:read
+For an app with an attached database also: database:read, database:view_credentials`
+
+export const digitaloceanApps: Provider = {
+  slug: 'digitalocean-apps',
+  name: 'DigitalOcean App Platform',
+  website: 'https://www.digitalocean.com/products/app-platform',
+  docs: 'https://docs.digitalocean.com/reference/api/reference/apps/#apps_update',
+  glyph: { text: 'DO', colour: '#0050d0' },
+  notes: [
+    'Each push writes the spec of the app and deploys it.',
+    'DigitalOcean has no call for a single variable: whoever changes the spec in the very moment of a push may lose that change.',
+    'Variables are written as secrets, which cannot be read back; a change by others is seen by the sealed text.',
+    'Values that hold ${ or start like sealed ones are refused, since DigitalOcean would read something else into them.',
+    'DigitalOcean documents no limit for values, and not whether they may be empty: those over 64 KB and empty ones are not pushed.',
+  ],
+  capabilities: { read: 'mark', bulk: 1_000, mixes: true, deploysOnPush: true, defaultMode: 'per-key' },
+  limits: {
+    name: /^[_A-Za-z][_A-Za-z0-9]*$/,
+    nameHint: 'letters, digits and underscores, not starting with a digit',
+    valueMaxBytes: 64 * 1024,
+    allowsEmpty: false,
+    refuseValue(value) {
+      if (value.includes('${')) return 'holds ${, which DigitalOcean would replace by another variable.'
+      return isSealed(value) ? 'starts with EV[, as values do that DigitalOcean has sealed itself.' : undefined
+    },
+    rate: { perSecond: 1.25, concurrency: 1 },
+  },
+  auth: [
+    {
+      kind: 'copy',
+      id: 'scopes',
+      label: 'Scopes of the token',
+      description: 'Make a token with custom scopes under API, Tokens.',
+      language: 'text',
+      text: () => scopes,
+    },
+    { kind: 'password', id: 'token', label: 'Personal access token', placeholder: 'dop_v1_…' },
+  ],
+  async verify(connection) {
+    const { status, json } = await send(connection, `${api}/account`, { method: 'GET', accept: [403] })
+    if (status !== 403) return textAt(json, 'account', 'email')
+    await send(connection, `${api}/apps?per_page=1`, { method: 'GET' })
+    return 'DigitalOcean'
+  },
+  target: [
+    {
+      kind: 'select',
+      id: 'app',
+      label: 'App',
+      options: (connection) => unlessForbidden(listApps(connection)),
+      check: (value) =>
+        /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value) ? undefined : 'is not the id of an app.',
+    },
+    {
+      kind: 'select',
+      id: 'component',
+      label: 'Component',
+      after: ['app'],
+      options: (connection) => unlessForbidden(listComponents(connection)),
+      check: (value) =>
+        /^(\*|[a-z][a-z0-9-]{0,30}[a-z0-9])$/.test(value)
+          ? undefined
+          : 'is not the name of a component, nor * for all.',
+    },
+  ],
+  options: [
+    {
+      kind: 'select',
+      id: 'scope',
+      label: 'New variables are for',
+      defaultValue: 'RUN_AND_BUILD_TIME',
+      options: [
+        { label: 'Build and run', value: 'RUN_AND_BUILD_TIME' },
+        { label: 'Run', value: 'RUN_TIME' },
+        { label: 'Build', value: 'BUILD_TIME' },
+      ],
+    },
+  ],
+  describeTarget: ({ app = '', component = '' }) => ({
+    label: component === wholeApp ? app : `${app}, ${component}`,
+    fingerprint: `${app} ${component}`,
+  }),
+  normaliseName: (name) => name,
+  connect: (connection) => ({
+    list: () => list(connection),
+    apply: (ops) => apply(connection, ops),
+  }),
+}

@@ -1,0 +1,12 @@
+/** Addresses of servers that people run themselves: where one is, and nothing else. */
+
+const pattern = /^https?:\/\/(\[[0-9a-f:.]+\]|[a-z0-9]([a-z0-9.-]*[a-z0-9])?)(:\d{1,5})?$/i
+
+/** For the `check` of a field. Which hosts may be reached at all is decided at the door, not here. */
+export function checkOrigin(value: string): string | undefined {
+  if (pattern.test(value) && URL.canParse(value)) return undefined
+  return 'is not an address such as https://server.example.com, with a port or without, but with nothing after it.'
+}
+
+/** The same for all ways to write an address: for fingerprints. */
+export const originOf = (address: string) => URL.parse(address)?.origin ?? address

@@ -1,0 +1,285 @@
+/**
+ * One path of a KV store, version 2, of HashiCorp Vault or OpenBao: every name is a key inside it, beside keys of
+ * others. Each write names the version that it was made for, so it never undoes what somebody else wrote meanwhile.
+ */
+import { parseExactly } from './exact-json.ts'
+import { VendorFault } from './fault.ts'
+import { checkOrigin, originOf } from './origin.ts'
+import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
+import { unlessForbidden } from './unless-forbidden.ts'
+import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
+import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
+
+/** One run's session. */
+type Vault = {
+  readonly connection: Connection
+  /** Logs in at most once. */
+  token(): Promise<string>
+  canPatch: boolean
+}
+
+/** `data` is undefined where there is nothing: never written, or deleted, which leaves its version behind. */
+type Snapshot = { readonly version: number; readonly data: ReadonlyMap<string, unknown> | undefined }
+
+const maxAttempts = 5
+const pathPattern = /^(?!\.{1,2}(\/|$))[A-Za-z0-9_.@:+=-]+(\/(?!\.{1,2}(\/|$))[A-Za-z0-9_.@:+=-]+)*$/
+
+function checkPath(value: string): string | undefined {
+  return pathPattern.test(value)
+    ? undefined
+    : 'is not a path: parts of letters, digits and any of _ . @ : + = -, divided by single slashes.'
+}
+
+const encodePath = (path = '') => path.split('/').map(encodeURIComponent).join('/')
+const urlOf = ({ credential }: Connection, path: string) => `${credential.address}/v1/${path}`
+const dataPath = ({ target }: Connection) => `${encodePath(target.mount)}/data/${encodePath(target.path)}`
+
+const headersOf = ({ credential }: Connection) => ({
+  'x-vault-request': 'true',
+  ...(credential.namespace && { 'x-vault-namespace': credential.namespace }),
+})
+
+/** A token that has run out is refused with 403, like a path that it may not use; only the words differ, and only lately. */
+const isInvalidToken = ({ json }: VendorResponse) =>
+  /invalid token|bad token/.test(String(maybeTextAt(json, 'errors', 0)))
+
+const sort = (response: VendorResponse) =>
+  response.status === 403 && isInvalidToken(response) ? ('auth' as const) : undefined
+
+const refusedLogin = ({ status }: VendorResponse) => (status === 400 || status === 403 ? ('auth' as const) : undefined)
+
+async function logIn(connection: Connection): Promise<{ token: string; account: string }> {
+  const { approleMount, roleId, secretId } = connection.credential
+  const { json } = await connection.http.send({
+    method: 'POST',
+    url: urlOf(connection, `auth/${encodePath(approleMount || 'approle')}/login`),
+    headers: headersOf(connection),
+    json: { role_id: roleId, secret_id: secretId },
+    sort: refusedLogin,
+  })
+  return {
+    token: textAt(json, 'auth', 'client_token'),
+    account: maybeTextAt(json, 'auth', 'metadata', 'role_name') ?? 'AppRole',
+  }
+}
+
+function open(connection: Connection): Vault {
+  const { method, token = '' } = connection.credential
+  let login: Promise<{ token: string }> | undefined
+  return {
+    connection,
+    async token() {
+      if (method !== 'approle') return token
+      login ??= logIn(connection)
+      return (await login).token
+    },
+    canPatch: true,
+  }
+}
+
+async function send(vault: Vault, path: string, request: Omit<VendorRequest, 'url'>): Promise<VendorResponse> {
+  const { connection } = vault
+  const headers = { ...headersOf(connection), 'x-vault-token': await vault.token(), ...request.headers }
+  return connection.http.send({ sort, ...request, headers, url: urlOf(connection, path) })
+}
+
+async function verify(connection: Connection): Promise<string> {
+  if (connection.credential.method === 'approle') return (await logIn(connection)).account
+  const { json } = await send(open(connection), 'auth/token/lookup-self', {
+    method: 'GET',
+    sort: ({ status }) => (status === 403 ? 'auth' : undefined),
+  })
+  return textAt(json, 'data', 'display_name')
+}
+
+/** This list is open to every token, and shows what the token may use of it. */
+async function listMounts(connection: Connection): Promise<Option[] | undefined> {
+  const answer = await unlessForbidden(send(open(connection), 'sys/internal/ui/mounts', { method: 'GET' }))
+  const mounts = entriesAt(answer?.json ?? { data: { secret: {} } }, 'data', 'secret')
+    .filter(([, mount]) => at(mount, 'type') === 'kv' && at(mount, 'options', 'version') === '2')
+    .map(([path]) => path.replace(/\/$/, ''))
+  return mounts.length === 0 ? undefined : mounts.map((path) => ({ label: path, value: path }))
+}
+
+async function read(vault: Vault): Promise<Snapshot> {
+  const response = await send(vault, dataPath(vault.connection), { method: 'GET', accept: [404] })
+  if (response.status === 404) {
+    // What was deleted keeps its version, a path without any has no errors, and a mount that is not there has one.
+    const version = at(response.json, 'data', 'metadata', 'version')
+    if (typeof version === 'number') return { version, data: undefined }
+    if (listAt(response.json, 'errors').length > 0) throw faultOf(response, vault.connection.now())
+    return { version: 0, data: undefined }
+  }
+  const version = Number(textAt(response.json, 'data', 'metadata', 'version'))
+  return { version, data: new Map(entriesAt(parseExactly(response.text), 'data', 'data')) }
+}
+
+/** Whether the mount is one of version 1, where a first write would leave our request itself as a secret. */
+async function requireVersionTwo(vault: Vault): Promise<void> {
+  const { target } = vault.connection
+  const path = `sys/internal/ui/mounts/${encodePath(target.mount)}/${encodePath(target.path)}`
+  const { status, json } = await send(vault, path, { method: 'GET', accept: [403, 404] })
+  if (status !== 200 || at(json, 'data', 'options', 'version') === '2') return
+  throw new VendorFault('gone', 'The mount is not a KV store of version 2.', { field: 'mount' })
+}
+
+/** What is to change, and what becomes of each op once it has. */
+function plan(data: Snapshot['data'], ops: readonly Op[]) {
+  const changes = new Map<string, string | null>()
+  const results: OpResult[] = []
+  for (const op of ops) {
+    const existing = data?.get(op.name)
+    const isTaken = op.kind === 'create' && existing !== undefined && existing !== op.value
+    if (op.kind === 'delete' && existing !== undefined) changes.set(op.name, null)
+    if (op.kind !== 'delete' && existing !== op.value && !isTaken) changes.set(op.name, op.value)
+    const fault = new VendorFault('conflict', 'The path has a key of this name already.')
+    results.push(isTaken ? { name: op.name, fault } : { name: op.name })
+  }
+  return { changes, results }
+}
+
+/** False where the path is no longer what it was when it was read. */
+async function write(vault: Vault, current: Snapshot, changes: ReadonlyMap<string, string | null>): Promise<boolean> {
+  const path = dataPath(vault.connection)
+  const options = { cas: current.version }
+
+  if (current.data !== undefined && vault.canPatch) {
+    const response = await send(vault, path, {
+      method: 'PATCH',
+      headers: { 'content-type': 'application/merge-patch+json' },
+      json: { data: Object.fromEntries(changes), options },
+      accept: [400, 403, 404, 405],
+    })
+    if (response.status === 200) return true
+    if (response.status === 400) return isStale(vault, response)
+    if (response.status === 403 && isInvalidToken(response)) throw faultOf(response, vault.connection.now(), 'auth')
+    // Old servers do not know it, many policies do not allow it, and what was deleted meanwhile cannot be patched.
+    vault.canPatch = false
+    if (response.status === 404) return false
+  }
+
+  const merged = new Map<string, unknown>([...(current.data ?? []), ...changes])
+  for (const [name, value] of changes) if (value === null) merged.delete(name)
+  if (current.version === 0) await requireVersionTwo(vault)
+  const response = await send(vault, path, {
+    method: 'POST',
+    json: { data: Object.fromEntries(merged), options },
+    accept: [400],
+  })
+  return response.status === 400 ? isStale(vault, response) : true
+}
+
+function isStale(vault: Vault, response: VendorResponse): false {
+  if (/check-and-set parameter did not match/.test(maybeTextAt(response.json, 'errors', 0) ?? '')) return false
+  throw faultOf(response, vault.connection.now())
+}
+
+async function* list(vault: Vault): AsyncIterable<RemoteItem> {
+  const { data } = await read(vault)
+  for (const [name, value] of data ?? []) {
+    yield { name, value: typeof value === 'string' ? value : JSON.stringify(value) }
+  }
+}
+
+async function* apply(vault: Vault, ops: readonly Op[]): AsyncIterable<OpResult> {
+  for (let attempt = 1; attempt <= maxAttempts; attempt++) {
+    const current = await read(vault)
+    const { changes, results } = plan(current.data, ops)
+    if (changes.size === 0 || (await write(vault, current, changes))) return yield* results
+  }
+  throw new VendorFault('transient', 'Others kept changing the path while it was to be written.')
+}
+
+const policy = `# Put the mount and the path of the secret in place of secret and my-app.
+path "secret/data/my-app" {
+  capabilities = ["create", "read", "update", "patch"]
+}`
+
+const isAppRole = ({ method }: { readonly method?: string }) => method === 'approle'
+
+export const vaultKv: Provider = {
+  slug: 'vault-kv',
+  name: 'HashiCorp Vault and OpenBao',
+  website: 'https://developer.hashicorp.com/vault',
+  docs: 'https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2',
+  glyph: { text: 'V', colour: '#1f1f1f' },
+  notes: [
+    'All keys go into one path of a KV store of version 2, beside keys of others, which stay as they are.',
+    'Each push that changes something makes one version; it is refused if somebody else has written meanwhile, and tried anew.',
+    'Removing the last key leaves an empty version: neither the path nor its history is ever deleted.',
+    'Before Vault 1.9, and where the policy does not allow patch, the whole path is written back with our keys changed.',
+    'A path holds 1 MiB on integrated storage and half as much on Consul.',
+    'The address must lead to the active server: a redirect by a standby is not followed.',
+  ],
+  capabilities: { read: 'value', bulk: 1_000, mixes: true, defaultMode: 'per-key' },
+  limits: {
+    name: /^\P{Cc}+$/u,
+    nameHint: 'any text on one line',
+    valueMaxBytes: 1024 * 1024,
+    allowsEmpty: true,
+    totalMaxBytes: 1024 * 1024,
+    rate: { perSecond: 20, concurrency: 2 },
+  },
+  auth: [
+    {
+      kind: 'text',
+      id: 'address',
+      label: 'Address',
+      placeholder: 'https://vault.example.com:8200',
+      check: checkOrigin,
+    },
+    {
+      kind: 'text',
+      id: 'namespace',
+      label: 'Namespace',
+      description: 'Only where the server has namespaces.',
+      isOptional: true,
+      check: checkPath,
+    },
+    {
+      kind: 'copy',
+      id: 'policy',
+      label: 'Policy',
+      description: 'This is all that the token or role needs besides the policy "default".',
+      language: 'text',
+      text: () => policy,
+    },
+    {
+      kind: 'select',
+      id: 'method',
+      label: 'Log in with',
+      defaultValue: 'token',
+      options: [
+        { label: 'Token', value: 'token' },
+        { label: 'AppRole', value: 'approle' },
+      ],
+    },
+    { kind: 'password', id: 'token', label: 'Token', placeholder: 'hvs.…', when: (values) => !isAppRole(values) },
+    { kind: 'text', id: 'roleId', label: 'Role ID', when: isAppRole },
+    { kind: 'password', id: 'secretId', label: 'Secret ID', when: isAppRole },
+    {
+      kind: 'text',
+      id: 'approleMount',
+      label: 'Mount of AppRole',
+      defaultValue: 'approle',
+      isOptional: true,
+      when: isAppRole,
+      check: checkPath,
+    },
+  ],
+  verify,
+  target: [
+    { kind: 'select', id: 'mount', label: 'Mount', placeholder: 'secret', options: listMounts, check: checkPath },
+    { kind: 'text', id: 'path', label: 'Path', placeholder: 'my-app/production', after: ['mount'], check: checkPath },
+  ],
+  options: [],
+  describeTarget: ({ mount = '', path = '' }, { address = '', namespace = '' }) => ({
+    label: `${mount}/${path}`,
+    fingerprint: JSON.stringify([originOf(address), namespace, `${mount}/${path}`]),
+  }),
+  normaliseName: (name) => name,
+  connect(connection) {
+    const vault = open(connection)
+    return { list: () => list(vault), apply: (ops) => apply(vault, ops) }
+  },
+}

@@ -1,0 +1,158 @@
+/** Vault as far as KV version 2 goes, with AppRole and one namespace; driven by node-vault in vault-kv.test.ts. */
+import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
+
+type Data = Record<string, unknown>
+type Version = { readonly data: Data; readonly createdAt: string; deletedAt: string; destroyed: boolean }
+
+const token = 'hvs.fake-token-of-nobody'
+const loginToken = 'hvs.fake-token-by-approle'
+const role = { roleId: 'fake-role-id-0001', secretId: 'fake-secret-id-0001' }
+const path = 'shop/production'
+
+export type FakeVault = Fake & {
+  /** As `vault kv delete` does: the version stays, its data cannot be read. */
+  deletePath(): void
+  /** As `vault kv metadata delete` does: all is gone. */
+  wipePath(): void
+  versions(): readonly Data[]
+  setData(data: Data): void
+}
+
+/** `patches`: before 1.9 there was no PATCH. `mayPatch`: many policies do not name it. `kvVersion`: of the mount. */
+export function fakeVault({ method = 'token', patches = true, mayPatch = true, kvVersion = '2' } = {}): FakeVault {
+  const versions: Version[] = []
+  const violations: string[] = []
+  let exists = true
+
+  const errors = (status: number, ...texts: string[]): FakeAnswer => ({ status, body: { errors: texts } })
+  const secret = (data: unknown, status = 200, auth: unknown = null): FakeAnswer => ({
+    status,
+    body: {
+      request_id: 'fake-request',
+      lease_id: '',
+      renewable: false,
+      lease_duration: 0,
+      data,
+      wrap_info: null,
+      warnings: null,
+      auth,
+    },
+  })
+
+  function answer(request: FakeRequest): FakeAnswer {
+    if (request.headers['x-vault-namespace'] !== 'team-a') return errors(403, 'permission denied')
+    if (request.path === '/v1/auth/approle/login') return logIn(request)
+    const isKnown = [token, loginToken].includes(request.headers['x-vault-token'] ?? '')
+    if (request.path === '/v1/sys/internal/ui/mounts') return secret({ auth: {}, secret: isKnown ? mounts() : {} })
+    if (!isKnown) return errors(403, '2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n')
+    if (request.path === '/v1/auth/token/lookup-self')
+      return secret({ display_name: 'token-ops', policies: ['coffer'] })
+    if (request.path === `/v1/sys/internal/ui/mounts/secret/${path}`) {
+      return exists
+        ? secret({ ...mounts()['secret/'], path: 'secret/' })
+        : errors(403, 'preflight capability check returned 403')
+    }
+    const match = /^\/v1\/secret\/data\/(.+[^/])$/.exec(request.path)
+    if (match === null) return errors(404, `no handler for route "${request.path.slice(4)}". route entry not found.`)
+    if (!exists) return errors(404, `no handler for route "${request.path.slice(4)}". route entry not found.`)
+    if (match[1] !== path) return errors(403, 'permission denied')
+    if (kvVersion === '1') return request.method === 'GET' ? errors(404) : { status: 204 }
+    return data(request)
+  }
+
+  function logIn({ method, json }: FakeRequest): FakeAnswer {
+    const { role_id, secret_id, ...rest } = json as Data
+    if (method !== 'POST' || Object.keys(rest).length > 0) violations.push('a login of another form')
+    if (role_id !== role.roleId || secret_id !== role.secretId) return errors(400, 'invalid role or secret ID')
+    const metadata = { role_name: 'coffer' }
+    return secret(null, 200, { client_token: loginToken, metadata, lease_duration: 1_200, renewable: true })
+  }
+
+  const mounts = (): Record<string, Data> => ({
+    ...(exists && { 'secret/': { type: 'kv', description: '', options: { version: kvVersion } } }),
+    'old/': { type: 'kv', description: '', options: { version: '1' } },
+    'pki/': { type: 'pki', description: '', options: null },
+  })
+
+  const metadata = (version: Version) => ({
+    created_time: version.createdAt,
+    custom_metadata: null,
+    deletion_time: version.deletedAt,
+    destroyed: version.destroyed,
+    version: versions.indexOf(version) + 1,
+  })
+
+  const isDead = (version: Version) => version.deletedAt !== '' || version.destroyed
+
+  function data({ method, headers, json }: FakeRequest): FakeAnswer {
+    const latest = versions.at(-1)
+    if (method === 'GET') {
+      if (latest === undefined) return errors(404)
+      return isDead(latest)
+        ? secret({ data: null, metadata: metadata(latest) }, 404)
+        : secret({ data: latest.data, metadata: metadata(latest) })
+    }
+    if (method === 'PATCH' && !patches) return errors(405)
+    if (method === 'PATCH' && !mayPatch) return errors(403, '1 error occurred:\n\t* permission denied\n\n')
+    if (method !== 'POST' && method !== 'PUT' && method !== 'PATCH') return errors(405)
+
+    const { data: given, options = {}, ...rest } = (json ?? {}) as { data?: Data; options?: { cas?: unknown } }
+    if (Object.keys(rest).length > 0) violations.push(`unknown fields: ${Object.keys(rest)}`)
+    if (method === 'PATCH' && headers['content-type'] !== 'application/merge-patch+json') {
+      return errors(415, 'PATCH requires Content-Type of application/merge-patch+json')
+    }
+    if (given === undefined) return errors(400, 'no data provided')
+    if (method === 'PATCH' && latest === undefined) return errors(404)
+    // The mount demands it, so that a write without it fails here.
+    if (options.cas === undefined) return errors(400, 'check-and-set parameter required for this call')
+    if (options.cas !== versions.length) return errors(400, 'check-and-set parameter did not match the current version')
+    if (method === 'PATCH' && latest !== undefined && isDead(latest)) return secret(metadata(latest), 404)
+    const refused = Object.keys(given).find((name) => fake.refusedNames.has(name))
+    if (refused !== undefined) return errors(400, `error converting input ${given[refused]} for field "${refused}"`)
+    return secret(metadata(store(method === 'PATCH' ? merge(latest?.data ?? {}, given) : given)))
+  }
+
+  /** By RFC 7396, for the one level that values of secrets have. */
+  function merge(before: Data, patch: Data): Data {
+    return Object.fromEntries(Object.entries({ ...before, ...patch }).filter(([, value]) => value !== null))
+  }
+
+  function store(next: Data): Version {
+    const version = { data: next, createdAt: '2026-01-01T00:00:00.000000001Z', deletedAt: '', destroyed: false }
+    versions.push(version)
+    return version
+  }
+
+  function live(): Data {
+    const latest = versions.at(-1)
+    return latest === undefined || isDead(latest) ? {} : latest.data
+  }
+
+  const shared = { address: 'https://vault.example.test:8200', namespace: 'team-a', method }
+  const fake: FakeVault = {
+    hosts: ['vault.example.test'],
+    credential: method === 'token' ? { ...shared, token } : { ...shared, ...role },
+    wrongCredential:
+      method === 'token' ? { ...shared, token: 'hvs.wrong' } : { ...shared, ...role, secretId: 'fake-secret-id-0002' },
+    target: { mount: 'secret', path },
+    options: {},
+    answer,
+    violations,
+    state: () => new Map(Object.entries(live()).map(([name, value]) => [name, String(value)])),
+    tamper: (name, value) => void store(merge(live(), { [name]: value ?? null })),
+    setTarget: (value) => {
+      exists = value
+    },
+    pageSize: undefined,
+    refusedNames: new Set(),
+    calls: method === 'token' ? { list: () => 1, update: 2 } : { list: () => 2, update: 3 },
+    deletePath: () => {
+      const latest = versions.at(-1)
+      if (latest !== undefined) latest.deletedAt = '2026-01-02T00:00:00Z'
+    },
+    wipePath: () => void versions.splice(0),
+    versions: () => versions.map((version) => version.data),
+    setData: (next) => void store(next),
+  }
+  return fake
+}

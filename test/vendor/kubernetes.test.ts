@@ -1,0 +1,306 @@
+import { CoreV1Api, KubeConfig, PatchStrategy, setHeaderOptions } from '@kubernetes/client-node'
+import { describe, expect, test } from 'vitest'
+import { readCertificates } from '../../server/src/providers/certificate-text.ts'
+import { isFault } from '../../server/src/providers/fault.ts'
+import { kubernetes } from '../../server/src/providers/kubernetes.ts'
+import { vendorCertificate } from './certificate.ts'
+import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { type FakeKubernetes, fakeKubernetes } from './fake/kubernetes.ts'
+import { type RunningFake, startFake } from './fake.ts'
+
+describeProvider(kubernetes, fakeKubernetes, { names: ['ALPHA', 'beta.key', 'tls.crt'] })
+
+const encode = (value: string) => Buffer.from(value).toString('base64')
+/** Of an authority that has nothing to do with the fake. */
+const otherCertificate = `-----BEGIN CERTIFICATE-----
+MIIBhzCCAS2gAwIBAgIUZYMSAmDoe0YANMZmy82I2b8pTlAwCgYIKoZIzj0EAwIw
+GDEWMBQGA1UEAwwNc3RyYW5nZXIudGVzdDAgFw0yNjExMTUwODEwMThaGA8yMTI2
+MTAyMjA4MTAxOFowGDEWMBQGA1UEAwwNc3RyYW5nZXIudGVzdDBZMBMGByqGSM49
+AgEGCCqGSM49AwEHA0IABFqIEu4h21LVxqzsVj85zTEvAR37DNjg9FzPDhEAvmqE
+HgC3/9WxFnrAUGk4tgmzlY2lukXR25EdnKCH3sC+gK2jUzBRMB0GA1UdDgQWBBRt
+t/uZvkY+q+5G3EIlK+wJ5jD+xDAfBgNVHSMEGDAWgBRtt/uZvkY+q+5G3EIlK+wJ
+5jD+xDAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIQC88Gl8DNbP
+j9VrSvVDWIdESzCVz/Kpc8U29SCvx/H4cwIgKlwB8gUpVOqGaOfQHZFbFrZ1cmyO
+4OOmyhlsjltOB6c=
+-----END CERTIFICATE-----`
+const place = { name: 'shop-secrets', namespace: 'shop' }
+
+async function playing(fake: FakeKubernetes, work: (running: RunningFake) => Promise<void>): Promise<void> {
+  const running = await startFake(fake)
+  try {
+    await work(running)
+    expect(fake.violations).toEqual([])
+  } finally {
+    await running.close()
+  }
+}
+
+/** The vendor's client, which checks the certificate as well. */
+function clientOf({ url, fake }: RunningFake): CoreV1Api {
+  const config = new KubeConfig()
+  config.loadFromClusterAndUser(
+    { name: 'fake', server: url, caData: fake.credential.ca ?? '', skipTLSVerify: false },
+    { name: 'ops', token: fake.credential.token ?? '' },
+  )
+  return config.makeApiClient(CoreV1Api)
+}
+
+const applying = setHeaderOptions('Content-Type', PatchStrategy.ServerSideApply)
+
+test('the vendor’s client finds in the fake what it expects, and applies as we do', async () => {
+  const theirs = await startFake(fakeKubernetes())
+  const client = clientOf(theirs)
+  const fieldManager = 'coffer-0199a000-0000-7000-8000-000000000001'
+  const applyData = (data: Record<string, string>) =>
+    client.patchNamespacedSecret(
+      { ...place, fieldManager, body: { apiVersion: 'v1', kind: 'Secret', metadata: place, type: 'Opaque', data } },
+      applying,
+    )
+  await expect(client.readNamespacedSecret(place)).rejects.toMatchObject({ code: 404 })
+  await client.readNamespace({ name: 'shop' })
+  const made = await applyData({ ALPHA: encode('one'), BETA: encode('two') })
+  expect(made.metadata?.managedFields?.[0]).toMatchObject({ manager: fieldManager, operation: 'Apply' })
+  await client.readNamespacedSecret(place)
+  await applyData({ ALPHA: encode('three'), BETA: encode('two') })
+  await client.readNamespacedSecret(place)
+  await applyData({ ALPHA: encode('three') })
+  expect((await client.readNamespacedSecret(place)).data).toEqual({ ALPHA: encode('three') })
+
+  const ours = await startFake(fakeKubernetes())
+  const connection = connectionTo(ours)
+  await applyAll(kubernetes, connection, [create('ALPHA', 'one'), create('BETA', 'two')])
+  await applyAll(kubernetes, connection, [update('ALPHA', 'three')])
+  await applyAll(kubernetes, connection, [remove({ name: 'BETA' })])
+  await listAll(kubernetes, connection)
+  const wire = ({ method, path, query, headers, json }: (typeof ours.requests)[number]) => ({
+    method,
+    path,
+    query: [...query],
+    authorization: headers.authorization,
+    ...(method !== 'GET' && { type: headers['content-type'] }),
+    json,
+  })
+  expect(ours.requests.map(wire)).toEqual(theirs.requests.map(wire))
+  await Promise.all([theirs.close(), ours.close()])
+})
+
+test('the vendor’s client creates, replaces, clashes, takes over and deletes in the fake', async () => {
+  await playing(fakeKubernetes(), async (running) => {
+    const client = clientOf(running)
+    const body = { apiVersion: 'v1', kind: 'Secret', metadata: place, data: { ALPHA: encode('one') } }
+    await client.createNamespacedSecret({ ...place, body, fieldManager: 'kubectl-create' })
+    await expect(client.createNamespacedSecret({ ...place, body })).rejects.toMatchObject({ code: 409 })
+    const other = { ...body, data: { ALPHA: encode('two') } }
+    const clash = client.patchNamespacedSecret({ ...place, body: other, fieldManager: 'me' }, applying)
+    await expect(clash).rejects.toMatchObject({ code: 409 })
+    const forced = { ...place, body: other, fieldManager: 'me', force: true }
+    expect((await client.patchNamespacedSecret(forced, applying)).data).toEqual(other.data)
+    await client.replaceNamespacedSecret({ ...place, body, fieldManager: 'kubectl-replace' })
+    const { metadata } = await client.readNamespacedSecret(place)
+    expect(metadata?.managedFields?.map(({ manager }) => manager)).toEqual(['kubectl-replace'])
+    await client.deleteNamespacedSecret(place)
+    await expect(client.readNamespacedSecret(place)).rejects.toMatchObject({ code: 404 })
+    expect((await client.listNamespace({ limit: 500 })).items.map((item) => item.metadata?.name)).toContain('shop')
+  })
+})
+
+describe('a Secret with others', () => {
+  test('changing one key keeps the rest of ours, and every key of others', async () => {
+    const fake = fakeKubernetes()
+    await playing(fake, async (running) => {
+      fake.tamper('THEIRS', 'x')
+      fake.applyAs('argocd', { ARGO: 'y' })
+      const connection = connectionTo(running)
+      await applyAll(kubernetes, connection, [create('A', '1'), create('B', '2'), create('C', '3')])
+      await applyAll(kubernetes, connection, [update('B', '22'), remove({ name: 'C' })])
+      expect(Object.fromEntries(fake.state())).toEqual({ THEIRS: 'x', ARGO: 'y', A: '1', B: '22' })
+      const items = await listAll(kubernetes, connection)
+      expect(Object.fromEntries(items.map(({ name, isOurs }) => [name, isOurs]))).toEqual({
+        THEIRS: false,
+        ARGO: false,
+        A: true,
+        B: true,
+      })
+    })
+  })
+
+  test('two syncs into one Secret do not touch each other', async () => {
+    const fake = fakeKubernetes()
+    await playing(fake, async (running) => {
+      const other = connectionTo(running, { syncId: '0199a000-0000-7000-8000-000000000002' })
+      await applyAll(kubernetes, connectionTo(running), [create('A', '1')])
+      await applyAll(kubernetes, other, [create('B', '2')])
+      await applyAll(kubernetes, connectionTo(running), [remove({ name: 'A' })])
+      expect(Object.fromEntries(fake.state())).toEqual({ B: '2' })
+    })
+  })
+
+  test('bytes of others that are no text stay as they are', async () => {
+    const fake = fakeKubernetes()
+    await playing(fake, async (running) => {
+      const binary = Buffer.from([0, 255, 254, 128]).toString('base64')
+      fake.tamper('X', 'x')
+      fake.secret()?.data.set('BINARY', binary)
+      await applyAll(kubernetes, connectionTo(running), [create('A', '1')])
+      expect(fake.secret()?.data.get('BINARY')).toBe(binary)
+    })
+  })
+
+  test.each([
+    ['by an edit', (fake: FakeKubernetes) => fake.tamper('A', 'theirs')],
+    ['by an apply', (fake: FakeKubernetes) => void fake.applyAs('argocd', { A: 'theirs' })],
+    [
+      'before there were field managers',
+      (fake: FakeKubernetes) => {
+        fake.tamper('A', 'theirs')
+        fake.forgetManagers()
+      },
+    ],
+  ])('a key that others made %s is a conflict of that name alone', async (_title, make) => {
+    const fake = fakeKubernetes()
+    await playing(fake, async (running) => {
+      make(fake)
+      const results = await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
+      const byName = new Map(results.map((result) => [result.name, result]))
+      const bad = byName.get('A')
+      expect(bad && 'fault' in bad && isFault(bad.fault, 'conflict')).toBe(true)
+      expect(byName.get('B')).toEqual({ name: 'B' })
+      expect(Object.fromEntries(fake.state())).toEqual({ A: 'theirs', B: '2' })
+    })
+  })
+
+  test('a key of ours that somebody edits is theirs: it is neither pushed nor deleted, unless the sync may take it over', async () => {
+    const fake = fakeKubernetes()
+    await playing(fake, async (running) => {
+      await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
+      fake.tamper('A', 'theirs')
+      const [pushed] = await applyAll(kubernetes, connectionTo(running), [update('A', '11')])
+      expect(pushed && 'fault' in pushed && isFault(pushed.fault, 'conflict')).toBe(true)
+      const [deleted] = await applyAll(kubernetes, connectionTo(running), [remove({ name: 'A' })])
+      expect(deleted && 'fault' in deleted && isFault(deleted.fault, 'conflict')).toBe(true)
+      expect(Object.fromEntries(fake.state())).toEqual({ A: 'theirs', B: '2' })
+      const forcing = connectionTo(running, { options: { onConflict: 'force' } })
+      expect(await applyAll(kubernetes, forcing, [update('A', '11')])).toEqual([{ name: 'A' }])
+      expect(Object.fromEntries(fake.state())).toEqual({ A: '11', B: '2' })
+      expect((await listAll(kubernetes, connectionTo(running))).every(({ isOurs }) => isOurs)).toBe(true)
+    })
+  })
+
+  test('a key of ours beside the ops that somebody edits between our reading and our writing stays edited', async () => {
+    const fake = fakeKubernetes()
+    await playing(fake, async (running) => {
+      await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
+      let isFirst = true
+      running.mischief = ({ method }) => {
+        if (method === 'PATCH' && isFirst) fake.tamper('A', 'theirs')
+        if (method === 'PATCH') isFirst = false
+        return undefined
+      }
+      expect(await applyAll(kubernetes, connectionTo(running), [update('B', '22')])).toEqual([{ name: 'B' }])
+      expect(Object.fromEntries(fake.state())).toEqual({ A: 'theirs', B: '22' })
+    })
+  })
+
+  test('a key that others own with the same value stays when we let it go, and the result says so', async () => {
+    const fake = fakeKubernetes()
+    await playing(fake, async (running) => {
+      fake.applyAs('argocd', { A: '1' })
+      expect(await applyAll(kubernetes, connectionTo(running), [create('A', '1')])).toEqual([{ name: 'A' }])
+      expect((await listAll(kubernetes, connectionTo(running)))[0]?.isOurs).toBe(true)
+      const [result] = await applyAll(kubernetes, connectionTo(running), [remove({ name: 'A' })])
+      expect(result && 'note' in result && result.note).toMatch(/stays/)
+      expect(fake.state().get('A')).toBe('1')
+    })
+  })
+})
+
+test('a type that we set is kept by later pushes, and that of others is left alone', async () => {
+  const fake = fakeKubernetes()
+  await playing(fake, async (running) => {
+    const connection = connectionTo(running, { target: { ...fake.target, type: 'kubernetes.io/tls' } })
+    await applyAll(kubernetes, connection, [create('tls.crt', 'c'), create('tls.key', 'k')])
+    await applyAll(kubernetes, connection, [update('tls.key', 'kk')])
+    expect(fake.secret()?.type).toBe('kubernetes.io/tls')
+  })
+  const theirs = fakeKubernetes()
+  await playing(theirs, async (running) => {
+    theirs.tamper('X', 'x')
+    const connection = connectionTo(running, { target: { ...theirs.target, type: 'kubernetes.io/tls' } })
+    await applyAll(kubernetes, connection, [create('tls.crt', 'c')])
+    expect(theirs.secret()?.type).toBe('Opaque')
+  })
+})
+
+test('a bad name among many is a fault of that name, an immutable Secret one of all', async () => {
+  const fake = fakeKubernetes()
+  await playing(fake, async (running) => {
+    const results = await applyAll(kubernetes, connectionTo(running), [create('bad key', 'x'), create('B', '2')])
+    expect(results.map((result) => [result.name, 'fault' in result])).toEqual([
+      ['bad key', true],
+      ['B', false],
+    ])
+    fake.setImmutable()
+    await expect(applyAll(kubernetes, connectionTo(running), [update('B', '3')])).rejects.toMatchObject({
+      kind: 'invalid',
+    })
+  })
+})
+
+test('namespaces are read page by page, or typed where they may not be listed', async () => {
+  const field = kubernetes.target.find(({ id }) => id === 'namespace')
+  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+  const { options } = field
+  const fake = fakeKubernetes()
+  await playing(fake, async (running) => {
+    fake.pageSize = 1
+    const offered = await options(connectionTo(running))
+    expect(offered?.map(({ value }) => value)).toEqual(['default', 'shop', 'kube-system'])
+  })
+  await playing(fakeKubernetes({ mayListNamespaces: false }), async (running) => {
+    expect(await options(connectionTo(running))).toBeUndefined()
+  })
+})
+
+test('verify names the service account, or the cluster where it cannot tell', async () => {
+  await playing(fakeKubernetes(), async (running) => {
+    expect(await kubernetes.verify(connectionTo(running))).toBe('system:serviceaccount:shop:coffer')
+  })
+  await playing(fakeKubernetes({ knowsWhoami: false }), async (running) => {
+    expect(await kubernetes.verify(connectionTo(running))).toBe('Kubernetes v1.33.1')
+  })
+})
+
+test('a server that the given CA has not signed is not talked to', async () => {
+  const fake = fakeKubernetes()
+  await playing(fake, async (running) => {
+    const stranger = connectionTo(running, { credential: { ...fake.credential, ca: encode(otherCertificate) } })
+    await expect(kubernetes.verify(stranger)).rejects.toMatchObject({ kind: 'transient' })
+    expect(running.requests).toEqual([])
+  })
+})
+
+test.each([
+  ['PEM', vendorCertificate],
+  ['PEM whose lines were joined by spaces', vendorCertificate.replaceAll('\n', ' ')],
+  ['PEM whose lines were joined by nothing', vendorCertificate.replaceAll('\n', '')],
+  ['PEM with written line ends', vendorCertificate.replaceAll('\n', '\\n')],
+  ['base64 of PEM', encode(vendorCertificate)],
+])('a CA is read from %s', (_title, text) => {
+  expect(readCertificates(text)).toBe(vendorCertificate)
+})
+
+test.each([
+  ['ca', 'nonsense'],
+  ['ca', '-----BEGIN CERTIFICATE-----AAAA-----END CERTIFICATE-----'],
+  ['ca', encode('-----BEGIN PRIVATE KEY-----AAAA-----END PRIVATE KEY-----')],
+  ['server', 'https://cluster.example.com/k8s'],
+  ['token', 'two words'],
+  ['namespace', 'shop/secrets'],
+  ['namespace', '..'],
+  ['secret', '../configmaps/x'],
+  ['secret', 'Upper'],
+  ['secret', `${'a'.repeat(254)}`],
+])('%s: %s is refused', (id, value) => {
+  const field = [...kubernetes.auth, ...kubernetes.target].find((candidate) => candidate.id === id)
+  expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^is not /)
+})

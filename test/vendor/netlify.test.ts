@@ -1,0 +1,229 @@
+import { NetlifyAPI } from '@netlify/api'
+import { describe, expect, test } from 'vitest'
+import { isFault } from '../../server/src/providers/fault.ts'
+import { netlify } from '../../server/src/providers/netlify.ts'
+import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { type FakeNetlify, fakeNetlify } from './fake/netlify.ts'
+import { type RunningFake, startFake } from './fake.ts'
+
+const names = ['ALPHA', 'BETA', 'GAMMA'] as const
+describeProvider(netlify, fakeNetlify, { names })
+describeProvider(netlify, () => fakeNetlify({ context: 'all', isShared: true }), { names })
+describeProvider(netlify, () => fakeNetlify({ context: 'branch', branch: 'feature/one' }), { names })
+
+async function playing(fake: FakeNetlify, work: (running: RunningFake) => Promise<void>): Promise<void> {
+  const running = await startFake(fake)
+  try {
+    await work(running)
+    expect(fake.violations).toEqual([])
+  } finally {
+    await running.close()
+  }
+}
+
+/** The methods of the vendor's client are made from its description at run time. */
+type Client = Record<string, (request: Record<string, unknown>) => Promise<unknown>>
+
+const site = '00000000-0000-4000-8000-000000000001'
+const valuesOf = (fake: FakeNetlify, key: string) =>
+  Object.fromEntries((fake.variables.get(key)?.values ?? []).map(({ context, value }) => [context, value]))
+
+test('the vendor’s client finds in the fake what it expects, and asks as we do', async () => {
+  const theirs = await startFake(fakeNetlify(), { plain: true })
+  const { token } = theirs.fake.credential
+  const client = new NetlifyAPI(token, { scheme: 'http', host: `127.0.0.1:${theirs.port}` }) as unknown as Client
+  const at = { account_id: 'acme', site_id: site }
+  const bodyOf = (key: string, value: string) => ({
+    key,
+    is_secret: true,
+    scopes: ['builds', 'functions', 'runtime'],
+    values: [{ context: 'production', value }],
+  })
+  expect(await client.getEnvVars?.(at)).toEqual([])
+  await client.createEnvVars?.({ ...at, body: [bodyOf('ALPHA', 'one'), bodyOf('BETA', 'two')] })
+  await client.setEnvVarValue?.({ ...at, key: 'ALPHA', body: { context: 'production', value: 'three' } })
+  await client.getEnvVar?.({ ...at, key: 'BETA' })
+  await client.deleteEnvVar?.({ ...at, key: 'BETA' })
+  expect(await client.getEnvVars?.(at)).toMatchObject([{ key: 'ALPHA', is_secret: true }])
+  expect(theirs.fake.state()).toEqual(new Map([['ALPHA', 'three']]))
+
+  const ours = await startFake(fakeNetlify())
+  const connection = connectionTo(ours)
+  await applyAll(netlify, connection, [create('ALPHA', 'one'), create('BETA', 'two')])
+  await applyAll(netlify, connection, [update('ALPHA', 'three')])
+  await applyAll(netlify, connection, [remove({ name: 'BETA' })])
+  await listAll(netlify, connection)
+  const wire = ({ method, path, query, headers, json }: (typeof ours.requests)[number]) => ({
+    method,
+    path,
+    query: [...query],
+    authorization: headers.authorization,
+    json,
+  })
+  expect(ours.requests.map(wire)).toEqual(theirs.requests.map(wire))
+  expect(theirs.fake.violations).toEqual([])
+  await Promise.all([theirs.close(), ours.close()])
+})
+
+test('the vendor’s client deletes one value of several as we do, and finds accounts and sites where we do', async () => {
+  const theirFake = fakeNetlify()
+  const ourFake = fakeNetlify()
+  for (const fake of [theirFake, ourFake]) {
+    fake.setValue('ALPHA', 'production', 'p')
+    fake.setValue('ALPHA', 'dev', 'd')
+  }
+  const theirs = await startFake(theirFake, { plain: true })
+  const { token } = theirFake.credential
+  const client = new NetlifyAPI(token, { scheme: 'http', host: `127.0.0.1:${theirs.port}` }) as unknown as Client
+  const id = theirFake.variables.get('ALPHA')?.values[0]?.id
+  await client.deleteEnvVarValue?.({ account_id: 'acme', site_id: site, key: 'ALPHA', id })
+  await client.listAccountsForUser?.({})
+  await client.listSitesForAccount?.({ account_slug: 'acme', per_page: 100 })
+  await client.getCurrentUser?.({})
+
+  const ours = await startFake(ourFake)
+  await applyAll(netlify, connectionTo(ours), [remove({ name: 'ALPHA' })])
+  for (const field of netlify.target) {
+    if (field.kind === 'select' && typeof field.options === 'function') await field.options(connectionTo(ours))
+  }
+  await netlify.verify(connectionTo(ours))
+  const wire = ({ method, path, query }: RunningFake['requests'][number]) => [method, path, [...query]]
+  expect(ours.requests.slice(1).map(wire)).toEqual(theirs.requests.map(wire))
+  expect(valuesOf(ourFake, 'ALPHA')).toEqual({ dev: 'd' })
+  expect([...theirFake.violations, ...ourFake.violations]).toEqual([])
+  await Promise.all([theirs.close(), ours.close()])
+})
+
+describe('other contexts', () => {
+  test('stay as they are when ours is made, changed and deleted', async () => {
+    const fake = fakeNetlify()
+    await playing(fake, async (running) => {
+      fake.setValue('ALPHA', 'dev', 'd')
+      fake.setValue('ALPHA', 'all', 'a')
+      expect(await listAll(netlify, connectionTo(running))).toEqual([])
+      const [made] = await applyAll(netlify, connectionTo(running), [create('ALPHA', 'one')])
+      expect(made && 'note' in made && made.note).toMatch(/not marked as secret/)
+      await applyAll(netlify, connectionTo(running), [update('ALPHA', 'two')])
+      expect(valuesOf(fake, 'ALPHA')).toEqual({ dev: 'd', all: 'a', production: 'two' })
+      await applyAll(netlify, connectionTo(running), [remove({ name: 'ALPHA' })])
+      expect(valuesOf(fake, 'ALPHA')).toEqual({ dev: 'd', all: 'a' })
+      await applyAll(netlify, connectionTo(running), [remove({ name: 'ALPHA' })])
+      expect(valuesOf(fake, 'ALPHA')).toEqual({ dev: 'd', all: 'a' })
+      expect(running.requests.some(({ method }) => method === 'PUT')).toBe(false)
+    })
+  })
+
+  test('that somebody adds just before ours is deleted stay, too', async () => {
+    const fake = fakeNetlify()
+    await playing(fake, async (running) => {
+      const [made] = await applyAll(netlify, connectionTo(running), [create('ALPHA', 'one')])
+      fake.setValue('ALPHA', 'deploy-preview', 'theirs')
+      await applyAll(netlify, connectionTo(running), [remove({ name: 'ALPHA', ...made })])
+      expect(valuesOf(fake, 'ALPHA')).toEqual({ 'deploy-preview': 'theirs' })
+    })
+  })
+
+  test('a variable goes with its last context', async () => {
+    const fake = fakeNetlify()
+    await playing(fake, async (running) => {
+      await applyAll(netlify, connectionTo(running), [create('ALPHA', 'one')])
+      await applyAll(netlify, connectionTo(running), [remove({ name: 'ALPHA' })])
+      expect(fake.variables.size).toBe(0)
+    })
+  })
+
+  test('values of other branches are no concern of ours', async () => {
+    const fake = fakeNetlify({ context: 'branch', branch: 'feature/one' })
+    await playing(fake, async (running) => {
+      await applyAll(netlify, connectionTo(running), [create('ALPHA', 'one')])
+      const other = connectionTo(running, { target: { ...fake.target, branch: 'feature/two' } })
+      expect(await listAll(netlify, other)).toEqual([])
+      await applyAll(netlify, other, [create('ALPHA', 'two')])
+      await applyAll(netlify, other, [remove({ name: 'ALPHA' })])
+      expect(fake.state()).toEqual(new Map([['ALPHA', 'one']]))
+    })
+  })
+})
+
+test('an update of what has vanished makes it anew, as a secret', async () => {
+  const fake = fakeNetlify()
+  await playing(fake, async (running) => {
+    await applyAll(netlify, connectionTo(running), [update('ALPHA', 'one', 'gone')])
+    expect(fake.variables.get('ALPHA')).toMatchObject({ is_secret: true, scopes: ['builds', 'functions', 'runtime'] })
+  })
+})
+
+test('a value of somebody else that can be read is not created over', async () => {
+  const fake = fakeNetlify()
+  await playing(fake, async (running) => {
+    fake.setValue('ALPHA', 'production', 'theirs')
+    const results = await applyAll(netlify, connectionTo(running), [create('ALPHA', 'one'), create('BETA', 'two')])
+    expect(results.map((result) => [result.name, 'fault' in result && isFault(result.fault, 'conflict')])).toEqual([
+      ['ALPHA', true],
+      ['BETA', false],
+    ])
+    expect(fake.state().get('ALPHA')).toBe('theirs')
+  })
+})
+
+test.each([
+  ['production', undefined, true],
+  ['production', 'no', false],
+  ['dev', 'yes', false],
+  ['dev-server', 'yes', false],
+  ['all', 'yes', false],
+])('in %s with secrets %s, a variable is secret: %s', async (context, isSecret, expected) => {
+  const fake = fakeNetlify({ context })
+  await playing(fake, async (running) => {
+    const options = isSecret === undefined ? {} : { isSecret }
+    await applyAll(netlify, connectionTo(running, { options }), [create('ALPHA', 'one')])
+    expect(fake.variables.get('ALPHA')?.is_secret).toBe(expected)
+    const [item] = await listAll(netlify, connectionTo(running))
+    expect(item?.value).toBe(expected ? undefined : 'one')
+  })
+})
+
+test('sites are read page by page', async () => {
+  const fake = fakeNetlify()
+  await playing(fake, async (running) => {
+    fake.pageSize = 1
+    const field = netlify.target.find(({ id }) => id === 'site')
+    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+    const offered = await field.options(connectionTo(running))
+    expect(offered?.map(({ label }) => label)).toEqual(['docs', 'shop', 'All sites of the team'])
+  })
+})
+
+test('the vendor’s words are kept, wherever it puts them', async () => {
+  const fake = fakeNetlify()
+  await playing(fake, async (running) => {
+    fake.refusedNames.add('ALPHA')
+    const fault = await applyAll(netlify, connectionTo(running), [create('ALPHA', 'x')]).catch((error) => error)
+    expect(isFault(fault, 'invalid') && fault.facts.vendorMessage).toMatch(/ALPHA is invalid/)
+  })
+})
+
+test('what the token may not list is typed; a token that is refused is not passed over', async () => {
+  const fake = fakeNetlify()
+  await playing(fake, async (running) => {
+    for (const field of netlify.target) {
+      if (field.kind !== 'select' || typeof field.options !== 'function') continue
+      running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
+      expect(await field.options(connectionTo(running))).toBeUndefined()
+      running.mischief = undefined
+      const refused = field.options(connectionTo(running, { credential: fake.wrongCredential }))
+      await expect(refused).rejects.toMatchObject({ kind: 'auth' })
+    }
+  })
+})
+
+test.each([
+  ['account', '../user'],
+  ['account', 'a/b'],
+  ['site', 'shop'],
+  ['site', `${site}&site_id=x`],
+  ['branch', 'a b'],
+])('%s: %s is refused', (id, value) => {
+  const field = netlify.target.find((candidate) => candidate.id === id)
+  expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^is not /)
+})

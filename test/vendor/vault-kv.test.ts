@@ -1,0 +1,240 @@
+import nodeVault from 'node-vault'
+import { describe, expect, test } from 'vitest'
+import { isFault } from '../../server/src/providers/fault.ts'
+import { vaultKv } from '../../server/src/providers/vault-kv.ts'
+import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { type FakeVault, fakeVault } from './fake/vault-kv.ts'
+import { type RunningFake, startFake } from './fake.ts'
+
+const names = ['ALPHA', 'beta key', 'GAMMA'] as const
+describeProvider(vaultKv, fakeVault, { names })
+describeProvider(vaultKv, () => fakeVault({ method: 'approle' }), { names })
+describeProvider(vaultKv, () => ({ ...fakeVault({ patches: false }), calls: { list: () => 1, update: 3 } }), { names })
+
+const path = 'secret/data/shop/production'
+
+async function playing(fake: FakeVault, work: (running: RunningFake) => Promise<void>): Promise<void> {
+  const running = await startFake(fake)
+  try {
+    await work(running)
+    expect(fake.violations).toEqual([])
+  } finally {
+    await running.close()
+  }
+}
+
+test('node-vault finds in the fake what it expects of the vendor, and asks as we do', async () => {
+  const theirs = await startFake(fakeVault(), { plain: true })
+  const { token = '', namespace = '' } = theirs.fake.credential
+  const client = nodeVault({ endpoint: theirs.url, token, namespace })
+  await expect(client.read(path)).rejects.toMatchObject({ response: { statusCode: 404 } })
+  const mount = await client.read('sys/internal/ui/mounts/secret/shop/production')
+  expect(mount.data).toMatchObject({ type: 'kv', options: { version: '2' } })
+  const first = await client.write(path, { data: { ALPHA: 'one', BETA: 'two' }, options: { cas: 0 } })
+  expect(first.data.version).toBe(1)
+  await client.read(path)
+  await client.update(path, { data: { ALPHA: 'three' }, options: { cas: 1 } })
+  await client.read(path)
+  await client.update(path, { data: { BETA: null }, options: { cas: 2 } })
+  expect((await client.read(path)).data).toMatchObject({ data: { ALPHA: 'three' }, metadata: { version: 3 } })
+  await expect(client.write(path, { data: {}, options: { cas: 1 } })).rejects.toThrow('did not match')
+
+  const ours = await startFake(fakeVault())
+  const connection = connectionTo(ours)
+  await applyAll(vaultKv, connection, [create('ALPHA', 'one'), create('BETA', 'two')])
+  await applyAll(vaultKv, connection, [update('ALPHA', 'three')])
+  await applyAll(vaultKv, connection, [remove({ name: 'BETA' })])
+  await listAll(vaultKv, connection)
+  const wire = ({ method, path, headers, json }: (typeof ours.requests)[number]) => ({
+    method,
+    path,
+    token: headers['x-vault-token'],
+    namespace: headers['x-vault-namespace'],
+    ...(method !== 'GET' && { type: headers['content-type'] }),
+    json,
+  })
+  expect(ours.requests.map(wire)).toEqual(theirs.requests.slice(0, -1).map(wire))
+  await Promise.all([theirs.close(), ours.close()])
+})
+
+test('node-vault logs in by AppRole as we do', async () => {
+  const theirs = await startFake(fakeVault({ method: 'approle' }), { plain: true })
+  const { roleId = '', secretId = '', namespace = '' } = theirs.fake.credential
+  const client = nodeVault({ endpoint: theirs.url, namespace })
+  await client.approleLogin({ role_id: roleId, secret_id: secretId })
+  const ours = await startFake(fakeVault({ method: 'approle' }))
+  expect(await vaultKv.verify(connectionTo(ours))).toBe('coffer')
+  const [one, other] = [ours.requests[0], theirs.requests[0]]
+  expect([one?.method, one?.path, one?.json]).toEqual([other?.method, other?.path, other?.json])
+  await Promise.all([theirs.close(), ours.close()])
+})
+
+describe('one path with others', () => {
+  test('a write of somebody else between our reading and our writing survives', async () => {
+    const fake = fakeVault()
+    await playing(fake, async (running) => {
+      let races = 3
+      running.mischief = ({ method }) => {
+        if (method !== 'GET' && races-- > 0) fake.tamper(`THEIRS${races}`, 'x')
+        return undefined
+      }
+      const results = await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
+      expect(results).toEqual([{ name: 'ALPHA' }])
+      expect([...fake.state().keys()].sort()).toEqual(['ALPHA', 'THEIRS0', 'THEIRS1', 'THEIRS2'])
+    })
+  })
+
+  test('whoever never stops writing makes us give up for now', async () => {
+    const fake = fakeVault({ patches: false })
+    await playing(fake, async (running) => {
+      running.mischief = ({ method }) => {
+        if (method === 'POST') fake.tamper('THEIRS', String(Math.random()))
+        return undefined
+      }
+      const fault = await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')]).catch((error) => error)
+      expect(isFault(fault, 'transient')).toBe(true)
+      expect(running.requests.filter(({ method }) => method === 'POST').length).toBe(5)
+      expect(fake.state().has('ALPHA')).toBe(false)
+    })
+  })
+
+  test('a key that somebody else has made meanwhile is a conflict of that name alone', async () => {
+    const fake = fakeVault()
+    await playing(fake, async (running) => {
+      fake.tamper('ALPHA', 'theirs')
+      const results = await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one'), create('BETA', 'two')])
+      expect(results.map((result) => 'fault' in result && isFault(result.fault, 'conflict'))).toEqual([true, false])
+      expect(fake.state()).toEqual(
+        new Map([
+          ['ALPHA', 'theirs'],
+          ['BETA', 'two'],
+        ]),
+      )
+    })
+  })
+
+  test.each([
+    ['PATCH unknown', { patches: false }],
+    ['PATCH not allowed', { mayPatch: false }],
+    ['PATCH', {}],
+  ])('with %s, values of others stay as they are, whatever they are', async (_title, options) => {
+    const fake = fakeVault(options)
+    await playing(fake, async (running) => {
+      fake.setData({ list: [1, { deep: null }], number: 1.5, flag: true, text: 'x', nothing: '' })
+      await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
+      await applyAll(vaultKv, connectionTo(running), [remove({ name: 'ALPHA' })])
+      expect(fake.versions().at(-1)).toEqual({
+        list: [1, { deep: null }],
+        number: 1.5,
+        flag: true,
+        text: 'x',
+        nothing: '',
+      })
+    })
+  })
+
+  test('a number too large for JavaScript is written back digit by digit', async () => {
+    const fake = fakeVault({ patches: false })
+    await playing(fake, async (running) => {
+      const body = '{"data":{"data":{"ID":12345678901234567890},"metadata":{"version":1}}}'
+      fake.setData({ ID: 0 })
+      running.mischief = ({ method }) =>
+        method === 'GET' ? { kind: 'answer', answer: { status: 200, body } } : undefined
+      await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
+      const written = running.requests.find(({ method }) => method === 'POST')
+      expect(written?.text).toContain('"ID":12345678901234567890,')
+    })
+  })
+
+  test('a change that is there already makes no new version', async () => {
+    const fake = fakeVault()
+    await playing(fake, async (running) => {
+      await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
+      await applyAll(vaultKv, connectionTo(running), [update('ALPHA', 'one'), remove({ name: 'BETA' })])
+      expect(fake.versions().length).toBe(1)
+    })
+  })
+})
+
+test.each([[true], [false]])('a path that was deleted is taken up at its version (PATCH: %s)', async (patches) => {
+  const fake = fakeVault({ patches })
+  await playing(fake, async (running) => {
+    fake.setData({ THEIRS: 'x' })
+    fake.deletePath()
+    expect(await listAll(vaultKv, connectionTo(running))).toEqual([])
+    await applyAll(vaultKv, connectionTo(running), [update('ALPHA', 'one')])
+    expect(fake.versions()).toEqual([{ THEIRS: 'x' }, { ALPHA: 'one' }])
+    fake.wipePath()
+    await applyAll(vaultKv, connectionTo(running), [update('ALPHA', 'two')])
+    expect(fake.versions()).toEqual([{ ALPHA: 'two' }])
+  })
+})
+
+test('a path that is deleted just before our PATCH is taken up, without what was deleted', async () => {
+  const fake = fakeVault()
+  await playing(fake, async (running) => {
+    fake.setData({ THEIRS: 'x' })
+    running.mischief = ({ method }) => {
+      if (method === 'PATCH') fake.deletePath()
+      return undefined
+    }
+    await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
+    expect(fake.versions().at(-1)).toEqual({ ALPHA: 'one' })
+  })
+})
+
+test('a mount of version 1 is refused before anything is written to it', async () => {
+  const fake = fakeVault({ kvVersion: '1' })
+  await playing(fake, async (running) => {
+    const fault = await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')]).catch((error) => error)
+    expect(isFault(fault, 'gone') && fault.facts.field).toBe('mount')
+    expect(running.requests.every(({ method }) => method === 'GET')).toBe(true)
+  })
+})
+
+test('a token that may not use the path is a scope fault, one that has run out an auth fault', async () => {
+  const fake = fakeVault()
+  await playing(fake, async (running) => {
+    const elsewhere = connectionTo(running, { target: { mount: 'secret', path: 'other' } })
+    await expect(listAll(vaultKv, elsewhere)).rejects.toMatchObject({ kind: 'scope' })
+    const late = connectionTo(running, { credential: fake.wrongCredential })
+    await expect(listAll(vaultKv, late)).rejects.toMatchObject({ kind: 'auth' })
+  })
+})
+
+test('whoever may see no mount types one', async () => {
+  const fake = fakeVault()
+  await playing(fake, async (running) => {
+    const field = vaultKv.target.find(({ id }) => id === 'mount')
+    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+    expect(await field.options(connectionTo(running))).toEqual([{ label: 'secret', value: 'secret' }])
+    expect(await field.options(connectionTo(running, { credential: fake.wrongCredential }))).toBeUndefined()
+  })
+})
+
+test.each([
+  ['address', 'https://vault.example.com/ui'],
+  ['address', 'https://user@vault.example.com'],
+  ['address', 'https://vault.example.com?x'],
+  ['address', 'vault.example.com'],
+  ['address', 'file:///etc/passwd'],
+  ['address', 'https://vault.example.com:99999'],
+  ['namespace', 'team\r\nx-other: 1'],
+  ['mount', '../sys'],
+  ['mount', 'secret/'],
+  ['path', '/app'],
+  ['path', 'a/../../sys/raw'],
+  ['path', 'a//b'],
+  ['path', 'a?version=1'],
+  ['path', 'a%2fb'],
+])('%s: %s is refused', (id, value) => {
+  const field = [...vaultKv.auth, ...vaultKv.target].find((candidate) => candidate.id === id)
+  expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^is not /)
+})
+
+test('two ways to write one place have one fingerprint', () => {
+  const fingerprint = (address: string) =>
+    vaultKv.describeTarget({ mount: 'secret', path: 'app' }, { address }).fingerprint
+  expect(fingerprint('https://Vault.example.com:443')).toBe(fingerprint('https://vault.example.com'))
+  expect(fingerprint('https://vault.example.com:8200')).not.toBe(fingerprint('https://vault.example.com'))
+})
