@@ -5,7 +5,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { createOutbound, type Outbound, parseAllowList } from '../../server/src/outbound.ts'
+import { createOutbound, type Outbound, OutboundError, parseAllowList } from '../../server/src/outbound.ts'
 import type { Values } from '../../server/src/providers/provider.ts'
 import { vendorCertificate, vendorKey } from './certificate.ts'
 
@@ -141,6 +141,42 @@ function outboundTo(fake: Fake, port: number): Outbound {
     },
     ca: vendorCertificate,
   })
+}
+
+/** The same without sockets, for tests of very many calls: TLS and HTTP are proven elsewhere. */
+export function directly(
+  fake: Fake,
+  mischief: (request: FakeRequest) => Mischief | undefined,
+): Outbound & { readonly calls: { count: number } } {
+  const calls = { count: 0 }
+  const lost = () => new OutboundError('connection', 'The connection was lost.')
+  return {
+    calls,
+    async request({ method = 'GET', url, headers = {}, body = '' }) {
+      calls.count++
+      const { host, pathname, searchParams, search, hostname } = new URL(url)
+      if (!fake.hosts.includes(hostname)) throw new OutboundError('connection', `${hostname} could not be resolved.`)
+      const text = Buffer.from(body).toString('utf8')
+      const asked = {
+        method,
+        host,
+        path: pathname,
+        query: searchParams,
+        url: pathname + search,
+        headers: { ...headers, host },
+      }
+      const request: FakeRequest = { ...asked, text, json: parse(text) }
+      const trick = mischief(request)
+      if (trick?.kind === 'stall') throw new OutboundError('timeout', 'No answer came in time.')
+      if (trick?.kind === 'drop' && !trick.after) throw lost()
+      const answer = trick?.kind === 'answer' ? trick.answer : await fake.answer(request)
+      if (trick?.kind === 'drop') throw lost()
+      const lowered = Object.entries(answer.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value])
+      const { body: content } = answer
+      const sent = content === undefined ? '' : typeof content === 'string' ? content : JSON.stringify(content)
+      return { status: answer.status, headers: Object.fromEntries(lowered), body: Buffer.from(sent) }
+    },
+  }
 }
 
 function send(response: ServerResponse, { status, headers = {}, body }: FakeAnswer): void {

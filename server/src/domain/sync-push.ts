@@ -5,6 +5,7 @@
  */
 import type { SyncRunItem } from '@coffer/contract/sync'
 import { isFault, VendorFault } from '../providers/fault.ts'
+import { type Patience, patiently } from '../providers/patience.ts'
 import type { Op, OpResult, Provider, Remote } from '../providers/provider.ts'
 import type { Store } from '../store/store.ts'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
@@ -19,7 +20,7 @@ export type Push = {
   readonly fence: number
   /** Within a transaction that holds only while the run still holds the sync. */
   readonly write: (work: (store: Store) => Promise<void>) => Promise<void>
-  readonly isAborted: () => boolean
+  readonly patience: Patience
   readonly now: () => number
   readonly explain: (fault: VendorFault) => string
 }
@@ -46,7 +47,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
   for (const name of plan.release) note(name, 'released')
 
   for (const ops of batchesOf(push)) {
-    if (push.isAborted()) {
+    if (push.patience.signal?.aborted) {
       pushed.fault = new VendorFault('transient', 'The service is stopping.')
       break
     }
@@ -58,7 +59,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
         push.now(),
       ),
     )
-    const { results, fault } = await applyAll(push.far, ops)
+    const { results, fault } = await applyPatiently(push, ops)
     await settle(ops, results, fault, before)
     // What the vendor said of each is written down; now the run may end.
     pushed.fault ??= fault
@@ -136,6 +137,23 @@ const finished = (entry: LedgerEntry, done: { readonly id?: string; readonly mar
   mark: done.mark ?? null,
   status: 'synced',
 })
+
+/** What has no result yet is tried again: every op may be repeated. */
+async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): ReturnType<typeof applyAll> {
+  const results = new Map<string, OpResult>()
+  try {
+    await patiently(async () => {
+      const rest = ops.filter(({ name }) => !results.has(name))
+      const part = rest.length === 0 ? undefined : await applyAll(far, rest)
+      for (const [name, result] of part?.results ?? []) results.set(name, result)
+      if (part?.fault) throw part.fault
+    }, patience)
+    return { results }
+  } catch (error) {
+    if (!isFault(error)) throw error
+    return { results, fault: error }
+  }
+}
 
 /** A call that is refused as a whole because of one name is made again in halves, until it is known which. */
 async function applyAll(

@@ -7,6 +7,7 @@ import { newId } from '../crypto/id.ts'
 import { isFailure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import { isFault } from '../providers/fault.ts'
+import { patiently } from '../providers/patience.ts'
 import type { Store } from '../store/store.ts'
 import type { SealedSync, SyncRecord } from '../store/sync.ts'
 import type { SyncRunRecord } from '../store/sync-run.ts'
@@ -81,7 +82,8 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
     repairs: repairing.has(sync.triggerNext),
     looks: looking.has(sync.triggerNext),
   }
-  const outlook = await lookAhead(ctx, provider, far, source, intent)
+  const patience = { sleep: ctx.sleep, signal }
+  const outlook = await patiently(() => lookAhead(ctx, provider, far, source, intent), patience)
   if (!isRemoval) {
     refuseProblems(outlook)
     const { plan, desired } = outlook
@@ -102,7 +104,7 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
     macKey: live.macKey,
     fence: sync.fence,
     write: (work) => whileHeld(ctx, sync, work),
-    isAborted: () => signal.aborted,
+    patience,
     now: ctx.now,
     explain: (fault) => explainFault(provider.name, fault, secrets),
   })

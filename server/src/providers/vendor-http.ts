@@ -1,10 +1,11 @@
 /**
- * HTTP as providers see it: JSON in and out, paced, without retries (the engine retries whole runs), and every refusal
- * sorted into a fault. Beneath it is the one door to the outside.
+ * HTTP as providers see it: JSON in and out, paced, and every refusal sorted into a fault. Only reading is tried again
+ * here, a few times; what writes is tried again by whoever knows what it wrote. Beneath it is the one door to the outside.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Outbound, OutboundError, type OutboundRequest } from '../outbound.ts'
 import { type FaultKind, VendorFault } from './fault.ts'
+import { patiently } from './patience.ts'
 import { at, maybeTextAt } from './vendor-json.ts'
 
 export type VendorRequest = {
@@ -59,14 +60,17 @@ export function createVendorHttp({ outbound, now, perSecond, sleep, signal, onAn
   }
 
   return {
-    async send(request) {
-      await pace()
-      const response = await unlessAborted(exchange(outbound, request), signal)
-      onAnswer?.(response.status)
-      const isFine = response.status >= 200 && response.status < 300
-      if (isFine || request.accept?.includes(response.status)) return response
-      throw faultOf(response, now(), request.sort?.(response))
-    },
+    send: (request) =>
+      request.method === 'GET' ? patiently(() => sendOnce(request), { sleep, signal }) : sendOnce(request),
+  }
+
+  async function sendOnce(request: VendorRequest): Promise<VendorResponse> {
+    await pace()
+    const response = await unlessAborted(exchange(outbound, request), signal)
+    onAnswer?.(response.status)
+    const isFine = response.status >= 200 && response.status < 300
+    if (isFine || request.accept?.includes(response.status)) return response
+    throw faultOf(response, now(), request.sort?.(response))
   }
 }
 

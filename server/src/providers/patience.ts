@@ -1,0 +1,30 @@
+/** Trying again what may be repeated, a few times and for a few seconds; what lasts longer is for a later run. */
+import { isFault } from './fault.ts'
+
+const maxTries = 5
+const firstWaitMs = 250
+/** Nobody is kept waiting for longer within a run. */
+const maxWaitMs = 10_000
+
+export type Patience = { readonly sleep: (ms: number) => Promise<void>; readonly signal: AbortSignal | undefined }
+
+export async function patiently<Result>(work: () => Promise<Result>, { sleep, signal }: Patience): Promise<Result> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work()
+    } catch (error) {
+      const waitMs = waitAfter(error, tries)
+      if (waitMs === undefined || signal?.aborted) throw error
+      await sleep(waitMs)
+    }
+  }
+}
+
+/** How long to wait before the next try; undefined where it would not help, or not soon. */
+function waitAfter(error: unknown, tries: number): number | undefined {
+  const mayPass = isFault(error, 'transient') || isFault(error, 'rate')
+  if (!mayPass || tries >= maxTries) return undefined
+  const { retryAfterMs } = error.facts
+  const waitMs = retryAfterMs ?? Math.random() * firstWaitMs * 2 ** tries
+  return waitMs > maxWaitMs ? undefined : waitMs
+}
