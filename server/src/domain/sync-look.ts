@@ -6,6 +6,7 @@ import type { Context } from './context.ts'
 import { type Mapped, mapSecrets } from './sync-mapping.ts'
 import { needsLook, type Plan, type PlanInput, planSync, type Seen } from './sync-plan.ts'
 import { macOf, type Source } from './sync-source.ts'
+import { hourMs } from './time.ts'
 
 export type Outlook = {
   readonly mapped: Mapped
@@ -42,6 +43,7 @@ export async function lookAhead(
     ledger: intent.ledger,
     onExisting: onExistingOf(mapping.onExisting),
     isFirst: sync.lastOkAt === null,
+    doubtfulBefore: ctx.now() - hourMs,
     others: new Set<string>(),
     repairs: repairs || mapping.drift === 'repair',
   }

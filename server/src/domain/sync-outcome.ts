@@ -108,16 +108,18 @@ export function nextOf(
     const reason = fault.kind === 'invalid' || fault.kind === 'conflict' ? 'source' : fault.kind
     return { ...stopped, state, reason, lastError }
   }
-  const failingSince = sync.failingSince ?? at
+  // Whatever arrived is not pushed again: a run that got somewhere is a beginning, not a failure more.
+  const failures = items.some(({ outcome }) => outcome !== 'failed') ? 0 : sync.failCount
+  const failingSince = failures === 0 ? at : (sync.failingSince ?? at)
   const isHopeless = at - failingSince > dayMs
-  const delayMs = isHopeless ? dayMs : Math.max(fault.facts.retryAfterMs ?? 0, backOffMs(sync.failCount))
+  const delayMs = isHopeless ? dayMs : Math.max(fault.facts.retryAfterMs ?? 0, backOffMs(failures))
   const againAt = Math.round(at + delayMs)
   return {
     ...stopped,
     state: isHopeless ? 'blocked' : 'failing',
     reason: isHopeless ? 'exhausted' : null,
     lastError,
-    failCount: sync.failCount + 1,
+    failCount: failures + 1,
     failingSince,
     allowedDeletes: sync.allowedDeletes,
     triggerNext: sync.triggerNext,

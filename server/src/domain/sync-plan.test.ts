@@ -15,6 +15,7 @@ const ledgerEntry = fc.record({
   mark: fc.option(fc.constantFrom('v1', 'v2'), { nil: null }),
   origin: fc.constantFrom('created' as const, 'adopted' as const),
   status: fc.constantFrom('new' as const, 'pending' as const, 'synced' as const),
+  updatedAt: fc.constantFrom(1, 3),
 })
 const seen = fc.record(
   { name, mark: fc.constantFrom('v1', 'v2'), isOurs: fc.boolean(), valueMac: mac },
@@ -32,6 +33,7 @@ const input: fc.Arbitrary<PlanInput> = fc.record({
   onExisting: fc.constantFrom('fail' as const, 'adopt' as const, 'skip' as const),
   repairs: fc.boolean(),
   isFirst: fc.boolean(),
+  doubtfulBefore: fc.constant(2),
   others: fc.array(name).map((list) => new Set(list)),
 })
 
@@ -120,7 +122,7 @@ function carryOut(given: PlanInput): Pick<PlanInput, 'ledger' | 'remote'> {
     const valueMac = given.desired.get(name) ?? ''
     const before = ledger.get(name)
     const origin = before?.origin ?? (plan.adopt.includes(name) ? 'adopted' : 'created')
-    ledger.set(name, { name, remoteId: null, valueMac, mark: 'v9', origin, status: 'synced' })
+    ledger.set(name, { name, remoteId: null, valueMac, mark: 'v9', origin, status: 'synced', updatedAt: 3 })
     const there = remote.get(name)
     remote.set(name, { name, mark: 'v9', valueMac, ...(there?.isOurs !== undefined && { isOurs: true }) })
   }
@@ -130,7 +132,13 @@ function carryOut(given: PlanInput): Pick<PlanInput, 'ledger' | 'remote'> {
 }
 
 describe('a plan made without looking', () => {
-  const nothing = { onExisting: 'fail', repairs: false, isFirst: false, others: new Set<string>() } as const
+  const nothing = {
+    onExisting: 'fail',
+    repairs: false,
+    isFirst: false,
+    doubtfulBefore: 2,
+    others: new Set<string>(),
+  } as const
   const synced: LedgerEntry = {
     name: 'A',
     remoteId: null,
@@ -138,6 +146,7 @@ describe('a plan made without looking', () => {
     mark: null,
     origin: 'created',
     status: 'synced',
+    updatedAt: 3,
   }
 
   test('may be carried out where it only updates what is known to be there', () => {
@@ -171,6 +180,7 @@ describe('a mass delete', () => {
       mark: null,
       origin: 'created',
       status: 'synced',
+      updatedAt: 3,
     }))
   const planOf = (ledger: LedgerEntry[], kept: number) =>
     planSync({
@@ -180,6 +190,7 @@ describe('a mass delete', () => {
       onExisting: 'fail',
       repairs: false,
       isFirst: false,
+      doubtfulBefore: 2,
       others: new Set(),
     })
 

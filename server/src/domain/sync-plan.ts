@@ -17,6 +17,8 @@ export type PlanInput = {
   readonly onExisting: 'fail' | 'adopt' | 'skip'
   /** Puts back what somebody else has changed or removed; otherwise it is only reported. */
   readonly repairs: boolean
+  /** What was begun before this moment and has not been followed up since may have become somebody else's. */
+  readonly doubtfulBefore: number
   /** Nothing is deleted before everything has arrived once. */
   readonly isFirst: boolean
   /** Names at this target that another sync has written. */
@@ -42,7 +44,7 @@ const ofAnother = 'is written by another sync.'
 const takenOver = 'no longer bears the mark of this sync: somebody has replaced it.'
 
 export function planSync(input: PlanInput): Plan {
-  const { desired, ledger, remote, others, onExisting, repairs, isFirst } = input
+  const { desired, ledger, remote, others, onExisting, repairs, isFirst, doubtfulBefore } = input
   const plan = {
     create: [] as string[],
     update: [] as string[],
@@ -75,7 +77,7 @@ export function planSync(input: PlanInput): Plan {
     } else if (!seen) {
       if (isChanged || repairs) plan.create.push(name)
       else plan.drifted.push(name)
-    } else if (seen.isOurs === false || (status === 'new' && isSomebodyElses(entry, seen))) {
+    } else if (seen.isOurs === false || (status === 'new' && isSomebodyElses(entry, seen, doubtfulBefore))) {
       if (onExisting === 'adopt' && !others.has(name)) plan.adopt.push(name)
       else plan.conflict.push({ name, why: status === 'new' ? foreign : takenOver })
     } else if (isChanged) plan.update.push(name)
@@ -88,7 +90,8 @@ export function planSync(input: PlanInput): Plan {
     const seen = remote?.get(entry.name)
     const isGone = remote !== undefined && !seen
     if (isGone || entry.origin === 'adopted') plan.release.push(entry.name)
-    else if (seen && (seen.isOurs === false || isSomebodyElses(entry, seen))) plan.release.push(entry.name)
+    else if (seen && (seen.isOurs === false || isSomebodyElses(entry, seen, doubtfulBefore)))
+      plan.release.push(entry.name)
     else if (isFirst) plan.unchanged.push(entry.name)
     else plan.delete.push(entry.name)
   }
@@ -96,11 +99,11 @@ export function planSync(input: PlanInput): Plan {
 }
 
 /** What others have put there since: its value is not the one that we wrote, or were about to write. */
-const isSomebodyElses = (entry: LedgerEntry, seen: Seen) =>
-  entry.status === 'pending' ? false : entry.status === 'new' ? differsInValue(entry, seen) : hasDrifted(entry, seen)
-
-const differsInValue = (entry: LedgerEntry, seen: Seen) =>
-  seen.isOurs !== true && seen.valueMac !== undefined && seen.valueMac !== entry.valueMac
+function isSomebodyElses(entry: LedgerEntry, seen: Seen, doubtfulBefore: number): boolean {
+  if (entry.status === 'synced') return hasDrifted(entry, seen)
+  if (entry.status === 'pending' || seen.isOurs === true) return false
+  return seen.valueMac === undefined ? entry.updatedAt < doubtfulBefore : seen.valueMac !== entry.valueMac
+}
 
 function hasDrifted(entry: LedgerEntry, seen: Seen): boolean {
   if (seen.valueMac !== undefined) return seen.valueMac !== entry.valueMac

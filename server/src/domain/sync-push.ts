@@ -52,17 +52,12 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
       break
     }
     const before = ops.flatMap(({ name }) => ledger.get(name) ?? [])
-    await write((store) =>
-      store.syncLedger.put(
-        syncId,
-        ops.flatMap((op) => begun(op)),
-        push.now(),
-      ),
-    )
-    const { results, fault } = await applyPatiently(push, ops)
-    await settle(ops, results, fault, before)
+    const begins = ops.flatMap((op) => begun(op))
+    await write((store) => store.syncLedger.put(syncId, begins))
+    const applied = await applyPatiently(push, ops)
+    await settle(ops, applied, before)
     // What the vendor said of each is written down; now the run may end.
-    pushed.fault ??= fault
+    pushed.fault ??= applied.fault
     if (pushed.fault) break
   }
   if (!pushed.fault && pushed.items.some(({ outcome }) => changes.has(outcome))) await push.far.finish?.()
@@ -81,14 +76,14 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
         mark: null,
         origin: isAdopted && outlook.remote?.get(op.name)?.isOurs !== true ? 'adopted' : (entry?.origin ?? 'created'),
         status: op.kind === 'create' ? 'new' : 'pending',
+        updatedAt: push.now(),
       },
     ]
   }
 
   async function settle(
     ops: readonly Op[],
-    results: ReadonlyMap<string, OpResult>,
-    fault: VendorFault | undefined,
+    { results, fault, isUncertain }: Applied,
     before: readonly LedgerEntry[],
   ): Promise<void> {
     const put: LedgerEntry[] = []
@@ -104,14 +99,15 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
         continue
       }
       note(op.name, 'failed', push.explain(failure))
-      // Refused for certain: all is as before. Otherwise the note of what was begun stays.
-      if (failure.kind === 'transient' || failure.kind === 'protocol' || op.kind === 'delete') continue
+      // Refused for certain: all is as before. Otherwise the note of what was begun stays, as one of several calls may
+      // have been done.
+      if (isUncertain || !(isOfOneName(failure) || failure.kind === 'quota') || op.kind === 'delete') continue
       const entry = before.find(({ name }) => name === op.name)
       if (entry) put.push(entry)
       else remove.push(op.name)
     }
     await write(async (store) => {
-      await store.syncLedger.put(syncId, put, push.now())
+      await store.syncLedger.put(syncId, put)
       await store.syncLedger.remove(syncId, remove)
     })
     const worst = [...results.values()].flatMap((result) => ('fault' in result ? asFault(result.fault) : []))
@@ -138,20 +134,30 @@ const finished = (entry: LedgerEntry, done: { readonly id?: string; readonly mar
   status: 'synced',
 })
 
+type Applied = {
+  readonly results: ReadonlyMap<string, OpResult>
+  readonly fault?: VendorFault
+  /** Some try ended without an answer: a later refusal does not tell what that one did. */
+  readonly isUncertain: boolean
+}
+
 /** What has no result yet is tried again: every op may be repeated. */
-async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): ReturnType<typeof applyAll> {
+async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Promise<Applied> {
   const results = new Map<string, OpResult>()
+  let isUncertain = false
   try {
     await patiently(async () => {
       const rest = ops.filter(({ name }) => !results.has(name))
       const part = rest.length === 0 ? undefined : await applyAll(far, rest)
       for (const [name, result] of part?.results ?? []) results.set(name, result)
-      if (part?.fault) throw part.fault
+      if (!part?.fault) return
+      isUncertain ||= part.fault.kind === 'transient'
+      throw part.fault
     }, patience)
-    return { results }
+    return { results, isUncertain }
   } catch (error) {
     if (!isFault(error)) throw error
-    return { results, fault: error }
+    return { results, fault: error, isUncertain }
   }
 }
 

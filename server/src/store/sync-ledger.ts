@@ -9,23 +9,24 @@ export type LedgerEntry = {
   readonly origin: 'created' | 'adopted'
   /** `pending`: a call was begun and its end is not known. `new`: likewise, and it would be the first. */
   readonly status: 'new' | 'pending' | 'synced'
+  readonly updatedAt: number
 }
 
 export function syncLedgerStore(db: Db) {
   return {
     async list(syncId: string): Promise<LedgerEntry[]> {
       return db.all<LedgerEntry>(sql`
-        select name, remote_id as "remoteId", value_mac as "valueMac", mark, origin, status
+        select name, remote_id as "remoteId", value_mac as "valueMac", mark, origin, status, updated_at as "updatedAt"
         from sync_ledger where sync_id = ${syncId} order by name`)
     },
 
-    async put(syncId: string, entries: readonly LedgerEntry[], nowMs: number): Promise<void> {
+    async put(syncId: string, entries: readonly LedgerEntry[]): Promise<void> {
       await db.runMany(
         entries,
         (entry) => sql`
           insert into sync_ledger (sync_id, name, remote_id, value_mac, mark, origin, status, updated_at)
           values (${syncId}, ${entry.name}, ${entry.remoteId}, ${entry.valueMac}, ${entry.mark}, ${entry.origin},
-            ${entry.status}, ${nowMs})
+            ${entry.status}, ${entry.updatedAt})
           on conflict (sync_id, name) do update set remote_id = excluded.remote_id, value_mac = excluded.value_mac,
             mark = excluded.mark, origin = excluded.origin, status = excluded.status, updated_at = excluded.updated_at`,
       )

@@ -1,0 +1,194 @@
+/**
+ * One script of misfortune for every provider: thousands of changes while more than half of all calls go wrong in every
+ * way that calls go wrong. In the end each target holds exactly what it should, and nothing foreign was touched.
+ */
+import type { SignedIn } from '@coffer/contract/auth'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  engine,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../test/harness.ts'
+import { createSecretProject } from '../../../test/secret-project.ts'
+import { readSync, type SyncWorld, setUpSync } from '../../../test/sync.ts'
+import { everyProvider, type ProviderCase } from '../../../test/vendor/every.ts'
+import { directly, type Fake, type FakeRequest, type Mischief } from '../../../test/vendor/fake.ts'
+import { mapSecrets } from '../domain/sync-mapping.ts'
+import { claimSync, runSync } from '../domain/sync-run.ts'
+import type { Outbound } from '../outbound.ts'
+
+/** All providers where a commit is cheap; the engine under the service makes no difference to a vendor. */
+const cases = engine === 'sqlite' ? everyProvider : everyProvider.filter(({ slug }) => /heroku|gitlab|vault/.test(slug))
+const rounds = engine === 'sqlite' ? 40 : 8
+const changesPerRound = 50
+const faultRate = 0.55
+const keys = Array.from({ length: 60 }, (_, index) => `KEY_${index}`)
+
+/** The same misfortune each time. */
+function createRandom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32
+    return state / 2 ** 32
+  }
+}
+
+/** What may pass by itself. Persons are needed for the rest, and have their own script below. */
+function createMischief(random: () => number, now: () => number) {
+  const later = () => new Date(now() + 2_000).toUTCString()
+  const kinds: (() => Mischief)[] = [
+    () => ({ kind: 'answer', answer: { status: 429, headers: { 'retry-after': '2' } } }),
+    () => ({ kind: 'answer', answer: { status: 429, headers: { 'retry-after': later() } } }),
+    () => ({
+      kind: 'answer',
+      answer: { status: 429, headers: { 'x-ratelimit-reset': String(Math.ceil(now() / 1000) + 2) } },
+    }),
+    () => ({ kind: 'answer', answer: { status: 500, body: { message: 'boom' } } }),
+    () => ({ kind: 'answer', answer: { status: 503, headers: { 'retry-after': '1' } } }),
+    () => ({ kind: 'answer', answer: { status: 502, body: '<html>bad gateway</html>' } }),
+    () => ({ kind: 'drop', after: false }),
+    () => ({ kind: 'drop', after: true }),
+    () => ({ kind: 'stall' }),
+  ]
+  return (): Mischief | undefined => (random() < faultRate ? kinds[Math.floor(random() * kinds.length)]?.() : undefined)
+}
+
+let service: TestService
+let owner: TestUser
+/** One service for all: its way out leads to whichever vendor is being tested. */
+let door: Outbound
+beforeAll(async () => {
+  const outbound: Outbound = { request: (request) => door.request(request) }
+  service = await startService({ COFFER_SYNC: 'off' }, { outbound, sleep: async () => undefined })
+  owner = await registerOwner(service)
+})
+afterAll(() => service.stop())
+
+const now = () => service.app.services.now()
+
+describe.each(cases)('$slug', (entry) => {
+  test(`ends in the desired state after ${rounds * changesPerRound} changes with 55 % faults`, async () => {
+    const seed = 20_261_115
+    const random = createRandom(seed)
+    const { world, fake, calls, set } = await prepare(entry, random)
+    const id = await setUpSync(world, entry.mapping)
+    const wanted = new Map<string, string>()
+    await settle(world, id)
+    set.mischief = createMischief(random, now)
+    let runs = 0
+    for (let round = 0; round < rounds; round++) {
+      if (fake.pageSize !== undefined) fake.pageSize = round % 2 === 0 ? 100 : 7
+      if (round % 10 === 9) fake.refusedNames.add(nameOf(entry, keys[round % keys.length] ?? ''))
+      await change(world, wanted, random, round)
+      runs += await settle(world, id)
+      if (fake.refusedNames.size > 0) {
+        fake.refusedNames.clear()
+        await world.project.ask('POST', `/sync/${id}/run`)
+        runs += await settle(world, id)
+      }
+      await expectState(entry, world, fake, wanted, `seed ${seed}, round ${round}`)
+    }
+    expect(fake.violations).toEqual([])
+    // Each change needs a call at most, and each run a few to look; a fault costs one more of either.
+    const perRun = fake.calls.list(keys.length) + fake.calls.update
+    expect(calls()).toBeLessThan((rounds * changesPerRound + runs * perRun) * 6)
+  }, 240_000)
+})
+
+/** Foreign things first, then a project with some secrets. */
+async function prepare(entry: ProviderCase, random: () => number) {
+  const fake = entry.makeFake(now)
+  for (const [name, value] of foreign(entry)) fake.tamper(name, value)
+  const set: { mischief: (request: FakeRequest) => Mischief | undefined } = { mischief: () => undefined }
+  const outbound = directly(fake, (request) => set.mischief(request))
+  door = outbound
+  // No session lasts as long as all of these together.
+  const body = { email: owner.email, password }
+  const { accessToken } = (await service.call<SignedIn>('POST', '/v1/auth/login', { body })).body
+  owner = { ...owner, session: accessToken }
+  const project = await createSecretProject(service, owner.session)
+  await project.set('development', { KEY_0: `first ${random()}` })
+  const { provider, slug } = entry
+  const world: SyncWorld = { service, owner, project, fake, provider, slug, running: undefined as never }
+  return { world, fake, set, calls: () => outbound.calls.count }
+}
+
+const nameOf = ({ provider, mapping }: ProviderCase, key: string) =>
+  provider.normaliseName(`${mapping.prefix ?? ''}${key}`)
+
+const foreign = (entry: ProviderCase) =>
+  entry.provider.capabilities.read === 'nothing'
+    ? []
+    : ['FOREIGN_1', 'FOREIGN_2'].map((key) => [nameOf(entry, key), `not ours ${key}`] as const)
+
+async function change(
+  world: SyncWorld,
+  wanted: Map<string, string>,
+  random: () => number,
+  round: number,
+): Promise<void> {
+  const values: Record<string, string> = {}
+  const removed = new Set<string>()
+  for (let index = 0; index < changesPerRound; index++) {
+    const key = keys[Math.floor(random() * keys.length)] ?? ''
+    if (random() < 0.25) removed.add(key)
+    else {
+      removed.delete(key)
+      values[key] = `value ${round} ${index} ${random()}`
+    }
+  }
+  const current = await world.project.state('development')
+  await world.project.set('development', values)
+  for (const key of removed) {
+    if (key in values || key in current) await world.project.remove('development', key)
+  }
+  wanted.clear()
+  for (const [key, value] of Object.entries(await world.project.state('development'))) wanted.set(key, value)
+}
+
+/** Runs whatever is due, and sets the clock to the moment of the next try, until there is nothing left to bring. */
+async function settle(world: SyncWorld, id: string): Promise<number> {
+  const { services } = service.app
+  let runs = 0
+  for (;;) {
+    const sync = await services.store.syncs.find(id)
+    if (!sync) throw new Error('it is gone')
+    if (sync.state === 'blocked' && (sync.reason === 'mass_delete' || sync.reason === 'source')) {
+      if (world.fake.refusedNames.size > 0 && sync.reason === 'source') return runs
+      await world.project.must('POST', `/sync/${id}/resume`)
+    } else if (sync.state !== 'active' && sync.state !== 'failing') {
+      throw new Error(`it is ${sync.state}: ${sync.lastError}`)
+    } else if (
+      sync.state === 'active' &&
+      sync.changedAt === null &&
+      sync.lastOkAt !== null &&
+      (sync.dueAt ?? 0) > now()
+    ) {
+      return runs
+    }
+    const { dueAt } = (await services.store.syncs.find(id)) ?? { dueAt: null }
+    if (dueAt !== null) service.clock.offsetMs += Math.max(0, dueAt - now())
+    const claimed = await claimSync(services)
+    if (!claimed) continue
+    await runSync(services, claimed, new AbortController().signal)
+    if (++runs > 3_000) throw new Error('it does not come to an end')
+  }
+}
+
+async function expectState(
+  entry: ProviderCase,
+  world: SyncWorld,
+  fake: Fake,
+  wanted: ReadonlyMap<string, string>,
+  where: string,
+): Promise<void> {
+  const { desired } = mapSecrets(entry.provider, entry.mapping, fake.options, wanted)
+  const expected = Object.fromEntries([...desired, ...foreign(entry)].sort())
+  expect(Object.fromEntries([...fake.state()].sort()), where).toEqual(expected)
+  expect(
+    (await readSync(world, [...(await world.project.must<{ id: string }[]>('GET', '/sync'))][0]?.id ?? '')).state,
+  ).toBe('active')
+}
