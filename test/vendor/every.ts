@@ -49,7 +49,7 @@ const entries: Readonly<Record<string, Entry>> = {
   'bitbucket-pipelines': { make: () => fakeBitbucket() },
   'digitalocean-apps': { make: () => fakeApps() },
   'cloudflare-pages': { make: () => fakeCloudflarePages() },
-  webhook: { make: () => fakeReceiver() },
+  webhook: { make: (clock) => fakeReceiver({ clock }) },
 }
 
 export type ProviderCase = {

@@ -46,6 +46,7 @@ export async function sendToAws(
     // Asked for JSON, STS leaves its XML, which is all that its description knows.
     headers: { accept: '*/*', ...Object.fromEntries(signed.headers) },
     body,
+    isRead: service === 'sts' || /\.(BatchGet|Describe|Get|List)/.test(headers['x-amz-target'] ?? ''),
     accept: [400, 403],
   })
   if (response.status < 300) return { response }

@@ -59,6 +59,7 @@ export async function fetchGoogleToken(connection: Connection): Promise<string> 
     url: tokenUrl,
     headers: { 'content-type': 'application/x-www-form-urlencoded;charset=UTF-8' },
     body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }).toString(),
+    isRead: true,
     // A key that was deleted, or a clock that is wrong: 400 invalid_grant.
     sort: ({ status }) => (status === 400 ? 'auth' : undefined),
   })

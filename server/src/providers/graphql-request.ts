@@ -28,6 +28,7 @@ export async function askGraphql(connection: Connection, request: GraphqlRequest
     url,
     headers,
     json: { query: document, ...(variables !== undefined && { variables }) },
+    isRead: !/^\s*mutation\b/.test(document),
     sort,
   })
   const hasErrors = at(response.json, 'errors', 0) !== undefined

@@ -55,6 +55,7 @@ async function logIn(connection: Connection): Promise<{ token: string; account: 
     url: urlOf(connection, `auth/${encodePath(approleMount || 'approle')}/login`),
     headers: headersOf(connection),
     json: { role_id: roleId, secret_id: secretId },
+    isRead: true,
     sort: refusedLogin,
   })
   return {

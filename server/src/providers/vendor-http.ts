@@ -15,6 +15,8 @@ export type VendorRequest = {
   /** Sent as JSON; its content type is application/json unless `headers` name another. */
   readonly json?: unknown
   readonly body?: string | Uint8Array
+  /** Changes nothing, or nothing that matters, though it is no GET: it may be repeated like one. */
+  readonly isRead?: boolean
   /** Statuses beside 2xx that the caller sorts out itself. */
   readonly accept?: readonly number[]
   /** Where this vendor means something else by a refusal than others do. */
@@ -61,7 +63,9 @@ export function createVendorHttp({ outbound, now, perSecond, sleep, signal, onAn
 
   return {
     send: (request) =>
-      request.method === 'GET' ? patiently(() => sendOnce(request), { sleep, signal }) : sendOnce(request),
+      request.method === 'GET' || request.isRead
+        ? patiently(() => sendOnce(request), { sleep, signal })
+        : sendOnce(request),
   }
 
   async function sendOnce(request: VendorRequest): Promise<VendorResponse> {

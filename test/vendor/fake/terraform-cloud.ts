@@ -1,3 +1,4 @@
+/// <reference path="../jsonapi-validator.d.ts" />
 /** HCP Terraform as far as variables go, after its published pages. Each document is judged by the JSON:API schema. */
 import jsonapi from 'jsonapi-validator'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
