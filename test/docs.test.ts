@@ -1,8 +1,11 @@
-/** What is written about settings is made from the settings themselves. */
-import { readFileSync } from 'node:fs'
+/** What is written about settings and sync targets is made from the settings and the providers themselves. */
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { pagesFolder, providerPages } from '../docs/provider-pages.ts'
 import { settings } from '../server/src/config.ts'
+import { mappingFields } from '../server/src/domain/sync-mapping.ts'
+import { providers } from '../server/src/providers/registry.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -11,4 +14,22 @@ test('docs/operation.md lists every setting with its default', () => {
   const table = ['| Name | Default | Meaning |', '|---|---|---|', ...rows].join('\n')
   const page = readFileSync(join(root, 'docs/operation.md'), 'utf8')
   expect(/<!-- settings -->\n([\s\S]*?)\n<!-- \/settings -->/.exec(page)?.[1]).toBe(table)
+})
+
+test('docs/provider holds a page for every provider, as "npm run docs" writes it, and no other', () => {
+  const pages = providerPages()
+  expect([...pages.keys()].sort()).toEqual(['README.md', ...providers.map(({ slug }) => `${slug}.md`)].sort())
+  expect(readdirSync(pagesFolder).sort()).toEqual([...pages.keys()].sort())
+  for (const [name, text] of pages) {
+    expect(readFileSync(join(pagesFolder, name), 'utf8'), `run "npm run docs": ${name}`).toBe(text)
+  }
+})
+
+test('docs/sync.md tells of every field of the mapping', () => {
+  const page = readFileSync(join(root, 'docs/sync.md'), 'utf8')
+  const section = /^## Mapping$([\s\S]*?)^## /m.exec(page)?.[1] ?? ''
+  const told = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, ids = '']) => ids.replaceAll('`', '').split(', '))
+  for (const provider of providers) {
+    expect(told).toEqual(['environment', ...mappingFields(provider).map(({ id }) => id)])
+  }
 })

@@ -17,6 +17,9 @@ import {
 } from '../../../test/harness.ts'
 import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
 import { startNode } from '../../../test/process.ts'
+import { pushDue } from '../../../test/sync.ts'
+import { fakeGitLab } from '../../../test/vendor/fake/gitlab-ci.ts'
+import { startFake } from '../../../test/vendor/fake.ts'
 
 const docs = join(import.meta.dirname, '../../../docs')
 
@@ -46,8 +49,16 @@ function runShell(script: string, folder: string, variables: Record<string, stri
   })
 }
 
-/** Runs every example of a page that asks the service something; returns how many there were. */
-async function runPage(name: string, folder: string, variables: Record<string, string>): Promise<number> {
+/**
+ * Runs every example of a page that asks the service something; returns how many there were. `after` sees what each has
+ * printed, and may set variables for those that follow.
+ */
+async function runPage(
+  name: string,
+  folder: string,
+  variables: Record<string, string>,
+  after: (output: string) => Promise<void> = async () => undefined,
+): Promise<number> {
   const text = await readFile(join(docs, name), 'utf8')
   const examples = blocksOf(text, 'sh').filter((block) => /\bcurl /.test(block))
   for (const name of Object.keys(variables)) {
@@ -63,6 +74,7 @@ async function runPage(name: string, folder: string, variables: Record<string, s
       if (isRepeated) expect(status, where).toBe(304)
       else expect([200, 201], where).toContain(status)
     }
+    await after(output)
   }
   return examples.length
 }
@@ -70,7 +82,8 @@ async function runPage(name: string, folder: string, variables: Record<string, s
 let service: TestService
 let folder: string
 beforeEach(async () => {
-  service = await startService(loopbackAllowed)
+  // Syncs are pushed when a test says so.
+  service = await startService({ ...loopbackAllowed, COFFER_SYNC: 'off' })
   folder = await mkdtemp(join(tmpdir(), 'coffer-docs-'))
 })
 afterEach(async () => {
@@ -226,4 +239,45 @@ test('every example of docs/sharing.md succeeds, by curl and by the library', as
   const [script = ''] = blocksOf(await readFile(join(docs, 'sharing.md'), 'utf8'), 'js')
   const program = startNode(['--input-type=module', '--eval', script], variables)
   expect(await program.ended).toMatchObject({ code: 0, out: "{ t: 'text', v: 'for your eyes only' }\n" })
+})
+
+test('every curl example of docs/sync.md succeeds, and does at a GitLab what the page says', async () => {
+  const { session } = await registerOwner(service)
+  const { id, environments } = await createProject(service, session, 'api')
+  const secrets = [
+    { key: 'DATABASE_URL', value: 'postgres://db.example.com' },
+    { key: 'PORT_LOCAL', value: '8080' },
+  ]
+  const body = { environments: ['production'], secrets }
+  await service.call('POST', '/v1/workspace/main/project/api/secret', { token: session, body })
+  const fake = fakeGitLab()
+  fake.tamper('SOMEBODY_ELSES', 'untouched')
+  const gitlab = await startFake(fake, { plain: true })
+  const variables: Record<string, string> = {
+    COFFER: service.url,
+    TOKEN: (await createToken(service, session)).token,
+    P: `${service.url}/v1/workspace/main/project/api`,
+    PROJECT: id,
+    PRODUCTION: environments.find(({ name }) => name === 'production')?.id ?? '',
+    GITLAB: gitlab.url,
+    GITLAB_TOKEN: fake.credential.token ?? '',
+    SYNC: '',
+    RUN: '',
+  }
+  const seen: string[] = []
+  try {
+    const count = await runPage('sync.md', folder, variables, async (output) => {
+      variables.SYNC ||= /"syncConfigId":"([^"]+)"/.exec(output)?.[1] ?? ''
+      variables.RUN ||= /^\[\{"id":"([^"]+)","trigger":/.exec(output)?.[1] ?? ''
+      await pushDue({ service })
+      seen.push([...fake.state().keys()].sort().join())
+    })
+    expect(count).toBeGreaterThan(12)
+    // Nothing before the review, all but what is excluded after it, and at the end only what was there before.
+    expect([...new Set(seen)]).toEqual(['SOMEBODY_ELSES', 'DATABASE_URL,SOMEBODY_ELSES'])
+    expect(Object.fromEntries(fake.state())).toEqual({ SOMEBODY_ELSES: 'untouched' })
+    expect(fake.violations).toEqual([])
+  } finally {
+    await gitlab.close()
+  }
 })
