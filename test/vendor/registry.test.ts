@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { mappingFields } from '../../server/src/domain/sync-mapping.ts'
 import { announced, providers } from '../../server/src/providers/registry.ts'
 import { judges } from './judge.ts'
 
@@ -25,7 +26,7 @@ test('somebody judges every provider, and says what', () => {
 
 test('the forms of every provider hold together', () => {
   for (const provider of providers) {
-    for (const form of [provider.auth, provider.target, provider.options]) {
+    for (const form of [provider.auth, provider.target, [...mappingFields(provider), ...provider.options]]) {
       const ids = form.map(({ id }) => id)
       expect(new Set(ids).size).toBe(ids.length)
       form.forEach(({ id, after = [] }, index) => {

@@ -54,7 +54,7 @@ test('our signature is the library’s for the same message', async () => {
 })
 
 test('with names alone no value leaves, whatever is not chosen counting as names', async () => {
-  for (const options of [{ include: 'names' }, {}]) {
+  for (const options of [{ content: 'names' }, {}]) {
     const fake = fakeReceiver()
     const running = await startFake(fake)
     const ops = [create('ALPHA', 'canary-value'), update('BETA', 'canary-value'), remove({ name: 'GAMMA' })]
@@ -107,12 +107,12 @@ test('neither the label nor the fingerprint tells the address, and equal address
 test('the example shows a message as it is sent', async () => {
   const example = webhook.options.find(({ id }) => id === 'example')
   if (example?.kind !== 'copy') throw new Error('no example')
-  for (const include of ['names', 'values']) {
+  for (const content of ['names', 'values']) {
     const fake = fakeReceiver()
     const running = await startFake(fake)
-    const connection = connectionTo(running, { options: { include } })
+    const connection = connectionTo(running, { options: { content } })
     await applyAll(webhook, connection, [create('API_KEY', 'the value'), remove({ name: 'OLD_KEY' })])
-    expect(JSON.parse(example.text({ syncId: connection.syncId, values: { include } }))).toEqual(fake.messages[0])
+    expect(JSON.parse(example.text({ syncId: connection.syncId, values: { content } }))).toEqual(fake.messages[0])
     await running.close()
   }
 })

@@ -121,14 +121,21 @@ describe.each(cases)('$slug', (entry) => {
 })
 
 /** Neither the refused value nor a credential stands anywhere that people look. */
-async function expectNoLeak({ fake, project, provider }: SyncWorld, id: string): Promise<void> {
+async function expectNoLeak({ fake, project, provider, owner }: SyncWorld, id: string): Promise<void> {
   const { store } = service.app.services
   const runs = await store.syncRuns.list(id, 'z', 200)
   const audit = await service.call('GET', '/v1/workspace/main/audit?limit=200', { token: owner.session })
-  const texts = [JSON.stringify(runs), audit.text, service.logs.join(''), JSON.stringify(await project.must('GET', '/sync'))]
+  const texts = [
+    JSON.stringify(runs),
+    audit.text,
+    service.logs.join(''),
+    JSON.stringify(await project.must('GET', '/sync')),
+  ]
   const passwords = provider.auth.flatMap(({ kind, id }) => (kind === 'password' ? (fake.credential[id] ?? []) : []))
   for (const secret of [canary, ...passwords]) for (const text of texts) expect(text.includes(secret)).toBe(false)
-  expect(runs.some(({ items }) => items.some(({ name, outcome }) => name.includes(refused) && outcome === 'failed'))).toBe(true)
+  expect(
+    runs.some(({ items }) => items.some(({ name, outcome }) => name.includes(refused) && outcome === 'failed')),
+  ).toBe(true)
 }
 
 /** Foreign things first, then a project with some secrets. */
@@ -143,7 +150,15 @@ async function prepare(entry: ProviderCase, random: () => number) {
   const project = await createSecretProject(service, token)
   await project.set('development', { KEY_0: `first ${random()}` })
   const { provider, slug } = entry
-  const world: SyncWorld = { service, owner: { ...owner, session: token }, project, fake, provider, slug, running: undefined as never }
+  const world: SyncWorld = {
+    service,
+    owner: { ...owner, session: token },
+    project,
+    fake,
+    provider,
+    slug,
+    running: undefined as never,
+  }
   return { world, fake, set, calls: () => outbound.calls.count }
 }
 
@@ -205,19 +220,6 @@ async function settle(world: SyncWorld, id: string): Promise<number> {
     const claimed = await claimSync(services)
     if (!claimed) continue
     await runSync(services, claimed, new AbortController().signal)
-      const a = await services.store.syncs.find(id)
-      const r = (await services.store.syncRuns.list(id, 'z', 1))[0]
-      console.log(
-        new Date(now()).toISOString(),
-        a?.state,
-        a?.reason,
-        a?.failCount,
-        a?.failingSince && new Date(a.failingSince).toISOString(),
-        a?.lastError?.slice(0, 100),
-        JSON.stringify(r?.counts),
-        r?.state,
-      )
-    }
     if (++runs > 3_000) throw new Error('it does not come to an end')
   }
 }

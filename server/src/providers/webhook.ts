@@ -16,7 +16,7 @@ type Push = {
 }
 type Message = Push | { readonly type: 'sync.verify'; readonly syncId: string }
 
-const withValues = (options: Values) => options.include === 'values'
+const withValues = (options: Values) => options.content === 'values'
 
 function pushOf({ syncId, options }: Connection, ops: readonly Op[]): Push {
   const upserted = ops.flatMap((op) =>
@@ -117,7 +117,7 @@ export const webhook: Provider = {
   options: [
     {
       kind: 'select',
-      id: 'include',
+      id: 'content',
       label: 'Send',
       defaultValue: 'names',
       options: [
@@ -129,7 +129,7 @@ export const webhook: Provider = {
       kind: 'copy',
       id: 'example',
       label: 'What a message looks like',
-      after: ['include'],
+      after: ['content'],
       language: 'json',
       text({ syncId, values }) {
         const upserted = [{ name: 'API_KEY', ...(withValues(values) && { value: 'the value' }) }]

@@ -64,7 +64,7 @@ export function fakeReceiver({ clock }: { clock?: () => number } = {}): FakeRece
     credential: { url, secret },
     wrongCredential: { url, secret: `whsec_${Buffer.alloc(32, 8).toString('base64')}` },
     target: {},
-    options: { include: 'values' },
+    options: { content: 'values' },
     answer,
     violations,
     state: () => new Map(values),
