@@ -16,7 +16,7 @@ import {
   type TestService,
 } from '../../../test/harness.ts'
 import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
-import { startNode } from '../../../test/process.ts'
+import { startNode } from '../../../test/program.ts'
 
 const docs = join(import.meta.dirname, '../../../docs')
 

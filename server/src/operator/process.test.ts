@@ -9,15 +9,8 @@ import type { Team } from '@coffer/contract/team'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDatabase, engine, password } from '../../../test/harness.ts'
 import { freePort } from '../../../test/postgres.ts'
-import {
-  messagesOf,
-  runProgram,
-  type Serving,
-  type Settings,
-  serve,
-  startProgram,
-  until,
-} from '../../../test/process.ts'
+import { type Serving, serve } from '../../../test/process.ts'
+import { messagesOf, runProgram, type Settings, startProgram, until } from '../../../test/program.ts'
 import { settings as allSettings } from '../config.ts'
 import { openPostgres } from '../store/postgres.ts'
 import { type Db, type Engine, type Sql, sql } from '../store/sql.ts'

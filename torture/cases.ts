@@ -1,0 +1,5 @@
+/** Every case, in the order in which they run. */
+import type { Case } from './case.ts'
+import { kill } from './kill.ts'
+
+export const cases: readonly Case[] = [kill]
