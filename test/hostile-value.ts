@@ -101,6 +101,8 @@ export const unknownNames = [
 /** Names that a parser may treat in its own way. */
 export const prototypeNames = ['__proto__', 'constructor']
 
+const slug = fc.stringMatching(/^[a-z0-9-]{2,48}$/)
+
 function texts(schema: Schema): fc.Arbitrary<string> {
   const { minLength = 0, maxLength = 1_000 } = schema
   const pattern = schema.pattern === undefined ? undefined : new RegExp(schema.pattern, 'u')
@@ -115,7 +117,6 @@ function texts(schema: Schema): fc.Arbitrary<string> {
       .uint8Array({ minLength: least ?? 0, maxLength: most ?? 0 })
       .map((bytes) => Buffer.from(bytes).toString('base64url'))
   }
-  const slug = fc.stringMatching(/^[a-z0-9-]{2,48}$/)
   return fc
     .oneof(
       slug,

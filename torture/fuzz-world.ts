@@ -1,13 +1,12 @@
 /** Tenants for the fuzzer to spoil: each with people, tokens and secrets of its own, every value of which is a canary. */
 import { must } from './ask.ts'
-import type { World } from './fuzz-request.ts'
 import { createProject, createToken, password, register } from './tenant.ts'
 
 export type Credential = { readonly kind: string; readonly tenant: string; readonly token: string | undefined }
 export type Tenant = {
   readonly name: string
   readonly owner: string
-  readonly world: World
+  readonly world: Map<string, string[]>
   readonly credentials: readonly Credential[]
 }
 
@@ -20,6 +19,16 @@ export function canariesIn(text: string): Set<string> {
     return /canary-(\w+)-/.exec(Buffer.from(found, 'base64').toString('latin1'))?.[1] ?? []
   })
   return new Set([...plain, ...encoded])
+}
+
+const mostIds = 80
+
+/** What a list has shown exists: the next request may name it. */
+export function remember({ world }: Tenant, text: string): void {
+  const ids = world.get('id') ?? []
+  for (const [, id] of text.matchAll(/"id":"([0-9a-f-]{36})"/g)) {
+    if (id !== undefined && !ids.includes(id) && ids.length < mostIds) ids.push(id)
+  }
 }
 
 export async function createTenant(url: string, name: string): Promise<Tenant> {
@@ -77,7 +86,7 @@ export async function createTenant(url: string, name: string): Promise<Tenant> {
   const { id: identityId } = await must<{ id: string }>(url, 'POST', `${root}/oidc`, { token: owner, body: identity })
   const teamIds = projects.map(({ teamId }) => teamId)
   const projectIds = projects.map((project) => project.id)
-  const world = new Map([
+  const world = new Map<string, string[]>([
     ['ws', [name, id]],
     ['workspaceId', [name, id]],
     ['prj', ['first', 'second', ...projectIds]],

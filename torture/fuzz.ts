@@ -8,7 +8,7 @@ import { startListening } from '../test/program.ts'
 import { ask } from './ask.ts'
 import { bothEngines, type Case, type Trial } from './case.ts'
 import { createFuzzer } from './fuzz-request.ts'
-import { type Credential, canariesIn, createTenant, type Tenant } from './fuzz-world.ts'
+import { type Credential, canariesIn, createTenant, remember, type Tenant } from './fuzz-world.ts'
 import { findOperation, findViolation, type Operation, readOperations } from './openapi.ts'
 
 const perRound = 2_500
@@ -88,6 +88,7 @@ async function attack(
     const isShare = operation.path.startsWith('/v1/share/')
     const foreign = [...canariesIn(answer.text)].filter((tenant) => tenant !== credential.tenant)
     if (foreign.length > 0 && !isShare) trial.find(`${where}: holds what belongs to ${foreign}`)
+    if (answer.status === 200 && target === home) remember(home, answer.text)
     return answer.status
   } catch (error) {
     trial.find(`${where}: no answer, ${String(error)} ${String(error instanceof Error ? error.cause : '')}`)

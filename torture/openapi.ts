@@ -42,7 +42,7 @@ export async function readOperations(url: string): Promise<Operation[]> {
         pathParameters: parameters.filter((parameter) => parameter.in === 'path'),
         query: parameters.filter((parameter) => parameter.in === 'query'),
         body: requestBody?.content['application/json']?.schema,
-        pattern: new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}/?$`),
+        pattern: new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]*')}/?$`),
         answers: new Map(
           Object.entries(responses).map(([status, { content }]) => [Number(status), contentOf(content)]),
         ),

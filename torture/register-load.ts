@@ -2,7 +2,9 @@
  * A load that lives through anything: each writer counts one secret upwards, and after an answer that did not come goes
  * on with the next number. What is read later must be no less than what was acknowledged, and no more than was tried.
  */
+import { join } from 'node:path'
 import { ask, isCutOff, must, pause } from './ask.ts'
+import type { Trial } from './case.ts'
 import { type Ledger, openLedger } from './ledger.ts'
 import { createProject, createToken } from './tenant.ts'
 
@@ -38,22 +40,19 @@ const textFor = (number: number) => `number ${number}`
 const numberIn = (text: string) => Number(/number (\d+)/.exec(text)?.[1] ?? Number.NaN)
 const nameOf = (writer: number) => `writer ${writer}`
 
-export async function createRegisters(
-  url: string,
-  session: string,
-  ledgerPath: string,
-  writers = 6,
-): Promise<Registers> {
+export async function createRegisters(trial: Trial, url: string, session: string, writers = 6): Promise<Registers> {
   const project = await createProject(url, session, slug)
   const environmentId = project.environments[0]?.id ?? ''
   const secrets = Array.from({ length: writers }, (_, at) => ({ key: keyOf(at), value: textFor(0) }))
   await must(url, 'POST', root, { token: session, body: { environments: [environmentId], secrets } })
+  const ledger = await openLedger(join(trial.createFolder(), 'ledger'))
+  trial.onEnd(() => ledger.close())
   return {
     environmentId,
     writer: await createToken(url, session, 'read-write'),
     reader: await createToken(url, session, 'read'),
     tried: secrets.map(() => 0),
-    ledger: await openLedger(ledgerPath),
+    ledger,
   }
 }
 

@@ -1,0 +1,82 @@
+/** SIGTERM under load: every request gets an answer, every acknowledged write stays, the end comes soon. */
+import { messagesOf, startListening, until } from '../test/program.ts'
+import { ask, must } from './ask.ts'
+import { bothEngines, type Case } from './case.ts'
+import { register } from './tenant.ts'
+
+const teams = '/v1/workspace/main/team'
+const workers = 16
+const endMs = 10_000
+
+export const term: Case = {
+  name: 'term',
+  about: 'SIGTERM under load: no request is dropped',
+  engines: bothEngines,
+  seconds: 25,
+  async run(trial) {
+    const { settings } = await trial.createDatabase()
+    let service = await startListening(settings)
+    trial.onEnd(() => service.destroy())
+    const token = await register(service.url)
+    const counts = { stops: 0, answers: 0, 'acknowledged writes': 0, 'told to come back': 0, dropped: 0 }
+    const due = trial.share(8)
+    while (counts.stops < due && !trial.isOver()) {
+      const load = startLoad(service.url, token, counts.stops)
+      const enough = 20 + trial.dice(80)
+      await until(() => load.made.length > enough || load.wrong.length > 0 || undefined, 60_000, 'the load runs')
+      const askedAt = performance.now()
+      service.program.kill(trial.dice(2) === 0 ? 'SIGTERM' : 'SIGINT')
+      const { code, out } = await service.program.ended
+      const tookMs = performance.now() - askedAt
+      await load.ended
+      for (const what of load.wrong) trial.find(what)
+      if (code !== 0 || !messagesOf(out).includes('stopped')) trial.find(`it ended with ${code}`)
+      if (tookMs > endMs) trial.find(`it took ${Math.round(tookMs)} ms to end`)
+      service = await startListening(settings)
+      const listed = await must<{ id: string; name: string }[]>(service.url, 'GET', teams, { token })
+      const names = new Set(listed.map(({ name }) => name))
+      for (const name of load.made.filter((name) => !names.has(name)))
+        trial.find(`${name} was acknowledged and is gone`)
+      counts.stops++
+      counts.answers += load.answers()
+      counts['acknowledged writes'] += load.made.length
+      counts['told to come back'] += load.refused()
+      counts.dropped += load.wrong.length
+      trial.progress(`${counts.stops} of ${due} stops`)
+      for (const { id, name } of listed)
+        if (name.startsWith('team ')) await ask(service.url, 'DELETE', `${teams}/${id}`, { token })
+    }
+    return counts
+  },
+}
+
+/** Half of them write and half read, each one request after another, until nobody takes their connection. */
+function startLoad(url: string, token: string, round: number) {
+  const made: string[] = []
+  const wrong: string[] = []
+  let answers = 0
+  let refused = 0
+  const work = async (worker: number) => {
+    for (let count = 0; wrong.length === 0; count++) {
+      const name = `team ${round} ${worker} ${count}`
+      const writes = worker % 2 === 0
+      try {
+        const { status, text } = await ask(url, writes ? 'POST' : 'GET', teams, {
+          token,
+          ...(writes ? { body: { name } } : {}),
+        })
+        answers++
+        if (status === 201) made.push(name)
+        else if (status === 503) refused++
+        else if (status !== 200) wrong.push(`${writes ? 'POST' : 'GET'} ${teams}: ${status} ${text}`)
+      } catch (error) {
+        const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+        if (!String(cause).includes('ECONNREFUSED'))
+          wrong.push(`a request was dropped: ${String(error)}, ${String(cause)}`)
+        return
+      }
+    }
+  }
+  const ended = Promise.all(Array.from({ length: workers }, (_, index) => work(index)))
+  return { made, wrong, ended, answers: () => answers, refused: () => refused }
+}
