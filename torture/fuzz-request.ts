@@ -78,6 +78,7 @@ const plainHeaders: fc.Arbitrary<Record<string, string>> = fc.oneof(
     weight: 1,
     arbitrary: fc.constantFrom<Record<string, string>>(
       { accept: 'text/html' },
+      { 'if-none-match': '*' },
       { 'x-forwarded-for': '203.0.113.9' },
       { 'x-http-method-override': 'DELETE' },
       { cookie: 'coffer_session=x; __proto__=1' },

@@ -2,7 +2,7 @@
 import { startListening } from '../test/program.ts'
 import { startRedis } from '../test/redis.ts'
 import { ask } from './ask.ts'
-import { bothEngines, type Case } from './case.ts'
+import type { Case } from './case.ts'
 import { demand } from './program-at-hand.ts'
 
 const processes = 4
@@ -13,7 +13,7 @@ const clientsAtOnce = 4
 export const limiter: Case = {
   name: 'limiter',
   about: 'four processes and one limit in Redis: exact to the request',
-  engines: bothEngines,
+  engines: ['postgres'],
   seconds: 12,
   unable: () => demand('redis-server'),
   async run(trial) {

@@ -68,6 +68,7 @@ export function findViolation(operation: Operation | undefined, { status, text, 
       : `is no route, and answers ${status}: ${text}`
   const contents = operation.answers.get(status)
   if (!contents) return `answers ${status}, which it does not declare: ${text}`
+  if (status === 304) return text === '' ? undefined : 'answers 304 with a body'
   if (!contents.has(type)) return `answers ${status} as ${type || 'nothing'}, which it does not declare`
   const validate = contents.get(type)
   if (!validate || type !== 'application/json') return undefined

@@ -16,7 +16,8 @@ export type Plan = {
   readonly one: Case
   readonly engine: EngineKind
   readonly seed: number
-  readonly minutes: number
+  /** Of what a full run does. */
+  readonly amount: number
   readonly timeMs: number
   progress(text: string): void
 }
@@ -62,9 +63,9 @@ export async function runTrial(plan: Plan): Promise<Result> {
 }
 
 function createTrial(
-  { one, engine, seed, minutes, timeMs, progress }: Plan,
+  { one, engine, seed, amount, timeMs, progress }: Plan,
   findings: string[],
-  endings: unknown[],
+  endings: (() => unknown)[],
 ): Trial {
   const overAt = performance.now() + timeMs
   const createFolder = () => {
@@ -76,7 +77,7 @@ function createTrial(
     engine,
     // Each case has its own throws, so that it can be told again alone.
     dice: createDice(createHash('sha256').update(`${seed} ${one.name} ${engine}`).digest().readInt32BE()),
-    share: (full) => Math.max(1, Math.ceil((full * minutes) / fullMinutes)),
+    share: (full) => Math.max(1, Math.ceil(full * amount)),
     isOver: () => performance.now() >= overAt,
     progress,
     find: (what) => {
