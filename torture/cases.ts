@@ -1,4 +1,4 @@
-/** Every case, in the order in which they run. */
+/** Every case, in the order in which they run: those that always have more to do come last, and get what time is left. */
 import type { Case } from './case.ts'
 import { clock } from './clock.ts'
 import { disk } from './disk.ts'
@@ -15,17 +15,17 @@ import { sync } from './sync.ts'
 import { term } from './term.ts'
 
 export const cases: readonly Case[] = [
-  fuzz,
   raw,
-  kill,
   term,
   outage,
   disk,
-  flip,
   sync,
   clock,
-  migration,
-  rotation,
   limiter,
+  rotation,
+  migration,
+  flip,
   soak,
+  kill,
+  fuzz,
 ]

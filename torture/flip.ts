@@ -14,7 +14,7 @@ export const flip: Case = {
   name: 'flip',
   about: 'bits turned in the database files at rest: an error or the right answer',
   engines: bothEngines,
-  seconds: 45,
+  seconds: 40,
   async run(trial) {
     const store = trial.engine === 'sqlite' ? await prepareSqlite(trial) : await preparePostgres(trial)
     const counts = { 'bits turned': 0, 'starts refused': 0, 'right answers': 0, errors: 0, 'names that were lost': 0 }

@@ -18,7 +18,7 @@ export const kill: Case = {
   name: 'kill',
   about: 'kill -9 at random moments under mixed load; every acknowledged write is looked for',
   engines: bothEngines,
-  seconds: 125,
+  seconds: 170,
   async run(trial) {
     const { settings } = await trial.createDatabase()
     const folder = trial.createFolder()

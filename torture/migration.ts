@@ -12,7 +12,7 @@ export const migration: Case = {
   name: 'migration',
   about: 'a migration killed at every statement, before and after its commit',
   engines: bothEngines,
-  seconds: 55,
+  seconds: 45,
   async run(trial) {
     const straight = await trial.createDatabase()
     const expected = await withEngine(straight.settings, async (engine) => {

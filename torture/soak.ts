@@ -27,7 +27,7 @@ export const soak: Case = {
   name: 'soak',
   about: 'heap, resident memory, file handles and write-ahead log under a steady load, as slopes',
   engines: bothEngines,
-  seconds: 75,
+  seconds: 50,
   async run(trial) {
     const { settings, dataDir } = await trial.createDatabase()
     const service = await startListening(settings, [
@@ -41,7 +41,7 @@ export const soak: Case = {
     trial.onEnd(() => inspector.close())
     const load = startLoad(() => service.url, registers, { readers: 6 })
     const samples: Sample[] = []
-    const due = trial.share(70)
+    const due = trial.share(60)
     const startedAt = performance.now()
     while (samples.length < due && !trial.isOver() && load.unexpected.length === 0) {
       await pause(everyMs)

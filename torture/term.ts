@@ -31,6 +31,7 @@ export const term: Case = {
       'acknowledged writes': 0,
       'told to come back': 0,
       dropped: 0,
+      'never accepted': 0,
       'lost on a closing connection': 0,
     }
     const due = trial.share(8)
@@ -60,7 +61,8 @@ export const term: Case = {
       counts['acknowledged writes'] += load.made.length
       counts['told to come back'] += load.refused()
       counts.dropped += dropped.length
-      counts['lost on a closing connection'] += load.cutOff.length - dropped.length
+      counts['never accepted'] += load.cutOff.filter(({ isFirst }) => isFirst).length
+      counts['lost on a closing connection'] += load.cutOff.filter((one) => !one.isFirst && !isDropped(one)).length
       trial.progress(`${counts.stops} of ${due} stops`)
       for (const { id, name } of listed)
         if (name.startsWith('team ')) await ask(service.url, 'DELETE', `${teams}/${id}`, { token })
