@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Ended, startNode } from '../test/program.ts'
 import type { Counts } from './case.ts'
 import { cases } from './cases.ts'
+import { canariesIn, canary } from './fuzz-world.ts'
 import { findUnsynced } from './system-calls.ts'
 import type { Result } from './trial.ts'
 
@@ -78,6 +79,14 @@ describe('the command', () => {
     expect({ code, out }).toEqual({ code: 2, out: '' })
     expect(err).toMatch(/^[^\n]+: see --help\.\n$/)
   })
+})
+
+test('a canary is seen in a text, in JSON and in base64, with the name of its tenant', () => {
+  const value = canary('t7', 'first-KEY')
+  for (const text of [value, JSON.stringify({ value }), `data: ${Buffer.from(value).toString('base64')}`]) {
+    expect([...canariesIn(text)]).toEqual(['t7'])
+  }
+  expect(canariesIn('canaries and a canary').size).toBe(0)
 })
 
 describe('what the kernel saw', () => {
