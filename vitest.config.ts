@@ -18,6 +18,7 @@ export default defineConfig({
             'contract/**/*.test.ts',
             'sdk/**/*.test.ts',
             'test/*.test.ts',
+            'torture/**/*.test.ts',
           ],
         },
       },

@@ -108,16 +108,36 @@ test('only the engines talk to a database driver, only the doors open connection
   expect(fetching.map((file) => relative(source, file))).toEqual([])
 })
 
+test('what is served knows nothing of what measures, tortures or tests it', () => {
+  const outside = ['test', 'bench', 'torture'].map((folder) => `${join(root, folder)}/`)
+  const reaching = [...imports, ...listFiles(join(root, 'contract/src')).flatMap(importsOf)]
+    .filter(({ to }) => to.startsWith('.'))
+    .filter(({ from, to }) => outside.some((folder) => resolve(dirname(from), to).startsWith(folder)))
+  expect(reaching).toEqual([])
+})
+
+test('the fuzzer knows the description of the service and nothing else of it', () => {
+  const seen = new Set<string>()
+  function visit(file: string): void {
+    if (seen.has(file)) return
+    seen.add(file)
+    for (const { to } of importsOf(file)) if (to.startsWith('.')) visit(resolve(dirname(file), to))
+    const own = importsOf(file).filter(({ to }) => to.startsWith('@coffer/') || /\/(server|contract|sdk)\//.test(to))
+    expect(own, relative(root, file)).toEqual([])
+  }
+  visit(join(root, 'torture/fuzz.ts'))
+  expect(seen.size).toBeGreaterThan(5)
+})
+
 test('no room is called by a name that says nothing', () => {
   const forbidden = /^(utils?|helpers?|common|types|index|misc|shared|constants)\.ts$/
-  const named = [...production, ...listFiles(join(root, 'contract/src'))].filter((file) =>
-    forbidden.test(file.split('/').at(-1) ?? ''),
-  )
+  const rooms = ['contract/src', 'bench', 'torture', 'test'].flatMap((folder) => listFiles(join(root, folder)))
+  const named = [...production, ...rooms].filter((file) => forbidden.test(file.split('/').at(-1) ?? ''))
   expect(named).toEqual([])
 })
 
 test('no room is larger than can be read in one go', () => {
-  const large = production
+  const large = [...production, ...listFiles(join(root, 'torture'))]
     .map((file) => ({ file: relative(source, file), lines: readFileSync(file, 'utf8').split('\n').length }))
     .filter(({ lines }) => lines > 350)
   expect(large).toEqual([])

@@ -12,13 +12,22 @@ declare module 'vitest' {
   }
 }
 
-export async function startPostgres(flags: string[] = []) {
+type Where = {
+  /** The folder of its data, where that is not to be a new one. */
+  readonly dataDir?: string
+  readonly initdbFlags?: string[]
+}
+export type Postgres = Awaited<ReturnType<typeof startPostgres>>
+
+export async function startPostgres(flags: string[] = [], { dataDir, initdbFlags = [] }: Where = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'coffer-postgres-'))
+  const databaseDir = dataDir ?? join(folder, 'data')
   // As root the server runs as a user of its own, who must reach its folder.
   await chmod(folder, 0o755)
   const port = await freePort()
   const server = new EmbeddedPostgres({
-    databaseDir: join(folder, 'data'),
+    databaseDir,
+    initdbFlags,
     port,
     user: 'coffer',
     password: 'coffer',
@@ -33,15 +42,17 @@ export async function startPostgres(flags: string[] = []) {
   return {
     url: `postgres://coffer:coffer@127.0.0.1:${port}/postgres`,
     port,
-    dataDir: join(folder, 'data'),
+    dataDir: databaseDir,
     /** Ends it at once and without a checkpoint, as a power failure would: the next start recovers from the log. */
     crash: async () => {
-      const lines = (await readFile(join(folder, 'data', 'postmaster.pid'), 'utf8')).split('\n')
+      const lines = (await readFile(join(databaseDir, 'postmaster.pid'), 'utf8')).split('\n')
       const pid = Number(lines[0])
       process.kill(pid, 'SIGQUIT')
       while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 5))
     },
     start: () => server.start(),
+    /** Ends it in an orderly way, and keeps its data. */
+    pause: () => server.stop(),
     stop: async () => {
       await server.stop()
       await rm(folder, { recursive: true, force: true })

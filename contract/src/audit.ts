@@ -77,7 +77,7 @@ export const auditEndpoints = {
     status: 200,
     response: Type.Array(AuditEntry),
     errors: [403, 404],
-    streams: 'application/x-ndjson',
+    streams: ['application/x-ndjson'],
   },
   verifyAudit: {
     method: 'GET',

@@ -64,7 +64,7 @@ export type Endpoint = {
   /** The body that a 400 may have instead of `{ message }`: device polling alone has one. */
   readonly refusal?: TSchema
   /** Set where a successful answer is a stream of another kind than JSON on demand. */
-  readonly streams?: 'application/x-ndjson' | 'text/plain'
+  readonly streams?: readonly ('application/x-ndjson' | 'application/yaml' | 'text/csv' | 'text/plain')[]
   /** Answers with an ETag, and with 304 to a matching If-None-Match. */
   readonly isCached?: true
   /** Where bodies are smaller than everywhere else. */

@@ -52,6 +52,6 @@ export const secretFileEndpoints = {
     // As JSON it is an object of keys and values; in every other format a text.
     response: Type.Union([Type.Record(Type.String(), Type.String()), Type.String()]),
     errors: [404, 409],
-    streams: 'text/plain',
+    streams: ['text/plain', 'application/yaml', 'text/csv'],
   },
 } as const satisfies Record<string, Endpoint>

@@ -16,7 +16,7 @@ import {
   type TestService,
 } from '../../../test/harness.ts'
 import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
-import { startNode } from '../../../test/process.ts'
+import { startNode } from '../../../test/program.ts'
 import { pushDue } from '../../../test/sync.ts'
 import { fakeGitLab } from '../../../test/vendor/fake/gitlab-ci.ts'
 import { startFake } from '../../../test/vendor/fake.ts'

@@ -18,14 +18,13 @@ import {
   bodySchema,
   deadCredentials,
   hostileRequest,
-  prototypeNames,
-  toJson,
-  unknownNames,
   validBody,
   validPath,
   type World,
 } from '../../../test/hostile-request.ts'
+import { prototypeNames, toJson, unknownNames } from '../../../test/hostile-value.ts'
 import { createIdentity } from '../../../test/issuer.ts'
+import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../../../test/raw-request.ts'
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
 import { maxBodyBytes } from './body.ts'
 
@@ -218,10 +217,7 @@ describe('requests made from the contract', () => {
   })
 })
 
-const head = (line: string, ...headers: string[]) =>
-  [line, 'Host: localhost', 'Connection: close', ...headers, '', ''].join('\r\n')
 const bearer = () => `Authorization: Bearer ${owner.session}`
-const json = 'Content-Type: application/json'
 const teams = '/v1/workspace/main/team'
 
 /** A request with a body of exactly these bytes. */
@@ -231,11 +227,6 @@ function post(body: string | Buffer, ...headers: string[]): Buffer {
     Buffer.from(head(`POST ${teams} HTTP/1.1`, bearer(), ...headers, `Content-Length: ${bytes.length}`)),
     bytes,
   ])
-}
-
-function chunked(path: string, chunks: string[], ...headers: string[]): string {
-  const body = [...chunks, ''].map((chunk) => `${Buffer.byteLength(chunk).toString(16)}\r\n${chunk}\r\n`).join('')
-  return head(`POST ${path} HTTP/1.1`, bearer(), 'Transfer-Encoding: chunked', ...headers) + body
 }
 
 async function sendOne(bytes: string | Buffer): Promise<RawAnswer> {
@@ -342,7 +333,10 @@ describe('bodies on the wire', () => {
 
   test.each([
     ['by its length', (body: string) => post(body, json)],
-    ['while it arrives', (body: string) => chunked(teams, [body.slice(0, 5_000_000), body.slice(5_000_000)], json)],
+    [
+      'while it arrives',
+      (body: string) => chunked(teams, [body.slice(0, 5_000_000), body.slice(5_000_000)], bearer(), json),
+    ],
   ])('parses exactly 8 MiB and refuses one byte more %s', async (_how, make) => {
     const frame = '{"name":""}'.length
     const largest = `{"name":"${'x'.repeat(maxBodyBytes - frame)}"}`
@@ -356,11 +350,11 @@ describe('bodies on the wire', () => {
   })
 
   test('a chunked body is read like any other', async () => {
-    const answer = await sendOne(chunked(teams, ['{"na', 'me":"Chu', 'nked"}'], json))
+    const answer = await sendOne(chunked(teams, ['{"na', 'me":"Chu', 'nked"}'], bearer(), json))
     checkForm(answer, true)
     expect(answer.status).toBe(201)
-    await expectAnswer(chunked(teams, ['{"na'], json), 400, notJson)
-    await expectAnswer(chunked(teams, ['{"name":"a"}'], 'Content-Type: text/plain'), 415, sendJson)
+    await expectAnswer(chunked(teams, ['{"na'], bearer(), json), 400, notJson)
+    await expectAnswer(chunked(teams, ['{"name":"a"}'], bearer(), 'Content-Type: text/plain'), 415, sendJson)
   })
 
   test.each([
@@ -378,28 +372,8 @@ describe('bodies on the wire', () => {
     expect(body.map(({ name }) => name)).not.toContain('Half')
   })
 
-  test.each([
-    ['a length that is too short', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: 2')}{}{}`],
-    ['two lengths', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: 2', 'Content-Length: 2')}{}`],
-    [
-      'two different lengths',
-      () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: 2', 'Content-Length: 3')}{}`,
-    ],
-    ['a negative length', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: -2')}{}`],
-    ['a length that is no number', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: two')}{}`],
-    ['a length with a sign', () => `${head(`POST ${teams} HTTP/1.1`, json, 'Content-Length: +2')}{}`],
-    [
-      'a length beyond all numbers',
-      () => `${head(`POST ${teams} HTTP/1.1`, json, `Content-Length: ${'9'.repeat(40)}`)}{}`,
-    ],
-    ['a length and chunks', () => chunked(teams, ['{}'], json, 'Content-Length: 2')],
-    ['chunks that are not the last coding', () => chunked(teams, ['{}'], json, 'Transfer-Encoding: gzip')],
-    [
-      'a chunk without a size',
-      () => `${head(`POST ${teams} HTTP/1.1`, json, 'Transfer-Encoding: chunked')}zz\r\n{}\r\n`,
-    ],
-  ])('refuses %s with 400 or 401, and closes the connection', async (_what, bytes) => {
-    const answers = await sendRaw(service.url, bytes())
+  test.each(brokenLengths(teams))('refuses %s with 400 or 401, and closes the connection', async (_what, bytes) => {
+    const answers = await sendRaw(service.url, bytes)
     expect(answers.length).toBeGreaterThan(0)
     for (const answer of answers) {
       checkForm(answer, false)
@@ -471,23 +445,7 @@ describe('a request that needs no body', () => {
 describe('request lines and headers', () => {
   const invalidHttp = /^This is not a valid HTTP request\.$/
 
-  test.each([
-    ['an invented method', head('BOGUS /v1/me HTTP/1.1')],
-    ['a method in small letters', head('get /v1/me HTTP/1.1')],
-    ['no path', head('GET HTTP/1.1')],
-    ['a path without a slash', head('GET v1/me HTTP/1.1')],
-    ['a NUL in the path', head('GET /v1/me\0 HTTP/1.1')],
-    ['a space in the path', head('GET /v1/ me HTTP/1.1')],
-    ['an unknown protocol', head('GET /v1/me HTTX/1.1')],
-    ['a version that does not exist', head('GET /v1/me HTTP/9.9')],
-    ['a header without a colon', head('GET /v1/me HTTP/1.1', 'Nonsense')],
-    ['a header with a space before its colon', head('GET /v1/me HTTP/1.1', 'X-A : b')],
-    ['a header over two lines', head('GET /v1/me HTTP/1.1', 'X-A: b\r\n c')],
-    ['a NUL in a header', head('GET /v1/me HTTP/1.1', 'X-A: \0')],
-    ['line ends without a return', head('GET /v1/me HTTP/1.1').replaceAll('\r', '')],
-    ['TLS', Buffer.from('16030100c8010000c40303', 'hex')],
-    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
-  ])('refuses %s with 400', async (_what, bytes) => {
+  test.each(brokenLines)('refuses %s with 400', async (_what, bytes) => {
     const socket = open(service.url)
     const received = receive(socket)
     socket.end(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
@@ -497,11 +455,7 @@ describe('request lines and headers', () => {
     expect(answer).toMatchObject({ status: 400 })
   })
 
-  test.each([
-    ['a header of 20 kB', head('GET /v1/me HTTP/1.1', `X-A: ${'a'.repeat(20_000)}`)],
-    ['a path of 20 kB', head(`GET /v1/${'a'.repeat(20_000)} HTTP/1.1`)],
-    ['2,000 headers', head('GET /v1/me HTTP/1.1', ...Array.from({ length: 2_000 }, (_, at) => `X-${at}: a`))],
-  ])('refuses %s with 431', async (_what, bytes) => {
+  test.each(oversized)('refuses %s with 431', async (_what, bytes) => {
     await expectAnswer(bytes, 431, /^The request headers are too large\.$/, false)
   })
 

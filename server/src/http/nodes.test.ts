@@ -25,7 +25,7 @@ import {
   type TestUser,
 } from '../../../test/harness.ts'
 import { startPostgres } from '../../../test/postgres.ts'
-import { until } from '../../../test/process.ts'
+import { until } from '../../../test/program.ts'
 import { everything } from '../domain/context.ts'
 import { flushUsage } from '../jobs/usage.ts'
 import { sql } from '../store/sql.ts'

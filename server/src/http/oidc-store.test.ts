@@ -17,7 +17,7 @@ import {
   type TestIssuer,
   tryFederation,
 } from '../../../test/issuer.ts'
-import { until } from '../../../test/process.ts'
+import { until } from '../../../test/program.ts'
 import { openRaw, type RawDatabase, type RawRow } from '../../../test/raw-database.ts'
 import { anonymous } from '../domain/context.ts'
 import { rotateRoot } from '../domain/key.ts'

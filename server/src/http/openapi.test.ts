@@ -2,6 +2,7 @@
 import { endpoints } from '@coffer/contract/api'
 import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
 import { ErrorBody } from '@coffer/contract/field'
+import { exportFormats } from '@coffer/contract/secret-file'
 import { Ajv } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormatsModule from 'ajv-formats'
@@ -142,12 +143,18 @@ describe('/openapi.json', () => {
   test.each(table)('%s is described with its answer, its errors and its security', (_name, endpoint) => {
     const { responses, security } = operationOf(endpoint)
     expect(security).toEqual(endpoint.permission === 'public' ? [] : [{ bearer: [] }])
-    const statuses = [endpoint.status, ...errorStatuses(endpoint)].map(String)
+    const others = [...(endpoint.dryRuns ? [200] : []), ...(endpoint.isCached ? [304] : [])]
+    const statuses = [endpoint.status, ...others, ...errorStatuses(endpoint)].map(String)
     expect(Object.keys(responses).sort()).toEqual(statuses.sort())
     const success = responses[endpoint.status]?.content
     expect(plain(success?.['application/json']?.schema)).toEqual(plain(endpoint.response))
-    const types = ['application/json', ...(endpoint.streams ? [endpoint.streams] : [])]
+    const types = ['application/json', ...(endpoint.streams ?? [])]
     expect(Object.keys(success ?? {}).sort()).toEqual(types.sort())
+    if (endpoint.dryRuns) {
+      const { description: _what, ...schema } = plain(responses[200]?.content?.['application/json']?.schema)
+      expect(schema).toEqual(plain(endpoint.response))
+    }
+    if (endpoint.isCached) expect(responses[304]?.content).toBeUndefined()
     for (const status of errorStatuses(endpoint)) {
       const { description: text, content = {} }: Reply = responses[status] ?? {}
       expect(text, String(status)).toMatch(/\S/)
@@ -157,6 +164,16 @@ describe('/openapi.json', () => {
       expect(schema, String(status)).toEqual(plain(isExcepted ? { anyOf: [ErrorBody, endpoint.refusal] } : ErrorBody))
     }
   })
+})
+
+test.each(exportFormats)('an export as %s has a type that is described', async (format) => {
+  const project = await createProject(service, owner.session, `export-${format}`)
+  const path = `/v1/workspace/main/project/${project.slug}/secret/export`
+  const search = `environmentId=${project.environments[0]?.id}&format=${format}`
+  const { status, headers } = await service.call('GET', `${path}?${search}`, { token: owner.session })
+  expect(status).toBe(200)
+  const { content = {} }: Reply = operationOf(endpoints.exportSecrets).responses[200] ?? {}
+  expect(Object.keys(content)).toContain(headers.get('content-type')?.split(';')[0])
 })
 
 /** Every route that the router knows, read from the tree that it prints. */

@@ -18,7 +18,7 @@ export async function openapiRoutes(app: FastifyInstance): Promise<void> {
         securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'API Key' } },
       },
     },
-    transform: ({ schema, url, route }) => ({ schema: withErrors(schema, route.config?.endpoint), url }),
+    transform: ({ schema, url, route }) => ({ schema: withEveryAnswer(schema, route.config?.endpoint), url }),
     transformObject: (document) => withOptionalBodies('openapiObject' in document ? document.openapiObject : {}),
   })
   docsRoutes(app)
@@ -38,7 +38,12 @@ function withOptionalBodies(document: object): object {
   })
 }
 
-function withErrors(schema: FastifySchema, endpoint: Endpoint | undefined): FastifySchema {
+/** Beside the answer that the route serialises: errors, what a dry run answers, and that nothing has changed. */
+function withEveryAnswer(schema: FastifySchema, endpoint: Endpoint | undefined): FastifySchema {
   if (!endpoint) return schema
-  return { ...schema, response: { ...Object(schema.response), ...errorSchemas(endpoint) } }
+  const others = {
+    ...(endpoint.dryRuns && { 200: { ...endpoint.response, description: 'What would be done.' } }),
+    ...(endpoint.isCached && { 304: { type: 'null', description: 'Unchanged since the ETag in If-None-Match.' } }),
+  }
+  return { ...schema, response: { ...Object(schema.response), ...others, ...errorSchemas(endpoint) } }
 }

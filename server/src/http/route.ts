@@ -49,7 +49,7 @@ export function serveOn(app: FastifyInstance): Serve {
         ...(endpoint.params && { params: endpoint.params }),
         ...(endpoint.query && { querystring: endpoint.query }),
         ...(takesBody && { body: endpoint.body ?? Nothing }),
-        ...(streams && { produces: ['application/json', streams] }),
+        ...(streams && { produces: ['application/json', ...streams] }),
         // Errors are one shape and one place writes them: only the description of the API needs their schemas.
         response: { [status]: endpoint.response },
       },

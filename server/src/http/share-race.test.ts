@@ -13,7 +13,8 @@ import {
   registerOwner,
   type TestService,
 } from '../../../test/harness.ts'
-import { type Serving, serve, until } from '../../../test/process.ts'
+import { type Serving, serve } from '../../../test/process.ts'
+import { until } from '../../../test/program.ts'
 import { openRaw, type RawDatabase } from '../../../test/raw-database.ts'
 import { createShareProject, expectGone, newClaim, readers, type ShareProject } from '../../../test/share.ts'
 

@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
+  createToken,
   engine,
-  password,
   registerOwner,
   startService,
   type TestService,

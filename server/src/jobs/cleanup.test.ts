@@ -13,7 +13,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
-import { type Program, startNode, until } from '../../../test/process.ts'
+import { type Program, startNode, until } from '../../../test/program.ts'
 import { openRaw, type RawDatabase } from '../../../test/raw-database.ts'
 import { createSecretProject, type SecretProject } from '../../../test/secret-project.ts'
 import { dayMs } from '../domain/time.ts'

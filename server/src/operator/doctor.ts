@@ -61,6 +61,7 @@ function checksOf(services: Services): Check[] {
         return `${engine.kind}, commits survive a power failure, schema at step ${await engine.migratedSteps()} of ${steps.length}`
       },
     },
+    { name: 'database files', run: () => engine.checkFiles() },
     { name: 'keys', run: async () => `the master key opens all ${keys.keyring.all.length} root key(s)` },
     {
       name: 'rows that grant rights',

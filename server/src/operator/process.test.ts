@@ -9,15 +9,8 @@ import type { Team } from '@coffer/contract/team'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDatabase, engine, password } from '../../../test/harness.ts'
 import { freePort } from '../../../test/postgres.ts'
-import {
-  messagesOf,
-  runProgram,
-  type Serving,
-  type Settings,
-  serve,
-  startProgram,
-  until,
-} from '../../../test/process.ts'
+import { type Serving, serve } from '../../../test/process.ts'
+import { messagesOf, runProgram, type Settings, startProgram, until } from '../../../test/program.ts'
 import { settings as allSettings } from '../config.ts'
 import { openPostgres } from '../store/postgres.ts'
 import { type Db, type Engine, type Sql, sql } from '../store/sql.ts'
@@ -562,7 +555,16 @@ describe('the doctor', () => {
     expect({ code, err }).toEqual({ code: 0, err: '' })
     const lines = out.trimEnd().split('\n')
     for (const line of lines) expect(line).toMatch(/^ {2}ok {5}/)
-    for (const name of ['settings', 'store', 'keys', 'rows that grant rights', 'audit trail', 'clock', 'disk']) {
+    for (const name of [
+      'settings',
+      'store',
+      'database files',
+      'keys',
+      'rows that grant rights',
+      'audit trail',
+      'clock',
+      'disk',
+    ]) {
       expect(out).toContain(`ok     ${name}`)
     }
   })
@@ -620,6 +622,25 @@ describe('the doctor', () => {
     const wrongSetting = await runProgram(['doctor'], { ...database.settings, COFFER_PORT: 'x' })
     expect(wrongSetting).toMatchObject({ code: 1, err: '' })
     expect(wrongSetting.out).toBe('  wrong  settings: COFFER_PORT must be a port number from 0 to 65535.\n')
+  })
+
+  test('finds a bit that has turned in the file, where it hides a row', async () => {
+    if (engine === 'postgres') {
+      expect((await doctor()).out).toContain('  ok     database files: PostgreSQL checks every page that it reads\n')
+      return
+    }
+    const file = join(database.dataDir, 'coffer.db')
+    const bytes = await readFile(file)
+    // In the index of slugs, and not in the row itself.
+    const index = bytes.indexOf(Buffer.from('main'))
+    expect(index).toBeGreaterThan(0)
+    bytes.writeUInt8(bytes.readUInt8(index) ^ 1, index)
+    await writeFile(file, bytes)
+    const { code, out } = await doctor()
+    expect(code).toBe(1)
+    expect(out).toContain(
+      '  wrong  database files: the file is damaged, and what it answers may lack something: restore it from a backup.\n',
+    )
   })
 
   test('finds changes that come from the future', async () => {

@@ -17,15 +17,9 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
-import {
-  type Program,
-  runProgram,
-  type Serving,
-  type Settings,
-  serve,
-  startProgram,
-  until,
-} from '../../../test/process.ts'
+import { type Serving, serve } from '../../../test/process.ts'
+import { type Program, runProgram, type Settings, startProgram, until } from '../../../test/program.ts'
+import { openEngine } from '../../../test/store.ts'
 import { createServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { newId } from '../crypto/id.ts'
@@ -37,18 +31,11 @@ import { rotateRoot } from '../domain/key.ts'
 import { createLog } from '../log.ts'
 import { loadKeys } from '../store/key.ts'
 import { countRootUses } from '../store/key-rotation.ts'
-import { openPostgres } from '../store/postgres.ts'
 import { type Db, type Engine, sql } from '../store/sql.ts'
-import { openSqlite } from '../store/sqlite.ts'
 import { createStore } from '../store/store.ts'
 import { tokenStore } from '../store/token.ts'
 
 type Database = Awaited<ReturnType<typeof createDatabase>>
-
-function openEngine({ settings, dataDir }: Database): Engine {
-  const url = settings.COFFER_DATABASE_URL
-  return url === undefined ? openSqlite(join(dataDir, 'coffer.db')) : openPostgres(url)
-}
 
 const workspace = '/v1/workspace/main'
 
@@ -189,7 +176,7 @@ describe('the service runs on', () => {
   })
 
   const rootUses = async () => {
-    const store = openEngine(database)
+    const store = openEngine(database.settings)
     const uses = await countRootUses(store)
     await store.close()
     return uses
@@ -261,7 +248,7 @@ describe('the service runs on', () => {
     }
     expect(await runProgram(['keys', 'rotate-workspace', 'main'], settings)).toMatchObject({ code: 0, err: '' })
     await load.stop()
-    const store = openEngine(database)
+    const store = openEngine(database.settings)
     const state = await store.all<{ keys: number; newest: number; oldest: number }>(sql`
       select (select count(*) from workspace_key k where k.workspace_id = w.id) as keys,
         (select max(version) from workspace_key k where k.workspace_id = w.id) as newest,

@@ -7,7 +7,8 @@ import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { createDatabase, engine as kind } from '../../../test/harness.ts'
 import { startPostgres } from '../../../test/postgres.ts'
-import { type Program, startNode, until } from '../../../test/process.ts'
+import { type Program, startNode, until } from '../../../test/program.ts'
+import { describeSchema, openEngine } from '../../../test/store.ts'
 import { createServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { createLog } from '../log.ts'
@@ -17,11 +18,6 @@ import { anyOf, compile, type Engine, forUpdate, fragment, skipLocked, sql } fro
 import { openSqlite } from './sqlite.ts'
 
 type Database = Awaited<ReturnType<typeof createDatabase>>
-
-function openEngine({ settings, dataDir }: Database): Engine {
-  const url = settings.COFFER_DATABASE_URL
-  return url === undefined ? openSqlite(join(dataDir, 'coffer.db')) : openPostgres(url)
-}
 
 async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
   const database = await createDatabase()
@@ -33,7 +29,7 @@ async function withDatabase<Result>(work: (database: Database) => Promise<Result
 }
 
 async function withEngine<Result>(database: Database, work: (engine: Engine) => Promise<Result>): Promise<Result> {
-  const engine = openEngine(database)
+  const engine = openEngine(database.settings)
   try {
     return await work(engine)
   } finally {
@@ -52,24 +48,6 @@ async function empty({ settings, dataDir }: Database): Promise<void> {
   await client.connect()
   await client.query('drop schema public cascade; create schema public')
   await client.end()
-}
-
-/** Everything that the schema is made of, and the book that the migrations keep. */
-async function describeSchema(engine: Engine): Promise<unknown[]> {
-  const book = await engine.all(sql`select step, name from schema_step order by step`)
-  if (engine.kind === 'sqlite') {
-    return [book, await engine.all(sql`select type, name, tbl_name, sql from sqlite_master order by type, name`)]
-  }
-  return [
-    book,
-    await engine.all(sql`
-      select table_name, column_name, data_type, is_nullable, column_default, is_identity
-      from information_schema.columns where table_schema = 'public' order by table_name, column_name`),
-    await engine.all(sql`select indexname, indexdef from pg_indexes where schemaname = 'public' order by indexname`),
-    await engine.all(sql`
-      select conrelid::regclass::text as "table", conname, pg_get_constraintdef(oid) as definition
-      from pg_constraint where connamespace = 'public'::regnamespace order by 1, 2`),
-  ]
 }
 
 /** The schema of a straight run: what every other way must lead to. */

@@ -47,6 +47,7 @@ export function openPostgres(url: string): Engine {
     ...postgresDb((query) => pool.query(query)),
     transaction: (lock, work) => queueFor(lock).run(work),
     checkDurability: () => checkDurability(pool),
+    checkFiles: () => checkFiles(pool),
     migratedSteps: () => migratedSteps(pool),
     migrateStep: (step, name, statement, nowMs) => migrateStep(pool, step, name, statement, nowMs),
     close: () => pool.end(),
@@ -149,6 +150,14 @@ async function checkDurability(pool: pg.Pool): Promise<void> {
     const value: unknown = rows[0]?.[name]
     if (value === 'off') throw new Error(`PostgreSQL's ${name} is off and must be on: a commit could be lost.`)
   }
+}
+
+/** The server itself checks each page that it reads. */
+async function checkFiles(pool: pg.Pool): Promise<string> {
+  const { rows } = await wrapErrors(() => pool.query('show data_checksums'))
+  return rows[0]?.data_checksums === 'on'
+    ? 'PostgreSQL checks every page that it reads'
+    : 'PostgreSQL keeps no checksums of its pages: see pg_checksums'
 }
 
 async function migratedSteps(pool: pg.Pool): Promise<number> {

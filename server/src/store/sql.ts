@@ -58,6 +58,8 @@ export type Engine = Db & {
   transaction<Result>(lock: string, work: (transaction: Transaction) => Promise<Result>): Promise<Result>
   /** Throws an Error with one sentence when a commit would not survive a power failure. */
   checkDurability(): Promise<void>
+  /** What is known about damage to the files; throws where there is some. */
+  checkFiles(): Promise<string>
   /** Runs one migration statement and its bookkeeping as one transaction. */
   migrateStep(step: number, name: string, statement: string, nowMs: number): Promise<void>
   /** The highest migration step that was ever applied; 0 in an empty database. */

@@ -17,7 +17,7 @@ import {
   type TestProject,
   type TestService,
 } from '../../../../test/harness.ts'
-import { until } from '../../../../test/process.ts'
+import { until } from '../../../../test/program.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
 
 const path = '/v1/workspace/main/project/api'

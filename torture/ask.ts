@@ -1,0 +1,52 @@
+/** A client that knows nothing but HTTP; an answer that does not come is an error. */
+
+export type Answer = {
+  readonly status: number
+  readonly text: string
+  readonly headers: Headers
+  readonly requestId: string
+}
+export type Asked = {
+  readonly token?: string | undefined
+  readonly body?: unknown
+  readonly headers?: Record<string, string>
+}
+
+export const hangMs = 30_000
+
+export async function ask(url: string, method: string, path: string, asked: Asked = {}): Promise<Answer> {
+  const { token, body, headers } = asked
+  const response = await fetch(url + path, {
+    method,
+    redirect: 'manual',
+    signal: AbortSignal.timeout(hangMs),
+    headers: {
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  return {
+    status: response.status,
+    text,
+    headers: response.headers,
+    requestId: response.headers.get('x-request-id') ?? '',
+  }
+}
+
+/** For what prepares a case: anything but a success ends it. */
+export async function must<Body>(url: string, method: string, path: string, asked: Asked = {}): Promise<Body> {
+  const { status, text } = await ask(url, method, path, asked)
+  if (status >= 300) throw new Error(`${method} ${path}: ${status} ${text}`)
+  // Each caller knows what it asked for.
+  return JSON.parse(text) as Body
+}
+
+/** A connection that was refused or broken: the service is away. */
+export function isCutOff(error: unknown): boolean {
+  return error instanceof TypeError
+}
+
+export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))

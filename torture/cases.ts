@@ -1,0 +1,31 @@
+/** Every case, in the order in which they run: those that always have more to do come last, and get what time is left. */
+import type { Case } from './case.ts'
+import { clock } from './clock.ts'
+import { disk } from './disk.ts'
+import { flip } from './flip.ts'
+import { fuzz } from './fuzz.ts'
+import { kill } from './kill.ts'
+import { limiter } from './limiter.ts'
+import { migration } from './migration.ts'
+import { outage } from './outage.ts'
+import { raw } from './raw.ts'
+import { rotation } from './rotation.ts'
+import { soak } from './soak.ts'
+import { sync } from './sync.ts'
+import { term } from './term.ts'
+
+export const cases: readonly Case[] = [
+  raw,
+  term,
+  outage,
+  disk,
+  sync,
+  clock,
+  limiter,
+  rotation,
+  migration,
+  flip,
+  soak,
+  kill,
+  fuzz,
+]

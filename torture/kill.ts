@@ -1,0 +1,137 @@
+/** kill -9 at random moments: what was acknowledged is there, and what was not is there as a whole or not at all. */
+import { join } from 'node:path'
+import { type Listening, runProgram, startListening, until } from '../test/program.ts'
+import { findBrokenRows } from '../test/store.ts'
+import { type Place, type State, sorted, startWriteLoad, stateOf } from '../test/write-load.ts'
+import { ask, must, pause } from './ask.ts'
+import { bothEngines, type Case, type Trial } from './case.ts'
+import { openLedger } from './ledger.ts'
+import { createProject, register, verifyTrail } from './tenant.ts'
+
+/** A trail grows through several kills, and yet stays short enough to be verified after each. */
+const killsPerWorkspace = 10
+const readers = 2
+
+type Cycle = Place & { readonly since: string }
+
+export const kill: Case = {
+  name: 'kill',
+  about: 'kill -9 at random moments under mixed load; every acknowledged write is looked for',
+  engines: bothEngines,
+  seconds: 170,
+  async run(trial) {
+    const { settings } = await trial.createDatabase()
+    const folder = trial.createFolder()
+    let service = await startListening(settings)
+    trial.onEnd(() => service.destroy())
+    const token = await register(service.url)
+    const survived: [Cycle, State][] = []
+    const counts = { kills: 0, 'acknowledged writes': 0, 'requests cut off': 0, reads: 0 }
+    const due = trial.share(110)
+    while (counts.kills < due && !trial.isOver()) {
+      const place = await prepare(service, token, counts.kills)
+      const ledger = await openLedger(join(folder, `ledger-${counts.kills}`))
+      const load = startWriteLoad(service.url, token, place, trial.dice, ledger)
+      const reading = startReaders(service.url, token, place)
+      const enough = trial.dice(80)
+      const { unexpected } = load
+      await until(
+        () => load.acknowledged.length > enough || unexpected.length > 0 || undefined,
+        60_000,
+        'the load runs',
+      )
+      await pause(trial.dice(6))
+      await service.destroy()
+      await load.ended
+      const read = await reading
+      for (const what of [...unexpected, ...read.unexpected]) trial.find(what)
+
+      for (const what of await findBrokenRows(settings, place.project)) trial.find(`not whole: ${what}`)
+      service = await startListening(settings)
+      const found = await readState(service, token, place)
+      for (const [prefix, { state, pending, acknowledged }] of ledger.read()) {
+        counts['acknowledged writes'] += acknowledged.length
+        if (pending) counts['requests cut off']++
+        const own = new Map([...found].filter(([name]) => name.includes(` ${prefix}`)))
+        const possible = [state, ...(pending ? [pending] : [])].map(textOf)
+        if (!possible.includes(textOf(own))) trial.find(`${prefix} has ${textOf(own)}, and must be one of ${possible}`)
+      }
+      const recorded = load.acknowledged
+      for (const what of await findUnrecorded(service, token, place, recorded)) trial.find(what)
+      await ledger.close()
+      survived.push([place, found])
+      counts.reads += read.count
+      counts.kills++
+      trial.progress(`${counts.kills} of ${due} kills, ${counts['acknowledged writes']} acknowledged writes`)
+    }
+    // Later kills have taken nothing away from what had survived the earlier ones.
+    for (const [place, state] of survived) {
+      if (textOf(await readState(service, token, place)) !== textOf(state))
+        trial.find(`${place.prefix} was changed later`)
+    }
+    await endWell(trial, service, settings)
+    return counts
+  },
+}
+
+const textOf = (state: State) => JSON.stringify(sorted(state))
+
+async function endWell(trial: Trial, service: Listening, settings: Record<string, string>): Promise<void> {
+  const { code } = await service.stop()
+  if (code !== 0) trial.find(`the service ended with ${code}`)
+  const doctor = await runProgram(['doctor'], settings)
+  if (doctor.code !== 0) trial.find(`the doctor says: ${doctor.out}`)
+}
+
+/** A project of its own for every kill, now and then in a workspace of its own. */
+async function prepare({ url }: Listening, token: string, kills: number): Promise<Cycle> {
+  const since = new Date().toISOString()
+  const workspace = `kills-${Math.floor(kills / killsPerWorkspace)}`
+  if (kills % killsPerWorkspace === 0) {
+    await must(url, 'POST', '/v1/workspace', { token, body: { name: workspace, slug: workspace } })
+  }
+  const project = await createProject(url, token, `cycle-${kills}`, workspace)
+  // The load needs of a project no more than what was read from its answer.
+  return { workspace, project: project as Place['project'], prefix: `C${kills}_`, since }
+}
+
+async function startReaders(url: string, token: string, { workspace, project }: Place) {
+  const path = `/v1/workspace/${workspace}/project/${project.slug}/secret`
+  const read = { count: 0, unexpected: [] as string[] }
+  const work = async () => {
+    for (;;) {
+      try {
+        const { status, text } = await ask(url, 'GET', path, { token })
+        if (status !== 200) read.unexpected.push(`GET ${path}: ${status} ${text}`)
+        read.count++
+      } catch {
+        return
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: readers }, work))
+  return read
+}
+
+async function readState({ url }: Listening, token: string, place: Place): Promise<State> {
+  const root = `/v1/workspace/${place.workspace}`
+  const path = `${root}/project/${place.project.slug}/secret`
+  const secrets = await must<Parameters<typeof stateOf>[1]>(url, 'GET', path, { token })
+  const teams = await must<{ name: string }[]>(url, 'GET', `${root}/team`, { token })
+  return stateOf(place, secrets, teams)
+}
+
+/** The chain holds, and every acknowledged request is in it. */
+async function findUnrecorded(service: Listening, token: string, place: Cycle, requests: readonly string[]) {
+  const problems = await verifyTrail(service.url, token, place.workspace)
+  const path = `/v1/workspace/${place.workspace}/audit?format=ndjson&from=${place.since}`
+  const { text } = await ask(service.url, 'GET', path, { token })
+  const recorded = new Set(
+    text
+      .split('\n')
+      .filter(Boolean)
+      .map((line): unknown => JSON.parse(line).requestId),
+  )
+  const missing = requests.filter((id) => !recorded.has(id))
+  return [...problems, ...missing.map((id) => `request ${id} is not in the audit trail`)]
+}

@@ -1,0 +1,13 @@
+/** Loaded before the service: its wall clock is off by as many milliseconds as the last line of its input says. */
+const realNow = Date.now
+let offsetMs = 0
+
+process.stdin.setEncoding('utf8').on('data', (text: string) => {
+  offsetMs = Number(text.trim().split('\n').at(-1))
+  process.stdout.write(`clock moved by ${offsetMs}\n`)
+})
+
+Date.now = () => realNow() + offsetMs
+globalThis.Date = new Proxy(Date, {
+  construct: (target, args, newTarget) => Reflect.construct(target, args.length === 0 ? [Date.now()] : args, newTarget),
+})

@@ -1,0 +1,49 @@
+/** PostgreSQL stopped `immediate`, as a power failure would, and started again: Coffer goes on by itself. */
+import { startPostgres } from '../test/postgres.ts'
+import { startListening, until } from '../test/program.ts'
+import { ask, pause } from './ask.ts'
+import type { Case } from './case.ts'
+import { checkRegisters, createRegisters, startLoad } from './register-load.ts'
+import { register, verifyTrail } from './tenant.ts'
+
+export const outage: Case = {
+  name: 'outage',
+  about: 'PostgreSQL stopped immediate and started again, under load',
+  engines: ['postgres'],
+  seconds: 50,
+  async run(trial) {
+    const postgres = await startPostgres()
+    trial.onEnd(() => postgres.stop())
+    const settings = { COFFER_DATA_DIR: trial.createFolder(), COFFER_DATABASE_URL: postgres.url }
+    const service = await startListening(settings)
+    trial.onEnd(() => service.destroy())
+    const session = await register(service.url)
+    const registers = await createRegisters(trial, service.url, session)
+    const load = startLoad(() => service.url, registers, { refusals: [503] })
+    const counts = { stops: 0, 'acknowledged writes': 0, reads: 0, 'told to come back': 0 }
+    const due = trial.share(20)
+    while (counts.stops < due && !trial.isOver() && load.unexpected.length === 0) {
+      await pause(100 + trial.dice(500))
+      await postgres.crash()
+      await pause(trial.dice(400))
+      await postgres.start()
+      const before = load.acknowledged
+      await until(
+        () => load.acknowledged > before + 5 || load.unexpected.length > 0 || undefined,
+        30_000,
+        'writes go on',
+      )
+      const { status } = await ask(service.url, 'GET', '/readyz')
+      if (status !== 200) trial.find(`/readyz says ${status} when the store is back`)
+      counts.stops++
+      trial.progress(`${counts.stops} of ${due} stops, ${load.acknowledged} acknowledged writes`)
+    }
+    await load.stop()
+    for (const what of load.unexpected) trial.find(what)
+    for (const what of await checkRegisters(service.url, registers)) trial.find(what)
+    for (const what of await verifyTrail(service.url, session)) trial.find(what)
+    if (service.program.hasEnded()) trial.find('the service has ended')
+    counts['acknowledged writes'] = load.acknowledged
+    return { ...counts, reads: load.reads, 'told to come back': load.refused }
+  },
+}

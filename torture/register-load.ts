@@ -1,0 +1,152 @@
+/**
+ * A load that lives through anything: each writer counts one secret upwards, and after an answer that did not come goes
+ * on with the next number. What is read later must be no less than what was acknowledged, and no more than was tried.
+ */
+import { join } from 'node:path'
+import { ask, isCutOff, must, pause } from './ask.ts'
+import type { Trial } from './case.ts'
+import { type Ledger, openLedger } from './ledger.ts'
+import { createProject, createToken } from './tenant.ts'
+
+const slug = 'counted'
+const root = `/v1/workspace/main/project/${slug}/secret`
+
+export type Registers = {
+  readonly environmentId: string
+  readonly writer: string
+  readonly reader: string
+  readonly tried: number[]
+  readonly ledger: Ledger
+}
+export type Load = {
+  readonly acknowledged: number
+  readonly reads: number
+  /** Refused with a status that says so, or cut off. */
+  readonly refused: number
+  readonly unexpected: string[]
+  stop(): Promise<void>
+}
+type Pace = {
+  readonly readers?: number
+  readonly pauseMs?: number
+  /** Statuses that a case brings about, beside success. */
+  readonly refusals?: readonly number[]
+  /** Where the service is away at times, a broken connection is no surprise. */
+  readonly mayBeCut?: boolean
+}
+
+const keyOf = (writer: number) => `COUNT_${writer}`
+const textFor = (number: number) => `number ${number}`
+const numberIn = (text: string) => Number(/number (\d+)/.exec(text)?.[1] ?? Number.NaN)
+const nameOf = (writer: number) => `writer ${writer}`
+
+export async function createRegisters(trial: Trial, url: string, session: string, writers = 6): Promise<Registers> {
+  const project = await createProject(url, session, slug)
+  const environmentId = project.environments[0]?.id ?? ''
+  const secrets = Array.from({ length: writers }, (_, at) => ({ key: keyOf(at), value: textFor(0) }))
+  await must(url, 'POST', root, { token: session, body: { environments: [environmentId], secrets } })
+  const ledger = await openLedger(join(trial.createFolder(), 'ledger'))
+  trial.onEnd(() => ledger.close())
+  return {
+    environmentId,
+    writer: await createToken(url, session, 'read-write'),
+    reader: await createToken(url, session, 'read'),
+    tried: secrets.map(() => 0),
+    ledger,
+  }
+}
+
+/** As the ledger has it. */
+function acknowledgedOf({ ledger, tried }: Registers): number[] {
+  const accounts = ledger.read()
+  return tried.map((_, at) => numberIn(accounts.get(nameOf(at))?.state.get(keyOf(at)) ?? textFor(0)))
+}
+
+export function startLoad(url: () => string, registers: Registers, pace: Pace = {}): Load {
+  const { environmentId, writer, reader, tried, ledger } = registers
+  const { readers = 3, pauseMs = 0, refusals = [], mayBeCut = false } = pace
+  const known = acknowledgedOf(registers)
+  const load = { acknowledged: 0, reads: 0, refused: 0, unexpected: [] as string[] }
+  let isOver = false
+
+  async function attempt(
+    what: string,
+    work: () => Promise<{ status: number; text: string }>,
+  ): Promise<string | undefined> {
+    try {
+      const { status, text } = await work()
+      if (status < 300) return text
+      if (refusals.includes(status)) load.refused++
+      else load.unexpected.push(`${what}: ${status} ${text}`)
+    } catch (error) {
+      if (!isCutOff(error) || !mayBeCut) load.unexpected.push(`${what}: ${String(error)}`)
+      load.refused++
+    }
+    await pause(20)
+    return undefined
+  }
+
+  async function write(at: number): Promise<void> {
+    while (!isOver && load.unexpected.length === 0) {
+      const number = (tried[at] ?? 0) + 1
+      const value = textFor(number)
+      await ledger.write({ worker: nameOf(at), changes: [[keyOf(at), value]] })
+      tried[at] = number
+      const body = { environmentId, value }
+      const path = `${root}/${keyOf(at)}/value`
+      const text = await attempt(`PUT ${keyOf(at)}`, () => ask(url(), 'PUT', path, { token: writer, body }))
+      if (text !== undefined) {
+        await ledger.write({ worker: nameOf(at), acknowledged: value })
+        known[at] = number
+        load.acknowledged++
+      }
+      await pause(pauseMs)
+    }
+  }
+
+  /** Who reads after an acknowledgement sees it. */
+  async function read(turn: number): Promise<void> {
+    for (let at = turn; !isOver && load.unexpected.length === 0; at++) {
+      const which = at % tried.length
+      const least = known[which] ?? 0
+      const path = `${root}/${keyOf(which)}?environmentId=${environmentId}`
+      const text = await attempt(`GET ${keyOf(which)}`, () => ask(url(), 'GET', path, { token: reader }))
+      if (text !== undefined) {
+        load.reads++
+        const seen = numberIn(text)
+        if (!(seen >= least && seen <= (tried[which] ?? 0))) {
+          load.unexpected.push(
+            `${keyOf(which)} shows ${seen} after ${least} was acknowledged and ${tried[which]} tried`,
+          )
+        }
+      }
+      await pause(pauseMs)
+    }
+  }
+
+  const done = Promise.all([
+    ...tried.map((_, at) => write(at)),
+    ...Array.from({ length: readers }, (_, turn) => read(turn)),
+  ])
+  return Object.assign(load, {
+    stop: async () => {
+      isOver = true
+      await done
+    },
+  })
+}
+
+/** What the ledger says must be there, held against what is. */
+export async function checkRegisters(url: string, registers: Registers): Promise<string[]> {
+  const problems: string[] = []
+  for (const [at, least] of acknowledgedOf(registers).entries()) {
+    const path = `${root}/${keyOf(at)}?environmentId=${registers.environmentId}`
+    const { status, text } = await ask(url, 'GET', path, { token: registers.reader })
+    const seen = numberIn(text)
+    const most = registers.tried[at] ?? 0
+    if (status !== 200 || !(seen >= least && seen <= most)) {
+      problems.push(`${keyOf(at)}: acknowledged ${least}, tried ${most}, found ${status} ${text}`)
+    }
+  }
+  return problems
+}

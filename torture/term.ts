@@ -1,0 +1,109 @@
+/** SIGTERM under load: every request gets an answer, every acknowledged write stays, the end comes soon. */
+import { messagesOf, startListening, until } from '../test/program.ts'
+import { ask, must } from './ask.ts'
+import { bothEngines, type Case } from './case.ts'
+import { keepConnection } from './kept-connection.ts'
+import { register } from './tenant.ts'
+
+const teams = '/v1/workspace/main/team'
+const workers = 16
+const endMs = 10_000
+/**
+ * Until then connections that rest stay open. A client that re-uses one at the very moment in which it is closed loses
+ * its request, and so does one whose new connection waits to be accepted when nobody listens any more: both are races
+ * of HTTP and TCP themselves, and counted apart.
+ */
+const farewellMs = 1_500
+
+export const term: Case = {
+  name: 'term',
+  about: 'SIGTERM under load: no request is dropped',
+  engines: bothEngines,
+  seconds: 25,
+  async run(trial) {
+    const { settings } = await trial.createDatabase()
+    let service = await startListening(settings)
+    trial.onEnd(() => service.destroy())
+    const token = await register(service.url)
+    const counts = {
+      stops: 0,
+      answers: 0,
+      'acknowledged writes': 0,
+      'told to come back': 0,
+      dropped: 0,
+      'never accepted': 0,
+      'lost on a closing connection': 0,
+    }
+    const due = trial.share(8)
+    while (counts.stops < due && !trial.isOver()) {
+      const load = startLoad(service.url, token, counts.stops)
+      const enough = 20 + trial.dice(80)
+      await until(() => load.made.length > enough || load.wrong.length > 0 || undefined, 60_000, 'the load runs')
+      const askedAt = performance.now()
+      service.program.kill(trial.dice(2) === 0 ? 'SIGTERM' : 'SIGINT')
+      const { code, out } = await service.program.ended
+      const tookMs = performance.now() - askedAt
+      await load.ended
+      const isDropped = ({ isFirst, sentAt, endedAt }: CutOff) =>
+        !isFirst && (sentAt < askedAt || endedAt < askedAt + farewellMs)
+      const dropped = load.cutOff.filter(isDropped)
+      for (const { what } of dropped) trial.find(`a request was dropped: ${what}`)
+      for (const what of load.wrong) trial.find(what)
+      if (code !== 0 || !messagesOf(out).includes('stopped')) trial.find(`it ended with ${code}`)
+      if (tookMs > endMs) trial.find(`it took ${Math.round(tookMs)} ms to end`)
+      service = await startListening(settings)
+      const listed = await must<{ id: string; name: string }[]>(service.url, 'GET', teams, { token })
+      const names = new Set(listed.map(({ name }) => name))
+      for (const name of load.made.filter((name) => !names.has(name)))
+        trial.find(`${name} was acknowledged and is gone`)
+      counts.stops++
+      counts.answers += load.answers()
+      counts['acknowledged writes'] += load.made.length
+      counts['told to come back'] += load.refused()
+      counts.dropped += dropped.length
+      counts['never accepted'] += load.cutOff.filter(({ isFirst }) => isFirst).length
+      counts['lost on a closing connection'] += load.cutOff.filter((one) => !one.isFirst && !isDropped(one)).length
+      trial.progress(`${counts.stops} of ${due} stops`)
+      for (const { id, name } of listed)
+        if (name.startsWith('team ')) await ask(service.url, 'DELETE', `${teams}/${id}`, { token })
+    }
+    return counts
+  },
+}
+
+type CutOff = { readonly what: string; readonly isFirst: boolean; readonly sentAt: number; readonly endedAt: number }
+
+/** Half of them write and half read, each one request after another, until nobody takes their connection. */
+function startLoad(url: string, token: string, round: number) {
+  const made: string[] = []
+  const wrong: string[] = []
+  const cutOff: CutOff[] = []
+  let answers = 0
+  let refused = 0
+  const work = async (worker: number) => {
+    const connection = keepConnection(url, token)
+    for (let count = 0; wrong.length === 0; count++) {
+      const name = `team ${round} ${worker} ${count}`
+      const writes = worker % 2 === 0
+      const sentAt = performance.now()
+      const outcome = await connection.send(
+        writes ? 'POST' : 'GET',
+        teams,
+        writes ? JSON.stringify({ name }) : undefined,
+      )
+      if ('lost' in outcome) {
+        const { lost: what, isRefused, isFirst } = outcome
+        if (!isRefused) cutOff.push({ what, isFirst, sentAt, endedAt: performance.now() })
+        break
+      }
+      answers++
+      const { status, text } = outcome
+      if (status === 201) made.push(name)
+      else if (status === 503) refused++
+      else if (status !== 200) wrong.push(`${writes ? 'POST' : 'GET'} ${teams}: ${status} ${text}`)
+    }
+    connection.close()
+  }
+  const ended = Promise.all(Array.from({ length: workers }, (_, index) => work(index)))
+  return { made, wrong, cutOff, ended, answers: () => answers, refused: () => refused }
+}
