@@ -46,6 +46,7 @@ export function openSqlite(path: string): Engine {
     kind: 'sqlite',
     ...sqliteDb(reader),
     transaction: (_lock, work) => queue.run(work),
+    joinTransaction: (_lock, group, item, work) => queue.join(group, item, work),
     checkDurability: async () => checkDurability(writer),
     migratedSteps: async () => {
       execute(writer, 'create table if not exists schema_step (step integer primary key, name text, applied_at bigint)')
