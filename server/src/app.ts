@@ -53,7 +53,7 @@ export async function createApp(given: Config, log: Log, now: () => number = Dat
   const follower = createChangeFollower(services)
   await follower.start()
   const limiters = await createLimiters(config, log)
-  const metrics = createMetrics()
+  const metrics = await createMetrics(config)
   let isStopping = false
   const server = await createServer({ services, follower, ...limiters, metrics, isStopping: () => isStopping })
   const jobs = startJobs(services)

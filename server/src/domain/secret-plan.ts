@@ -76,8 +76,7 @@ export function planWishes(
     else if (exists && mode === 'skip') plan.results.push({ ...result, status: 'skipped', version })
     else if (exists && current?.text === wish.value) {
       plan.results.push({ ...result, status: 'unchanged', version })
-      const next = withFields(secret, wish)
-      if (isDescribedAnew(secret, next)) plan.described.push(next)
+      if (isDescribedAnew(secret, wish)) plan.described.push(withFields(secret, wish))
     } else {
       if (!known.has(wish.key)) plan.fresh.set(wish.key, secret)
       change(exists ? 'updated' : 'created')
@@ -118,8 +117,9 @@ export function withFields(secret: SecretRecord, { type, dataType, note }: Wish)
   return { ...secret, type: type ?? secret.type, dataType: dataType ?? secret.dataType, note: note ?? secret.note }
 }
 
-export function isDescribedAnew(a: SecretRecord, b: SecretRecord): boolean {
-  return a.type !== b.type || a.dataType !== b.dataType || a.note !== b.note
+export function isDescribedAnew(secret: SecretRecord, wish: Wish): boolean {
+  const { type = secret.type, dataType = secret.dataType, note = secret.note } = wish
+  return type !== secret.type || dataType !== secret.dataType || note !== secret.note
 }
 
 export function checkWish({ key, value, environment, isPersonal }: Wish): void {

@@ -178,9 +178,8 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
         const revision = change.revisions.of(environmentId)
         versions.push({ ...place, version, revision, name: secret.name, action: status, sealed, ...by })
       }
-      const next = withFields(secret, wish)
-      if (isDescribedAnew(secret, next) && !change.fresh.includes(secret)) {
-        touched.set(secret.id, { ...next, updatedAt: now })
+      if (isDescribedAnew(secret, wish) && !change.fresh.includes(secret)) {
+        touched.set(secret.id, { ...withFields(secret, wish), updatedAt: now })
       }
     }
   }

@@ -4,7 +4,7 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import { Failure } from '../failure.ts'
 
@@ -19,9 +19,9 @@ type Series = { readonly labels: string; readonly buckets: number[]; seconds: nu
 const bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
 const name = 'coffer_http_request_duration_seconds'
 
-export function createMetrics(): Metrics {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+export async function createMetrics({ metricsToken, metricsPort }: Config): Promise<Metrics> {
+  const isShown = metricsToken !== undefined || metricsPort !== undefined
+  const registry = isShown ? await watchProcess() : undefined
   const series = new Map<string, Series>()
   return {
     observe(method, route, status, elapsedMs) {
@@ -38,9 +38,17 @@ export function createMetrics(): Metrics {
       entry.buckets[bucket] = (entry.buckets[bucket] ?? 0) + 1
       entry.seconds += seconds
     },
-    render: async () => `${await registry.metrics()}\n${renderSeries([...series.values()])}`,
-    contentType: registry.contentType,
+    render: async () => `${(await registry?.metrics()) ?? ''}\n${renderSeries([...series.values()])}`,
+    contentType: 'text/plain; version=0.0.4; charset=utf-8',
   }
+}
+
+/** Loaded only where somebody may ask: it takes memory, and listens to every collection of garbage. */
+async function watchProcess(): Promise<Registry> {
+  const { collectDefaultMetrics, Registry } = await import('prom-client')
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  return registry
 }
 
 function renderSeries(all: readonly Series[]): string {
