@@ -28,6 +28,8 @@ type Job = {
 type Outcome = { readonly job: Job; readonly settled: PromiseSettledResult<unknown> }
 
 const maxBatch = 128
+/** What is done in one go cannot be interrupted. */
+const maxGroup = 64
 /** A batch that has run this long commits what it has: others want the event loop too. */
 const maxBatchMs = 8
 
@@ -133,9 +135,9 @@ function takeGroup(jobs: Job[]): Job[] {
   const first = jobs.shift()
   if (!first) return []
   const isSame = ({ group, work }: Job) => group !== undefined && group === first.group && work === first.work
-  const others = jobs.filter(isSame)
-  if (others.length > 0) jobs.splice(0, jobs.length, ...jobs.filter((job) => !isSame(job)))
-  return [first, ...others]
+  const group = new Set([first, ...jobs.filter(isSame).slice(0, maxGroup - 1)])
+  if (group.size > 1) jobs.splice(0, jobs.length, ...jobs.filter((job) => !group.has(job)))
+  return [...group]
 }
 
 /** Undefined where what was done together failed as a whole, for whichever of them: then each is to be done alone. */
