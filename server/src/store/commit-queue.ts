@@ -21,7 +21,7 @@ type Job = {
   readonly work: JointWork<unknown, unknown>
   readonly item: unknown
   /** Jobs of the same group and work are done together; undefined for what is done alone. */
-  group: string | undefined
+  readonly group: string | undefined
   resolve(value: unknown): void
   reject(error: unknown): void
 }
