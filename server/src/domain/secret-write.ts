@@ -211,19 +211,17 @@ const countedBy = { created: 1, updated: 0, deleted: -1 } as const
 
 /** One entry for the whole request. Values are not in it, only what was done to which key. */
 function describeChange({ picture, project }: ProjectAccess, { planned, message }: Change): AuditEvent {
-  const secrets = new Set(planned.map(({ secret }) => secret.id))
-  const environments = new Set(planned.map(({ wish }) => wish.environment.id))
-  const statuses = new Set(planned.map(({ status }) => status))
   const [first] = planned
+  const isOne = (what: (one: Planned) => string) => planned.every((one) => first && what(one) === what(first))
   return {
     chain: picture.workspace.id,
-    action: first && statuses.size === 1 ? actions[first.status] : 'UPDATE',
+    action: first && isOne(({ status }) => status) ? actions[first.status] : 'UPDATE',
     entity:
-      first && secrets.size === 1
+      first && isOne(({ secret }) => secret.id)
         ? { type: 'secret', id: first.secret.id, name: first.secret.name }
         : { type: 'project', id: project.id, name: project.slug },
     projectId: project.id,
-    ...(first && environments.size === 1 && { environmentId: first.wish.environment.id }),
+    ...(first && isOne(({ wish }) => wish.environment.id) && { environmentId: first.wish.environment.id }),
     after: {
       ...(message !== '' && { message }),
       changes: planned.map(({ wish, status, version }) => ({
