@@ -60,7 +60,7 @@ export async function createApp(
   const follower = createChangeFollower(services)
   await follower.start()
   const limiters = await createLimiters(config, log)
-  const metrics = createMetrics(() => syncFigures(services))
+  const metrics = await createMetrics(config, () => syncFigures(services))
   let isStopping = false
   const server = await createServer({ services, follower, ...limiters, metrics, isStopping: () => isStopping })
   const jobs = startJobs(services)

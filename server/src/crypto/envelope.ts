@@ -23,9 +23,10 @@ export function associatedData(purpose: string, ...parts: (string | number)[]): 
 }
 
 export function lengthPrefixed(parts: readonly (string | Uint8Array)[]): Buffer {
-  let size = 0
-  for (const part of parts) size += lengthBytes + Buffer.byteLength(part)
-  const bytes = Buffer.alloc(size)
+  let room = 0
+  // No character takes more than three bytes: to measure each part first would cost as much again as to write it.
+  for (const part of parts) room += lengthBytes + (typeof part === 'string' ? 3 * part.length : part.length)
+  const bytes = Buffer.allocUnsafe(room)
   let at = 0
   for (const part of parts) {
     const start = at + lengthBytes
@@ -36,7 +37,7 @@ export function lengthPrefixed(parts: readonly (string | Uint8Array)[]): Buffer 
     }
     bytes.writeUInt32BE(at - start, start - lengthBytes)
   }
-  return bytes
+  return bytes.subarray(0, at)
 }
 
 export function seal(key: KeyObject, keyVersion: number, aad: Uint8Array, plaintext: Uint8Array): Buffer {

@@ -23,11 +23,22 @@ export function hide(text: string): Hidden {
 /** Where texts are put together: kept, as making one for every text would cost more than the rest; wiped each time. */
 let desk = new Int32Array(4_096)
 
-export function reveal({ pad, covered, bytes }: Hidden): string {
+export function reveal(hidden: Hidden): string {
+  const { covered, bytes } = hidden
   if (desk.length < covered.length) desk = new Int32Array(covered.length)
-  const plain = desk
-  for (let index = 0; index < covered.length; index++) plain[index] = (covered[index] ?? 0) ^ (pad[index] ?? 0)
-  const text = Buffer.from(plain.buffer, 0, bytes).toString('utf8')
-  plain.fill(0, 0, covered.length)
+  uncover(hidden, desk)
+  const text = Buffer.from(desk.buffer, 0, bytes).toString('utf8')
+  desk.fill(0, 0, covered.length)
   return text
+}
+
+/** The same for what is about to be sent: a long text would only be turned into bytes again. */
+export function revealBytes(hidden: Hidden): Buffer {
+  const plain = Buffer.allocUnsafeSlow(hidden.covered.byteLength)
+  uncover(hidden, new Int32Array(plain.buffer))
+  return plain.subarray(0, hidden.bytes)
+}
+
+function uncover({ pad, covered }: Hidden, plain: Int32Array): void {
+  for (let index = 0; index < covered.length; index++) plain[index] = (covered[index] ?? 0) ^ (pad[index] ?? 0)
 }

@@ -20,20 +20,33 @@ const maxUserAgentLength = 256
 
 /** Call inside the transaction of the change it records: both commit, or neither. */
 export async function record(ctx: WriteContext, event: AuditEvent): Promise<void> {
-  const head = await lockChain(ctx, event.chain)
-  const details = JSON.stringify({ before: event.before, after: event.after })
-  const unhashed = {
-    ...describeEvent(ctx, event),
-    chainId: event.chain,
-    sequence: head.sequence + 1,
-    id: newId(),
-    at: ctx.now(),
-    requestId: ctx.request.id,
-    details,
-  }
-  const row: AuditRow = { ...unhashed, hash: hashEntry(head.hash, canonicalEntry(unhashed)) }
-  await orNothing(ctx, () => ctx.store.audit.insert(row))
-  extendChain(ctx, event.chain, { ...head, sequence: row.sequence, hash: row.hash })
+  await recordAll([{ ctx, event }])
+}
+
+/** What several have done within one transaction to one workspace, in this order. */
+export async function recordAll(
+  acts: readonly { readonly ctx: WriteContext; readonly event: AuditEvent }[],
+): Promise<void> {
+  const [first] = acts
+  if (!first) return
+  const { chain } = first.event
+  const head = await lockChain(first.ctx, chain)
+  let { sequence, hash } = head
+  const rows = acts.map(({ ctx, event }): AuditRow => {
+    const unhashed = {
+      ...describeEvent(ctx, event),
+      chainId: chain,
+      sequence: ++sequence,
+      id: newId(),
+      at: ctx.now(),
+      requestId: ctx.request.id,
+      details: JSON.stringify({ before: event.before, after: event.after }),
+    }
+    hash = hashEntry(hash, canonicalEntry(unhashed))
+    return { ...unhashed, hash }
+  })
+  await orNothing(first.ctx, () => first.ctx.store.audit.insert(rows))
+  extendChain(first.ctx, chain, { ...head, sequence, hash })
 }
 
 /** Who did what to which thing, from where. */

@@ -7,7 +7,6 @@ import type {
   SecretChange,
   SecretDeletion,
   SecretPath,
-  ValueChange,
   WriteMode,
   WriteResult,
   WriteResults,
@@ -20,17 +19,10 @@ import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
 import { personalOwner, requireReached } from './secret-environment.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
+import { listKeys, type Wish } from './secret-plan.ts'
 import { renameSecret } from './secret-rename.ts'
 import { purgeSecret, trashSecret } from './secret-trash.ts'
-import {
-  announceSecrets,
-  createRevisions,
-  listKeys,
-  requireWriter,
-  upsert,
-  type Wish,
-  writeValues,
-} from './secret-write.ts'
+import { announceSecrets, createRevisions, requireWriter, upsert, writeValues } from './secret-write.ts'
 import { inTransaction } from './transaction.ts'
 
 export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSecrets): Promise<WriteResults> {
@@ -46,23 +38,6 @@ export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSe
   const wishes = environments.flatMap((environment) => body.secrets.map((secret) => ({ ...secret, environment })))
   const { results } = await writeAll(ctx, access, wishes, body)
   return { success: true, results }
-}
-
-export async function writeSecretValue(
-  ctx: Context,
-  path: SecretPath,
-  body: ValueChange,
-): Promise<{ success: boolean; version: number }> {
-  const access = await requireProject(ctx, path, 'secret:update')
-  const wish = { isPersonal: body.isPersonal ?? false, value: body.value, ifVersion: body.ifVersion }
-  requireWriter(ctx, access, [wish])
-  const environment = requireReached(access, body.environmentId)
-  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
-    const secret = await requireSecret(ctx, access, path.key)
-    const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
-    const [result] = await writeValues(ctx, access, [{ ...wish, key: secret.name, secret, environment }], options)
-    return { success: true, version: result?.version ?? 0 }
-  })
 }
 
 export async function updateSecret(ctx: Context, path: SecretPath, body: SecretChange): Promise<void> {

@@ -1,5 +1,6 @@
 /** Changes: one transaction with its audit entries, and the word to every node that something is no longer as it was. */
 import type { ChangeSubject } from '../store/change.ts'
+import type { Transaction } from '../store/sql.ts'
 import { type Store, storeOver } from '../store/store.ts'
 import { lockChain } from './audit-chain.ts'
 import type { Context, Services, WriteContext } from './context.ts'
@@ -14,11 +15,19 @@ export function inTransaction<Result>(
   work: (ctx: WriteContext) => Promise<Result>,
 ): Promise<Result> {
   const sorted = typeof chains === 'string' ? [chains] : [...new Set(chains)].sort()
-  return ctx.engine.transaction(sorted.join(), async (transaction) => {
-    const inside = { ...ctx, store: storeOver(transaction.db, ctx.keys), transaction }
-    for (const chain of sorted) await lockChain(inside, chain)
-    return work(inside)
-  })
+  return ctx.engine.transaction(sorted.join(), async (transaction) =>
+    work(await enterTransaction(ctx, transaction, sorted)),
+  )
+}
+
+export async function enterTransaction(
+  ctx: Context,
+  transaction: Transaction,
+  chains: readonly string[],
+): Promise<WriteContext> {
+  const inside = { ...ctx, store: storeOver(transaction.db, ctx.keys), transaction }
+  for (const chain of chains) await lockChain(inside, chain)
+  return inside
 }
 
 /** Bookkeeping that is nobody's act and leaves no trail: counters, times of last use. */

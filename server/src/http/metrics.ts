@@ -4,7 +4,7 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import type { SyncStats } from '../domain/sync-stat.ts'
 import { Failure } from '../failure.ts'
@@ -23,9 +23,12 @@ const name = 'coffer_http_request_duration_seconds'
 /** What is told of syncs, asked for when somebody asks. */
 export type SyncFigures = SyncStats & { readonly lagSeconds: number }
 
-export function createMetrics(syncs: () => Promise<SyncFigures>): Metrics {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+export async function createMetrics(
+  { metricsToken, metricsPort }: Config,
+  syncs: () => Promise<SyncFigures>,
+): Promise<Metrics> {
+  const isShown = metricsToken !== undefined || metricsPort !== undefined
+  const registry = isShown ? await watchProcess() : undefined
   const series = new Map<string, Series>()
   return {
     observe(method, route, status, elapsedMs) {
@@ -42,10 +45,20 @@ export function createMetrics(syncs: () => Promise<SyncFigures>): Metrics {
       entry.buckets[bucket] = (entry.buckets[bucket] ?? 0) + 1
       entry.seconds += seconds
     },
-    render: async () =>
-      `${await registry.metrics()}\n${renderSeries([...series.values()])}${renderSyncs(await syncs())}`,
-    contentType: registry.contentType,
+    render: async () => {
+      const ofProcess = (await registry?.metrics()) ?? ''
+      return `${ofProcess}\n${renderSeries([...series.values()])}${renderSyncs(await syncs())}`
+    },
+    contentType: 'text/plain; version=0.0.4; charset=utf-8',
   }
+}
+
+/** Loaded only where somebody may ask: it takes memory, and listens to every collection of garbage. */
+async function watchProcess(): Promise<Registry> {
+  const { collectDefaultMetrics, Registry } = await import('prom-client')
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  return registry
 }
 
 function renderSeries(all: readonly Series[]): string {

@@ -1,11 +1,27 @@
 /** The description of the API, made from the routes themselves. */
 import type { Endpoint } from '@coffer/contract/endpoint'
-import swagger from '@fastify/swagger'
-import type { FastifyInstance, FastifySchema } from 'fastify'
+import fastify, { type FastifyInstance, type FastifySchema } from 'fastify'
 import { docsRoutes } from './docs.ts'
-import { errorSchemas } from './route.ts'
+import { errorSchemas, type Serve, serveOn } from './route.ts'
 
-export async function openapiRoutes(app: FastifyInstance): Promise<void> {
+export function openapiRoutes(app: FastifyInstance, declare: (serve: Serve) => void): void {
+  docsRoutes(app)
+  let description: Promise<string> | undefined
+  app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
+    description ??= describeApi(declare)
+    return reply.header('content-type', 'application/json; charset=utf-8').send(await description)
+  })
+}
+
+/**
+ * The same routes once more, on a server that never listens, when somebody asks for the first time: what describes them
+ * would cost every process time at its start, and 5 MB for good.
+ */
+async function describeApi(declare: (serve: Serve) => void): Promise<string> {
+  const { default: swagger } = await import('@fastify/swagger')
+  const app = fastify()
+  app.setValidatorCompiler(() => () => true)
+  app.setSerializerCompiler(() => JSON.stringify)
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -21,12 +37,11 @@ export async function openapiRoutes(app: FastifyInstance): Promise<void> {
     transform: ({ schema, url, route }) => ({ schema: withEveryAnswer(schema, route.config?.endpoint), url }),
     transformObject: (document) => withOptionalBodies('openapiObject' in document ? document.openapiObject : {}),
   })
-  docsRoutes(app)
-  let description: string | undefined
-  app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
-    description ??= JSON.stringify(app.swagger())
-    return reply.header('content-type', 'application/json; charset=utf-8').send(description)
-  })
+  declare(serveOn(app))
+  await app.ready()
+  const description = JSON.stringify(app.swagger())
+  await app.close()
+  return description
 }
 
 /** A body in which nothing is required may be left out. */

@@ -16,7 +16,7 @@ import { logoRoute } from './logo.ts'
 import { type Metrics, metricsRoute } from './metrics.ts'
 import { openapiRoutes } from './openapi.ts'
 import { type Hit, type Limiter, nearerToExhaustion } from './rate-limit.ts'
-import { serveOn } from './route.ts'
+import { type Serve, serveOn } from './route.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { authRoutes } from './routes/auth.ts'
 import { deviceRoutes } from './routes/device.ts'
@@ -138,9 +138,11 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
     done(null, payload)
   })
 
-  await openapiRoutes(app)
-  const serve = serveOn(app)
-  for (const area of areas) area(serve)
+  const declare = (serve: Serve) => {
+    for (const area of areas) area(serve)
+  }
+  openapiRoutes(app, declare)
+  declare(serveOn(app))
   healthRoutes(app, services)
   metricsRoute(app, parts.metrics, config)
   logoRoute(app)

@@ -51,6 +51,8 @@ export function composeReads(
 ): ReadsRow {
   const beginning = `[${JSON.stringify(chainId)},`
   const places = new Map<string, number>()
+  // Reads of the same answer by the same caller hold the very same fields: their text is looked at once.
+  const known = new Map<SharedFields, number>()
   const entries: string[] = []
   let { sequence, hash } = head
   for (const { id, at, requestId, shared } of reads) {
@@ -58,11 +60,12 @@ export function composeReads(
     sequence++
     // The very text of canonicalEntry.
     hash = hashEntry(hash, `${beginning}${sequence},"${id}",${at},${before},"${requestId}",${after}]`)
-    const common = `[${before},${after}]`
-    let place = places.get(common)
+    let place = known.get(shared)
     if (place === undefined) {
-      place = places.size
+      const common = `[${before},${after}]`
+      place = places.get(common) ?? places.size
       places.set(common, place)
+      known.set(shared, place)
     }
     entries.push(`[${place},"${id}",${at},"${requestId}"]`)
   }

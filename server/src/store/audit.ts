@@ -80,14 +80,17 @@ export function auditStore(db: Db) {
         where chain_id = ${chainId}`)
     },
 
-    async insert(row: AuditRow): Promise<void> {
-      await db.run(sql`
+    async insert(rows: readonly AuditRow[]): Promise<void> {
+      await db.runMany(
+        rows,
+        (row) => sql`
         insert into audit_entry (chain_id, sequence, id, at, actor_type, actor_id, actor_name, action, entity_type,
           entity_id, entity_name, project_id, environment_id, ip, user_agent, request_id, outcome, details, hash)
         values (${row.chainId}, ${row.sequence}, ${row.id}, ${row.at}, ${row.actorType}, ${row.actorId},
           ${row.actorName}, ${row.action}, ${row.entityType}, ${row.entityId}, ${row.entityName}, ${row.projectId},
           ${row.environmentId}, ${row.ip}, ${row.userAgent}, ${row.requestId}, ${row.outcome}, ${row.details},
-          ${row.hash})`)
+          ${row.hash})`,
+      )
     },
 
     async insertReads(row: ReadsRow): Promise<void> {

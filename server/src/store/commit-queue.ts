@@ -1,8 +1,9 @@
 /**
  * Group commit. While one transaction waits for the disk others queue up, and then share the next commit, each behind
- * its own savepoint: one that fails takes nothing with it. The same code serves both engines.
+ * its own savepoint: one that fails takes nothing with it. Those that ask for the same joint work are done in one go.
+ * The same code serves both engines.
  */
-import type { Db, Transaction } from './sql.ts'
+import type { Db, JointWork, Transaction } from './sql.ts'
 
 /** One connection with an open transaction. */
 export type Connection = {
@@ -16,16 +17,25 @@ export type Connection = {
   isLost(error: unknown): boolean
 }
 
-type Work = (transaction: Transaction) => Promise<unknown>
-type Job = { work: Work; resolve(value: unknown): void; reject(error: unknown): void }
-type Outcome = { job: Job; result: unknown } | { job: Job; error: unknown }
+type Job = {
+  readonly work: JointWork<unknown, unknown>
+  readonly item: unknown
+  /** Jobs of the same group and work are done together; undefined for what is done alone. */
+  readonly group: string | undefined
+  resolve(value: unknown): void
+  reject(error: unknown): void
+}
+type Outcome = { readonly job: Job; readonly settled: PromiseSettledResult<unknown> }
 
 const maxBatch = 128
+/** What is done in one go cannot be interrupted. */
+const maxGroup = 64
 /** A batch that has run this long commits what it has: others want the event loop too. */
 const maxBatchMs = 8
 
 export type CommitQueue = {
   run<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result>
+  join<Item, Result>(group: string, item: Item, work: JointWork<Item, Result>): Promise<Result>
   readonly isIdle: boolean
 }
 
@@ -46,16 +56,21 @@ export function createCommitQueue(begin: () => Promise<Connection>, onIdle?: () 
     onIdle?.()
   }
 
+  function add<Item, Result>(group: string | undefined, item: Item, work: JointWork<Item, Result>): Promise<Result> {
+    return new Promise<Result>((resolve, reject) => {
+      // The queue holds jobs of all types; each is given its own item and resolves with the result of its own work.
+      waiting.push({ group, item, work, resolve, reject } as Job)
+      if (!isRunning) {
+        isRunning = true
+        setImmediate(drain)
+      }
+    })
+  }
+
   return {
-    run: <Result>(work: (transaction: Transaction) => Promise<Result>) =>
-      new Promise<Result>((resolve, reject) => {
-        // The queue holds jobs of all result types; each resolves with the result of its own work.
-        waiting.push({ work, resolve: resolve as (value: unknown) => void, reject })
-        if (!isRunning) {
-          isRunning = true
-          setImmediate(drain)
-        }
-      }),
+    run: (work) =>
+      add(undefined, undefined, async (transaction) => [{ status: 'fulfilled', value: await work(transaction) }]),
+    join: add,
     get isIdle() {
       return !isRunning
     },
@@ -82,8 +97,10 @@ async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<
   const useSavepoints = jobs.length > 1
   try {
     while (jobs.length > 0 && (outcomes.length === 0 || performance.now() - startedAt < maxBatchMs)) {
-      const job = jobs.shift()
-      if (job) outcomes.push(await runJob(connection, transaction, job, useSavepoints))
+      const group = takeGroup(jobs)
+      const done = await runGroup(connection, transaction, group, useSavepoints)
+      if (done) outcomes.push(...done)
+      else jobs.unshift(...group.map((job) => ({ ...job, group: undefined })))
     }
     for (const finish of transaction.beforeCommit.values()) await finish()
     await connection.commit()
@@ -93,13 +110,13 @@ async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<
     for (const { job } of outcomes) job.reject(error)
     const pending = jobs.splice(0)
     for (const job of pending) job.reject(error)
-    // The job that threw is in neither list: its own promise is rejected by runJob.
+    // Those that threw are in neither list: their own promises are rejected by runGroup.
     return []
   }
   for (const done of transaction.afterCommit) tell(done)
-  for (const outcome of outcomes) {
-    if ('error' in outcome) outcome.job.reject(outcome.error)
-    else outcome.job.resolve(outcome.result)
+  for (const { job, settled } of outcomes) {
+    if (settled.status === 'rejected') job.reject(settled.reason)
+    else job.resolve(settled.value)
   }
   return jobs
 }
@@ -113,33 +130,52 @@ function tell(done: () => void): void {
   }
 }
 
-async function runJob(
+/** The first job, with all that are done together with it. */
+function takeGroup(jobs: Job[]): Job[] {
+  const first = jobs.shift()
+  if (!first) return []
+  const isSame = ({ group, work }: Job) => group !== undefined && group === first.group && work === first.work
+  const group = new Set([first, ...jobs.filter(isSame).slice(0, maxGroup - 1)])
+  if (group.size > 1) jobs.splice(0, jobs.length, ...jobs.filter((job) => !group.has(job)))
+  return [...group]
+}
+
+/** Undefined where what was done together failed as a whole, for whichever of them: then each is to be done alone. */
+async function runGroup(
   connection: Connection,
   transaction: Transaction,
-  job: Job,
+  group: readonly Job[],
   useSavepoint: boolean,
-): Promise<Outcome> {
+): Promise<Outcome[] | undefined> {
   const scratch = new Map(transaction.scratch)
   const beforeCommit = new Map(transaction.beforeCommit)
   const afterCommit = [...transaction.afterCommit]
+  const [first] = group
+  if (!first) return []
   try {
     if (useSavepoint) await connection.savepoint()
-    const result = await job.work(transaction)
+    const items = group.map(({ item }) => item)
+    const settled = await first.work(transaction, items)
     if (useSavepoint) await connection.releaseSavepoint()
-    return { job, result }
+    return group.map((job, index) => ({ job, settled: settled[index] ?? missing }))
   } catch (error) {
+    const rejectAll = () => {
+      for (const job of group) job.reject(error)
+    }
     if (!useSavepoint || connection.isLost(error)) {
-      job.reject(error)
+      rejectAll()
       throw error
     }
     await connection.rollbackToSavepoint().catch((lost: unknown) => {
-      // The connection is gone with the whole batch: nobody else knows of this job.
-      job.reject(error)
+      // The connection is gone with the whole batch: nobody else knows of these jobs.
+      rejectAll()
       throw lost
     })
     transaction.scratch = scratch
     transaction.beforeCommit = beforeCommit
     transaction.afterCommit = afterCommit
-    return { job, error }
+    return group.length > 1 ? undefined : [{ job: first, settled: { status: 'rejected', reason: error } }]
   }
 }
+
+const missing: PromiseRejectedResult = { status: 'rejected', reason: new Error('joint work forgot one of its items') }

@@ -46,6 +46,7 @@ export function openPostgres(url: string): Engine {
     kind: 'postgres',
     ...postgresDb((query) => pool.query(query)),
     transaction: (lock, work) => queueFor(lock).run(work),
+    joinTransaction: (lock, group, item, work) => queueFor(lock).join(group, item, work),
     checkDurability: () => checkDurability(pool),
     checkFiles: () => checkFiles(pool),
     migratedSteps: () => migratedSteps(pool),
@@ -120,6 +121,11 @@ function postgresDb(run: Runner): Db {
     all: async <Row>(query: Sql) => (await execute(query)).rows as Row[],
     run: async (query) => (await execute(query)).rowCount ?? 0,
     runMany: async (rows, query) => {
+      const [only] = rows
+      if (only !== undefined && rows.length === 1) {
+        await execute(query(only))
+        return
+      }
       for (let start = 0; start < rows.length; start += rowsPerInsert) {
         const queries = rows.slice(start, start + rowsPerInsert).map(query)
         await wrapErrors(() => run(joinInserts(queries)))

@@ -289,16 +289,16 @@ export function secretValueStore(db: Db, keys: Keys) {
       return row?.revision ?? 0
     },
 
-    /** Takes `step` more revisions of an environment; `counted` is by how much its number of values changes. */
+    /** Takes so many more revisions of an environment and returns the last; `counted` is by how much its number of values changes. */
     async advanceRevision(
       environmentId: string,
       workspaceId: string,
-      step: 0 | 1,
+      steps: number,
       counted: number,
       nowMs: number,
     ): Promise<number> {
       const row = await db.one<{ revision: number }>(sql`
-        update environment set revision = revision + ${step}, total_secrets = total_secrets + ${counted}, updated_at = ${nowMs}
+        update environment set revision = revision + ${steps}, total_secrets = total_secrets + ${counted}, updated_at = ${nowMs}
         where id = ${environmentId} and workspace_id = ${workspaceId} returning revision`)
       // It was deleted while the request was on its way.
       if (!row) throw new Failure('notFound')

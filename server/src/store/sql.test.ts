@@ -6,7 +6,18 @@ import { createDatabase, engine as kind } from '../../../test/harness.ts'
 import { Failure, isFailure } from '../failure.ts'
 import { type Connection, createCommitQueue } from './commit-queue.ts'
 import { openPostgres } from './postgres.ts'
-import { anyOf, compile, type Db, type Engine, forUpdate, fragment, type Sql, sql, type Transaction } from './sql.ts'
+import {
+  anyOf,
+  compile,
+  type Db,
+  type Engine,
+  forUpdate,
+  fragment,
+  type JointWork,
+  type Sql,
+  sql,
+  type Transaction,
+} from './sql.ts'
 import { openSqlite } from './sqlite.ts'
 
 let database: Awaited<ReturnType<typeof createDatabase>>
@@ -283,6 +294,80 @@ async function shareCommit(works: ((transaction: Transaction) => Promise<unknown
   }
   throw new Error('no attempt shared a commit')
 }
+
+describe('work that many ask for at once', () => {
+  type Wanted = { id: string; refused?: true }
+  let goes: string[][] = []
+
+  /** Inserts what is wanted; a name that is taken breaks it for all of them. */
+  const insertAll: JointWork<Wanted, string> = async ({ db }, items) => {
+    goes.push(items.map(({ id }) => id))
+    for (const { id, refused } of items) if (!refused) await insertItem(db, id)
+    return items.map(({ id, refused }) =>
+      refused ? { status: 'rejected', reason: new Failure('forbidden') } : { status: 'fulfilled', value: id },
+    )
+  }
+  const join = (wanted: Wanted, group = 'group') => engine.joinTransaction('joint', group, wanted, insertAll)
+  const isKept = async (id: string) => (await findItem(engine, id)) !== undefined
+
+  test('is done in one go, with an answer of its own to each', async () => {
+    goes = []
+    const wanted = Array.from(
+      { length: 20 },
+      (_, index): Wanted => ({
+        id: unused(),
+        ...(index % 4 === 0 && { refused: true as const }),
+      }),
+    )
+    const outcomes = await Promise.allSettled(wanted.map((one) => join(one)))
+    expect(goes.length).toBeLessThan(5)
+    expect(goes.flat()).toEqual(wanted.map(({ id }) => id))
+    for (const [index, { id, refused }] of wanted.entries()) {
+      expect(outcomes[index]).toMatchObject(refused ? { reason: { code: 'forbidden' } } : { value: id })
+      expect(await isKept(id)).toBe(!refused)
+    }
+  })
+
+  test('is done for each alone where it fails for one, also beside other transactions', async () => {
+    const taken = unused()
+    await commit((db) => insertItem(db, taken))
+    const wanted = [unused(), taken, unused(), unused()].map((id) => ({ id }))
+    const beside = unused()
+    goes = []
+    const [other, ...outcomes] = await Promise.allSettled([
+      engine.transaction('joint', ({ db }) => insertItem(db, beside)),
+      ...wanted.map((one) => join(one)),
+    ])
+    expect(other.status).toBe('fulfilled')
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])
+    expect(goes).toEqual([wanted.map(({ id }) => id), ...wanted.map(({ id }) => [id])])
+    for (const { id } of [...wanted, { id: beside }]) expect(await isKept(id)).toBe(true)
+  })
+
+  test('is not mixed with that of another group', async () => {
+    goes = []
+    const [left, right] = [unused(), unused()].map((name) => [`${name}-1`, `${name}-2`, `${name}-3`])
+    const all = [0, 1, 2].flatMap((index) => [
+      join({ id: left?.[index] ?? '' }, 'left'),
+      join({ id: right?.[index] ?? '' }, 'right'),
+    ])
+    await Promise.all(all)
+    for (const go of goes) expect(new Set(go.map((id) => left?.includes(id))).size).toBe(1)
+    expect(goes.flat().sort()).toEqual([...(left ?? []), ...(right ?? [])].sort())
+  })
+
+  test('is refused to all of them where the commit fails', async () => {
+    const wanted = [{ id: unused() }, { id: unused() }]
+    const failing = engine.transaction('joint', async ({ beforeCommit }) => {
+      beforeCommit.set('fails', async () => {
+        throw new Failure('unavailable')
+      })
+    })
+    const outcomes = await Promise.allSettled([failing, ...wanted.map((one) => join(one))])
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+    for (const { id } of wanted) expect(await isKept(id)).toBe(false)
+  })
+})
 
 describe('transactions that share a commit', () => {
   test('are independent: one that fails takes nothing with it', async () => {

@@ -49,6 +49,15 @@ export type Transaction = {
   afterCommit: (() => void)[]
 }
 
+/**
+ * One piece of work for many who ask for the same at the same moment, each of whom is answered apart. Where it throws,
+ * it is done again for each alone.
+ */
+export type JointWork<Item, Result> = (
+  transaction: Transaction,
+  items: readonly Item[],
+) => Promise<PromiseSettledResult<Result>[]>
+
 export type Engine = Db & {
   readonly kind: 'sqlite' | 'postgres'
   /**
@@ -56,6 +65,8 @@ export type Engine = Db & {
    * this node and may share a commit; nothing slow may happen in `work`.
    */
   transaction<Result>(lock: string, work: (transaction: Transaction) => Promise<Result>): Promise<Result>
+  /** The same, done in one go with all others of the same group that wait for the same work. */
+  joinTransaction<Item, Result>(lock: string, group: string, item: Item, work: JointWork<Item, Result>): Promise<Result>
   /** Throws an Error with one sentence when a commit would not survive a power failure. */
   checkDurability(): Promise<void>
   /** What is known about damage to the files; throws where there is some. */

@@ -23,22 +23,25 @@ export function openSqlite(path: string): Engine {
   const writer = openConnection(path)
   const reader = openConnection(path)
   const writeDb = sqliteDb(writer)
+  const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
+  const savepoint = prepareStep(writer, 'savepoint one_of_many')
+  const releaseSavepoint = prepareStep(writer, 'release one_of_many')
   const connection: Connection = {
     db: writeDb,
-    savepoint: async () => execute(writer, 'savepoint one_of_many'),
-    releaseSavepoint: async () => execute(writer, 'release one_of_many'),
+    savepoint,
+    releaseSavepoint,
     rollbackToSavepoint: async () => {
       execute(writer, 'rollback to one_of_many')
-      execute(writer, 'release one_of_many')
+      await releaseSavepoint()
     },
-    commit: async () => execute(writer, 'commit'),
+    commit,
     rollback: async () => {
       if (writer.isTransaction) execute(writer, 'rollback')
     },
     isLost: () => !writer.isTransaction,
   }
   const queue = createCommitQueue(async () => {
-    execute(writer, 'begin immediate')
+    await begin()
     return connection
   })
 
@@ -46,6 +49,7 @@ export function openSqlite(path: string): Engine {
     kind: 'sqlite',
     ...sqliteDb(reader),
     transaction: (_lock, work) => queue.run(work),
+    joinTransaction: (_lock, group, item, work) => queue.join(group, item, work),
     checkDurability: async () => checkDurability(writer),
     checkFiles: async () => checkFiles(reader),
     migratedSteps: async () => {
@@ -168,6 +172,18 @@ function sqliteDb(connection: DatabaseSync): Db {
         if (++done % rowsPerTurn === 0) await new Promise((resolve) => setImmediate(resolve))
       }
     },
+  }
+}
+
+/** For what every transaction does: the text is read once. */
+function prepareStep(connection: DatabaseSync, text: string): () => Promise<void> {
+  const statement = connection.prepare(text)
+  return async () => {
+    try {
+      statement.run()
+    } catch (error) {
+      throw asFailure(error)
+    }
   }
 }
 

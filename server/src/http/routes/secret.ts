@@ -1,8 +1,9 @@
 import { secretEndpoints } from '@coffer/contract/secret'
 import type { FastifyReply } from 'fastify'
 import { listScopedSecrets, listSecrets, type ReadAnswer, readSecret } from '../../domain/secret.ts'
-import { createSecrets, deleteSecret, updateSecret, writeBatch, writeSecretValue } from '../../domain/secret-change.ts'
+import { createSecrets, deleteSecret, updateSecret, writeBatch } from '../../domain/secret-change.ts'
 import { listTrash, restoreSecret } from '../../domain/secret-trash.ts'
+import { writeSecretValue } from '../../domain/secret-value.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const secretRoutes: Routes = (serve) => {

@@ -1,0 +1,102 @@
+/** Writing one value. Many do it at once: requests for one project are done together, and each has its own outcome. */
+import type { SecretPath, ValueChange } from '@coffer/contract/secret'
+import { Failure } from '../failure.ts'
+import type { SecretRecord } from '../store/secret.ts'
+import type { JointWork } from '../store/sql.ts'
+import { type ProjectAccess, requireProject } from './access.ts'
+import type { Context, WriteContext } from './context.ts'
+import type { PicturedEnvironment } from './picture.ts'
+import { isId } from './secret.ts'
+import { requireReached } from './secret-environment.ts'
+import { requireSecret } from './secret-owner.ts'
+import { checkWish, foresee, planWishes } from './secret-plan.ts'
+import { hasReferences } from './secret-reference.ts'
+import {
+  applyChanges,
+  type Change,
+  createRevisions,
+  loadPresent,
+  requireWriter,
+  upsert,
+  writeValues,
+} from './secret-write.ts'
+import { enterTransaction, inTransaction } from './transaction.ts'
+
+type Written = { readonly success: boolean; readonly version: number }
+
+export async function writeSecretValue(ctx: Context, path: SecretPath, body: ValueChange): Promise<Written> {
+  const access = await requireProject(ctx, path, 'secret:update')
+  const { value, ifVersion, isPersonal = false } = body
+  requireWriter(ctx, access, [{ isPersonal }])
+  const environment = requireReached(access, body.environmentId)
+  const { workspace } = access.picture
+  // What is one's own is authorised anew, and references are followed: that is done alone.
+  if (!isPersonal && !hasReferences(value)) {
+    const request = { ctx, access, environment, key: path.key, body }
+    return ctx.engine.joinTransaction(workspace.id, access.project.id, request, writeTogether)
+  }
+  return inTransaction(ctx, workspace.id, async (ctx) => {
+    const secret = await requireSecret(ctx, access, path.key)
+    const wish = { key: secret.name, secret, environment, value, isPersonal, ifVersion }
+    const [result] = await writeValues(ctx, access, [wish], upsert(ctx, access, body.message))
+    return { success: true, version: result?.version ?? 0 }
+  })
+}
+
+type Request = {
+  readonly ctx: Context
+  readonly access: ProjectAccess
+  readonly environment: PicturedEnvironment
+  readonly key: string
+  readonly body: ValueChange
+}
+
+/** As if one had come after the other: each sees what those before it in the list have made of the values. */
+const writeTogether: JointWork<Request, Written> = async (transaction, requests) => {
+  const [first] = requests
+  if (!first) return []
+  const { access } = first
+  const ctx = await enterTransaction(first.ctx, transaction, [access.picture.workspace.id])
+  const secrets = await findSecrets(ctx, access, [...new Set(requests.map(({ key }) => key))])
+  const environmentIds = requests.map(({ environment }) => environment.id)
+  const present = await loadPresent(ctx, access, environmentIds, secrets, '')
+  const changes: Change[] = []
+  const outcomes = requests.map((request): PromiseSettledResult<Written> => {
+    try {
+      const { environment, key, body } = request
+      const own = { ...request.ctx, store: ctx.store, transaction }
+      const secret = secrets.get(key)
+      if (!secret) throw new Failure('notFound')
+      const wish = { key: secret.name, environment, value: body.value, ifVersion: body.ifVersion }
+      checkWish(wish)
+      const plan = planWishes(own, access, [wish], 'upsert', present, '')
+      foresee(present, plan)
+      const revisions = createRevisions(own, access)
+      changes.push({ ctx: own, planned: plan.planned, fresh: [], revisions, message: body.message ?? '' })
+      return { status: 'fulfilled', value: { success: true, version: plan.results[0]?.version ?? 0 } }
+    } catch (reason) {
+      return { status: 'rejected', reason }
+    }
+  })
+  await applyChanges(ctx, access, changes)
+  return outcomes
+}
+
+/** Those that are there, by what the requests call them: their names or ids. */
+async function findSecrets(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  keys: readonly string[],
+): Promise<Map<string, SecretRecord>> {
+  const { secrets } = ctx.store
+  const [ids, names] = [keys.filter(isId), keys.filter((key) => !isId(key))]
+  const byName = names.length === 0 ? [] : await secrets.listByNames(access.project.id, names)
+  const known = new Map(byName.map((secret) => [secret.name, secret]))
+  const folded = ids.map((id) => id.toLowerCase())
+  const byId = ids.length === 0 ? [] : await secrets.listByIds(access.project.id, folded)
+  for (const secret of byId) {
+    known.set(secret.name, secret)
+    for (const id of ids) if (id.toLowerCase() === secret.id) known.set(id, secret)
+  }
+  return known
+}
