@@ -157,6 +157,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
       failingSince: null,
       allowedDeletes: 0,
       lastOkAt: isElsewhere ? null : current.lastOkAt,
+      fence: current.fence + 1,
       updatedAt: at,
     }
     await ctx.store.syncs.save(next, { live, draft: null })

@@ -45,12 +45,14 @@ export async function runSync(services: Services, sync: SealedSync, signal: Abor
     request: { id: newId(), ip: '', userAgent: '' },
   }
   const startedAt = ctx.now()
-  const heartbeat = setInterval(() => void renew(ctx, sync).catch(() => undefined), renewEveryMs)
+  const lost = new AbortController()
+  const beat = () => renew(ctx, sync).catch((error) => error instanceof LostLease && lost.abort())
+  const heartbeat = setInterval(() => void beat(), renewEveryMs)
   heartbeat.unref()
   const secrets: string[] = []
   let end: End
   try {
-    end = await attempt(ctx, sync, signal, secrets)
+    end = await attempt(ctx, sync, AbortSignal.any([signal, lost.signal]), secrets)
   } catch (error) {
     end = { items: [], unchanged: 0, error }
   } finally {

@@ -154,6 +154,7 @@ async function renewCredential(ctx: Context, setup: Setup, credential: Values): 
       failCount: 0,
       failingSince: null,
       credentialHash: credentialHash(ctx, current.provider, credential),
+      fence: current.fence + 1,
       updatedAt: at,
     }
     await ctx.store.syncs.save(next, { live: { ...live, credential }, draft: null })

@@ -119,7 +119,9 @@ export async function runSyncNow(ctx: Context, path: SyncPath): Promise<void> {
 export async function pauseSync(ctx: Context, path: SyncPath): Promise<void> {
   await change(ctx, path, ['active', 'failing', 'blocked', 'needs_reauth'], 'pause', () => ({
     state: 'paused',
+    reason: null,
     dueAt: null,
+    allowedDeletes: 0,
   }))
 }
 
@@ -180,7 +182,8 @@ async function within(
 }
 
 async function put(ctx: WriteContext, current: SealedSync, changed: Partial<SyncRecord>): Promise<void> {
-  await ctx.store.syncs.save({ ...current, ...changed, updatedAt: ctx.now() }, await ctx.store.syncs.open(current))
+  const next = { ...current, ...changed, fence: current.fence + 1, updatedAt: ctx.now() }
+  await ctx.store.syncs.save(next, await ctx.store.syncs.open(current))
 }
 
 async function note(

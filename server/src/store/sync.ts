@@ -126,7 +126,10 @@ export function syncStore(db: Db, keys: Keys) {
       return Number(row?.count ?? 0)
     },
 
-    /** Everything that the wizard and people decide; what the runs count stays as it is. */
+    /**
+     * Everything that the wizard and people decide; what the runs count stays as it is. With a higher `fence`, a run in
+     * progress loses its hold: it ends without a word, and what was decided here stands.
+     */
     async save(sync: SyncRecord, content: SyncContent): Promise<void> {
       const { version, sealed } = await sealContent(sync, content)
       await db.run(sql`
@@ -137,7 +140,8 @@ export function syncStore(db: Db, keys: Keys) {
           credential_hash = ${sync.credentialHash}, place_hash = ${sync.placeHash}, concurrency = ${sync.concurrency},
           quiet_ms = ${sync.quietMs}, max_wait_ms = ${sync.maxWaitMs}, due_at = ${sync.dueAt},
           not_before = ${sync.notBefore}, fail_count = ${sync.failCount}, failing_since = ${sync.failingSince},
-          allowed_deletes = ${sync.allowedDeletes}, last_ok_at = ${sync.lastOkAt}, updated_at = ${sync.updatedAt}
+          allowed_deletes = ${sync.allowedDeletes}, last_ok_at = ${sync.lastOkAt}, fence = ${sync.fence},
+          updated_at = ${sync.updatedAt}
         where id = ${sync.id} and workspace_id = ${sync.workspaceId}`)
     },
 
@@ -151,8 +155,10 @@ export function syncStore(db: Db, keys: Keys) {
         update sync set change_count = change_count + 1, changed_at = coalesce(changed_at, ${nowMs}),
           trigger_next = case when trigger_next = 'drift' then 'change' else trigger_next end,
           due_at = case
-            when state <> 'active' and state <> 'failing' and coalesce(reason, '') <> 'source' then due_at
-            when not_before > ${nowMs} + quiet_ms then not_before
+            when state not in ('active', 'failing') and not (state = 'blocked' and coalesce(reason, '') = 'source')
+              then due_at
+            when not_before > ${nowMs} then case
+              when not_before > ${nowMs} + quiet_ms then not_before else ${nowMs} + quiet_ms end
             when coalesce(changed_at, ${nowMs}) + max_wait_ms < ${nowMs} + quiet_ms
               then coalesce(changed_at, ${nowMs}) + max_wait_ms
             else ${nowMs} + quiet_ms end
@@ -214,11 +220,13 @@ export function syncStore(db: Db, keys: Keys) {
       },
     ): Promise<boolean> {
       const [isDone, wasRemoving] = [end.isDone ? 1 : 0, end.wasRemoving ? 1 : 0]
+      // What has changed meanwhile may have mended it.
+      const isOfSource = end.reason === 'source' ? 1 : 0
       const changed = await db.run(sql`
         update sync set lease_until = null, last_error = ${end.lastError}, reason = ${end.reason},
           state = case when state in ('paused', 'removing') then state else ${end.state} end,
           trigger_next = case
-            when change_count = ${sync.changeCount} then ${end.triggerNext} else 'change' end,
+            when ${isDone} = 0 or change_count = ${sync.changeCount} then ${end.triggerNext} else 'change' end,
           not_before = ${end.notBefore}, fail_count = ${end.failCount}, failing_since = ${end.failingSince},
           last_run_at = ${end.lastRunAt}, last_ok_at = coalesce(cast(${end.lastOkAt} as bigint), last_ok_at),
           allowed_deletes = ${end.allowedDeletes}, scan_at = ${end.scanAt},
@@ -229,7 +237,8 @@ export function syncStore(db: Db, keys: Keys) {
           due_at = case
             when state = 'paused' then null
             when state = 'removing' and ${wasRemoving} = 0 then due_at
-            when ${isDone} = 1 and change_count <> ${sync.changeCount} then cast(${end.dueIfChanged} as bigint)
+            when (${isDone} = 1 or ${isOfSource} = 1) and change_count <> ${sync.changeCount}
+              then cast(${end.dueIfChanged} as bigint)
             else cast(${end.dueAt} as bigint) end
         where id = ${sync.id} and fence = ${sync.fence}`)
       return changed === 1
