@@ -13,6 +13,8 @@ type Answers = Readonly<Record<string, string>>
 /** What a run needs. `scopes`: how far the credential reached with which it was set up. */
 export type SyncSettings = {
   readonly credential: Answers
+  /** Who has entered it. */
+  readonly credentialBy: string
   readonly account: string
   readonly target: Answers
   readonly options: Answers
@@ -26,6 +28,7 @@ export type SyncDraft = {
   /** The answers of the step auth that are no secrets, to be shown again. */
   readonly auth?: Answers
   readonly credential?: Answers
+  readonly credentialBy?: string
   readonly account?: string
   readonly target?: Answers
   readonly isTargetComplete?: boolean
