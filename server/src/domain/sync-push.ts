@@ -8,6 +8,7 @@ import { isFault, VendorFault } from '../providers/fault.ts'
 import type { Op, OpResult, Provider, Remote } from '../providers/provider.ts'
 import type { Store } from '../store/store.ts'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
+import { writeLedger } from './sync-ledger.ts'
 import type { Outlook } from './sync-look.ts'
 import { operationIdOf } from './sync-source.ts'
 
@@ -36,6 +37,7 @@ const isOfOneName = (fault: VendorFault) => fault.kind === 'invalid' || fault.ki
 export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
   const { outlook, write } = push
   const { plan, ledger } = outlook
+  const owner = { syncId, macKey: push.macKey }
   const pushed: Pushed = { items: [] }
   const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
     pushed.items.push({ name, outcome, message })
@@ -52,8 +54,9 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
     }
     const before = ops.flatMap(({ name }) => ledger.get(name) ?? [])
     await write((store) =>
-      store.syncLedger.put(
-        syncId,
+      writeLedger(
+        store,
+        owner,
         ops.flatMap((op) => begun(op)),
         push.now(),
       ),
@@ -110,7 +113,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
       else remove.push(op.name)
     }
     await write(async (store) => {
-      await store.syncLedger.put(syncId, put, push.now())
+      await writeLedger(store, owner, put, push.now())
       await store.syncLedger.remove(syncId, remove)
     })
     const worst = [...results.values()].flatMap((result) => ('fault' in result ? asFault(result.fault) : []))

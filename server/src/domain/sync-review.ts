@@ -8,6 +8,7 @@ import type { SyncDraft, SyncRecord, SyncSettings } from '../store/sync.ts'
 import { type EnvironmentAccess, reauthorise, requireEnvironment } from './access.ts'
 import { record } from './audit.ts'
 import { type Context, grantOf } from './context.ts'
+import { readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
 import { connectTo, readSource, requireAnswer } from './sync-source.ts'
 import { requireUnchanged, type Setup } from './sync-wizard.ts'
@@ -94,7 +95,7 @@ async function preview(ctx: Context, setup: Setup) {
   const placeHash = placeHashOf(provider, draft)
   const isElsewhere = content.live !== null && placeHashOf(provider, content.live) !== placeHash
   const macKey = isElsewhere || !content.live ? randomBytes(32).toString('base64') : content.live.macKey
-  const ledger = isElsewhere ? [] : await ctx.store.syncLedger.list(sync.id)
+  const ledger = isElsewhere ? [] : await readLedger(ctx.store, { syncId: sync.id, macKey })
   const far = provider.connect(connectTo(ctx, provider, sync.id, draft))
   const source = await readSource(ctx, access)
   const outlook = await lookAhead(ctx, provider, far, source, {

@@ -14,6 +14,7 @@ import { type EnvironmentAccess, findGranted } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, Services } from './context.ts'
 import { explainFault, secretsOf } from './sync-fault.ts'
+import { readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
 import { Blocked, countItems, nextOf, runStateOf } from './sync-outcome.ts'
 import { isMassDelete } from './sync-plan.ts'
@@ -74,7 +75,7 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
   if (!access && !isRemoval) throw new Blocked('rights', await lostRights(ctx, sync))
   const source = access && !isRemoval ? await requireSource(ctx, access) : { secrets: new Map(), environmentIds: [] }
   secrets.push(...source.secrets.values())
-  const ledger = await ctx.store.syncLedger.list(sync.id)
+  const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
   const far = provider.connect(connectTo(ctx, provider, sync.id, live, signal))
   const intent = {
     sync: isRemoval ? { ...sync, lastOkAt: sync.lastOkAt ?? 0 } : sync,

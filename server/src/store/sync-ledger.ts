@@ -4,6 +4,7 @@ import { anyOf, type Db, sql } from './sql.ts'
 export type LedgerEntry = {
   readonly name: string
   readonly remoteId: string | null
+  /** As it is stored, also the MAC of the row itself: see domain/sync-ledger.ts. */
   readonly valueMac: string
   readonly mark: string | null
   readonly origin: 'created' | 'adopted'

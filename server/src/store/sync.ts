@@ -5,6 +5,7 @@
 import type { Scope } from '@coffer/contract/field'
 import type { SyncState, SyncTrigger } from '@coffer/contract/sync'
 import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
+import { isFailure } from '../failure.ts'
 import { type Keys, requireWorkspaceKey } from './key.ts'
 import { type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
@@ -93,6 +94,13 @@ export function syncStore(db: Db, keys: Keys) {
   async function openContent(sync: SealedSync): Promise<SyncContent> {
     const { key } = await requireWorkspaceKey(db, keys, sync.workspaceId, keyVersionOf(sync.sealed))
     return JSON.parse(open(key, contentPlace(sync), sync.sealed).toString('utf8'))
+  }
+
+  async function openIfGenuine(sync: SealedSync): Promise<SyncContent | undefined> {
+    return openContent(sync).catch((error: unknown) => {
+      if (isFailure(error, 'integrity')) return undefined
+      throw error
+    })
   }
 
   return {
@@ -273,13 +281,24 @@ export function syncStore(db: Db, keys: Keys) {
       const rows = await db.all<SealedSync>(sql`
         select ${columns} from sync where draft_until <= ${nowMs} and state <> 'draft' limit ${limit} ${skipLocked}`)
       for (const row of rows) {
-        const { live } = await openContent(row)
-        const { version, sealed } = await sealContent(row, { live, draft: null })
-        await db.run(sql`
-          update sync set sealed = ${sealed}, workspace_key_version = ${version}, draft_until = null
-          where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+        const content = await openIfGenuine(row)
+        if (content) {
+          const { version, sealed } = await sealContent(row, { live: content.live, draft: null })
+          await db.run(sql`
+            update sync set sealed = ${sealed}, workspace_key_version = ${version}
+            where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+        }
+        // One that cannot be opened is not tried again for ever: the doctor tells of it.
+        await db.run(sql`update sync set draft_until = null where id = ${row.id}`)
       }
       return rows.length
+    },
+
+    async countTampered(): Promise<number> {
+      const rows = await db.all<SealedSync>(sql`select ${columns} from sync order by id`)
+      let count = 0
+      for (const row of rows) if (!(await openIfGenuine(row))) count += 1
+      return count
     },
 
     /** The oldest change of each that has not arrived at its target, for the metrics. */
@@ -293,7 +312,8 @@ export function syncStore(db: Db, keys: Keys) {
       const newest = await requireWorkspaceKey(db, keys, workspaceId)
       const rows = await db.all<SealedSync>(sql`
         select ${columns} from sync
-        where workspace_id = ${workspaceId} and workspace_key_version < ${newest.version} order by id limit ${limit}`)
+        where workspace_id = ${workspaceId} and workspace_key_version < ${newest.version} order by id limit ${limit}
+        ${forUpdate}`)
       for (const row of rows) {
         const { version, sealed } = await sealContent(row, await openContent(row))
         await db.run(sql`
