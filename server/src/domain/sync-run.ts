@@ -8,7 +8,7 @@ import { isFailure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import { isFault } from '../providers/fault.ts'
 import type { Store } from '../store/store.ts'
-import type { SealedSync, SyncRecord } from '../store/sync.ts'
+import type { SealedSync } from '../store/sync.ts'
 import type { SyncRunRecord } from '../store/sync-run.ts'
 import { type EnvironmentAccess, findGranted } from './access.ts'
 import { record } from './audit.ts'
@@ -72,7 +72,7 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
   secrets.push(...secretsOf(live.credential, []))
   const isRemoval = sync.state === 'removing'
   const access = await findGranted(ctx, sync, live.scopes)
-  if (!access && !isRemoval) throw new Blocked('rights', await lostRights(ctx, sync))
+  if (!access && !isRemoval) throw new Blocked('rights', lostRights)
   const source = access && !isRemoval ? await requireSource(ctx, access) : { secrets: new Map(), environmentIds: [] }
   secrets.push(...source.secrets.values())
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
@@ -116,12 +116,8 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
 const repairing = new Set<SyncTrigger>(['manual', 'resume'])
 const looking = new Set<SyncTrigger>(['first', 'manual', 'resume', 'drift', 'remove'])
 
-async function lostRights(ctx: Context, { workspaceId, environmentId }: SyncRecord): Promise<string> {
-  const picture = await ctx.pictures.get(workspaceId)
-  const isThere = picture?.environments.has(environmentId ?? '')
-  if (!isThere) return 'Its environment was deleted: delete this sync, or choose another environment in its mapping.'
-  return 'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
-}
+const lostRights =
+  'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
 
 async function requireSource(ctx: Context, access: EnvironmentAccess) {
   try {

@@ -160,6 +160,12 @@ export function syncStore(db: Db, keys: Keys) {
       return (await db.run(sql`delete from sync where id = ${id} and workspace_id = ${workspaceId}`)) === 1
     },
 
+    /** Those that push from an environment that is deleted. */
+    async removeOf(environmentId: string, workspaceId: string): Promise<{ id: string; name: string }[]> {
+      return db.all(sql`
+        delete from sync where environment_id = ${environmentId} and workspace_id = ${workspaceId} returning id, name`)
+    },
+
     /** Called in the transaction of every change of an environment's values: whatever is pushed from it is due soon. */
     async wake(environmentId: string, nowMs: number): Promise<void> {
       await db.run(sql`

@@ -699,7 +699,7 @@ describe('rights', () => {
     expect(JSON.stringify(state())).not.toContain('not for the token')
   })
 
-  test('an environment that is deleted blocks its sync', async () => {
+  test('an environment that is deleted takes its syncs along, and nothing at the target', async () => {
     const { project } = world
     const created = await project.must<{ id: string }>('POST', '/environment', { name: 'doomed' })
     await project.set('doomed', { ALPHA: 'x' })
@@ -707,13 +707,15 @@ describe('rights', () => {
     await walk(world, id, 'auth', { environment: created.id })
     await pushDue(world)
     expect(state()).toEqual({ ALPHA: 'x' })
+    const kept = await setUp({ include: 'BETA' })
     await project.must('DELETE', `/environment/${created.id}`)
+    expect((await project.ask('GET', `/sync/${id}`)).status).toBe(404)
+    expect(await project.must('GET', '/sync')).toMatchObject([{ id: kept }])
     await pushDue(world, hourMs)
-    expect(await readSync(world, id)).toMatchObject({
-      state: 'blocked',
-      lastError: expect.stringMatching(/was deleted/),
-    })
-    expect(state()).toEqual({ ALPHA: 'x' })
+    expect(state()).toEqual({ ALPHA: 'x', BETA: 'two' })
+    const asked = { token: world.owner.session }
+    const path = `/v1/workspace/main/audit?action=DELETE&entity=sync&limit=1`
+    expect((await world.service.call<AuditEntry[]>('GET', path, asked)).body).toMatchObject([{ entity: { id } }])
     world.service.clock.offsetMs = 0
   })
 })
