@@ -61,6 +61,7 @@ export function createVendorHttp({ outbound, now, perSecond, sleep, signal, onAn
   return {
     async send(request) {
       await pace()
+      if (signal?.aborted) throw stopping()
       const response = await unlessAborted(exchange(outbound, request), signal)
       onAnswer?.(response.status)
       const isFine = response.status >= 200 && response.status < 300
@@ -70,11 +71,12 @@ export function createVendorHttp({ outbound, now, perSecond, sleep, signal, onAn
   }
 }
 
+const stopping = () => new VendorFault('transient', 'The service is stopping.')
+
 async function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
   if (!signal) return work
   const { promise, reject } = Promise.withResolvers<never>()
-  const stop = () => reject(new VendorFault('transient', 'The service is stopping.'))
-  if (signal.aborted) stop()
+  const stop = () => reject(stopping())
   signal.addEventListener('abort', stop, { once: true })
   try {
     return await Promise.race([work, promise])
@@ -184,7 +186,7 @@ function messageOf({ json }: VendorResponse): string | undefined {
   }
   // Some say which field is wrong, and how.
   const byField = at(json, 'message')
-  return typeof byField === 'object' && byField !== null ? JSON.stringify(byField).slice(0, 300) : undefined
+  return typeof byField === 'object' && byField !== null ? JSON.stringify(byField) : undefined
 }
 
 /** The next page, which a vendor may only send us to on its own ground. */
