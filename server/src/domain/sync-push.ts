@@ -39,6 +39,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
   const { plan, ledger } = outlook
   const owner = { syncId, macKey: push.macKey }
   const pushed: Pushed = { items: [] }
+  let written: LedgerEntry | undefined
   const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
     pushed.items.push({ name, outcome, message })
   for (const { name, why } of plan.conflict) note(name, 'conflict', why)
@@ -67,8 +68,21 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
     pushed.fault ??= fault
     if (pushed.fault) break
   }
-  if (!pushed.fault && pushed.items.some(({ outcome }) => changes.has(outcome))) await push.far.finish?.()
+  if (!pushed.fault && pushed.items.some(({ outcome }) => changes.has(outcome))) pushed.fault = await finish()
   return pushed
+
+  /** Where it fails, one entry counts as not pushed: it brings the next run here again. */
+  async function finish(): Promise<VendorFault | undefined> {
+    try {
+      await push.far.finish?.()
+      return undefined
+    } catch (error) {
+      if (!isFault(error)) throw error
+      const again = written ? [{ ...written, status: 'pending' as const }] : []
+      await write((store) => writeLedger(store, owner, again, push.now()))
+      return error
+    }
+  }
 
   /** The entry of an op whose end is not known yet. */
   function begun(op: Op): LedgerEntry[] {
@@ -102,6 +116,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
         const done = result && !('fault' in result) ? result : { name: op.name }
         if (op.kind === 'delete') remove.push(op.name)
         else put.push(...begun(op).map((entry) => finished(entry, done)))
+        written = put.at(-1) ?? written
         note(op.name, outcomeOf(op), done.note ?? null)
         continue
       }
