@@ -50,7 +50,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
 
   for (const ops of batchesOf(push)) {
     if (push.isAborted()) {
-      pushed.fault = new VendorFault('transient', 'The service is stopping.')
+      pushed.fault = new VendorFault('transient', 'The run was ended early.')
       break
     }
     const before = ops.flatMap(({ name }) => ledger.get(name) ?? [])

@@ -16,7 +16,7 @@ import type { Context, Services } from './context.ts'
 import { explainFault, secretsOf } from './sync-fault.ts'
 import { readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
-import { Blocked, countItems, nextOf, runStateOf } from './sync-outcome.ts'
+import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './sync-outcome.ts'
 import { isMassDelete } from './sync-plan.ts'
 import { pushPlan } from './sync-push.ts'
 import { connectTo, findProvider, readSource } from './sync-source.ts'
@@ -26,6 +26,8 @@ import { inQuietTransaction, inTransaction } from './transaction.ts'
 const leaseMs = minuteMs
 const renewEveryMs = 20 * secondMs
 const keptRuns = 200
+/** Others wait for their turn: a target that is slow, or has no end, must not keep the place for itself. */
+const maxRunMs = 15 * minuteMs
 
 /** Somebody else works at it, or it is gone: whatever this run still wanted is no longer its business. */
 class LostLease extends Error {}
@@ -46,6 +48,7 @@ export async function runSync(services: Services, sync: SealedSync, signal: Abor
     request: { id: newId(), ip: '', userAgent: '' },
   }
   const startedAt = ctx.now()
+  const early = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
   const lost = new AbortController()
   const beat = () => renew(ctx, sync).catch((error) => error instanceof LostLease && lost.abort())
   const heartbeat = setInterval(() => void beat(), renewEveryMs)
@@ -53,13 +56,14 @@ export async function runSync(services: Services, sync: SealedSync, signal: Abor
   const secrets: string[] = []
   let end: End
   try {
-    end = await attempt(ctx, sync, AbortSignal.any([signal, lost.signal]), secrets)
+    end = await attempt(ctx, sync, AbortSignal.any([early, lost.signal]), secrets)
   } catch (error) {
     end = { items: [], unchanged: 0, error }
   } finally {
     clearInterval(heartbeat)
   }
   if (end.error instanceof LostLease) return
+  if (early.aborted && isFault(end.error, 'transient')) end = { ...end, error: new Interrupted() }
   await conclude(ctx, sync, startedAt, end, secrets).catch((error) =>
     ctx.log.error('a sync could not be written down', { syncId: sync.id, ...traceOf(error) }),
   )
@@ -82,7 +86,8 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
     settings: live,
     ledger,
     repairs: repairing.has(sync.triggerNext),
-    looks: looking.has(sync.triggerNext),
+    // A change that comes just before a scan does not replace it.
+    looks: looking.has(sync.triggerNext) || (sync.scanAt !== null && sync.scanAt <= ctx.now()),
   }
   const outlook = await lookAhead(ctx, provider, far, source, intent)
   if (!isRemoval) {
@@ -186,7 +191,8 @@ async function conclude(
   const next = nextOf(sync, at, items, error, (fault) => explainFault(vendor, fault, secrets))
   const state = runStateOf(counts, items, error)
   ctx.syncStats.runs[state]++
-  if (error !== undefined && !isFault(error) && !(error instanceof Blocked)) {
+  const isExpected = isFault(error) || error instanceof Blocked || error instanceof Interrupted
+  if (error !== undefined && !isExpected) {
     ctx.log.error('a sync failed', { syncId: sync.id, provider: sync.provider, ...traceOf(error) })
   }
   const isRemoved = sync.state === 'removing' && error === undefined

@@ -1,17 +1,20 @@
 /** People and runs at the same sync at the same time: nobody's word is lost, and nothing foreign is touched. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import {
+  flowPath,
   lastRun,
   pushDue,
   readStep,
   readSync,
   type SyncWorld,
   setUpSync,
+  startSetup,
   startSyncWorld,
   submitStep,
 } from '../../../../test/sync.ts'
 import { fakeHeroku } from '../../../../test/vendor/fake/heroku.ts'
 import type { FakeRequest } from '../../../../test/vendor/fake.ts'
+import { claimSync, runSync } from '../../domain/sync-run.ts'
 import { heroku } from '../../providers/heroku.ts'
 
 const debounceMs = 15_000
@@ -144,4 +147,30 @@ test('a change does not bring it back sooner than the vendor allows', async () =
   expect(world.running.requests).toEqual([])
   await pushDue(world, debounceMs)
   expect(state()).toEqual({ ALPHA: 'new', BETA: 'new' })
+})
+
+test('a stop ends a run without a fault, and the next one goes on where it was', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  const stopping = new AbortController()
+  onceDuring('PATCH', async () => stopping.abort())
+  const sync = await claimSync(services)
+  if (!sync) throw new Error('it is due')
+  await runSync(services, sync, stopping.signal)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
+  expect(await lastRun(world, id)).toMatchObject({ trigger: 'first', state: 'interrupted', error: null })
+  await pushDue(world)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+  expect(await lastRun(world, id)).toMatchObject({ trigger: 'first', state: 'succeeded', attempts: 1 })
+})
+
+test('a list without an end ends in a clear refusal', async () => {
+  const id = await startSetup(world)
+  await submitStep(world, id, 'auth', world.fake.credential)
+  const body = [{ id: 'a', name: 'a'.repeat(1_900_000) }]
+  const answer = { status: 206, headers: { 'next-range': 'name ]a..; max=1' }, body }
+  world.running.mischief = () => ({ kind: 'answer', answer })
+  const path = flowPath('heroku', id, 'target')
+  const asked = await world.service.call<{ message: string }>('GET', path, { token: world.owner.session })
+  expect([asked.status, asked.body.message]).toEqual([409, expect.stringMatching(/its lists may have no end/)])
 })
