@@ -4,14 +4,14 @@ import type { FlowStep, SyncPlan } from '@coffer/contract/sync'
 import { hashBearer } from '../crypto/token.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { Provider } from '../providers/provider.ts'
-import type { SyncDraft, SyncRecord, SyncSettings } from '../store/sync.ts'
+import type { SealedSync, SyncDraft, SyncRecord, SyncSettings } from '../store/sync.ts'
 import { type EnvironmentAccess, reauthorise, requireEnvironment } from './access.ts'
 import { record } from './audit.ts'
 import { type Context, grantOf } from './context.ts'
 import { readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
 import { connectTo, readSource, requireAnswer } from './sync-source.ts'
-import { requireUnchanged, type Setup } from './sync-wizard.ts'
+import type { Setup } from './sync-wizard.ts'
 import { minuteMs, secondMs } from './time.ts'
 import { inTransaction } from './transaction.ts'
 
@@ -125,6 +125,13 @@ function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Pro
   return requireEnvironment(ctx, path, 'secret:read')
 }
 
+/** For what was decided by a sync as it was: a 409, where somebody has changed it since. */
+export function requireUnchanged(current: SealedSync, seen: SealedSync): void {
+  if (Buffer.compare(current.sealed, seen.sealed) !== 0) {
+    throw new Failure('conflict', 'Somebody has changed this sync meanwhile: look at it again.')
+  }
+}
+
 /** From here on it runs, with the rights of whoever says so. */
 export async function activate(ctx: Context, setup: Setup, confirm: string): Promise<void> {
   const { sync, provider } = setup
@@ -164,7 +171,8 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
       notBefore: 0,
       failCount: 0,
       failingSince: null,
-      allowedDeletes: 0,
+      // They stood in the plan that was confirmed.
+      allowedDeletes: plan.delete.length,
       lastOkAt: isElsewhere ? null : current.lastOkAt,
       fence: current.fence + 1,
       updatedAt: at,

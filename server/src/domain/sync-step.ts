@@ -9,17 +9,9 @@ import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { explainFault } from './sync-fault.ts'
 import { checkAnswers } from './sync-form.ts'
-import { activate, credentialHash, placeHashOf } from './sync-review.ts'
+import { activate, credentialHash, placeHashOf, requireUnchanged } from './sync-review.ts'
 import { connectTo } from './sync-source.ts'
-import {
-  draftLifeMs,
-  formOf,
-  requireSetup,
-  requireUnchanged,
-  type Setup,
-  shownAgain,
-  syncEntity,
-} from './sync-wizard.ts'
+import { draftLifeMs, formOf, requireSetup, type Setup, shownAgain, syncEntity } from './sync-wizard.ts'
 import { inTransaction } from './transaction.ts'
 
 export async function submitFlowStep(ctx: Context, { slug }: ProviderPath, body: FlowAnswers): Promise<FlowProgress> {

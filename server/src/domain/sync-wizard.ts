@@ -161,13 +161,6 @@ function mayUse(ctx: Context, step: FlowStepName, draft: SyncDraft, { live }: Sy
   return step !== 'target' && isSame(draft.credential, live?.credential) && isSame(draft.target, live?.target)
 }
 
-/** For what was decided by a sync as it was: a 409, where somebody has changed it since. */
-export function requireUnchanged(current: SealedSync, seen: SealedSync): void {
-  if (Buffer.compare(current.sealed, seen.sealed) !== 0) {
-    throw new Failure('conflict', 'Somebody has changed this sync meanwhile: look at it again.')
-  }
-}
-
 export const shownAgain = (provider: Provider, credential: Values): Values =>
   Object.fromEntries(
     Object.entries(credential).filter(([id]) => provider.auth.find((field) => field.id === id)?.kind !== 'password'),
