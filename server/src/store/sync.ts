@@ -182,12 +182,13 @@ export function syncStore(db: Db, keys: Keys) {
         where id in (select sync_id from sync_source where environment_id = ${environmentId})`)
     },
 
-    /** Rights may have changed: each run asks for them anew. */
+    /** Rights may have changed: each run asks for them anew. Or names that references lead by. */
     async wakeAll(workspaceId: string, nowMs: number): Promise<void> {
       await db.run(sql`
         update sync set due_at = ${nowMs},
           trigger_next = case when trigger_next = 'drift' then 'change' else trigger_next end
-        where workspace_id = ${workspaceId} and state in ('active', 'failing') and not_before <= ${nowMs}`)
+        where workspace_id = ${workspaceId} and not_before <= ${nowMs}
+          and (state in ('active', 'failing') or (state = 'blocked' and reason = 'source'))`)
     },
 
     async hasDue(nowMs: number): Promise<boolean> {
@@ -210,6 +211,8 @@ export function syncStore(db: Db, keys: Keys) {
             and (select count(*) from sync o where o.credential_hash = c.credential_hash and o.lease_until >= ${nowMs})
               < c.concurrency
           order by c.due_at limit 1)
+          -- Once more, of the row as it is when its turn has come: somebody may have paused it meanwhile.
+          and due_at <= ${nowMs} and coalesce(lease_until, 0) < ${nowMs}
         returning ${columns}`)
     },
 

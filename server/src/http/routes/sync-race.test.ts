@@ -16,6 +16,7 @@ import { fakeHeroku } from '../../../../test/vendor/fake/heroku.ts'
 import type { FakeRequest } from '../../../../test/vendor/fake.ts'
 import { claimSync, runSync } from '../../domain/sync-run.ts'
 import { heroku } from '../../providers/heroku.ts'
+import { sql } from '../../store/sql.ts'
 
 const debounceMs = 15_000
 const leaseMs = 60_000
@@ -173,4 +174,36 @@ test('a list without an end ends in a clear refusal', async () => {
   const path = flowPath('heroku', id, 'target')
   const asked = await world.service.call<{ message: string }>('GET', path, { token: world.owner.session })
   expect([asked.status, asked.body.message]).toEqual([409, expect.stringMatching(/its lists may have no end/)])
+})
+
+test('one that is paused while a run is about to begin is not run', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  const { claim } = await services.engine.transaction('test', async ({ db }) => {
+    await db.run(sql`update sync set state = 'paused', due_at = null where id = ${id}`)
+    const claim = claimSync(services)
+    // Long enough for it to wait at the row.
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    return { claim }
+  })
+  expect(await claim).toBeUndefined()
+})
+
+test('many that ask at once do not get the same one', async () => {
+  await setUpSync(world)
+  const { services } = world.service.app
+  const claims = await Promise.all(Array.from({ length: 10 }, () => claimSync(services)))
+  expect(claims.filter((claim) => claim !== undefined)).toHaveLength(1)
+})
+
+test('deletes that stood in a confirmed review need no second word', async () => {
+  const many = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`KEY_${index}`, 'x']))
+  await world.project.set('development', many)
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await submitStep(world, id, 'mapping', { environment: development(), include: 'ALPHA' })
+  await confirm(id)
+  await pushDue(world)
+  expect(state()).toEqual({ ALPHA: 'one' })
+  expect(await readSync(world, id)).toMatchObject({ state: 'active' })
 })
