@@ -264,6 +264,7 @@ async function createSyncs(
     if (!sync) throw new Error('it was just made')
     const settings = {
       credential: { token: 'HRKU-nobodys' },
+      credentialBy: sync.createdBy,
       account: 'ops@example.com',
       target: { app: 'shop' },
       options: {},

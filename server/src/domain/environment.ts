@@ -67,9 +67,12 @@ export async function deleteEnvironment(ctx: Context, path: EnvironmentPath): Pr
   const { environment, project, picture } = await requireEnvironment(ctx, path, 'environment:write')
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
-    await ctx.store.shares.revokeFrom(environment.id, workspaceId, ctx.now())
-    await ctx.store.environments.remove(environment.id, workspaceId)
     const place = { projectId: project.id, environmentId: environment.id }
+    await ctx.store.shares.revokeFrom(environment.id, workspaceId, ctx.now())
+    for (const { id, name } of await ctx.store.syncs.removeOf(environment.id, workspaceId)) {
+      await record(ctx, { chain: workspaceId, action: 'DELETE', entity: { type: 'sync', id, name }, ...place })
+    }
+    await ctx.store.environments.remove(environment.id, workspaceId)
     const before = { name: environment.name }
     await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(environment), ...place, before })
     await announce(ctx, 'workspace', workspaceId)

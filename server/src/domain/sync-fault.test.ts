@@ -22,7 +22,9 @@ test.each(spellings)('a value that a vendor quotes %s is hidden', (_title, spell
 
 test('a value that a vendor cuts short is hidden as far as it is recognised', () => {
   const secret = 'abcdefghijklmnopqrstuvwxyz0123456789'
-  expect(scrub(`starts with ${secret.slice(0, 20)}…`, [secret])).not.toContain(secret.slice(0, 12))
+  expect(scrub(`starts with ${secret.slice(0, 20)}… ${secret.slice(0, 15)}`, [secret])).toBe(
+    'starts with [hidden]… [hidden]',
+  )
 })
 
 test('a short value is hidden where it stands by itself, and words stay readable', () => {
@@ -52,5 +54,14 @@ test('an explanation is one line or two: what was said, shortened after it was s
   expect(text).not.toContain('xxxx')
   expect(text).toBe(
     'Vendor answered 422: bad value [hidden]. The vendor refuses this name or value: change it, or leave it out in the mapping.',
+  )
+})
+
+test('a message without an end is not quoted, and costs nothing', () => {
+  const secrets = Array.from({ length: 5_000 }, (_, index) => `secret number ${index}`)
+  const vendorMessage = 'x'.repeat(2 * 1024 * 1024)
+  const faults = Array.from({ length: 200 }, () => new VendorFault('invalid', 'no', { status: 400, vendorMessage }))
+  expect(new Set(faults.map((fault) => explainFault('Heroku', fault, secrets)))).toEqual(
+    new Set(['Heroku answered 400. The vendor refuses this name or value: change it, or leave it out in the mapping.']),
   )
 })

@@ -15,11 +15,18 @@ const advice: Record<FaultKind, string> = {
 }
 
 const maxMessageLength = 300
+/** Whoever writes more than this does not write to people: it is not quoted, nor looked through for secrets. */
+const maxQuotableLength = 8 * 1024
 
 /** `secrets`: everything that must not be quoted, however the vendor spells it. */
-export function explainFault(vendor: string, fault: VendorFault, secrets: Iterable<string>): string {
-  const { vendorMessage, status } = fault.facts
-  const said = vendorMessage === undefined ? '' : scrub(vendorMessage, secrets).slice(0, maxMessageLength)
+export function explainFault(vendor: string, fault: VendorFault, secrets: readonly string[]): string {
+  const { vendorMessage = '', status } = fault.facts
+  const isQuotable = vendorMessage.length <= maxQuotableLength
+  const said = isQuotable
+    ? scrub(vendorMessage, secrets)
+        .replace(/\p{Cc}/gu, '')
+        .slice(0, maxMessageLength)
+    : ''
   const what =
     status === undefined ? `${vendor}: ${fault.message}` : `${vendor} answered ${status}${said && `: ${said}`}`
   return `${what.replace(/[.\s]*$/, '.')} ${advice[fault.kind]}`
@@ -40,16 +47,39 @@ const hidden = '[hidden]'
  * Takes every secret out of a text, as it is and as vendors quote it: escaped, encoded, or cut short. Text without any
  * of them stays readable.
  */
-export function scrub(text: string, secrets: Iterable<string>): string {
-  const spellings = new Set<string>()
-  for (const secret of secrets) for (const spelling of spellingsOf(secret)) spellings.add(spelling)
+export function scrub(text: string, secrets: readonly string[]): string {
   let result = text
-  // Longest first: a secret may hold another one.
-  for (const spelling of [...spellings].sort((a, b) => b.length - a.length)) {
+  for (const spelling of allSpellings(secrets)) {
     if (spelling.length >= 4) result = result.replaceAll(spelling, hidden)
     else result = result.replace(new RegExp(`(?<![A-Za-z0-9])${RegExp.escape(spelling)}(?![A-Za-z0-9])`, 'g'), hidden)
   }
+  for (const secret of secrets) result = hideBeginnings(result, secret)
   return result
+}
+
+/** A vendor that cuts what it quotes still shows its beginning. */
+function hideBeginnings(text: string, secret: string): string {
+  if (secret.length <= headLength + 4) return text
+  let result = text
+  for (let at = text.indexOf(secret.slice(0, headLength)); at !== -1; ) {
+    let length = headLength
+    while (length < secret.length && result[at + length] === secret[length]) length += 1
+    result = result.slice(0, at) + hidden + result.slice(at + length)
+    at = result.indexOf(secret.slice(0, headLength), at + hidden.length)
+  }
+  return result
+}
+
+/** Of the secrets of a run, which may be thousands and are asked for at each name that fails. */
+const known = new WeakMap<readonly string[], { readonly count: number; readonly spellings: readonly string[] }>()
+
+function allSpellings(secrets: readonly string[]): readonly string[] {
+  const found = known.get(secrets)
+  if (found?.count === secrets.length) return found.spellings
+  // Longest first: a secret may hold another one.
+  const spellings = [...new Set(secrets.flatMap(spellingsOf))].sort((a, b) => b.length - a.length)
+  known.set(secrets, { count: secrets.length, spellings })
+  return spellings
 }
 
 const headLength = 12
@@ -65,7 +95,5 @@ function spellingsOf(secret: string): string[] {
     bytes.toString('base64url'),
     bytes.toString('hex'),
   ]
-  // A vendor that cuts what it quotes still shows its beginning.
-  const heads = secret.length > headLength + 4 ? [secret.slice(0, headLength)] : []
-  return [secret, ...(lines.length > 1 ? lines : []), ...encoded, ...heads]
+  return [secret, ...(lines.length > 1 ? lines : []), ...encoded]
 }

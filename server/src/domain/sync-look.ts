@@ -35,7 +35,8 @@ export async function lookAhead(
 ): Promise<Outlook> {
   const { sync, settings, repairs } = intent
   const { mapping, options, macKey } = settings
-  const mapped = mapSecrets(provider, mapping, options, source.secrets)
+  const fold = foldOf(provider)
+  const mapped = spellAsBefore(fold, mapSecrets(provider, mapping, options, source.secrets), intent.ledger)
   const desired = new Map([...mapped.desired].map(([name, value]) => [name, macOf(macKey, name, value)]))
   const ledger = new Map(intent.ledger.map((entry) => [entry.name, entry]))
   const fixed = {
@@ -51,23 +52,32 @@ export async function lookAhead(
   const isBlind = provider.capabilities.read === 'nothing'
   if (isBlind || (!intent.looks && !needsLook(unseen)))
     return { mapped, desired, ledger, remote: undefined, plan: unseen }
-  const remote = await look(provider, far, macKey, new Set([...desired.keys(), ...ledger.keys()]))
-  const unknown = [...desired.keys()].filter((name) => remote.has(name) && !ledger.has(name))
-  const others = new Set(await ctx.store.syncLedger.listOthers(sync.id, sync.placeHash ?? '', unknown))
+  const remote = await look(fold, far, macKey, new Set([...desired.keys(), ...ledger.keys()]))
+  const theirs = new Set((await ctx.store.syncLedger.listOthers(sync.id, sync.placeHash ?? '')).map(fold))
+  const others = new Set([...desired.keys()].filter((name) => theirs.has(fold(name))))
   return { mapped, desired, ledger, remote, plan: planSync({ ...fixed, remote, others }) }
 }
 
-async function look(
-  provider: Provider,
-  far: Remote,
-  macKey: string,
-  wanted: ReadonlySet<string>,
-): Promise<Map<string, Seen>> {
-  const fold = (name: string) => (provider.limits.foldsCase ? name.toLowerCase() : name)
+type Fold = (name: string) => string
+
+/** To a vendor that does not tell case apart, two spellings are one name. */
+const foldOf =
+  ({ limits }: Provider): Fold =>
+  (name) =>
+    limits.foldsCase ? name.toLowerCase() : name
+
+/** A name that we have written keeps its spelling: by another one it would be made anew, and then deleted as the old. */
+function spellAsBefore(fold: Fold, mapped: Mapped, ledger: readonly LedgerEntry[]): Mapped {
+  const spellings = new Map(ledger.map(({ name }) => [fold(name), name]))
+  const desired = new Map([...mapped.desired].map(([name, value]) => [spellings.get(fold(name)) ?? name, value]))
+  return { ...mapped, desired }
+}
+
+async function look(fold: Fold, far: Remote, macKey: string, wanted: ReadonlySet<string>): Promise<Map<string, Seen>> {
   const spellings = new Map([...wanted].map((name) => [fold(name), name]))
   const remote = new Map<string, Seen>()
   for await (const { value, ...item } of far.list(wanted)) {
-    // To a vendor that does not tell case apart, it is the one that we mean, however it is spelt there.
+    // However it is spelt there.
     const name = spellings.get(fold(item.name)) ?? item.name
     remote.set(name, { ...item, name, ...(value !== undefined && { valueMac: macOf(macKey, name, value) }) })
   }

@@ -16,6 +16,19 @@ export type Mapped = {
   readonly keys: readonly string[]
 }
 
+/** All of these meet every key, at every run. */
+const maxPatterns = 200
+const maxPatternLength = 256
+
+function checkPatterns(value: string): string | undefined {
+  const all = patterns(value)
+  if (all.length > maxPatterns) return `has ${all.length} patterns; ${maxPatterns} are allowed.`
+  const isLong = all.some(({ length }) => length > maxPatternLength)
+  return isLong ? `has a pattern of more than ${maxPatternLength} characters.` : undefined
+}
+
+const checkAffix = (value: string) => (value.length > 128 ? 'is longer than 128 characters.' : undefined)
+
 const yes = (value: string, label: string) => ({ value, label })
 
 /** The answers of the mapping step; the environment is asked for beside them. */
@@ -46,8 +59,16 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
     isOptional: true,
     placeholder: 'APP_*, DATABASE_URL',
     description: 'Patterns separated by commas; * stands for any text. Empty: all keys.',
+    check: checkPatterns,
   },
-  { kind: 'text', id: 'exclude', label: 'But not these', isOptional: true, placeholder: '*_LOCAL' },
+  {
+    kind: 'text',
+    id: 'exclude',
+    label: 'But not these',
+    isOptional: true,
+    placeholder: '*_LOCAL',
+    check: checkPatterns,
+  },
   {
     kind: 'text',
     id: 'rename',
@@ -57,7 +78,14 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
     description: 'Pairs KEY=NAME separated by commas. Such a name is used as it is.',
     check: (value) => (readRenames(value) ? undefined : 'is not a list of pairs KEY=NAME.'),
   },
-  { kind: 'text', id: 'stripPrefix', label: 'Take away in front', isOptional: true, placeholder: 'APP_' },
+  {
+    kind: 'text',
+    id: 'stripPrefix',
+    label: 'Take away in front',
+    isOptional: true,
+    placeholder: 'APP_',
+    check: checkAffix,
+  },
   {
     kind: 'select',
     id: 'transform',
@@ -72,8 +100,8 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
       yes('tf-var', 'TF_VAR_lower_case'),
     ],
   },
-  { kind: 'text', id: 'prefix', label: 'Put in front', isOptional: true },
-  { kind: 'text', id: 'suffix', label: 'Put behind', isOptional: true },
+  { kind: 'text', id: 'prefix', label: 'Put in front', isOptional: true, check: checkAffix },
+  { kind: 'text', id: 'suffix', label: 'Put behind', isOptional: true, check: checkAffix },
   {
     kind: 'select',
     id: 'onExisting',
@@ -115,7 +143,8 @@ export function mapSecrets(
   options: Values,
   secrets: ReadonlyMap<string, string>,
 ): Mapped {
-  const chosen = [...secrets].filter(([key]) => isChosen(key, mapping)).sort(([a], [b]) => (a < b ? -1 : 1))
+  const isChosen = chooser(mapping)
+  const chosen = [...secrets].filter(([key]) => isChosen(key)).sort(([a], [b]) => (a < b ? -1 : 1))
   const keys = chosen.map(([key]) => key)
   if (mapping.mode === 'json' || mapping.mode === 'dotenv') return mapToOne(provider, mapping, options, chosen, keys)
   const rename = readRenames(mapping.rename ?? '') ?? new Map()
@@ -151,7 +180,8 @@ function mapToOne(
   if (name === '') return { desired: new Map(), keys, problems: [{ name: 'objectName', problem: 'is required.' }] }
   const rename = readRenames(mapping.rename ?? '') ?? new Map()
   const entries = chosen.map(([key, value]) => ({ key: rename.get(key) ?? nameFor(key, mapping), value }))
-  const twice = entries.find(({ key }, index) => entries.findIndex((entry) => entry.key === key) < index)
+  const seen = new Set<string>()
+  const twice = entries.find(({ key }) => seen.size === seen.add(key).size)
   if (twice) {
     return { desired: new Map(), keys, problems: [{ name: twice.key, problem: 'stands for two secrets at once.' }] }
   }
@@ -178,12 +208,16 @@ function toDotenv(entries: readonly { key: string; value: string }[], name: stri
   }
 }
 
-const patterns = (text = '') => text.split(/[\s,]+/).filter((part) => part !== '')
+function patterns(text = ''): string[] {
+  return text.split(/[\s,]+/).filter((part) => part !== '')
+}
 
-function isChosen(key: string, { include, exclude }: Values): boolean {
-  const wanted = patterns(include)
-  const isIncluded = wanted.length === 0 || wanted.some((pattern) => matchesPattern(pattern, key))
-  return isIncluded && !patterns(exclude).some((pattern) => matchesPattern(pattern, key))
+function chooser({ include, exclude }: Values): (key: string) => boolean {
+  const [wanted, unwanted] = [patterns(include), patterns(exclude)]
+  return (key) => {
+    const isIncluded = wanted.length === 0 || wanted.some((pattern) => matchesPattern(pattern, key))
+    return isIncluded && !unwanted.some((pattern) => matchesPattern(pattern, key))
+  }
 }
 
 /** Undefined where it is no list of pairs. */

@@ -21,6 +21,9 @@ export class Blocked extends Error {
   }
 }
 
+/** Ended before its time, by nobody's fault: it goes on where it was. */
+export class Interrupted extends Error {}
+
 export type Next = {
   readonly isDone: boolean
   readonly wasRemoving: boolean
@@ -56,6 +59,7 @@ export function runStateOf(
   items: readonly SyncRunItem[],
   error: unknown,
 ): Exclude<SyncRunState, 'running'> {
+  if (error instanceof Interrupted) return 'interrupted'
   const hasDone = counts.created + counts.updated + counts.deleted > 0
   const isFlawed = counts.failed + counts.conflicts > 0 || items.some(({ outcome }) => outcome === 'drifted')
   if (error !== undefined || (counts.failed > 0 && !hasDone)) return hasDone ? 'partial' : 'failed'
@@ -97,6 +101,11 @@ export function nextOf(
     triggerNext: 'change',
     scanAt: null,
     dueAt: null,
+  }
+  if (error instanceof Interrupted) {
+    const { state, reason, lastError, triggerNext, failCount, failingSince, allowedDeletes } = sync
+    const before = { state, reason, lastError, triggerNext, failCount, failingSince, allowedDeletes }
+    return { ...stopped, ...before, scanAt: sync.scanAt, dueAt: at }
   }
   if (error instanceof Blocked) {
     return { ...stopped, reason: error.reason, lastError: error.message, allowedDeletes: error.deletes }

@@ -9,6 +9,7 @@ import { type Patience, patiently } from '../providers/patience.ts'
 import type { Op, OpResult, Provider, Remote } from '../providers/provider.ts'
 import type { Store } from '../store/store.ts'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
+import { writeLedger } from './sync-ledger.ts'
 import type { Outlook } from './sync-look.ts'
 import { operationIdOf } from './sync-source.ts'
 
@@ -37,7 +38,9 @@ const isOfOneName = (fault: VendorFault) => fault.kind === 'invalid' || fault.ki
 export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
   const { outlook, write } = push
   const { plan, ledger } = outlook
+  const owner = { syncId, macKey: push.macKey }
   const pushed: Pushed = { items: [] }
+  let written: LedgerEntry | undefined
   const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
     pushed.items.push({ name, outcome, message })
   for (const { name, why } of plan.conflict) note(name, 'conflict', why)
@@ -48,20 +51,33 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
 
   for (const ops of batchesOf(push)) {
     if (push.patience.signal?.aborted) {
-      pushed.fault = new VendorFault('transient', 'The service is stopping.')
+      pushed.fault = new VendorFault('transient', 'The run was ended early.')
       break
     }
     const before = ops.flatMap(({ name }) => ledger.get(name) ?? [])
     const begins = ops.flatMap((op) => begun(op))
-    await write((store) => store.syncLedger.put(syncId, begins))
+    await write((store) => writeLedger(store, owner, begins))
     const applied = await applyPatiently(push, ops)
     await settle(ops, applied, before)
     // What the vendor said of each is written down; now the run may end.
     pushed.fault ??= applied.fault
     if (pushed.fault) break
   }
-  if (!pushed.fault && pushed.items.some(({ outcome }) => changes.has(outcome))) await push.far.finish?.()
+  if (!pushed.fault && pushed.items.some(({ outcome }) => changes.has(outcome))) pushed.fault = await finish()
   return pushed
+
+  /** Where it fails, one entry counts as not pushed: it brings the next run here again. */
+  async function finish(): Promise<VendorFault | undefined> {
+    try {
+      await push.far.finish?.()
+      return undefined
+    } catch (error) {
+      if (!isFault(error)) throw error
+      const again = written ? [{ ...written, status: 'pending' as const }] : []
+      await write((store) => writeLedger(store, owner, again))
+      return error
+    }
+  }
 
   /** The entry of an op whose end is not known yet. */
   function begun(op: Op): LedgerEntry[] {
@@ -95,6 +111,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
         const done = result && !('fault' in result) ? result : { name: op.name }
         if (op.kind === 'delete') remove.push(op.name)
         else put.push(...begun(op).map((entry) => finished(entry, done)))
+        written = put.at(-1) ?? written
         note(op.name, outcomeOf(op), done.note ?? null)
         continue
       }
@@ -107,7 +124,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
       else remove.push(op.name)
     }
     await write(async (store) => {
-      await store.syncLedger.put(syncId, put)
+      await writeLedger(store, owner, put)
       await store.syncLedger.remove(syncId, remove)
     })
     const worst = [...results.values()].flatMap((result) => ('fault' in result ? asFault(result.fault) : []))

@@ -3,10 +3,12 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { FlowStep, SyncPlan } from '@coffer/contract/sync'
 import { hashBearer } from '../crypto/token.ts'
 import { Failure, invalid } from '../failure.ts'
-import type { SyncDraft, SyncRecord, SyncSettings } from '../store/sync.ts'
+import type { Provider } from '../providers/provider.ts'
+import type { SealedSync, SyncDraft, SyncRecord, SyncSettings } from '../store/sync.ts'
 import { type EnvironmentAccess, reauthorise, requireEnvironment } from './access.ts'
 import { record } from './audit.ts'
 import { type Context, grantOf } from './context.ts'
+import { readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
 import { connectTo, readSource, requireAnswer } from './sync-source.ts'
 import type { Setup } from './sync-wizard.ts'
@@ -17,7 +19,7 @@ type ReadyDraft = Required<Omit<SyncDraft, 'auth' | 'isTargetComplete'>>
 
 export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> {
   const { provider } = setup
-  const { outlook, place, isElsewhere } = await preview(ctx, setup)
+  const { outlook, place, placeHash, isElsewhere } = await preview(ctx, setup)
   const plan = toPlan(outlook)
   const sentences = [
     `Secrets go to ${provider.name}, ${place.label}.`,
@@ -43,7 +45,7 @@ export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> 
         data: {
           type: 'text',
           placeholder: 'The word that stands here belongs to this very plan',
-          defaultValue: wordFor(setup.draft, plan),
+          defaultValue: wordFor(setup.draft, placeHash, plan),
           isRequired: true,
         },
       },
@@ -71,18 +73,18 @@ function countsOf(plan: SyncPlan): string {
   return `${told.map(([name, list]) => `${name}: ${list.length}`).join(', ')}.`
 }
 
-/** Another plan, or another answer in an earlier step, needs another word. */
-function wordFor(draft: SyncDraft, plan: SyncPlan): string {
+/** Another plan, or another answer in an earlier step, needs another word; above all one that leads elsewhere. */
+function wordFor(draft: SyncDraft, placeHash: string, plan: SyncPlan): string {
   return createHash('sha256')
-    .update(JSON.stringify([draft.target, draft.mapping, draft.options, plan]))
+    .update(JSON.stringify([placeHash, draft.account, draft.target, draft.mapping, draft.options, plan]))
     .digest('hex')
     .slice(0, 16)
 }
 
 function requireReady({ draft }: Setup): ReadyDraft {
-  const { credential, account, target, mapping, options } = draft
+  const { credential, credentialBy = '', account, target, mapping, options } = draft
   if (!credential || account === undefined || !target || !mapping || !options) throw new Failure('conflict')
-  return { credential, account, target, mapping, options }
+  return { credential, credentialBy, account, target, mapping, options }
 }
 
 async function preview(ctx: Context, setup: Setup) {
@@ -90,12 +92,10 @@ async function preview(ctx: Context, setup: Setup) {
   const draft = requireReady(setup)
   const access = await sourceOf(ctx, setup, draft)
   const place = provider.describeTarget(draft.target, draft.credential)
-  const placeHash = createHash('sha256')
-    .update(JSON.stringify([provider.slug, place.fingerprint]))
-    .digest('hex')
-  const isElsewhere = content.live !== null && sync.placeHash !== placeHash
+  const placeHash = placeHashOf(provider, draft)
+  const isElsewhere = content.live !== null && placeHashOf(provider, content.live) !== placeHash
   const macKey = isElsewhere || !content.live ? randomBytes(32).toString('base64') : content.live.macKey
-  const ledger = isElsewhere ? [] : await ctx.store.syncLedger.list(sync.id)
+  const ledger = isElsewhere ? [] : await readLedger(ctx.store, { syncId: sync.id, macKey })
   const far = provider.connect(connectTo(ctx, provider, sync.id, draft))
   const source = await readSource(ctx, access)
   const outlook = await lookAhead(ctx, provider, far, source, {
@@ -108,6 +108,14 @@ async function preview(ctx: Context, setup: Setup) {
   return { access, draft, outlook, source, place, placeHash, isElsewhere, macKey }
 }
 
+/** Equal for all syncs that write to the same place. */
+export function placeHashOf(provider: Provider, { target, credential }: Pick<SyncSettings, 'target' | 'credential'>) {
+  const { fingerprint } = provider.describeTarget(target, credential)
+  return createHash('sha256')
+    .update(JSON.stringify([provider.slug, fingerprint]))
+    .digest('hex')
+}
+
 function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Promise<EnvironmentAccess> {
   const path = {
     ws: access.picture.workspace.id,
@@ -117,6 +125,13 @@ function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Pro
   return requireEnvironment(ctx, path, 'secret:read')
 }
 
+/** For what was decided by a sync as it was: a 409, where somebody has changed it since. */
+export function requireUnchanged(current: SealedSync, seen: SealedSync): void {
+  if (Buffer.compare(current.sealed, seen.sealed) !== 0) {
+    throw new Failure('conflict', 'Somebody has changed this sync meanwhile: look at it again.')
+  }
+}
+
 /** From here on it runs, with the rights of whoever says so. */
 export async function activate(ctx: Context, setup: Setup, confirm: string): Promise<void> {
   const { sync, provider } = setup
@@ -124,7 +139,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
   const plan = toPlan(outlook)
   const [problem] = plan.problems
   if (problem) throw invalid('confirm', `${problem.name} ${problem.problem}`)
-  if (confirm !== wordFor(setup.draft, plan)) {
+  if (confirm !== wordFor(setup.draft, placeHash, plan)) {
     throw invalid('confirm', 'does not belong to what would be done now: look at the review again.')
   }
   const isSlow = provider.capabilities.deploysOnPush === true
@@ -133,6 +148,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
     const { reach } = await reauthorise(ctx, access, 'sync:write')
     const current = await ctx.store.syncs.findLocked(sync.id)
     if (!current || current.state === 'removing' || reach.length === 0) throw new Failure('notFound')
+    requireUnchanged(current, sync)
     const grant = grantOf(ctx.actor.credential)
     const live: SyncSettings = { ...draft, scopes: grant ? [grant.scope] : [], macKey }
     const at = ctx.now()
@@ -155,8 +171,10 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
       notBefore: 0,
       failCount: 0,
       failingSince: null,
-      allowedDeletes: 0,
+      // They stood in the plan that was confirmed.
+      allowedDeletes: plan.delete.length,
       lastOkAt: isElsewhere ? null : current.lastOkAt,
+      fence: current.fence + 1,
       updatedAt: at,
     }
     await ctx.store.syncs.save(next, { live, draft: null })

@@ -9,14 +9,15 @@ import { traceOf } from '../log.ts'
 import { isFault } from '../providers/fault.ts'
 import { patiently } from '../providers/patience.ts'
 import type { Store } from '../store/store.ts'
-import type { SealedSync, SyncRecord } from '../store/sync.ts'
+import type { SealedSync } from '../store/sync.ts'
 import type { SyncRunRecord } from '../store/sync-run.ts'
 import { type EnvironmentAccess, findGranted } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, Services } from './context.ts'
 import { explainFault, secretsOf } from './sync-fault.ts'
+import { readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
-import { Blocked, countItems, nextOf, runStateOf } from './sync-outcome.ts'
+import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './sync-outcome.ts'
 import { isMassDelete } from './sync-plan.ts'
 import { pushPlan } from './sync-push.ts'
 import { connectTo, findProvider, readSource } from './sync-source.ts'
@@ -26,6 +27,8 @@ import { inQuietTransaction, inTransaction } from './transaction.ts'
 const leaseMs = minuteMs
 const renewEveryMs = 20 * secondMs
 const keptRuns = 200
+/** Others wait for their turn: a target that is slow, or has no end, must not keep the place for itself. */
+const maxRunMs = 15 * minuteMs
 
 /** Somebody else works at it, or it is gone: whatever this run still wanted is no longer its business. */
 class LostLease extends Error {}
@@ -46,18 +49,22 @@ export async function runSync(services: Services, sync: SealedSync, signal: Abor
     request: { id: newId(), ip: '', userAgent: '' },
   }
   const startedAt = ctx.now()
-  const heartbeat = setInterval(() => void renew(ctx, sync).catch(() => undefined), renewEveryMs)
+  const early = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
+  const lost = new AbortController()
+  const beat = () => renew(ctx, sync).catch((error) => error instanceof LostLease && lost.abort())
+  const heartbeat = setInterval(() => void beat(), renewEveryMs)
   heartbeat.unref()
   const secrets: string[] = []
   let end: End
   try {
-    end = await attempt(ctx, sync, signal, secrets)
+    end = await attempt(ctx, sync, AbortSignal.any([early, lost.signal]), secrets)
   } catch (error) {
     end = { items: [], unchanged: 0, error }
   } finally {
     clearInterval(heartbeat)
   }
   if (end.error instanceof LostLease) return
+  if (early.aborted && isFault(end.error, 'transient')) end = { ...end, error: new Interrupted() }
   await conclude(ctx, sync, startedAt, end, secrets).catch((error) =>
     ctx.log.error('a sync could not be written down', { syncId: sync.id, ...traceOf(error) }),
   )
@@ -70,17 +77,18 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
   secrets.push(...secretsOf(live.credential, []))
   const isRemoval = sync.state === 'removing'
   const access = await findGranted(ctx, sync, live.scopes)
-  if (!access && !isRemoval) throw new Blocked('rights', await lostRights(ctx, sync))
+  if (!access && !isRemoval) throw new Blocked('rights', lostRights)
   const source = access && !isRemoval ? await requireSource(ctx, access) : { secrets: new Map(), environmentIds: [] }
   secrets.push(...source.secrets.values())
-  const ledger = await ctx.store.syncLedger.list(sync.id)
+  const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
   const far = provider.connect(connectTo(ctx, provider, sync.id, live, signal))
   const intent = {
     sync: isRemoval ? { ...sync, lastOkAt: sync.lastOkAt ?? 0 } : sync,
     settings: live,
     ledger,
     repairs: repairing.has(sync.triggerNext),
-    looks: looking.has(sync.triggerNext),
+    // A change that comes just before a scan does not replace it.
+    looks: looking.has(sync.triggerNext) || (sync.scanAt !== null && sync.scanAt <= ctx.now()),
   }
   const patience = { sleep: ctx.sleep, signal }
   const outlook = await patiently(() => lookAhead(ctx, provider, far, source, intent), patience)
@@ -115,12 +123,8 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
 const repairing = new Set<SyncTrigger>(['manual', 'resume'])
 const looking = new Set<SyncTrigger>(['first', 'manual', 'resume', 'drift', 'remove'])
 
-async function lostRights(ctx: Context, { workspaceId, environmentId }: SyncRecord): Promise<string> {
-  const picture = await ctx.pictures.get(workspaceId)
-  const isThere = picture?.environments.has(environmentId ?? '')
-  if (!isThere) return 'Its environment was deleted: delete this sync, or choose another environment in its mapping.'
-  return 'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
-}
+const lostRights =
+  'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
 
 async function requireSource(ctx: Context, access: EnvironmentAccess) {
   try {
@@ -189,7 +193,8 @@ async function conclude(
   const next = nextOf(sync, at, items, error, (fault) => explainFault(vendor, fault, secrets))
   const state = runStateOf(counts, items, error)
   ctx.syncStats.runs[state]++
-  if (error !== undefined && !isFault(error) && !(error instanceof Blocked)) {
+  const isExpected = isFault(error) || error instanceof Blocked || error instanceof Interrupted
+  if (error !== undefined && !isExpected) {
     ctx.log.error('a sync failed', { syncId: sync.id, provider: sync.provider, ...traceOf(error) })
   }
   const isRemoved = sync.state === 'removing' && error === undefined

@@ -50,6 +50,9 @@ export async function readSource(ctx: Context, access: EnvironmentAccess): Promi
 
 export type Entered = { readonly credential: Values; readonly target: Values; readonly options: Values }
 
+/** Of a step of the wizard, or a plan: as many as the longest lists of the vendors need. */
+const maxRequestsOfStep = 2_000
+
 export function connectTo(
   services: Services,
   provider: Provider,
@@ -63,7 +66,7 @@ export function connectTo(
     now,
     sleep,
     perSecond: provider.limits.rate.perSecond,
-    ...(signal && { signal }),
+    ...(signal ? { signal } : { maxRequests: maxRequestsOfStep }),
     onAnswer(status) {
       syncStats.calls++
       if (status === 429) syncStats.throttled++

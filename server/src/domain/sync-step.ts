@@ -3,13 +3,13 @@ import type { FlowAnswers, FlowProgress, ProviderPath } from '@coffer/contract/s
 import { Failure, invalid } from '../failure.ts'
 import { isFault, type VendorFault } from '../providers/fault.ts'
 import type { Values } from '../providers/provider.ts'
-import type { SyncDraft, SyncRecord } from '../store/sync.ts'
+import type { SealedSync, SyncDraft, SyncRecord } from '../store/sync.ts'
 import { reauthorise } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { explainFault } from './sync-fault.ts'
 import { checkAnswers } from './sync-form.ts'
-import { activate, credentialHash } from './sync-review.ts'
+import { activate, credentialHash, placeHashOf, requireUnchanged } from './sync-review.ts'
 import { connectTo } from './sync-source.ts'
 import { draftLifeMs, formOf, requireSetup, type Setup, shownAgain, syncEntity } from './sync-wizard.ts'
 import { inTransaction } from './transaction.ts'
@@ -35,14 +35,21 @@ const submit: Record<FlowAnswers['step'], Submit> = {
     }
     const connection = connectTo(ctx, provider, sync.id, { credential: answers, target: {}, options: {} })
     const account = await trying(setup, answers, passwordField(setup, answers), () => provider.verify(connection))
-    if (content.live && account === content.live.account && needsOnlyCredential(sync)) {
+    if (content.live && account === content.live.account && needsOnlyCredential(setup, answers)) {
       await renewCredential(ctx, setup, answers)
       return 'done'
     }
     // Another account has other targets.
     const { target, isTargetComplete, ...rest } = draft
     const kept = account === draft.account && target ? { target, ...(isTargetComplete && { isTargetComplete }) } : {}
-    await saveDraft(ctx, setup, 'auth', { ...rest, ...kept, auth, credential: answers, account })
+    await saveDraft(ctx, setup, 'auth', {
+      ...rest,
+      ...kept,
+      auth,
+      credential: answers,
+      credentialBy: ctx.actor.userId,
+      account,
+    })
     return 'target'
   },
 
@@ -124,7 +131,7 @@ type Live = Setup['content']['live']
 async function change(
   ctx: Context,
   { access, sync }: Setup,
-  work: (ctx: WriteContext, current: SyncRecord, live: Live) => Promise<void>,
+  work: (ctx: WriteContext, current: SealedSync, live: Live) => Promise<void>,
 ): Promise<void> {
   await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     await reauthorise(ctx, access, 'sync:write')
@@ -135,12 +142,16 @@ async function change(
   })
 }
 
-/** The vendor turned the old credential away; everything else about it stands. */
-const needsOnlyCredential = ({ state }: SyncRecord) => state === 'needs_reauth'
+/** The vendor turned the old credential away; everything else about it stands, above all where it leads. */
+function needsOnlyCredential({ provider, sync, content: { live } }: Setup, credential: Values): boolean {
+  if (sync.state !== 'needs_reauth' || !live) return false
+  return placeHashOf(provider, { ...live, credential }) === placeHashOf(provider, live)
+}
 
 async function renewCredential(ctx: Context, setup: Setup, credential: Values): Promise<void> {
   await change(ctx, setup, async (ctx, current, live) => {
     if (!live) throw new Failure('notFound')
+    requireUnchanged(current, setup.sync)
     const at = ctx.now()
     const next: SyncRecord = {
       ...current,
@@ -154,9 +165,10 @@ async function renewCredential(ctx: Context, setup: Setup, credential: Values): 
       failCount: 0,
       failingSince: null,
       credentialHash: credentialHash(ctx, current.provider, credential),
+      fence: current.fence + 1,
       updatedAt: at,
     }
-    await ctx.store.syncs.save(next, { live: { ...live, credential }, draft: null })
+    await ctx.store.syncs.save(next, { live: { ...live, credential, credentialBy: ctx.actor.userId }, draft: null })
     const place = { chain: current.workspaceId, projectId: current.projectId }
     const [before, after] = [{ state: current.state }, { state: 'active', credential: 'renewed' }]
     await record(ctx, { ...place, action: 'UPDATE', entity: syncEntity(current), before, after })

@@ -123,16 +123,20 @@ export async function requireSetup(ctx: Context, slug: string, id: string, step:
   const draft = content.draft ?? draftOf(provider, content)
   const missing = missingStep(draft, step)
   if (missing) throw new Failure('conflict', `step: ${missing} comes before ${step}.`)
+  if (step !== 'auth' && !mayUse(ctx, step, draft, content)) {
+    throw new Failure('conflict', `step: auth comes before ${step}, as the credential is another person’s.`)
+  }
   return { access, provider, sync, content, draft }
 }
 
 /** A change begins with what is there. */
 function draftOf(provider: Provider, { live }: SyncContent): SyncDraft {
   if (!live) return {}
-  const { credential, account, target, mapping, options } = live
+  const { credential, credentialBy, account, target, mapping, options } = live
   return {
     auth: shownAgain(provider, credential),
     credential,
+    credentialBy,
     account,
     target,
     isTargetComplete: true,
@@ -148,6 +152,13 @@ function missingStep(draft: SyncDraft, step: FlowStepName): FlowStepName | undef
   if (step === 'target') return undefined
   if (!draft.isTargetComplete) return 'target'
   return step === 'review' && !draft.mapping ? 'mapping' : undefined
+}
+
+/** A credential reaches what its owner reaches there. Others may let it serve the target that it serves, and no more. */
+function mayUse(ctx: Context, step: FlowStepName, draft: SyncDraft, { live }: SyncContent): boolean {
+  if (draft.credentialBy === ctx.actor.userId) return true
+  const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
+  return step !== 'target' && isSame(draft.credential, live?.credential) && isSame(draft.target, live?.target)
 }
 
 export const shownAgain = (provider: Provider, credential: Values): Values =>

@@ -22,6 +22,7 @@ import { findGranted, type ProjectAccess, reauthorise, requireProject } from './
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { explainFault } from './sync-fault.ts'
+import { readLedger } from './sync-ledger.ts'
 import { lookAhead } from './sync-look.ts'
 import { toPlan } from './sync-review.ts'
 import { connectTo, readSource, requireProvider } from './sync-source.ts'
@@ -95,7 +96,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
   const provider = requireProvider(sync.provider)
   const source = await readSource(ctx, access)
   const far = provider.connect(connectTo(ctx, provider, sync.id, live))
-  const ledger = await ctx.store.syncLedger.list(sync.id)
+  const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
   try {
     const intent = { sync, settings: live, ledger, repairs: true, looks: true }
     return toPlan(await lookAhead(ctx, provider, far, source, intent))
@@ -119,7 +120,9 @@ export async function runSyncNow(ctx: Context, path: SyncPath): Promise<void> {
 export async function pauseSync(ctx: Context, path: SyncPath): Promise<void> {
   await change(ctx, path, ['active', 'failing', 'blocked', 'needs_reauth'], 'pause', () => ({
     state: 'paused',
+    reason: null,
     dueAt: null,
+    allowedDeletes: 0,
   }))
 }
 
@@ -180,7 +183,8 @@ async function within(
 }
 
 async function put(ctx: WriteContext, current: SealedSync, changed: Partial<SyncRecord>): Promise<void> {
-  await ctx.store.syncs.save({ ...current, ...changed, updatedAt: ctx.now() }, await ctx.store.syncs.open(current))
+  const next = { ...current, ...changed, fence: current.fence + 1, updatedAt: ctx.now() }
+  await ctx.store.syncs.save(next, await ctx.store.syncs.open(current))
 }
 
 async function note(

@@ -40,6 +40,8 @@ export type VendorHttpParts = {
   readonly now: () => number
   readonly perSecond: number
   readonly sleep: (ms: number) => Promise<void>
+  /** Somebody waits for the answer: a list without an end would keep them, and us. */
+  readonly maxRequests?: number
   /** Ends the wait for an answer: what became of the request is then not known. */
   readonly signal?: AbortSignal
   /** For the metrics. */
@@ -48,9 +50,13 @@ export type VendorHttpParts = {
 
 const timeoutMs = 20_000
 const maxBytes = 2 * 1024 * 1024
+const maxBytesOfAll = 64 * 1024 * 1024
 
-export function createVendorHttp({ outbound, now, perSecond, sleep, signal, onAnswer }: VendorHttpParts): VendorHttp {
+export function createVendorHttp(parts: VendorHttpParts): VendorHttp {
+  const { outbound, now, perSecond, sleep, signal, maxRequests = Number.POSITIVE_INFINITY, onAnswer } = parts
   const gapMs = 1_000 / perSecond
+  let requests = 0
+  let received = 0
   let nextAt = 0
 
   /** A short burst is fine everywhere; it is the lasting pace that vendors limit. */
@@ -70,7 +76,10 @@ export function createVendorHttp({ outbound, now, perSecond, sleep, signal, onAn
 
   async function sendOnce(request: VendorRequest): Promise<VendorResponse> {
     await pace()
+    if (signal?.aborted) throw stopping()
+    if (++requests > maxRequests || received > maxBytesOfAll) throw new VendorFault('protocol', endless)
     const response = await unlessAborted(exchange(outbound, request), signal)
+    received += response.text.length
     onAnswer?.(response.status)
     const isFine = response.status >= 200 && response.status < 300
     if (isFine || request.accept?.includes(response.status)) return response
@@ -78,11 +87,13 @@ export function createVendorHttp({ outbound, now, perSecond, sleep, signal, onAn
   }
 }
 
+const endless = 'The service sends more than anybody could want: its lists may have no end.'
+const stopping = () => new VendorFault('transient', 'The run was ended early.')
+
 async function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
   if (!signal) return work
   const { promise, reject } = Promise.withResolvers<never>()
-  const stop = () => reject(new VendorFault('transient', 'The service is stopping.'))
-  if (signal.aborted) stop()
+  const stop = () => reject(stopping())
   signal.addEventListener('abort', stop, { once: true })
   try {
     return await Promise.race([work, promise])
@@ -192,7 +203,7 @@ function messageOf({ json }: VendorResponse): string | undefined {
   }
   // Some say which field is wrong, and how.
   const byField = at(json, 'message')
-  return typeof byField === 'object' && byField !== null ? JSON.stringify(byField).slice(0, 300) : undefined
+  return typeof byField === 'object' && byField !== null ? JSON.stringify(byField) : undefined
 }
 
 /** The next page, which a vendor may only send us to on its own ground. */

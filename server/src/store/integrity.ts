@@ -11,6 +11,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
     ['tokens', await store.tokens.countTampered()],
     ['identities', await store.oidc.countTampered()],
     ['shares', await store.shares.countTampered()],
+    ['syncs', await store.syncs.countTampered()],
     ['accounts', await store.accounts.countTampered()],
     ['sessions', await store.sessions.countTampered()],
     ['second factors', await store.mfa.countTampered()],

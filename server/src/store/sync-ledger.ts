@@ -4,6 +4,7 @@ import { anyOf, type Db, sql } from './sql.ts'
 export type LedgerEntry = {
   readonly name: string
   readonly remoteId: string | null
+  /** As it is stored, also the MAC of the row itself: see domain/sync-ledger.ts. */
   readonly valueMac: string
   readonly mark: string | null
   readonly origin: 'created' | 'adopted'
@@ -41,12 +42,11 @@ export function syncLedgerStore(db: Db) {
       await db.run(sql`delete from sync_ledger where sync_id = ${syncId}`)
     },
 
-    /** Of these names at the same place, those that another sync has written. */
-    async listOthers(syncId: string, placeHash: string, names: readonly string[]): Promise<string[]> {
-      if (names.length === 0) return []
+    /** What other syncs have written at the same place. */
+    async listOthers(syncId: string, placeHash: string): Promise<string[]> {
       const rows = await db.all<{ name: string }>(sql`
         select l.name from sync s join sync_ledger l on l.sync_id = s.id
-        where s.place_hash = ${placeHash} and s.id <> ${syncId} and l.name ${anyOf(names)}`)
+        where s.place_hash = ${placeHash} and s.id <> ${syncId}`)
       return rows.map(({ name }) => name)
     },
   }

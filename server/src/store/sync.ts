@@ -5,6 +5,7 @@
 import type { Scope } from '@coffer/contract/field'
 import type { SyncState, SyncTrigger } from '@coffer/contract/sync'
 import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
+import { isFailure } from '../failure.ts'
 import { type Keys, requireWorkspaceKey } from './key.ts'
 import { type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
@@ -13,6 +14,8 @@ type Answers = Readonly<Record<string, string>>
 /** What a run needs. `scopes`: how far the credential reached with which it was set up. */
 export type SyncSettings = {
   readonly credential: Answers
+  /** Who has entered it. */
+  readonly credentialBy: string
   readonly account: string
   readonly target: Answers
   readonly options: Answers
@@ -26,6 +29,7 @@ export type SyncDraft = {
   /** The answers of the step auth that are no secrets, to be shown again. */
   readonly auth?: Answers
   readonly credential?: Answers
+  readonly credentialBy?: string
   readonly account?: string
   readonly target?: Answers
   readonly isTargetComplete?: boolean
@@ -92,6 +96,13 @@ export function syncStore(db: Db, keys: Keys) {
     return JSON.parse(open(key, contentPlace(sync), sync.sealed).toString('utf8'))
   }
 
+  async function openIfGenuine(sync: SealedSync): Promise<SyncContent | undefined> {
+    return openContent(sync).catch((error: unknown) => {
+      if (isFailure(error, 'integrity')) return undefined
+      throw error
+    })
+  }
+
   return {
     open: openContent,
 
@@ -126,7 +137,10 @@ export function syncStore(db: Db, keys: Keys) {
       return Number(row?.count ?? 0)
     },
 
-    /** Everything that the wizard and people decide; what the runs count stays as it is. */
+    /**
+     * Everything that the wizard and people decide; what the runs count stays as it is. With a higher `fence`, a run in
+     * progress loses its hold: it ends without a word, and what was decided here stands.
+     */
     async save(sync: SyncRecord, content: SyncContent): Promise<void> {
       const { version, sealed } = await sealContent(sync, content)
       await db.run(sql`
@@ -137,12 +151,19 @@ export function syncStore(db: Db, keys: Keys) {
           credential_hash = ${sync.credentialHash}, place_hash = ${sync.placeHash}, concurrency = ${sync.concurrency},
           quiet_ms = ${sync.quietMs}, max_wait_ms = ${sync.maxWaitMs}, due_at = ${sync.dueAt},
           not_before = ${sync.notBefore}, fail_count = ${sync.failCount}, failing_since = ${sync.failingSince},
-          allowed_deletes = ${sync.allowedDeletes}, last_ok_at = ${sync.lastOkAt}, updated_at = ${sync.updatedAt}
+          allowed_deletes = ${sync.allowedDeletes}, last_ok_at = ${sync.lastOkAt}, fence = ${sync.fence},
+          updated_at = ${sync.updatedAt}
         where id = ${sync.id} and workspace_id = ${sync.workspaceId}`)
     },
 
     async remove(id: string, workspaceId: string): Promise<boolean> {
       return (await db.run(sql`delete from sync where id = ${id} and workspace_id = ${workspaceId}`)) === 1
+    },
+
+    /** Those that push from an environment that is deleted. */
+    async removeOf(environmentId: string, workspaceId: string): Promise<{ id: string; name: string }[]> {
+      return db.all(sql`
+        delete from sync where environment_id = ${environmentId} and workspace_id = ${workspaceId} returning id, name`)
     },
 
     /** Called in the transaction of every change of an environment's values: whatever is pushed from it is due soon. */
@@ -151,20 +172,23 @@ export function syncStore(db: Db, keys: Keys) {
         update sync set change_count = change_count + 1, changed_at = coalesce(changed_at, ${nowMs}),
           trigger_next = case when trigger_next = 'drift' then 'change' else trigger_next end,
           due_at = case
-            when state <> 'active' and state <> 'failing' and coalesce(reason, '') <> 'source' then due_at
-            when not_before > ${nowMs} + quiet_ms then not_before
+            when state not in ('active', 'failing') and not (state = 'blocked' and coalesce(reason, '') = 'source')
+              then due_at
+            when not_before > ${nowMs} then case
+              when not_before > ${nowMs} + quiet_ms then not_before else ${nowMs} + quiet_ms end
             when coalesce(changed_at, ${nowMs}) + max_wait_ms < ${nowMs} + quiet_ms
               then coalesce(changed_at, ${nowMs}) + max_wait_ms
             else ${nowMs} + quiet_ms end
         where id in (select sync_id from sync_source where environment_id = ${environmentId})`)
     },
 
-    /** Rights may have changed: each run asks for them anew. */
+    /** Rights may have changed: each run asks for them anew. Or names that references lead by. */
     async wakeAll(workspaceId: string, nowMs: number): Promise<void> {
       await db.run(sql`
         update sync set due_at = ${nowMs},
           trigger_next = case when trigger_next = 'drift' then 'change' else trigger_next end
-        where workspace_id = ${workspaceId} and state in ('active', 'failing') and not_before <= ${nowMs}`)
+        where workspace_id = ${workspaceId} and not_before <= ${nowMs}
+          and (state in ('active', 'failing') or (state = 'blocked' and reason = 'source'))`)
     },
 
     async hasDue(nowMs: number): Promise<boolean> {
@@ -187,6 +211,8 @@ export function syncStore(db: Db, keys: Keys) {
             and (select count(*) from sync o where o.credential_hash = c.credential_hash and o.lease_until >= ${nowMs})
               < c.concurrency
           order by c.due_at limit 1)
+          -- Once more, of the row as it is when its turn has come: somebody may have paused it meanwhile.
+          and due_at <= ${nowMs} and coalesce(lease_until, 0) < ${nowMs}
         returning ${columns}`)
     },
 
@@ -214,11 +240,13 @@ export function syncStore(db: Db, keys: Keys) {
       },
     ): Promise<boolean> {
       const [isDone, wasRemoving] = [end.isDone ? 1 : 0, end.wasRemoving ? 1 : 0]
+      // What has changed meanwhile may have mended it.
+      const isOfSource = end.reason === 'source' ? 1 : 0
       const changed = await db.run(sql`
         update sync set lease_until = null, last_error = ${end.lastError}, reason = ${end.reason},
           state = case when state in ('paused', 'removing') then state else ${end.state} end,
           trigger_next = case
-            when change_count = ${sync.changeCount} then ${end.triggerNext} else 'change' end,
+            when ${isDone} = 0 or change_count = ${sync.changeCount} then ${end.triggerNext} else 'change' end,
           not_before = ${end.notBefore}, fail_count = ${end.failCount}, failing_since = ${end.failingSince},
           last_run_at = ${end.lastRunAt}, last_ok_at = coalesce(cast(${end.lastOkAt} as bigint), last_ok_at),
           allowed_deletes = ${end.allowedDeletes}, scan_at = ${end.scanAt},
@@ -229,7 +257,8 @@ export function syncStore(db: Db, keys: Keys) {
           due_at = case
             when state = 'paused' then null
             when state = 'removing' and ${wasRemoving} = 0 then due_at
-            when ${isDone} = 1 and change_count <> ${sync.changeCount} then cast(${end.dueIfChanged} as bigint)
+            when (${isDone} = 1 or ${isOfSource} = 1) and change_count <> ${sync.changeCount}
+              then cast(${end.dueIfChanged} as bigint)
             else cast(${end.dueAt} as bigint) end
         where id = ${sync.id} and fence = ${sync.fence}`)
       return changed === 1
@@ -261,13 +290,24 @@ export function syncStore(db: Db, keys: Keys) {
       const rows = await db.all<SealedSync>(sql`
         select ${columns} from sync where draft_until <= ${nowMs} and state <> 'draft' limit ${limit} ${skipLocked}`)
       for (const row of rows) {
-        const { live } = await openContent(row)
-        const { version, sealed } = await sealContent(row, { live, draft: null })
-        await db.run(sql`
-          update sync set sealed = ${sealed}, workspace_key_version = ${version}, draft_until = null
-          where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+        const content = await openIfGenuine(row)
+        if (content) {
+          const { version, sealed } = await sealContent(row, { live: content.live, draft: null })
+          await db.run(sql`
+            update sync set sealed = ${sealed}, workspace_key_version = ${version}
+            where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+        }
+        // One that cannot be opened is not tried again for ever: the doctor tells of it.
+        await db.run(sql`update sync set draft_until = null where id = ${row.id}`)
       }
       return rows.length
+    },
+
+    async countTampered(): Promise<number> {
+      const rows = await db.all<SealedSync>(sql`select ${columns} from sync order by id`)
+      let count = 0
+      for (const row of rows) if (!(await openIfGenuine(row))) count += 1
+      return count
     },
 
     /** The oldest change of each that has not arrived at its target, for the metrics. */
@@ -281,7 +321,8 @@ export function syncStore(db: Db, keys: Keys) {
       const newest = await requireWorkspaceKey(db, keys, workspaceId)
       const rows = await db.all<SealedSync>(sql`
         select ${columns} from sync
-        where workspace_id = ${workspaceId} and workspace_key_version < ${newest.version} order by id limit ${limit}`)
+        where workspace_id = ${workspaceId} and workspace_key_version < ${newest.version} order by id limit ${limit}
+        ${forUpdate}`)
       for (const row of rows) {
         const { version, sealed } = await sealContent(row, await openContent(row))
         await db.run(sql`

@@ -147,6 +147,9 @@ describe('the wizard', () => {
     ['somebody else’s environment', 'mapping', { environment: 'x' }, /^environment: is not one of /],
     ['a word that is not offered', 'mapping', { mode: 'xml' }, /^mode: is not one of per-key, json, dotenv\./],
     ['pairs that are none', 'mapping', { rename: 'A=B=C' }, /^rename: is not a list of pairs/],
+    ['patterns without number', 'mapping', { include: 'A*,'.repeat(201) }, /^include: has 201 patterns; 200 are/],
+    ['a pattern that is a book', 'mapping', { exclude: 'A*'.repeat(200) }, /^exclude: has a pattern of more than 256/],
+    ['a prefix that is a book', 'mapping', { prefix: 'A'.repeat(129) }, /^prefix: is longer than 128 characters\./],
     ['one entry without a name', 'mapping', { mode: 'json' }, /^objectName: is required/],
     ['no word of confirmation', 'review', {}, /^confirm: is required\./],
     ['another word', 'review', { confirm: 'yes' }, /^confirm: does not belong to what would be done now/],
@@ -699,7 +702,7 @@ describe('rights', () => {
     expect(JSON.stringify(state())).not.toContain('not for the token')
   })
 
-  test('an environment that is deleted blocks its sync', async () => {
+  test('an environment that is deleted takes its syncs along, and nothing at the target', async () => {
     const { project } = world
     const created = await project.must<{ id: string }>('POST', '/environment', { name: 'doomed' })
     await project.set('doomed', { ALPHA: 'x' })
@@ -707,13 +710,15 @@ describe('rights', () => {
     await walk(world, id, 'auth', { environment: created.id })
     await pushDue(world)
     expect(state()).toEqual({ ALPHA: 'x' })
+    const kept = await setUp({ include: 'BETA' })
     await project.must('DELETE', `/environment/${created.id}`)
+    expect((await project.ask('GET', `/sync/${id}`)).status).toBe(404)
+    expect(await project.must('GET', '/sync')).toMatchObject([{ id: kept }])
     await pushDue(world, hourMs)
-    expect(await readSync(world, id)).toMatchObject({
-      state: 'blocked',
-      lastError: expect.stringMatching(/was deleted/),
-    })
-    expect(state()).toEqual({ ALPHA: 'x' })
+    expect(state()).toEqual({ ALPHA: 'x', BETA: 'two' })
+    const asked = { token: world.owner.session }
+    const path = `/v1/workspace/main/audit?action=DELETE&entity=sync&limit=1`
+    expect((await world.service.call<AuditEntry[]>('GET', path, asked)).body).toMatchObject([{ entity: { id } }])
     world.service.clock.offsetMs = 0
   })
 })

@@ -1,0 +1,36 @@
+/**
+ * The ledger as its sync reads it. Each row is authenticated by a key that lies in the sealed settings and is a new one
+ * for each target: a row that was written behind our back, or for another target, is none, and what it names is
+ * somebody else's.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { lengthPrefixed } from '../crypto/envelope.ts'
+import type { Store } from '../store/store.ts'
+import type { LedgerEntry } from '../store/sync-ledger.ts'
+
+type Owner = { readonly syncId: string; readonly macKey: string }
+
+export async function readLedger(store: Store, owner: Owner): Promise<LedgerEntry[]> {
+  const rows = await store.syncLedger.list(owner.syncId)
+  return rows.flatMap((row) => {
+    const [valueMac = '', mac = ''] = row.valueMac.split('.')
+    const entry = { ...row, valueMac }
+    return isEqual(mac, macOfEntry(owner, entry)) ? [entry] : []
+  })
+}
+
+export async function writeLedger(store: Store, owner: Owner, entries: readonly LedgerEntry[]): Promise<void> {
+  const signed = entries.map((entry) => ({ ...entry, valueMac: `${entry.valueMac}.${macOfEntry(owner, entry)}` }))
+  await store.syncLedger.put(owner.syncId, signed)
+}
+
+function macOfEntry({ syncId, macKey }: Owner, entry: LedgerEntry): string {
+  const { name, remoteId, valueMac, mark, origin, status, updatedAt } = entry
+  // An absent part is not an empty one.
+  const parts = [name, remoteId, valueMac, mark, origin, status, updatedAt].map((part) => JSON.stringify(part))
+  return createHmac('sha256', Buffer.from(macKey, 'base64'))
+    .update(lengthPrefixed(['ledger', syncId, ...parts]))
+    .digest('base64url')
+}
+
+const isEqual = (a: string, b: string) => a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))

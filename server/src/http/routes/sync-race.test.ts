@@ -1,0 +1,209 @@
+/** People and runs at the same sync at the same time: nobody's word is lost, and nothing foreign is touched. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import {
+  flowPath,
+  lastRun,
+  pushDue,
+  readStep,
+  readSync,
+  type SyncWorld,
+  setUpSync,
+  startSetup,
+  startSyncWorld,
+  submitStep,
+} from '../../../../test/sync.ts'
+import { fakeHeroku } from '../../../../test/vendor/fake/heroku.ts'
+import type { FakeRequest } from '../../../../test/vendor/fake.ts'
+import { claimSync, runSync } from '../../domain/sync-run.ts'
+import { heroku } from '../../providers/heroku.ts'
+import { sql } from '../../store/sql.ts'
+
+const debounceMs = 15_000
+const leaseMs = 60_000
+
+/** A second app of the vendor's, and something that happens while the vendor works at a request. */
+const staging = new Map<string, string>()
+let during: ((request: FakeRequest) => Promise<boolean>) | undefined
+let world: SyncWorld & { stop(): Promise<void> }
+
+beforeAll(async () => {
+  const fake = fakeHeroku()
+  const answer = fake.answer
+  fake.answer = async (request) => {
+    const act = during
+    if (act && (await act(request))) during = undefined
+    if (request.path !== '/apps/shop-staging/config-vars') return answer(request)
+    for (const [name, value] of Object.entries((request.json ?? {}) as Record<string, string | null>)) {
+      if (value === null) staging.delete(name)
+      else staging.set(name, value)
+    }
+    return { status: 200, body: Object.fromEntries(staging) }
+  }
+  world = await startSyncWorld(heroku, fake)
+})
+afterAll(() => world.stop())
+
+const state = () => Object.fromEntries(world.fake.state())
+const development = () => world.project.idOf('development')
+
+beforeEach(async () => {
+  during = undefined
+  staging.clear()
+  world.service.clock.offsetMs = 0
+  world.running.mischief = undefined
+  world.fake.refusedNames.clear()
+  for (const name of world.fake.state().keys()) world.fake.tamper(name, undefined)
+  const { project } = world
+  for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
+  for (const key of Object.keys(await project.state('development')))
+    await project.must('DELETE', `/secret/${key}?purge=true`)
+  await project.set('development', { ALPHA: 'one', BETA: 'two' })
+})
+
+/** Once, in the middle of the first request of that method. */
+function onceDuring(method: string, act: () => Promise<unknown>): void {
+  during = async (request) => {
+    if (request.method !== method) return false
+    during = undefined
+    await act()
+    return true
+  }
+}
+
+async function confirm(id: string): Promise<void> {
+  const { fields } = await readStep(world, id, 'review')
+  const word = fields.find((field) => field.id === 'confirm')
+  const answer = await submitStep(world, id, 'review', {
+    confirm: (word?.type === 'input' && word.data.defaultValue) || '',
+  })
+  expect(answer.status, answer.text).toBe(200)
+}
+
+test('another target chosen during a run gets its first push, and nothing foreign there is taken for ours', async () => {
+  staging.set('ALPHA', 'foreign')
+  const id = await setUpSync(world)
+  onceDuring('PATCH', async () => {
+    await submitStep(world, id, 'target', { app: 'shop-staging' })
+    await submitStep(world, id, 'mapping', { environment: development() })
+    await confirm(id)
+  })
+  await pushDue(world)
+  await pushDue(world, leaseMs + 1_000)
+  expect(Object.fromEntries(staging)).toEqual({ ALPHA: 'foreign', BETA: 'two' })
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', target: 'shop-staging' })
+  expect((await lastRun(world, id)).trigger).toBe('first')
+})
+
+test('a run asked for during a run happens after it', async () => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { ALPHA: 'new' })
+  onceDuring('PATCH', async () => {
+    world.fake.tamper('BETA', 'tampered')
+    await world.project.must('POST', `/sync/${id}/run`)
+  })
+  await pushDue(world, debounceMs)
+  await pushDue(world, leaseMs + 1_000)
+  expect(state()).toEqual({ ALPHA: 'new', BETA: 'two' })
+})
+
+test('what mends a source during the run that it blocks sets it going again', async () => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { GAMMA: 'three', HEROKU_X: 'not allowed' })
+  onceDuring('GET', () => world.project.remove('development', 'HEROKU_X'))
+  await pushDue(world, debounceMs)
+  await pushDue(world, debounceMs)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'three' })
+})
+
+test('one that is paused while its source is at fault stays paused, whatever changes', async () => {
+  world.fake.refusedNames.add('BETA')
+  const id = await setUpSync(world)
+  await pushDue(world)
+  expect(await readSync(world, id)).toMatchObject({ state: 'blocked' })
+  await world.project.must('POST', `/sync/${id}/pause`)
+  await world.project.set('development', { ALPHA: 'later' })
+  expect(await pushDue(world, debounceMs)).toBe(0)
+  expect(state()).toEqual({ ALPHA: 'one' })
+})
+
+test('a change does not bring it back sooner than the vendor allows', async () => {
+  await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { ALPHA: 'new' })
+  let seconds = 150
+  world.running.mischief = () => ({
+    kind: 'answer',
+    answer: { status: 429, headers: { 'retry-after': String(seconds) } },
+  })
+  await pushDue(world, debounceMs)
+  seconds = 10
+  await pushDue(world, 151_000)
+  world.running.mischief = undefined
+  world.running.forget()
+  await world.project.set('development', { BETA: 'new' })
+  await pushDue(world, 8_000)
+  expect(world.running.requests).toEqual([])
+  await pushDue(world, debounceMs)
+  expect(state()).toEqual({ ALPHA: 'new', BETA: 'new' })
+})
+
+test('a stop ends a run without a fault, and the next one goes on where it was', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  const stopping = new AbortController()
+  onceDuring('PATCH', async () => stopping.abort())
+  const sync = await claimSync(services)
+  if (!sync) throw new Error('it is due')
+  await runSync(services, sync, stopping.signal)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
+  expect(await lastRun(world, id)).toMatchObject({ trigger: 'first', state: 'interrupted', error: null })
+  await pushDue(world)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+  expect(await lastRun(world, id)).toMatchObject({ trigger: 'first', state: 'succeeded', attempts: 1 })
+})
+
+test('a list without an end ends in a clear refusal', async () => {
+  const id = await startSetup(world)
+  await submitStep(world, id, 'auth', world.fake.credential)
+  const body = [{ id: 'a', name: 'a'.repeat(1_900_000) }]
+  const answer = { status: 206, headers: { 'next-range': 'name ]a..; max=1' }, body }
+  world.running.mischief = () => ({ kind: 'answer', answer })
+  const path = flowPath('heroku', id, 'target')
+  const asked = await world.service.call<{ message: string }>('GET', path, { token: world.owner.session })
+  expect([asked.status, asked.body.message]).toEqual([409, expect.stringMatching(/its lists may have no end/)])
+})
+
+test('one that is paused while a run is about to begin is not run', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  const { claim } = await services.engine.transaction('test', async ({ db }) => {
+    await db.run(sql`update sync set state = 'paused', due_at = null where id = ${id}`)
+    const claim = claimSync(services)
+    // Long enough for it to wait at the row.
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    return { claim }
+  })
+  expect(await claim).toBeUndefined()
+})
+
+test('many that ask at once do not get the same one', async () => {
+  await setUpSync(world)
+  const { services } = world.service.app
+  const claims = await Promise.all(Array.from({ length: 10 }, () => claimSync(services)))
+  expect(claims.filter((claim) => claim !== undefined)).toHaveLength(1)
+})
+
+test('deletes that stood in a confirmed review need no second word', async () => {
+  const many = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`KEY_${index}`, 'x']))
+  await world.project.set('development', many)
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await submitStep(world, id, 'mapping', { environment: development(), include: 'ALPHA' })
+  await confirm(id)
+  await pushDue(world)
+  expect(state()).toEqual({ ALPHA: 'one' })
+  expect(await readSync(world, id)).toMatchObject({ state: 'active' })
+})
