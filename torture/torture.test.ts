@@ -37,7 +37,7 @@ describe('a short run', () => {
   beforeAll(async () => {
     ended = await torture('--short', '--seed', '1', '--json', report)
     results = JSON.parse(await readFile(report, 'utf8')).results
-  }, 420_000)
+  }, 900_000)
   afterAll(() => rm(report, { force: true }))
 
   test('finds nothing', () => {
