@@ -1,6 +1,6 @@
 /** The service and the yardstick as processes of their own, on the Node that runs this. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '..')
@@ -9,6 +9,8 @@ export type Running = {
   readonly url: string
   readonly startMs: number
   residentMb(): number
+  /** What its threads have computed so far; waiting costs nothing here. */
+  cpuMs(): number
   stop(): Promise<void>
 }
 
@@ -24,6 +26,11 @@ async function start(args: readonly string[], env: Record<string, string>): Prom
     url: `http://127.0.0.1:${port}`,
     startMs: performance.now() - startedAt,
     residentMb: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024,
+    cpuMs: () => {
+      const tasks = `/proc/${child.pid}/task`
+      const spent = (task: string) => Number(readFileSync(`${tasks}/${task}/schedstat`, 'utf8').split(' ')[0])
+      return readdirSync(tasks).reduce((sum, task) => sum + spent(task), 0) / 1e6
+    },
     stop: () =>
       new Promise((resolve) => {
         child.once('close', () => resolve())

@@ -7,10 +7,11 @@ import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parseArgs } from 'node:util'
+import { type Case, createCases } from './case.ts'
 import { measureFederation } from './federation.ts'
-import { findGenerator, type Load, type Result } from './load.ts'
+import { findGenerator, type Result } from './load.ts'
 import { measureMemory } from './memory.ts'
-import { type Running, startBare, startService } from './process.ts'
+import { type Running, startService } from './process.ts'
 import { grow, type Seeded, seed } from './seed.ts'
 
 const help = `npm run bench -- [options]
@@ -36,10 +37,7 @@ if (options.help) {
 }
 const seconds = Number(options.seconds)
 const rounds = Number(options.rounds)
-const readers = 64
-const writers = 16
 
-type Case = { readonly name: string; readonly service: Omit<Load, 'seconds'>; readonly bare: Omit<Load, 'seconds'> }
 type Row = {
   name: string
   perSecond: number
@@ -63,7 +61,7 @@ try {
   const service = await startService(dataDir)
   running.push(service)
   const idleMb = service.residentMb()
-  const cases = await createCases(service, seeded)
+  const cases = await createCases(service, seeded, running)
   heading()
   const rows: Row[] = []
   for (const one of cases) rows.push(await measure(one))
@@ -101,44 +99,6 @@ try {
 } finally {
   for (const child of running) await child.stop()
   rmSync(dataDir, { recursive: true, force: true })
-}
-
-async function createCases(service: Running, seeded: Seeded): Promise<Case[]> {
-  const project = '/v1/workspace/main/project'
-  const list = `${project}/api/secret?environmentId=${seeded.environmentId}&resolve=true`
-  const one = `${project}/api/secret/SECRET_7?environmentId=${seeded.environmentId}`
-  const read = async (name: string, path: string, credential: string, etag = false): Promise<Case> => {
-    const headers = { authorization: `Bearer ${credential}` }
-    const answer = await fetch(service.url + path, { headers })
-    const sent = etag ? { ...headers, 'if-none-match': answer.headers.get('etag') ?? '' } : headers
-    const bare = await startBare(etag ? await fetch(service.url + path, { headers: sent }) : answer)
-    running.push(bare)
-    return {
-      name,
-      service: { url: service.url + path, headers: sent, connections: readers },
-      bare: { url: bare.url + path, headers: sent, connections: readers },
-    }
-  }
-  const body = JSON.stringify({ environmentId: seeded.environmentId, value: 'a new value §' })
-  const writePath = `${project}/api/secret/SECRET_0/value`
-  // Before the reads: it changes what they answer.
-  const headers = { authorization: `Bearer ${seeded.writer}` }
-  const json = { ...headers, 'content-type': 'application/json' }
-  const bare = await startBare(await fetch(service.url + writePath, { method: 'PUT', headers: json, body }))
-  running.push(bare)
-  return [
-    await read('list projects, token', project, seeded.token),
-    await read('list projects, JWT', project, seeded.jwt),
-    await read('read one secret, token', one, seeded.token),
-    await read('read one secret, JWT', one, seeded.jwt),
-    await read('list 50 resolved, token', list, seeded.token),
-    await read('not modified (304), token', list, seeded.token, true),
-    {
-      name: 'write one value, 16 conns',
-      service: { url: service.url + writePath, headers, body, connections: writers },
-      bare: { url: bare.url + writePath, headers, body, connections: writers },
-    },
-  ]
 }
 
 async function measure({ name, service, bare }: Case): Promise<Row> {

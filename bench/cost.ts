@@ -1,0 +1,59 @@
+/**
+ * `npm run bench:cost`: what one request costs the service in processor time, beside the bare server. On a machine that
+ * others use too this says more than requests a second.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { createCases } from './case.ts'
+import { findGenerator, type Load } from './load.ts'
+import { type Running, startService } from './process.ts'
+import { seed } from './seed.ts'
+
+const { values: options } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '1' },
+    rounds: { type: 'string', default: '5' },
+    only: { type: 'string', default: '' },
+  },
+})
+const seconds = Number(options.seconds)
+const rounds = Number(options.rounds)
+
+const generator = findGenerator()
+const dataDir = mkdtempSync(join(tmpdir(), 'coffer-cost-'))
+const running: Running[] = []
+try {
+  const service = await startService(dataDir)
+  running.push(service)
+  const cases = await createCases(service, await seed(service), running)
+  print('microseconds of processor time', 'service', 'bare', 'ratio')
+  for (const { name, service, bare } of cases.filter((one) => one.name.includes(options.only))) {
+    await cost(service)
+    await cost(bare)
+    const pairs: { service: number; bare: number }[] = []
+    for (let round = 0; round < rounds; round++) pairs.push({ service: await cost(service), bare: await cost(bare) })
+    const ours = median(pairs.map((pair) => pair.service))
+    const theirs = median(pairs.map((pair) => pair.bare))
+    print(name, ours.toFixed(1), theirs.toFixed(1), (theirs / ours).toFixed(2))
+  }
+} finally {
+  for (const child of running) await child.stop()
+  rmSync(dataDir, { recursive: true, force: true })
+}
+
+async function cost(asked: Omit<Load, 'seconds'> & { readonly process: Running }): Promise<number> {
+  const before = asked.process.cpuMs()
+  const { perSecond, errors } = await generator.run({ ...asked, seconds })
+  if (errors > 0) throw new Error(`${errors} requests were refused`)
+  return ((asked.process.cpuMs() - before) * 1_000) / (perSecond * seconds)
+}
+
+function print(name: string, ...cells: string[]): void {
+  console.log(name.padEnd(36) + cells.map((cell) => cell.padStart(11)).join(''))
+}
+
+function median(numbers: number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN
+}
