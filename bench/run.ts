@@ -14,12 +14,6 @@ import { measureNodes, wantsNodes } from './nodes.ts'
 import { help, type Options, readOptions } from './options.ts'
 import { conditionsOf, headingLine, memoryLine, type Report, rowLine, startLines, toMarkdown } from './report.ts'
 
-let postgres: Engine | undefined
-// Broken off by hand: the listeners of `exit` end what else runs, and clear up.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => void Promise.resolve(postgres?.stop()).finally(() => process.exit(1)))
-}
-
 const options = readOptionsOrEnd()
 if (options.help) {
   process.stdout.write(help)
@@ -28,7 +22,7 @@ if (options.help) {
 const bench = openBench(options)
 const { report } = bench
 await measureEngine(bench, sqlite, sqlitePlans)
-postgres = await findPostgres()
+const postgres = await findPostgres()
 try {
   if (postgres) {
     await measureEngine(bench, postgres, postgresPlans)

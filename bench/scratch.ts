@@ -10,8 +10,12 @@ process.once('exit', () => {
 
 export function makeFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'coffer-bench-'))
-  folders.push(folder)
+  removeAtExit(folder)
   return folder
+}
+
+export function removeAtExit(folder: string): void {
+  folders.push(folder)
 }
 
 export function removeFolder(folder: string): void {
