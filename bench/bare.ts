@@ -1,15 +1,16 @@
 /** The yardstick: a bare node:http server that reads what it is sent and sends the same bytes to everyone. */
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 
 type Answer = { readonly status: number; readonly headers: Record<string, string>; readonly body: string }
-const { status, headers, body }: Answer = JSON.parse(process.env.BENCH_ANSWER ?? '{}')
+const { status, headers, body }: Answer = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'))
 
 const server = createServer((request, response) => {
   if (request.method === 'GET') return answer()
   const chunks: Buffer[] = []
   request.on('data', (chunk) => chunks.push(chunk))
   request.on('end', () => {
-    JSON.parse(Buffer.concat(chunks).toString())
+    if (chunks.length > 0) JSON.parse(Buffer.concat(chunks).toString())
     answer()
   })
 

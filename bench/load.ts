@@ -1,16 +1,25 @@
 /** Load from another process: wrk where it is installed or can be, autocannon otherwise. */
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { makeFolder, removeFolder } from './scratch.ts'
 
 export type Load = {
   readonly url: string
+  /** PUT where there is a body, GET otherwise, unless it is said. */
+  readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** Sent by PUT as JSON; `§` in it is replaced by a number that differs from request to request. */
+  /** JSON; each `§` in it is replaced by a text that differs from request to request, also between runs. */
   readonly body?: string
   /** Asked for in turn, instead of the path of the URL. */
   readonly paths?: readonly string[]
+  /** Credentials to ask with in turn, instead of the one in the headers. */
+  readonly bearers?: readonly string[]
+  /**
+   * So many requests and no more, after a second of those that can be repeated. wrk cannot count: these are always sent
+   * by autocannon.
+   */
+  readonly amount?: number
   readonly seconds: number
   readonly connections: number
 }
@@ -22,58 +31,70 @@ export type Result = {
 }
 export type Generator = { readonly name: string; run(load: Load): Promise<Result> }
 
+export const methodOf = ({ method, body }: Load) => method ?? (body === undefined ? 'GET' : 'PUT')
+
 export function findGenerator(): Generator {
   if (!hasWrk() && process.getuid?.() === 0) {
-    spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'wrk'], { stdio: 'ignore' })
+    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+    spawnSync('apt-get', ['update', '-qq'], { env, stdio: 'ignore' })
+    spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'wrk'], { env, stdio: 'ignore' })
   }
-  return hasWrk() ? { name: 'wrk', run: runWrk } : { name: 'autocannon', run: runAutocannon }
+  if (!hasWrk()) return { name: 'autocannon', run: runAutocannon }
+  return { name: 'wrk', run: (load) => (load.amount === undefined ? runWrk(load) : runAutocannon(load)) }
 }
 
 function hasWrk(): boolean {
   return spawnSync('sh', ['-c', 'command -v wrk'], { stdio: 'ignore' }).status === 0
 }
 
-async function runWrk({ url, headers = {}, body, paths, seconds, connections }: Load): Promise<Result> {
-  const folder = mkdtempSync(join(tmpdir(), 'coffer-wrk-'))
+async function runWrk(load: Load): Promise<Result> {
+  const { url, headers = {}, seconds, connections } = load
+  const folder = makeFolder()
   const script = join(folder, 'request.lua')
-  const lua = body === undefined ? paths && luaForPaths(paths) : luaForBody(body)
-  if (lua) writeFileSync(script, lua)
+  writeFileSync(script, luaFor(load, folder))
   const lines = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
-  const scripted = lua ? ['-s', script] : []
   try {
-    const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', ...scripted, ...lines, url]
-    const text = await output('wrk', args)
+    const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '20s', '--latency', '-s', script]
+    const text = await output('wrk', [...args, ...lines, url])
+    const broken = /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(text)?.slice(1) ?? []
+    const refused = /Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0
     return {
       perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
       p50Ms: duration(/50%\s+([\d.]+)(us|ms|s)/.exec(text)),
       p99Ms: duration(/99%\s+([\d.]+)(us|ms|s)/.exec(text)),
-      errors: Number(/Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0),
+      errors: [refused, ...broken].reduce<number>((sum, count) => sum + Number(count), 0),
     }
   } finally {
-    rmSync(folder, { recursive: true, force: true })
+    removeFolder(folder)
   }
 }
 
-function luaForBody(body: string): string {
-  const [before = '', after = ''] = body.split('§').map((part) => JSON.stringify(part))
-  return `wrk.method = "PUT"
-wrk.headers["Content-Type"] = "application/json"
-local n = 0
-request = function()
-  n = n + 1
-  return wrk.format(nil, nil, nil, ${before} .. n .. ${after})
-end
-`
-}
-
-function luaForPaths(paths: readonly string[]): string {
-  return `local paths = { ${paths.map((path) => JSON.stringify(path)).join(', ')} }
-local n = 0
-request = function()
-  n = n % #paths + 1
-  return wrk.format(nil, paths[n])
-end
-`
+/** wrk prepares a request that never changes only once; one that changes is made by this. */
+function luaFor(load: Load, folder: string): string {
+  const { body, paths, bearers } = load
+  const lines = [`wrk.method = "${methodOf(load)}"`]
+  if (body !== undefined) lines.push('wrk.headers["Content-Type"] = "application/json"')
+  const isSame = !paths && !bearers && !body?.includes('§')
+  if (isSame) return [...lines, ...(body === undefined ? [] : [`wrk.body = ${JSON.stringify(body)}`])].join('\n')
+  const list = (name: string, items: readonly string[]) => {
+    const file = join(folder, name)
+    writeFileSync(file, items.join('\n'))
+    lines.push(`local ${name} = {}`, `for line in io.lines("${file}") do ${name}[#${name} + 1] = line end`)
+  }
+  if (paths) list('paths', paths)
+  if (bearers) list('bearers', bearers)
+  if (body !== undefined) lines.push(`local body = ${JSON.stringify(body)}`)
+  return [
+    ...lines,
+    'local n = 0',
+    'request = function()',
+    '  n = n + 1',
+    ...(bearers ? ['  wrk.headers["Authorization"] = "Bearer " .. bearers[(n - 1) % #bearers + 1]'] : []),
+    `  local path = ${paths ? 'paths[(n - 1) % #paths + 1]' : 'nil'}`,
+    `  local text = ${body === undefined ? 'nil' : `string.gsub(body, "§", "${Date.now()}_" .. n)`}`,
+    '  return wrk.format(nil, path, nil, text)',
+    'end',
+  ].join('\n')
 }
 
 function duration(match: RegExpExecArray | null): number {
@@ -81,28 +102,12 @@ function duration(match: RegExpExecArray | null): number {
   return match ? Number(match[1]) * (factors[match[2] ?? ''] ?? Number.NaN) : Number.NaN
 }
 
-async function runAutocannon({ url, headers = {}, body, paths, seconds, connections }: Load): Promise<Result> {
-  const lines = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}=${value}`])
-  const sent =
-    body === undefined
-      ? []
-      : ['-m', 'PUT', '-H', 'content-type=application/json', '-b', body.replace('§', '[<id>]'), '-I']
-  const bin = join(import.meta.dirname, '../node_modules/.bin/autocannon')
-  const folder = mkdtempSync(join(tmpdir(), 'coffer-autocannon-'))
-  const archive = join(folder, 'paths.har')
-  if (paths) writeFileSync(archive, JSON.stringify(harFor(url, paths)))
-  const turns = paths ? ['--har', archive] : []
-  const args = ['-c', String(connections), '-d', String(seconds), '-j', ...sent, ...turns, ...lines, url]
-  const text = await output(bin, args).finally(() => rmSync(folder, { recursive: true, force: true }))
-  const result: { requests: { average: number }; latency: { p50: number; p99: number }; non2xx: number } =
-    JSON.parse(text)
-  const { requests, latency, non2xx } = result
-  return { perSecond: requests.average, p50Ms: latency.p50, p99Ms: latency.p99, errors: non2xx }
-}
-
-function harFor(url: string, paths: readonly string[]) {
-  const entries = paths.map((path) => ({ request: { method: 'GET', url: new URL(path, url).href, headers: [] } }))
-  return { log: { version: '1.2', creator: { name: 'bench', version: '1' }, entries } }
+export async function runAutocannon(load: Load): Promise<Result> {
+  const folder = makeFolder()
+  const file = join(folder, 'load.json')
+  writeFileSync(file, JSON.stringify(load))
+  const script = join(import.meta.dirname, 'cannon.ts')
+  return JSON.parse(await output(process.execPath, [script, file]).finally(() => removeFolder(folder)))
 }
 
 function output(command: string, args: string[]): Promise<string> {
@@ -115,4 +120,8 @@ function output(command: string, args: string[]): Promise<string> {
     child.once('error', reject)
     child.once('close', (code) => (code === 0 ? resolve(text) : reject(new Error(`${command} ended with ${code}`))))
   })
+}
+
+export function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN
 }

@@ -47,7 +47,7 @@ async function createEnvironments(
     const secrets = [{ key: 'DATABASE_URL', value: `postgres://db.example.com/${slug}` }]
     await call(service, 'POST', `${project}/secret`, seeded.session, { environments: ids, secrets })
     paths.push(...ids.map((id) => `${project}/secret/DATABASE_URL?environmentId=${id}`))
-    progress(`making environments: ${paths.length} of ${environmentsWanted}`)
+    progress(`making environments: ${Math.min(paths.length, environmentsWanted)} of ${environmentsWanted}`)
   }
   return paths.slice(0, environmentsWanted)
 }

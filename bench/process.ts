@@ -1,9 +1,19 @@
 /** The service and the yardstick as processes of their own, on the Node that runs this. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { makeFolder } from './scratch.ts'
 
 const root = join(import.meta.dirname, '..')
+
+// A run that is broken off must not leave its processes behind.
+const living = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const child of living) child.kill('SIGKILL')
+})
+
+/** What is set for another service on this machine must not reach the one that is measured. */
+const environment = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('COFFER_')))
 
 export type Running = {
   readonly url: string
@@ -14,12 +24,19 @@ export type Running = {
   stop(): Promise<void>
 }
 
-async function start(args: readonly string[], env: Record<string, string>): Promise<Running> {
+async function start(args: readonly string[], env: Record<string, string> = {}): Promise<Running> {
   const startedAt = performance.now()
   const child = spawn(process.execPath, args, {
     cwd: root,
-    env: { ...process.env, ...env },
+    env: { ...environment, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  living.add(child)
+  const ended = new Promise<void>((resolve) => {
+    child.once('close', () => {
+      living.delete(child)
+      resolve()
+    })
   })
   const port = await portOf(child)
   return {
@@ -31,11 +48,10 @@ async function start(args: readonly string[], env: Record<string, string>): Prom
       const spent = (task: string) => Number(readFileSync(`${tasks}/${task}/schedstat`, 'utf8').split(' ')[0])
       return readdirSync(tasks).reduce((sum, task) => sum + spent(task), 0) / 1e6
     },
-    stop: () =>
-      new Promise((resolve) => {
-        child.once('close', () => resolve())
-        child.kill('SIGTERM')
-      }),
+    stop: () => {
+      child.kill('SIGTERM')
+      return ended
+    },
   }
 }
 
@@ -63,6 +79,8 @@ export const startService = (dataDir: string, settings: Record<string, string> =
     COFFER_PUBLIC_URL: 'http://localhost:8080',
     COFFER_RATE_LIMIT: '0',
     COFFER_EXCHANGE_RATE_LIMIT: '0',
+    COFFER_SHARE_RATE_LIMIT: '0',
+    COFFER_OUTBOUND_ALLOW: '127.0.0.1',
     ...settings,
   })
 
@@ -73,5 +91,7 @@ const byNode = ['connection', 'date', 'keep-alive', 'transfer-encoding']
 export async function startBare(response: Response): Promise<Running> {
   const headers = Object.fromEntries([...response.headers].filter(([name]) => !byNode.includes(name)))
   const answer = { status: response.status, headers, body: await response.text() }
-  return start(['bench/bare.ts'], { BENCH_ANSWER: JSON.stringify(answer) })
+  const file = join(makeFolder(), 'answer.json')
+  writeFileSync(file, JSON.stringify(answer))
+  return start(['bench/bare.ts', file])
 }

