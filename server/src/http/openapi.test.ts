@@ -185,10 +185,10 @@ describe('what is served', () => {
     for (const [, { method, path }] of table) expect(service.app.server.hasRoute({ method, url: path })).toBe(true)
   })
 
-  test('outside of /v1 is the reference, its description, health and metrics', () => {
+  test('outside of /v1 is the reference, its description, health, metrics and pictures of providers', () => {
     const outside = servedRoutes().filter((route) => route.startsWith('GET ') && !route.startsWith('GET /v1'))
     const roots = new Set(outside.map((route) => route.split('/')[1]?.replace('*', '')))
-    expect([...roots].sort()).toEqual(['', 'docs', 'healthz', 'metrics', 'openapi.json', 'readyz'])
+    expect([...roots].sort()).toEqual(['', 'docs', 'healthz', 'logo', 'metrics', 'openapi.json', 'readyz'])
   })
 
   test.each(table)('%s answers its path with and without a slash at the end', async (_name, endpoint) => {
