@@ -158,49 +158,47 @@ type Applied = {
   readonly isUncertain: boolean
 }
 
-/** What has no result yet is tried again: every op may be repeated. */
+/**
+ * What has no result yet is tried again: every op may be repeated. A call that is refused as a whole because of one name
+ * is made again in halves, until it is known which.
+ */
 async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Promise<Applied> {
   const results = new Map<string, OpResult>()
   let isUncertain = false
+  const withoutResult = (part: readonly Op[]) => part.filter(({ name }) => !results.has(name))
+
+  async function callOnce(rest: readonly Op[]): Promise<void> {
+    if (rest.length === 0) return
+    try {
+      for await (const result of far.apply(rest)) results.set(result.name, result)
+    } catch (error) {
+      if (!(error instanceof Error)) throw error
+      const fault = asFault(error)
+      isUncertain ||= fault.kind === 'transient'
+      throw fault
+    }
+  }
+
+  async function apply(part: readonly Op[]): Promise<void> {
+    try {
+      await patiently(() => callOnce(withoutResult(part)), patience)
+    } catch (error) {
+      const rest = withoutResult(part)
+      const [only] = rest
+      if (!isFault(error) || !isOfOneName(error) || !only) throw error
+      if (rest.length === 1) return void results.set(only.name, { name: only.name, fault: error })
+      const middle = Math.ceil(rest.length / 2)
+      await apply(rest.slice(0, middle))
+      await apply(rest.slice(middle))
+    }
+  }
+
   try {
-    await patiently(async () => {
-      const rest = ops.filter(({ name }) => !results.has(name))
-      const part = rest.length === 0 ? undefined : await applyAll(far, rest)
-      for (const [name, result] of part?.results ?? []) results.set(name, result)
-      if (!part?.fault) return
-      isUncertain ||= part.fault.kind === 'transient'
-      throw part.fault
-    }, patience)
+    await apply(ops)
     return { results, isUncertain }
   } catch (error) {
     if (!isFault(error)) throw error
     return { results, fault: error, isUncertain }
-  }
-}
-
-/** A call that is refused as a whole because of one name is made again in halves, until it is known which. */
-async function applyAll(
-  far: Remote,
-  ops: readonly Op[],
-): Promise<{ results: Map<string, OpResult>; fault?: VendorFault }> {
-  const results = new Map<string, OpResult>()
-  try {
-    for await (const result of far.apply(ops)) results.set(result.name, result)
-    return { results }
-  } catch (error) {
-    if (!(error instanceof Error)) throw error
-    const fault = asFault(error)
-    const rest = ops.filter(({ name }) => !results.has(name))
-    if (!isOfOneName(fault)) return { results, fault }
-    const [only] = rest
-    if (only && rest.length === 1) return { results: results.set(only.name, { name: only.name, fault }) }
-    const middle = Math.ceil(rest.length / 2)
-    for (const half of [rest.slice(0, middle), rest.slice(middle)]) {
-      const part = await applyAll(far, half)
-      for (const [name, result] of part.results) results.set(name, result)
-      if (part.fault) return { results, fault: part.fault }
-    }
-    return { results }
   }
 }
 
