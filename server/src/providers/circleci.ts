@@ -2,11 +2,11 @@
 import { offering } from './offered-options.ts'
 import { applyEach } from './one-by-one.ts'
 import type { Connection, Op, Option, Provider, Remote, RemoteItem } from './provider.ts'
-import { baseUrlField, originOf } from './self-hosted.ts'
+import { baseUrlField, baseUrlOf } from './self-hosted.ts'
 import { listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 const cloud = 'https://circleci.com'
-const apiOf = ({ credential }: Connection) => `${originOf(credential.baseUrl, cloud)}/api/v2`
+const apiOf = ({ credential }: Connection) => `${baseUrlOf(credential.baseUrl, cloud)}/api/v2`
 const headersOf = ({ credential }: Connection) => ({ 'circle-token': credential.token ?? '' })
 const isContext = ({ target }: Connection) => target.kind === 'context'
 
@@ -171,7 +171,7 @@ export const circleci: Provider = {
   options: [],
   describeTarget({ kind, project = '', context = '' }, credential) {
     const place = kind === 'context' ? `context ${context}` : project
-    return { label: place, fingerprint: JSON.stringify([originOf(credential.baseUrl, cloud), place.toLowerCase()]) }
+    return { label: place, fingerprint: JSON.stringify([baseUrlOf(credential.baseUrl, cloud), place.toLowerCase()]) }
   },
   normaliseName: (name) => name,
   connect: openVariables,

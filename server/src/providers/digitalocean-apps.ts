@@ -6,8 +6,8 @@
 import { createHash } from 'node:crypto'
 import { parseExactly } from './exact-json.ts'
 import { VendorFault } from './fault.ts'
+import { unlessForbidden } from './offered-options.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
-import { unlessForbidden } from './unless-forbidden.ts'
 import { sameOrigin, type VendorRequest } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 

@@ -4,14 +4,14 @@ import { offering } from './offered-options.ts'
 import { applyEach } from './one-by-one.ts'
 import type { Connection, Op, Option, Provider, Remote, RemoteItem, Values } from './provider.ts'
 import { sealBox } from './sealed-box.ts'
-import { baseUrlField, originOf } from './self-hosted.ts'
+import { baseUrlField, baseUrlOf } from './self-hosted.ts'
 import { faultOf, nextLink } from './vendor-http.ts'
 import { listAt, textAt } from './vendor-json.ts'
 
 type Key = { readonly id: string; readonly publicKey: string }
 
 function apiOf({ baseUrl }: Values): string {
-  const origin = originOf(baseUrl, 'https://github.com')
+  const origin = baseUrlOf(baseUrl, 'https://github.com')
   return origin === 'https://github.com' ? 'https://api.github.com' : `${origin}/api/v3`
 }
 

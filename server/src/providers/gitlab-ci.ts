@@ -2,7 +2,7 @@
 import { apiOf, gitlabCom, headersOf, isMaskable, listItems, openVariables } from './gitlab-variables.ts'
 import { offering } from './offered-options.ts'
 import type { Connection, Option, Provider } from './provider.ts'
-import { baseUrlField, originOf } from './self-hosted.ts'
+import { baseUrlField, baseUrlOf } from './self-hosted.ts'
 import { textAt } from './vendor-json.ts'
 
 async function* listProjects(connection: Connection): AsyncIterable<Option> {
@@ -143,7 +143,11 @@ export const gitlabCi: Provider = {
   ],
   describeTarget({ kind, project = '', group = '', environmentScope = '*' }, credential) {
     const owner = kind === 'group' ? `group ${group}` : `project ${project}`
-    const fingerprint = JSON.stringify([originOf(credential.baseUrl, gitlabCom), owner.toLowerCase(), environmentScope])
+    const fingerprint = JSON.stringify([
+      baseUrlOf(credential.baseUrl, gitlabCom),
+      owner.toLowerCase(),
+      environmentScope,
+    ])
     return { label: `${owner} (${environmentScope})`, fingerprint }
   },
   normaliseName: (name) => name,

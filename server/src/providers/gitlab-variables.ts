@@ -2,12 +2,12 @@
 import { VendorFault } from './fault.ts'
 import { applyEach } from './one-by-one.ts'
 import { type Connection, type Op, ownerText, type Remote, type RemoteItem } from './provider.ts'
-import { originOf } from './self-hosted.ts'
+import { baseUrlOf } from './self-hosted.ts'
 import { faultOf, nextLink, type VendorResponse } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 export const gitlabCom = 'https://gitlab.com'
-export const apiOf = ({ credential }: Connection) => `${originOf(credential.baseUrl, gitlabCom)}/api/v4`
+export const apiOf = ({ credential }: Connection) => `${baseUrlOf(credential.baseUrl, gitlabCom)}/api/v4`
 export const headersOf = ({ credential }: Connection) => ({ 'private-token': credential.token ?? '' })
 const scopeOf = ({ target }: Connection) => target.environmentScope ?? '*'
 

@@ -5,9 +5,9 @@
  */
 import { readCertificates } from './certificate-text.ts'
 import { VendorFault } from './fault.ts'
+import { unlessForbidden } from './offered-options.ts'
 import { checkOrigin, originOf } from './origin.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
-import { unlessForbidden } from './unless-forbidden.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 

@@ -3,8 +3,8 @@
  * its own context, and the others stay as they are. A call that replaces all contexts exists and is never made.
  */
 import { VendorFault } from './fault.ts'
+import { unlessForbidden } from './offered-options.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
-import { unlessForbidden } from './unless-forbidden.ts'
 import { nextLink, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 

@@ -2,16 +2,15 @@
 import { isFault } from './fault.ts'
 import type { Connection, Option } from './provider.ts'
 
-type Offer = (connection: Connection) => Promise<readonly Option[] | undefined>
-
 /** A credential that may write but not list is a good one: the person types what cannot be offered. */
-export function offering(list: (connection: Connection) => AsyncIterable<Option>): Offer {
-  return async (connection) => {
-    try {
-      return await Array.fromAsync(list(connection))
-    } catch (error) {
-      if (isFault(error, 'scope')) return undefined
-      throw error
-    }
-  }
+export async function unlessForbidden<Result>(work: Promise<Result>): Promise<Result | undefined> {
+  return work.catch((error: unknown) => {
+    if (isFault(error, 'scope')) return undefined
+    throw error
+  })
 }
+
+export const offering =
+  (list: (connection: Connection) => AsyncIterable<Option>) =>
+  (connection: Connection): Promise<readonly Option[] | undefined> =>
+    unlessForbidden(Array.fromAsync(list(connection)))

@@ -11,12 +11,12 @@ import {
   type Remote,
   type RemoteItem,
 } from './provider.ts'
-import { baseUrlField, originOf } from './self-hosted.ts'
+import { baseUrlField, baseUrlOf } from './self-hosted.ts'
 import { faultOf, sameOrigin, type VendorResponse } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 const hcp = 'https://app.terraform.io'
-const apiOf = ({ credential }: Connection) => `${originOf(credential.baseUrl, hcp)}/api/v2`
+const apiOf = ({ credential }: Connection) => `${baseUrlOf(credential.baseUrl, hcp)}/api/v2`
 const categoryOf = ({ options }: Connection) => (options.category === 'terraform' ? 'terraform' : 'env')
 const headersOf = ({ credential }: Connection) => ({
   authorization: `Bearer ${credential.token}`,
@@ -240,7 +240,7 @@ export const terraformCloud: Provider = {
   ],
   describeTarget({ kind, organization = '', workspace = '', variableSet = '' }, credential) {
     const id = kind === 'variableSet' ? variableSet : workspace
-    return { label: `${organization} ${id}`, fingerprint: JSON.stringify([originOf(credential.baseUrl, hcp), id]) }
+    return { label: `${organization} ${id}`, fingerprint: JSON.stringify([baseUrlOf(credential.baseUrl, hcp), id]) }
   },
   normaliseName: (name) => name,
   connect: openVariables,

@@ -3,6 +3,7 @@
  * ours cover exactly the environments of the sync, and a record that covers others as well is never touched.
  */
 import { VendorFault } from './fault.ts'
+import { unlessForbidden } from './offered-options.ts'
 import {
   type Connection,
   type Op,
@@ -12,7 +13,6 @@ import {
   type Provider,
   type RemoteItem,
 } from './provider.ts'
-import { unlessForbidden } from './unless-forbidden.ts'
 import type { VendorRequest, VendorResponse } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
