@@ -8,6 +8,7 @@ import {
   addUser,
   createProject,
   createToken,
+  offline,
   password,
   registerOwner,
   startService,
@@ -34,7 +35,7 @@ let owner: TestUser
 let shared: Spoils
 
 beforeAll(async () => {
-  service = await startService({ COFFER_EXCHANGE_RATE_LIMIT: '0' })
+  service = await startService({ COFFER_EXCHANGE_RATE_LIMIT: '0' }, offline)
   owner = await registerOwner(service)
   await createProject(service, owner.session, 'api')
   shared = await createWorld('shared')
@@ -71,12 +72,18 @@ async function createWorld(slug: string): Promise<Spoils> {
     `/v1/workspace/${slug}/project/api/secret-share`,
     { token: session, body: newShare },
   )
+  const started = await service.call<{ syncConfigId: string }>('POST', '/v1/sync/heroku/start', {
+    token: session,
+    body: { projectId: project.id },
+  })
   const world = {
+    slug: ['heroku', 'webhook'],
+    runId: [started.body.syncConfigId],
     token: [share.token],
     ws: [slug, workspace.id],
     prj: ['api', project.id],
     environmentId: environments,
-    id: [project.teamId, spare.id, project.id, identity.id],
+    id: [project.teamId, spare.id, project.id, identity.id, started.body.syncConfigId],
     key: ['FIRST', 'SECOND'],
     version: ['1', '2'],
     revision: ['0', '1'],
