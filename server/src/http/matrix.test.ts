@@ -724,10 +724,13 @@ async function check(caller: Caller, isSample: boolean): Promise<string[]> {
   const reads = allowed.filter(({ endpoint }) => endpoint.method === 'GET')
   const isDry = ({ ask }: Cell) => ask.body?.dryRun === true || ask.isQuestion === true
   // Undoing takes its time: where a token has written, its JWT writes to each endpoint once.
+  // Syncs are set up and changed by sessions; other credentials begin one, and are refused everywhere that they must be.
   const isRepeated = ({ name, endpoint }: Cell, index: number) =>
-    (caller.kind === 'jwt' || caller.kind === 'oidc') &&
-    endpoint.area === 'secret' &&
-    allowed.findIndex((cell) => cell.name === name) < index
+    endpoint.area === 'sync'
+      ? caller.kind !== 'session' && name !== 'startSync'
+      : (caller.kind === 'jwt' || caller.kind === 'oidc') &&
+        endpoint.area === 'secret' &&
+        allowed.findIndex((cell) => cell.name === name) < index
   const writes = allowed.filter(
     (cell, index) => cell.endpoint.method !== 'GET' && !isDry(cell) && !isRepeated(cell, index),
   )
