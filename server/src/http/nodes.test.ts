@@ -439,7 +439,7 @@ describe('a disk that is full', () => {
       return
     }
     const dataDir = await mkdtemp(join(tmpdir(), 'coffer-full-'))
-    await run('mount', ['-t', 'tmpfs', '-o', 'size=3m,mode=700', 'coffer-full', dataDir])
+    await run('mount', ['-t', 'tmpfs', '-o', 'size=5m,mode=700', 'coffer-full', dataDir])
     const ballast = join(dataDir, 'ballast')
     let service: TestService | undefined
     try {
