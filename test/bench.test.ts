@@ -63,9 +63,9 @@ test('the Markdown has a table for each part that was measured, and says what wa
 test('the chart draws a bar for each row beside the bare server, and a tick for each goal', () => {
   const svg = drawChart(report)
   expect(svg.match(/<rect class="bar"/g)).toHaveLength(2)
-  expect(goalOf('read one')).toBeDefined()
-  // One for the row that has a goal, one for the legend.
-  expect(svg.match(/<line class="goal"/g)).toHaveLength(2)
+  for (const name of ['read one', 'write one']) expect(goalOf(name)).toBeDefined()
+  // One for each row, as both have a goal, and one for the legend.
+  expect(svg.match(/<line class="goal"/g)).toHaveLength(3)
   expect(svg).toContain('Processor &lt;1&gt;')
   expect(svg).toContain('prefers-color-scheme: dark')
   expect(svg.match(/<text/g)?.length).toBe(svg.match(/<\/text>/g)?.length)
