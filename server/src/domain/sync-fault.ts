@@ -14,12 +14,26 @@ const advice: Record<FaultKind, string> = {
   protocol: 'The vendor answered in an unknown way; it is tried again by itself.',
 }
 
+/** To somebody who waits for the answer: nothing is tried again by itself then. */
+const adviceAtOnce: Record<FaultKind, string> = {
+  ...advice,
+  auth: 'The credential is not accepted: enter another one in the step auth.',
+  rate: 'Try again in a few minutes.',
+  transient: 'Try again in a moment.',
+  protocol: 'The vendor answered in an unknown way: try again in a moment.',
+}
+
 const maxMessageLength = 300
 /** Whoever writes more than this does not write to people: it is not quoted, nor looked through for secrets. */
 const maxQuotableLength = 8 * 1024
 
 /** `secrets`: everything that must not be quoted, however the vendor spells it. */
-export function explainFault(vendor: string, fault: VendorFault, secrets: readonly string[]): string {
+export function explainFault(
+  vendor: string,
+  fault: VendorFault,
+  secrets: readonly string[],
+  isAwaited = false,
+): string {
   const { vendorMessage = '', status } = fault.facts
   const isQuotable = vendorMessage.length <= maxQuotableLength
   const said = isQuotable
@@ -29,7 +43,7 @@ export function explainFault(vendor: string, fault: VendorFault, secrets: readon
     : ''
   const what =
     status === undefined ? `${vendor}: ${fault.message}` : `${vendor} answered ${status}${said && `: ${said}`}`
-  return `${what.replace(/[.\s]*$/, '.')} ${advice[fault.kind]}`
+  return `${what.replace(/[.\s]*$/, '.')} ${(isAwaited ? adviceAtOnce : advice)[fault.kind]}`
 }
 
 /** Faults that waiting does not mend. */

@@ -105,7 +105,7 @@ async function trying<Result>(
     return await work()
   } catch (error) {
     if (!isFault(error)) throw error
-    throw invalid(fieldOf(error, field), explainFault(provider.name, error, Object.values(credential)))
+    throw invalid(fieldOf(error, field), explainFault(provider.name, error, Object.values(credential), true))
   }
 }
 

@@ -208,6 +208,9 @@ export async function readFlowStep(ctx: Context, { slug }: ProviderPath, query: 
     }
   } catch (error) {
     if (!isFault(error)) throw error
-    throw new Failure('conflict', explainFault(setup.provider.name, error, Object.values(setup.draft.credential ?? {})))
+    throw new Failure(
+      'conflict',
+      explainFault(setup.provider.name, error, Object.values(setup.draft.credential ?? {}), true),
+    )
   }
 }

@@ -102,7 +102,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
     return toPlan(await lookAhead(ctx, provider, far, source, intent))
   } catch (error) {
     if (!isFault(error)) throw error
-    throw new Failure('conflict', explainFault(provider.name, error, Object.values(live.credential)))
+    throw new Failure('conflict', explainFault(provider.name, error, Object.values(live.credential), true))
   }
 }
 
