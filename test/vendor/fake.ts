@@ -155,7 +155,9 @@ export function directly(
     async request({ method = 'GET', url, headers = {}, body = '' }) {
       calls.count++
       const { host, pathname, searchParams, search, hostname } = new URL(url)
-      if (!fake.hosts.includes(hostname)) throw new OutboundError('connection', `${hostname} could not be resolved.`)
+      if (!fake.hosts.includes(hostname)) {
+        throw new OutboundError('connection', `${hostname} could not be resolved (ENOTFOUND).`)
+      }
       const text = Buffer.from(body).toString('utf8')
       const asked = {
         method,
