@@ -136,7 +136,7 @@ export type SyncPlan = Static<typeof SyncPlan>
 
 export const syncTriggers = ['first', 'change', 'manual', 'resume', 'retry', 'drift', 'remove'] as const
 export type SyncTrigger = (typeof syncTriggers)[number]
-export const syncRunStates = ['running', 'succeeded', 'partial', 'failed', 'interrupted'] as const
+export const syncRunStates = ['succeeded', 'partial', 'failed', 'interrupted'] as const
 export type SyncRunState = (typeof syncRunStates)[number]
 
 export const syncOutcomes = [

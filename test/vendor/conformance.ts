@@ -317,7 +317,7 @@ function afterWrites<Result>(answer: (request: FakeRequest) => Result) {
   return (request: FakeRequest): Result | undefined => (isWrite(request) ? answer(request) : undefined)
 }
 
-/** By the method; a fake whose vendor writes by POST alone marks its reads and logins in the header below. */
+/** By the method; of the vendors that ask and sign in by POST, too, by what they ask for. */
 function isWrite({ method, headers, path }: FakeRequest): boolean {
   if (/\.(Get|List|Describe|BatchGet)[A-Za-z]*$/.test(headers['x-amz-target'] ?? '')) return false
   if (/\/(token|login|access_tokens)$/.test(path) || (headers['x-amz-target'] === undefined && path === '/'))

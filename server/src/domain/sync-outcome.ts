@@ -54,11 +54,7 @@ export function countItems(items: readonly SyncRunItem[], unchanged: number): Sy
   }
 }
 
-export function runStateOf(
-  counts: SyncCounts,
-  items: readonly SyncRunItem[],
-  error: unknown,
-): Exclude<SyncRunState, 'running'> {
+export function runStateOf(counts: SyncCounts, items: readonly SyncRunItem[], error: unknown): SyncRunState {
   if (error instanceof Interrupted) return 'interrupted'
   const hasDone = counts.created + counts.updated + counts.deleted > 0
   const isFlawed = counts.failed + counts.conflicts > 0 || items.some(({ outcome }) => outcome === 'drifted')

@@ -34,20 +34,6 @@ export function syncRunStore(db: Db) {
           ${JSON.stringify(run.counts)}, ${run.error}, ${run.attempts}, ${JSON.stringify(run.items)})`)
     },
 
-    async finish(run: SyncRunRecord): Promise<void> {
-      await db.run(sql`
-        update sync_run set state = ${run.state}, ended_at = ${run.endedAt}, counts = ${JSON.stringify(run.counts)},
-          error = ${run.error}, items = ${JSON.stringify(run.items)}
-        where id = ${run.id} and sync_id = ${run.syncId}`)
-    },
-
-    /** A run whose process died says so once the next one begins. */
-    async interruptAll(syncId: string, nowMs: number): Promise<void> {
-      await db.run(sql`
-        update sync_run set state = 'interrupted', ended_at = ${nowMs}
-        where sync_id = ${syncId} and state = 'running'`)
-    },
-
     async find(id: string, syncId: string): Promise<SyncRunRecord | undefined> {
       const row = await db.one<RunRow>(sql`select ${columns} from sync_run where id = ${id} and sync_id = ${syncId}`)
       return row && toRecord(row)

@@ -207,3 +207,41 @@ test('deletes that stood in a confirmed review need no second word', async () =>
   expect(state()).toEqual({ ALPHA: 'one' })
   expect(await readSync(world, id)).toMatchObject({ state: 'active' })
 })
+
+test('two that use one credential take turns where the vendor wants one at a time', async () => {
+  await setUpSync(world, { include: 'ALPHA' }, 'development', 'First')
+  await setUpSync(world, { include: 'BETA' }, 'development', 'Second')
+  const { services } = world.service.app
+  const first = await claimSync(services)
+  if (!first) throw new Error('two are due')
+  expect(await claimSync(services)).toBeUndefined()
+  await runSync(services, first, new AbortController().signal)
+  const second = await claimSync(services)
+  expect(second?.id).not.toBe(first.id)
+  if (second) await runSync(services, second, new AbortController().signal)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+})
+
+test('the metrics tell how long a change has waited, and how runs ended', async () => {
+  const read = async (name: string) => {
+    const text = await world.service.app.metrics.render()
+    return Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`${name} `))
+        ?.split(' ')[1],
+    )
+  }
+  await setUpSync(world)
+  await pushDue(world)
+  const runs = await read('coffer_sync_runs_total{state="succeeded"}')
+  const calls = await read('coffer_sync_calls_total')
+  expect(await read('coffer_sync_lag_seconds')).toBe(0)
+  await world.project.set('development', { ALPHA: 'two' })
+  world.service.clock.offsetMs += 10_000
+  expect(Math.floor(await read('coffer_sync_lag_seconds'))).toBe(10)
+  await pushDue(world, debounceMs)
+  expect(await read('coffer_sync_lag_seconds')).toBe(0)
+  expect(await read('coffer_sync_runs_total{state="succeeded"}')).toBe(runs + 1)
+  expect(await read('coffer_sync_calls_total')).toBe(calls + 1)
+})
