@@ -29,6 +29,7 @@ export default defineConfig({
           ...shared,
           name: 'postgres',
           include: rooms,
+          exclude: ['server/src/store/sqlite*.test.ts'],
           env: { COFFER_TEST_ENGINE: 'postgres' },
           globalSetup: ['test/postgres.ts'],
         },

@@ -3,14 +3,13 @@ import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import { composeReads, type ReadEntry, type SharedFields, sharedFields } from '../store/audit-read.ts'
+import { gather } from '../store/commit-queue.ts'
 import { storeOver } from '../store/store.ts'
 import { type AuditEvent, describeEvent } from './audit.ts'
 import { type ChainContext, extendChain, lockChain } from './audit-chain.ts'
 import type { Context } from './context.ts'
 
 const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
-/** A batch of more than this says that many read at once. */
-const crowd = 2
 
 type PendingRead = { readonly entry: ReadEntry; resolve(): void; reject(error: unknown): void }
 
@@ -50,18 +49,24 @@ function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): Shar
 
 export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log'>): ReadRecorder {
   const pending = new Map<string, PendingRead[]>()
-  let lastSize = 0
 
+  /** All that wait when it is their turn, also those that came while the reads before them were written. */
   async function flush(chain: string): Promise<void> {
-    const reads = pending.get(chain) ?? []
-    pending.delete(chain)
-    lastSize = reads.length
+    await gather(() => pending.get(chain)?.length ?? 0)
+    let reads: PendingRead[] | undefined
+    const take = () => {
+      const taken = pending.get(chain) ?? []
+      pending.delete(chain)
+      return taken
+    }
     try {
-      await services.engine.transaction(chain, (transaction) =>
-        writeReads({ ...services, store: storeOver(transaction.db, services.keys), transaction }, chain, reads),
-      )
-      for (const read of reads) read.resolve()
+      await services.engine.transaction(chain, (transaction) => {
+        reads = take()
+        return writeReads({ ...services, store: storeOver(transaction.db, services.keys), transaction }, chain, reads)
+      })
+      for (const read of reads ?? []) read.resolve()
     } catch (cause) {
+      reads ??= take()
       services.log.error('reads could not be recorded', { count: reads.length, ...traceOf(cause) })
       for (const read of reads) read.reject(new Failure('unrecorded', unrecorded, { cause }))
     }
@@ -76,9 +81,7 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
         if (waiting) waiting.push(read)
         else {
           pending.set(event.chain, [read])
-          // A lone reader need not wait; among many, one more turn of the event loop lets many more share one commit.
-          if (lastSize > crowd) setImmediate(() => setImmediate(flush, event.chain))
-          else setImmediate(flush, event.chain)
+          flush(event.chain)
         }
       }),
   }

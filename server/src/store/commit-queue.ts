@@ -12,6 +12,8 @@ export type Connection = {
   releaseSavepoint(): Promise<void>
   rollbackToSavepoint(): Promise<void>
   commit(): Promise<void>
+  /** Resolves once what was committed survives a power failure, where `commit` alone does not wait for that. */
+  harden?(): Promise<void>
   rollback(): Promise<void>
   /** True once the engine itself has given the transaction up: nothing in it can be saved. */
   isLost(error: unknown): boolean
@@ -30,6 +32,8 @@ type Outcome = { readonly job: Job; readonly settled: PromiseSettledResult<unkno
 const maxBatch = 128
 /** What is done in one go cannot be interrupted. */
 const maxGroup = 64
+/** Nobody waits longer than this for company. */
+const maxGatherMs = 2
 /** A batch that has run this long commits what it has: others want the event loop too. */
 const maxBatchMs = 8
 
@@ -46,11 +50,10 @@ export function createCommitQueue(begin: () => Promise<Connection>, onIdle?: () 
   async function drain(): Promise<void> {
     isRunning = true
     while (waiting.length > 0) {
+      await gather(() => waiting.length)
       const jobs = waiting.splice(0, maxBatch)
       const left = await runBatch(begin, jobs)
       waiting = left.concat(waiting)
-      // Lets requests that have arrived meanwhile join the next batch.
-      await new Promise((resolve) => setImmediate(resolve))
     }
     isRunning = false
     onIdle?.()
@@ -62,7 +65,7 @@ export function createCommitQueue(begin: () => Promise<Connection>, onIdle?: () 
       waiting.push({ group, item, work, resolve, reject } as Job)
       if (!isRunning) {
         isRunning = true
-        setImmediate(drain)
+        drain()
       }
     })
   }
@@ -75,6 +78,19 @@ export function createCommitQueue(begin: () => Promise<Connection>, onIdle?: () 
       return !isRunning
     },
   }
+}
+
+/**
+ * Waits for company as long as each turn of the event loop brings more, so that many at once share a commit. One alone
+ * hardly waits.
+ */
+export async function gather(count: () => number): Promise<void> {
+  const startedAt = performance.now()
+  let before: number
+  do {
+    before = count()
+    await new Promise((resolve) => setImmediate(resolve))
+  } while (count() > before && performance.now() - startedAt < maxGatherMs)
 }
 
 /** Returns the jobs that it did not get to. */
@@ -113,9 +129,12 @@ async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<
     // Those that threw are in neither list: their own promises are rejected by runGroup.
     return []
   }
+  const softness = await connection.harden?.().catch((error: unknown) => ({ error }))
+  // It has happened, even where nobody may rely on it yet: whoever keeps a picture of it has to know.
   for (const done of transaction.afterCommit) tell(done)
   for (const { job, settled } of outcomes) {
-    if (settled.status === 'rejected') job.reject(settled.reason)
+    if (softness) job.reject(softness.error)
+    else if (settled.status === 'rejected') job.reject(settled.reason)
     else job.resolve(settled.value)
   }
   return jobs

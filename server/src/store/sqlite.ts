@@ -1,11 +1,12 @@
 /**
- * The embedded engine: node:sqlite in WAL mode with a full sync at every commit. One connection writes, one reads, so
- * that a reader never sees what is not committed.
+ * The embedded engine: node:sqlite in WAL mode; a commit counts once the disk has it (sqlite-wal.ts). One connection writes,
+ * one reads, so that a reader never sees what is not committed.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { Failure } from '../failure.ts'
 import { type Connection, createCommitQueue } from './commit-queue.ts'
 import { type Compiled, compile, type Db, type Engine, hasSingleItems, parameters, type Sql } from './sql.ts'
+import { openWal } from './sqlite-wal.ts'
 
 const busyTimeoutMs = 5_000
 const rowsPerTurn = 500
@@ -22,6 +23,7 @@ const asItems = (list: readonly string[]) => list
 export function openSqlite(path: string): Engine {
   const writer = openConnection(path)
   const reader = openConnection(path)
+  const wal = openWal(path, writer)
   const writeDb = sqliteDb(writer)
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
   const savepoint = prepareStep(writer, 'savepoint one_of_many')
@@ -34,13 +36,24 @@ export function openSqlite(path: string): Engine {
       execute(writer, 'rollback to one_of_many')
       await releaseSavepoint()
     },
-    commit,
+    commit: async () => {
+      try {
+        await commit()
+      } catch (error) {
+        wal.makeRoom()
+        throw error
+      }
+    },
+    harden: wal.harden,
     rollback: async () => {
       if (writer.isTransaction) execute(writer, 'rollback')
     },
     isLost: () => !writer.isTransaction,
   }
   const queue = createCommitQueue(async () => {
+    await wal.prepare().catch((error: unknown) => {
+      throw asFailure(error)
+    })
     await begin()
     return connection
   })
@@ -65,6 +78,7 @@ export function openSqlite(path: string): Engine {
           writer.prepare('insert into schema_step (step, name, applied_at) values (?, ?, ?)').run(step, name, nowMs)
         }
         execute(writer, 'commit')
+        await wal.harden()
       } catch (error) {
         if (writer.isTransaction) execute(writer, 'rollback')
         throw error
@@ -72,6 +86,7 @@ export function openSqlite(path: string): Engine {
     },
     close: async () => {
       while (!queue.isIdle) await new Promise((resolve) => setImmediate(resolve))
+      await wal.close()
       reader.close()
       writer.close()
     },
@@ -86,7 +101,9 @@ function openConnection(path: string): DatabaseSync {
     if (performance.now() > deadline) throw new Failure('unavailable')
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
   }
-  connection.exec('pragma synchronous = full; pragma foreign_keys = on; pragma secure_delete = on;')
+  connection.exec(`
+    pragma synchronous = normal; pragma wal_autocheckpoint = 0;
+    pragma foreign_keys = on; pragma secure_delete = on;`)
   return connection
 }
 
@@ -104,7 +121,8 @@ function isJournalSwitched(connection: DatabaseSync): boolean {
 function checkDurability(connection: DatabaseSync): void {
   const expected: [name: string, value: string | number][] = [
     ['journal_mode', 'wal'],
-    ['synchronous', 2],
+    ['synchronous', 1],
+    ['wal_autocheckpoint', 0],
     ['foreign_keys', 1],
   ]
   for (const [name, value] of expected) {

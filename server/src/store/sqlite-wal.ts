@@ -1,0 +1,125 @@
+/**
+ * The log that SQLite writes ahead of its file. SQLite only hands a commit to the operating system; here the disk is
+ * waited for, beside the event loop, before anybody is told of that commit: the promise of `synchronous = full`, while
+ * other requests go on. What the log holds is brought into the file by a thread of its own, for the same reason.
+ */
+import { closeSync, fdatasync, fsyncSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
+import { promisify } from 'node:util'
+import { Worker } from 'node:worker_threads'
+import { Failure } from '../failure.ts'
+
+const syncData = promisify(fdatasync)
+
+/** As long as SQLite itself lets it become; where it grows faster than it is brought in, writers wait. */
+const longPages = 1_000
+const tooLongPages = 4_000
+
+export type Wal = {
+  /** Before a transaction; rejects where the disk has failed and what it lost cannot be made good. */
+  prepare(): Promise<void>
+  /** Resolves once all that is committed is on the disk. */
+  harden(): Promise<void>
+  /** After a commit that failed, most likely for want of room: the log is emptied before the next one. */
+  makeRoom(): void
+  close(): Promise<void>
+}
+
+export function openWal(path: string, writer: DatabaseSync): Wal {
+  const look = writer.prepare('pragma wal_checkpoint(noop)')
+  let file: number | undefined
+  let isSuspect = false
+  let needsRoom = false
+  let checkpointer: Worker | undefined
+  /** Beside those that write; the second is when it is done, and while none of them does. */
+  let firstPass: Promise<void> | undefined
+  let isFirstPassDone = false
+
+  function open(): number {
+    const opened = openSync(`${path}-wal`, 'r')
+    // The names of new files are on the disk once their folder is.
+    const folder = openSync(dirname(path), 'r')
+    fsyncSync(folder)
+    closeSync(folder)
+    return opened
+  }
+
+  function startCheckpointer(): Worker {
+    const worker = new Worker(new URL('./sqlite-checkpoint.ts', import.meta.url), { workerData: path })
+    worker.unref()
+    // Where it dies, the next look starts another.
+    return worker
+      .on('error', () => undefined)
+      .once('exit', () => {
+        checkpointer = undefined
+      })
+  }
+
+  /** Also resolves where it could not be done: then the log is still long, and the next look begins anew. */
+  function checkpoint(): Promise<void> {
+    checkpointer ??= startCheckpointer()
+    const worker = checkpointer
+    return new Promise((resolve) => {
+      const done = () => {
+        worker.off('message', done).off('exit', done)
+        resolve()
+      }
+      worker.on('message', done).on('exit', done)
+      worker.postMessage('checkpoint')
+    })
+  }
+
+  function begin(): void {
+    firstPass = checkpoint().then(() => {
+      isFirstPassDone = true
+    })
+  }
+
+  async function finish(): Promise<void> {
+    await firstPass
+    await checkpoint()
+    firstPass = undefined
+    isFirstPassDone = false
+  }
+
+  /** The system may have dropped what it failed to write: all of it goes into the file, or nothing goes on. */
+  function regainTrust(): void {
+    const { busy } = writer.prepare('pragma wal_checkpoint(truncate)').get() ?? {}
+    if (busy !== 0) throw new Failure('unavailable')
+    isSuspect = false
+  }
+
+  return {
+    async prepare() {
+      if (isSuspect) regainTrust()
+      if (needsRoom || isFirstPassDone) await finish()
+      const { log, checkpointed } = look.get() ?? {}
+      const pages = Number(log) - Number(checkpointed)
+      needsRoom &&= pages > 0
+      if (firstPass && pages > tooLongPages) await finish()
+      else if (!firstPass && pages > longPages) begin()
+    },
+    async harden() {
+      try {
+        file ??= open()
+        await syncData(file)
+      } catch (cause) {
+        isSuspect = true
+        throw new Failure('unavailable', undefined, { cause })
+      }
+    },
+    makeRoom() {
+      needsRoom = true
+    },
+    async close() {
+      if (file !== undefined) closeSync(file)
+      if (!checkpointer) return
+      const worker = checkpointer
+      worker.ref()
+      const ended = new Promise((resolve) => worker.once('exit', resolve))
+      worker.postMessage('close')
+      await ended
+    },
+  }
+}
