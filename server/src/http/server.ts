@@ -84,7 +84,7 @@ export async function createServer(parts: HttpParts): Promise<FastifyInstance> {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4_096 },
     rewriteUrl: ({ url = '/' }) => onePath(url),
     // Without a Host the answer would have no body: identify refuses it in the same form as everything else.
-    http: { requireHostHeader: false },
+    http: { requireHostHeader: false, optimizeEmptyRequests: true },
     genReqId: requestIds(),
     requestTimeout: 60_000,
     connectionTimeout: 0,
@@ -160,8 +160,8 @@ function identifier(parts: HttpParts) {
     request.startedAt = performance.now()
     reply.header('x-request-id', request.id)
     reply.header('x-content-type-options', 'nosniff')
-    // An empty body has no type: `curl -d ''` sends one all the same.
-    if (request.headers['content-length'] === '0') delete request.headers['content-type']
+    // A body that is empty or not there has no type: `curl -d ''` sends one all the same, and nothing would end it.
+    if (request.headers['content-type'] !== undefined && !hasBody(request)) delete request.headers['content-type']
     // Taken once: Fastify puts the options together anew each time they are asked for.
     request.route = request.routeOptions?.config
     const endpoint = request.route?.endpoint
@@ -212,6 +212,11 @@ function identifier(parts: HttpParts) {
       if (endpoint.permission === 'auth:exchange') await limitExchange(request, reply, parts.exchangeLimiter, hit)
     }
   }
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  const length = headers['content-length']
+  return length === undefined ? headers['transfer-encoding'] !== undefined : length !== '0'
 }
 
 /** A client sends the same credential with every request of a connection: it is hashed once for each. */
