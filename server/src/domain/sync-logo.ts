@@ -1,7 +1,8 @@
-import { announced, providers } from '../providers/registry.ts'
+import { loadRegistry } from './sync-source.ts'
 
 /** Undefined for a provider that there is none of. */
-export function drawLogo(slug: string): string | undefined {
+export async function drawLogo(slug: string): Promise<string | undefined> {
+  const { providers, announced } = await loadRegistry()
   const found = [...providers, ...announced].find((provider) => provider.slug === slug)
   if (!found) return undefined
   const { text, colour } = found.glyph

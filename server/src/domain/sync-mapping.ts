@@ -5,7 +5,7 @@
 import { isFailure } from '../failure.ts'
 import type { Field, Limits, Provider, Values } from '../providers/provider.ts'
 import { matchesPattern } from './oidc-rule.ts'
-import { formatEntries } from './secret-format/format.ts'
+import { writeDotenv } from './secret-format/dotenv.ts'
 
 export type Problem = { readonly name: string; readonly problem: string }
 /** What the target should hold, by its name there. */
@@ -201,7 +201,7 @@ function toJson(entries: readonly { key: string; value: string }[]): string {
 /** The problem, where a dotenv file cannot hold a key. */
 function toDotenv(entries: readonly { key: string; value: string }[], name: string): string | Problem {
   try {
-    return formatEntries('dotenv', entries, { name }).text
+    return writeDotenv(entries)
   } catch (error) {
     if (!isFailure(error, 'invalid')) throw error
     return { name, problem: error.message }

@@ -72,7 +72,7 @@ export async function runSync(services: Services, sync: SealedSync, signal: Abor
 
 async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secrets: string[]): Promise<End> {
   const { live } = await ctx.store.syncs.open(sync)
-  const provider = findProvider(sync.provider)
+  const provider = await findProvider(sync.provider)
   if (!live || !provider) throw new Blocked('provider', 'This kind of target is not known here any more.')
   secrets.push(...secretsOf(live.credential, []))
   const isRemoval = sync.state === 'removing'
@@ -188,7 +188,7 @@ async function conclude(
   secrets: readonly string[],
 ): Promise<void> {
   const at = ctx.now()
-  const vendor = findProvider(sync.provider)?.name ?? sync.provider
+  const vendor = (await findProvider(sync.provider))?.name ?? sync.provider
   const counts = countItems(items, unchanged)
   const next = nextOf(sync, at, items, error, (fault) => explainFault(vendor, fault, secrets))
   const state = runStateOf(counts, items, error)

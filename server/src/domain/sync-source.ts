@@ -3,20 +3,24 @@ import { createHmac } from 'node:crypto'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { Connection, Provider, Values } from '../providers/provider.ts'
-import { announced, providers } from '../providers/registry.ts'
 import { createVendorHttp } from '../providers/vendor-http.ts'
 import type { EnvironmentAccess } from './access.ts'
 import type { Context, Services } from './context.ts'
 import { namePlaces, refuseUnresolved } from './secret.ts'
 import { loadProject, openValues, resolveRows } from './secret-read.ts'
 
-const bySlug = new Map(providers.map((provider) => [provider.slug, provider]))
+/** Loaded with the first sync: most that is in it is never needed, and a start should not wait for it. */
+export const loadRegistry = () => import('../providers/registry.ts')
 
-export const findProvider = (slug: string): Provider | undefined => bySlug.get(slug)
+export async function findProvider(slug: string): Promise<Provider | undefined> {
+  const { providers } = await loadRegistry()
+  return providers.find((provider) => provider.slug === slug)
+}
 
-export function requireProvider(slug: string): Provider {
-  const provider = findProvider(slug)
+export async function requireProvider(slug: string): Promise<Provider> {
+  const provider = await findProvider(slug)
   if (provider) return provider
+  const { announced } = await loadRegistry()
   const coming = announced.find((candidate) => candidate.slug === slug)
   if (coming) throw new Failure('conflict', `${coming.name} is announced; it cannot be set up yet.`)
   throw new Failure('notFound')

@@ -33,7 +33,7 @@ export const syncEntity = ({ id, name }: { id: string; name: string }) => ({ typ
 
 export async function startSync(ctx: Context, { slug }: ProviderPath, body: NewSync): Promise<StartedSync> {
   const access = await requireProjectById(ctx, body.projectId, 'sync:write')
-  const provider = requireProvider(slug)
+  const provider = await requireProvider(slug)
   const { project, picture } = access
   const workspaceId = picture.workspace.id
   const at = ctx.now()
@@ -117,7 +117,7 @@ export async function requireSetup(ctx: Context, slug: string, id: string, step:
   // Unknown ones are looked for like somebody else's.
   const access = await requireProjectById(ctx, sync?.projectId ?? id, 'sync:write')
   if (sync?.provider !== slug || !isSyncVisible(access, sync)) throw new Failure('notFound')
-  const provider = requireProvider(slug)
+  const provider = await requireProvider(slug)
   if (sync.state === 'removing') throw new Failure('conflict', 'This sync is being removed.')
   const content = await ctx.store.syncs.open(sync)
   const draft = content.draft ?? draftOf(provider, content)

@@ -15,7 +15,6 @@ import type {
 } from '@coffer/contract/sync'
 import { Failure, invalid } from '../failure.ts'
 import { isFault } from '../providers/fault.ts'
-import { announced, providers } from '../providers/registry.ts'
 import type { SealedSync, SyncRecord } from '../store/sync.ts'
 import type { SyncRunRecord } from '../store/sync-run.ts'
 import { findGranted, type ProjectAccess, reauthorise, requireProject } from './access.ts'
@@ -25,12 +24,13 @@ import { explainFault } from './sync-fault.ts'
 import { readLedger } from './sync-ledger.ts'
 import { lookAhead } from './sync-look.ts'
 import { toPlan } from './sync-review.ts'
-import { connectTo, readSource, requireProvider } from './sync-source.ts'
+import { connectTo, loadRegistry, readSource, requireProvider } from './sync-source.ts'
 import { isSyncVisible, syncEntity } from './sync-wizard.ts'
 import { iso, maybeIso } from './time.ts'
 import { inTransaction } from './transaction.ts'
 
 export async function listSyncProviders(ctx: Context): Promise<SyncProvider[]> {
+  const { providers, announced } = await loadRegistry()
   const all = [
     ...providers.map((provider) => ({ ...provider, soon: false })),
     ...announced.map((provider) => ({ ...provider, soon: true })),
@@ -93,7 +93,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
   if (!live) throw new Failure('conflict', 'This sync is not set up yet: go through its steps first.')
   const access = await findGranted(ctx, sync, live.scopes)
   if (!access) throw new Failure('conflict', 'Whoever set this sync up may no longer read its environment.')
-  const provider = requireProvider(sync.provider)
+  const provider = await requireProvider(sync.provider)
   const source = await readSource(ctx, access)
   const far = provider.connect(connectTo(ctx, provider, sync.id, live))
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
