@@ -18,11 +18,16 @@ const journals = new Set(['audit_entry', 'audit_head', 'audit_reads', 'change', 
 const volatileColumns = new Set(['last_used_at', 'last_used_ip', 'last_seen_at'])
 
 export async function readContent({ engine }: Pick<Services, 'engine'>): Promise<Content> {
-  const tables = await listTables(engine)
-  const rows = await Promise.all(tables.map((table) => readRows(engine, table)))
+  const { tables, rows } = await watch(engine)
+  const touched = await engine.transaction('test:content', ({ db }) =>
+    db.all<{ name: string }>(statement(['delete from test_touched returning name'])),
+  )
+  const names = new Set(touched.map(({ name }) => name))
+  const stale = tables.filter((table) => names.has(table.name) || !rows.has(table))
+  await Promise.all(stale.map(async (table) => rows.set(table, await readRows(engine, table))))
   const heads = await engine.all<Row>(statement(['select chain_id, sequence, hash from audit_head order by chain_id']))
   return {
-    tables: new Map(tables.map((table, index) => [table, rows[index] ?? new Map()])),
+    tables: new Map(tables.map((table) => [table, rows.get(table) ?? new Map()])),
     trail: heads.map(toText).join('\n'),
   }
 }
@@ -57,6 +62,7 @@ function changesBetween(before: Content, after: Content): Change[] {
   const changes: Change[] = []
   for (const [table, rows] of before.tables) {
     const now: Rows = after.tables.get(table) ?? new Map()
+    if (rows === now) continue
     for (const key of new Set([...rows.keys(), ...now.keys()])) {
       const [was, is] = [rows.get(key), now.get(key)]
       if (!was || !is || !isSame(was, is)) changes.push({ table, was, is })
@@ -79,15 +85,48 @@ async function readRows(engine: Engine, table: Table): Promise<Rows> {
   return new Map(rows.map((row) => [table.key.map((column) => row[column]).join(), row]))
 }
 
-const known = new WeakMap<Engine, Promise<Table[]>>()
+/** Tables are read again only once they have been touched: triggers take note of that, on any connection. */
+type Watched = { readonly tables: readonly Table[]; readonly rows: Map<Table, Rows> }
+const watched = new WeakMap<Engine, Promise<Watched>>()
 
-function listTables(engine: Engine): Promise<Table[]> {
-  let tables = known.get(engine)
-  if (!tables) {
-    tables = readSchema(engine)
-    known.set(engine, tables)
+function watch(engine: Engine): Promise<Watched> {
+  let watching = watched.get(engine)
+  if (!watching) {
+    watching = addTriggers(engine)
+    watched.set(engine, watching)
   }
-  return tables
+  return watching
+}
+
+async function addTriggers(engine: Engine): Promise<Watched> {
+  const tables = await readSchema(engine)
+  await engine.transaction('test:content', async ({ db }) => {
+    // No key: two transactions that touch the same tables must not wait for each other.
+    await db.run(statement(['create table if not exists test_touched (name text not null)']))
+    if (engine.kind === 'postgres') {
+      await db.run(
+        statement([
+          `create or replace function test_touch() returns trigger language plpgsql as
+            'begin insert into test_touched values (TG_TABLE_NAME); return null; end'`,
+        ]),
+      )
+    }
+    for (const { name } of tables) for (const text of triggers[engine.kind](name)) await db.run(statement([text]))
+  })
+  return { tables, rows: new Map() }
+}
+
+const triggers: Readonly<Record<Engine['kind'], (table: string) => string[]>> = {
+  sqlite: (table) =>
+    ['insert', 'update', 'delete'].map(
+      (event) =>
+        `create trigger if not exists "test_${event}_${table}" after ${event} on "${table}"
+          begin insert into test_touched values ('${table}'); end`,
+    ),
+  postgres: (table) => [
+    `create or replace trigger test_touched after insert or update or delete on "${table}"
+      for each statement execute function test_touch()`,
+  ],
 }
 
 const schemaQueries = {
