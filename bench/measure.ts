@@ -32,7 +32,9 @@ export async function measureCase(bench: Bench, one: Case, means: Means = {}): P
   const ask = async (seconds: number) => generator.run({ ...one.service, ...(await one.renew?.()), seconds })
   const askBare = (seconds: number) => generator.run({ ...one.bare, seconds })
   bench.progress(`${name}: warming up`)
-  await Promise.all([ask(1), askBare(1)])
+  // Both at once, for as long as each is measured afterwards: until then much of either is not compiled yet.
+  const warmUp = options.rounds * options.seconds
+  await Promise.all([ask(warmUp), askBare(warmUp)])
   const rounds: Round[] = []
   for (let round = 1; round <= options.rounds; round++) {
     bench.progress(`${name}: round ${round} of ${options.rounds}`)

@@ -1,5 +1,4 @@
 /** What can be asked of the server's program on the command line. */
-import { createServer as createPlainServer } from 'node:http'
 import { flushCompileCache } from 'node:module'
 import { type App, createApp, StartError } from './app.ts'
 import { type Config, ConfigError, readConfig, settings } from './config.ts'
@@ -133,7 +132,7 @@ async function welcome(app: App, port: number): Promise<void> {
 
 async function serveMetrics(app: App, config: Config): Promise<() => Promise<void>> {
   if (config.metricsPort === undefined) return async () => undefined
-  const server = createPlainServer(async (request, response) => {
+  const server = process.getBuiltinModule('node:http').createServer(async (request, response) => {
     const isAsked = request.method === 'GET' && request.url === '/metrics'
     response.writeHead(isAsked ? 200 : 404, { 'content-type': app.metrics.contentType })
     response.end(isAsked ? await app.metrics.render() : '')

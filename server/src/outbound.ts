@@ -3,7 +3,7 @@
  * address of the name is checked first, the connection is pinned to those addresses, and no redirect is followed.
  */
 import { lookup as lookupName } from 'node:dns/promises'
-import { type IncomingHttpHeaders, request as requestHttp, validateHeaderName, validateHeaderValue } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { domainToASCII } from 'node:url'
@@ -16,6 +16,9 @@ import {
   parseAddress,
   parseRange,
 } from './address-range.ts'
+
+// An import would load everything that it offers, 10 MB of a WebSocket client included.
+const { request: requestHttp, validateHeaderName, validateHeaderValue } = process.getBuiltinModule('node:http')
 
 export type AllowList = { hosts: ReadonlySet<string>; ranges: readonly AddressRange[] }
 /** A resolver of one's own may lead to another port than the one that was asked for. */

@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { hide, reveal } from './one-time-pad.ts'
+import { hide, reveal, revealBytes } from './one-time-pad.ts'
 
 test('what is hidden is revealed letter for letter, whatever its length', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), fc.constantFrom(0, 20_000), (text, padding) => {
       const whole = text + 'x'.repeat(padding)
       expect(reveal(hide(whole))).toBe(whole)
+      expect(revealBytes(hide(whole)).toString()).toBe(whole)
     }),
   )
 })

@@ -32,6 +32,13 @@ export function reveal(hidden: Hidden): string {
   return text
 }
 
+/** The same for what is about to be sent: a very long text would only be turned into bytes again. */
+export function revealBytes(hidden: Hidden): Buffer {
+  const plain = Buffer.allocUnsafeSlow(hidden.covered.byteLength)
+  uncover(hidden, new Int32Array(plain.buffer))
+  return plain.subarray(0, hidden.bytes)
+}
+
 /** Four words a turn: twice as fast as one. Both hold as many, so no word is missing. */
 function uncover({ pad, covered }: Hidden, plain: Int32Array): void {
   const words = covered.length

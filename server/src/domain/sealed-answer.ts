@@ -3,7 +3,7 @@
  * that is made with it and dies with the process; they are bounded in size, and valid only while nothing that they were made
  * from has changed.
  */
-import { type Hidden, hide, reveal } from '../crypto/one-time-pad.ts'
+import { type Hidden, hide, reveal, revealBytes } from '../crypto/one-time-pad.ts'
 import type { ReadDetails } from './audit-read.ts'
 import type { Epochs } from './epoch.ts'
 import type { Picture } from './picture.ts'
@@ -17,7 +17,7 @@ export type Answer = {
   readonly entity: { readonly id: string; readonly name: string }
 }
 /** An answer whose body is still sealed: a matching ETag needs no more than this. */
-export type SealedAnswer = Omit<Answer, 'body'> & { open(): string }
+export type SealedAnswer = Omit<Answer, 'body'> & { open(): string | Buffer }
 
 type Dependency = { readonly environmentId: string; readonly epoch: number }
 type Kept = {
@@ -36,6 +36,8 @@ export type SealedAnswers = {
 
 const maxBytes = 32 * 1024 * 1024
 const maxAnswerBytes = 1024 * 1024
+/** Up to here an answer is sent fastest as text, in one piece with its headers; beyond it, as bytes. */
+const maxTextBytes = 64 * 1024
 
 export function createSealedAnswers(epochs: Epochs): SealedAnswers {
   const kept = new Map<string, Kept>()
@@ -63,7 +65,7 @@ export function createSealedAnswers(epochs: Epochs): SealedAnswers {
         return undefined
       }
       const { etag, auditDetails, entity, sealed } = entry
-      return { etag, auditDetails, entity, open: () => reveal(sealed) }
+      return { etag, auditDetails, entity, open: () => (sealed.bytes > maxTextBytes ? revealBytes : reveal)(sealed) }
     },
     keep(name, picture, dependencies, answer) {
       const old = kept.get(name)

@@ -18,7 +18,7 @@ import type { Resolved } from './secret-reference-resolution.ts'
 import { iso } from './time.ts'
 
 /** An answer that may leave: what it reveals has been recorded. */
-export type ReadAnswer = { readonly etag: string; readonly body: string | undefined }
+export type ReadAnswer = { readonly etag: string; readonly body: string | Buffer | undefined }
 
 type Reading = {
   readonly access: ProjectAccess

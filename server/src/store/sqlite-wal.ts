@@ -7,7 +7,7 @@ import { closeSync, fdatasync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import { Failure } from '../failure.ts'
 
 const syncData = promisify(fdatasync)
@@ -46,6 +46,8 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
   }
 
   function startCheckpointer(): Worker {
+    // Only where it is needed: an idle service does without.
+    const { Worker } = process.getBuiltinModule('node:worker_threads')
     const worker = new Worker(new URL('./sqlite-checkpoint.ts', import.meta.url), { workerData: path })
     worker.unref()
     // Where it dies, the next look starts another.
