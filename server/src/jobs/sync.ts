@@ -1,12 +1,13 @@
 /** Pushes what is due: a few at a time, each held by a lease, so that several nodes share the work. */
 import type { Services } from '../domain/context.ts'
-import { claimSync, runSync } from '../domain/sync-run.ts'
 
 const maxRuns = 4
 const lookEveryMs = 500
 
 export async function pushSyncs(services: Services, signal: AbortSignal): Promise<void> {
-  if (!services.config.sync) return
+  if (!services.config.sync || !(await services.store.syncs.hasDue(services.now()))) return
+  // Without syncs it takes no memory.
+  const { claimSync, runSync } = await import('../domain/sync-run.ts')
   const running = new Set<Promise<void>>()
   try {
     await pushUntilNoneIsDue()

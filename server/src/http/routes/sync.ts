@@ -1,36 +1,31 @@
 import { syncEndpoints } from '@coffer/contract/sync'
-import {
-  deleteSync,
-  listSyncProviders,
-  listSyncRuns,
-  listSyncs,
-  pauseSync,
-  planSyncNow,
-  readSync,
-  readSyncRun,
-  resumeSync,
-  runSyncNow,
-} from '../../domain/sync.ts'
-import { submitFlowStep } from '../../domain/sync-step.ts'
-import { readFlowStep, startSync } from '../../domain/sync-wizard.ts'
 import { type Routes, succeed } from '../route.ts'
 
+/** Loaded with the first request to one of them: a start does not wait for it, and without syncs it takes no memory. */
+const syncs = () => import('../../domain/sync.ts')
+const wizard = () => import('../../domain/sync-wizard.ts')
+const steps = () => import('../../domain/sync-step.ts')
+
 export const syncRoutes: Routes = (serve) => {
-  serve(syncEndpoints.listSyncProviders, ({ ctx }) => listSyncProviders(ctx))
-  serve(syncEndpoints.startSync, ({ ctx, params, body }) => startSync(ctx, params, body))
-  serve(syncEndpoints.readFlowStep, ({ ctx, params, query }) => readFlowStep(ctx, params, query))
-  serve(syncEndpoints.submitFlowStep, ({ ctx, params, body }) => submitFlowStep(ctx, params, body))
-  serve(syncEndpoints.listSyncs, ({ ctx, params }) => listSyncs(ctx, params))
-  serve(syncEndpoints.readSync, ({ ctx, params }) => readSync(ctx, params))
-  serve(syncEndpoints.planSync, ({ ctx, params }) => planSyncNow(ctx, params))
-  serve(syncEndpoints.runSync, ({ ctx, params }) => succeed(runSyncNow(ctx, params)))
-  serve(syncEndpoints.pauseSync, ({ ctx, params }) => succeed(pauseSync(ctx, params)))
-  serve(syncEndpoints.resumeSync, ({ ctx, params }) => succeed(resumeSync(ctx, params)))
-  serve(syncEndpoints.deleteSync, ({ ctx, params, query }) => succeed(deleteSync(ctx, params, query)))
+  serve(syncEndpoints.listSyncProviders, async ({ ctx }) => (await syncs()).listSyncProviders(ctx))
+  serve(syncEndpoints.startSync, async ({ ctx, params, body }) => (await wizard()).startSync(ctx, params, body))
+  serve(syncEndpoints.readFlowStep, async ({ ctx, params, query }) => (await wizard()).readFlowStep(ctx, params, query))
+  serve(syncEndpoints.submitFlowStep, async ({ ctx, params, body }) =>
+    (await steps()).submitFlowStep(ctx, params, body),
+  )
+  serve(syncEndpoints.listSyncs, async ({ ctx, params }) => (await syncs()).listSyncs(ctx, params))
+  serve(syncEndpoints.readSync, async ({ ctx, params }) => (await syncs()).readSync(ctx, params))
+  serve(syncEndpoints.planSync, async ({ ctx, params }) => (await syncs()).planSyncNow(ctx, params))
+  serve(syncEndpoints.runSync, async ({ ctx, params }) => succeed((await syncs()).runSyncNow(ctx, params)))
+  serve(syncEndpoints.pauseSync, async ({ ctx, params }) => succeed((await syncs()).pauseSync(ctx, params)))
+  serve(syncEndpoints.resumeSync, async ({ ctx, params }) => succeed((await syncs()).resumeSync(ctx, params)))
+  serve(syncEndpoints.deleteSync, async ({ ctx, params, query }) =>
+    succeed((await syncs()).deleteSync(ctx, params, query)),
+  )
   serve(syncEndpoints.listSyncRuns, async ({ ctx, params, query }, reply) => {
-    const { runs, nextCursor } = await listSyncRuns(ctx, params, query)
+    const { runs, nextCursor } = await (await syncs()).listSyncRuns(ctx, params, query)
     if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
     return runs
   })
-  serve(syncEndpoints.readSyncRun, ({ ctx, params }) => readSyncRun(ctx, params))
+  serve(syncEndpoints.readSyncRun, async ({ ctx, params }) => (await syncs()).readSyncRun(ctx, params))
 }
