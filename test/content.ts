@@ -98,21 +98,19 @@ function watch(engine: Engine): Promise<Watched> {
   return watching
 }
 
+/** Each in a transaction of its own: one that held many tables would wait for a job that waits for it. */
 async function addTriggers(engine: Engine): Promise<Watched> {
   const tables = await readSchema(engine)
-  await engine.transaction('test:content', async ({ db }) => {
-    // No key: two transactions that touch the same tables must not wait for each other.
-    await db.run(statement(['create table if not exists test_touched (name text not null)']))
-    if (engine.kind === 'postgres') {
-      await db.run(
-        statement([
-          `create or replace function test_touch() returns trigger language plpgsql as
-            'begin insert into test_touched values (TG_TABLE_NAME); return null; end'`,
-        ]),
-      )
-    }
-    for (const { name } of tables) for (const text of triggers[engine.kind](name)) await db.run(statement([text]))
-  })
+  // No key: two transactions that touch the same tables must not wait for each other.
+  const texts = ['create table if not exists test_touched (name text not null)']
+  if (engine.kind === 'postgres') {
+    texts.push(
+      `create or replace function test_touch() returns trigger language plpgsql as
+        'begin insert into test_touched values (TG_TABLE_NAME); return null; end'`,
+    )
+  }
+  texts.push(...tables.flatMap(({ name }) => triggers[engine.kind](name)))
+  for (const text of texts) await engine.transaction('test:content', ({ db }) => db.run(statement([text])))
   return { tables, rows: new Map() }
 }
 
