@@ -111,23 +111,75 @@ describe('for anything that is desired, written and there', () => {
       expect(third).toEqual(after)
     })
   })
+
+  test('a crash before or after any call comes to the same end, whether or not the target shows values', () => {
+    const moment = fc.record({ op: fc.nat(11), isCalled: fc.boolean() })
+    let crashes = 0
+    fc.assert(
+      fc.property(
+        input,
+        fc.boolean(),
+        fc.array(moment, { minLength: 1, maxLength: 3 }),
+        (given, showsValues, moments) => {
+          const remote = new Map([...(given.remote ?? [])].map(([name, seen]) => [name, shown(seen, showsValues)]))
+          const start = { ...given, remote, isFirst: false }
+          const settle = (from: PlanInput) => carryOut({ ...from, ...carryOut(from, { showsValues }) }, { showsValues })
+          let crashed: PlanInput = start
+          for (const crash of moments) {
+            const { create, update, adopt, delete: removed } = planSync(crashed)
+            if (create.length + update.length + adopt.length + removed.length > crash.op) crashes++
+            crashed = { ...crashed, ...carryOut(crashed, { showsValues, crash }) }
+          }
+          expect(byLedgerName(settle(crashed))).toEqual(byLedgerName(settle(start)))
+        },
+      ),
+      { numRuns: 5_000 },
+    )
+    expect(crashes).toBeGreaterThan(1_000)
+  })
 })
 
-/** What ledger and target hold when all of a plan was done. */
-function carryOut(given: PlanInput): Pick<PlanInput, 'ledger' | 'remote'> {
+const shown = ({ valueMac, ...rest }: Seen, showsValues: boolean): Seen =>
+  showsValues && valueMac !== undefined ? { ...rest, valueMac } : rest
+
+const byLedgerName = ({ ledger, remote }: Pick<PlanInput, 'ledger' | 'remote'>) => ({
+  remote,
+  ledger: ledger.toSorted((a, b) => a.name.localeCompare(b.name)),
+})
+
+type Course = {
+  readonly showsValues?: boolean
+  /** Dies at this call, before or after it is made: it is noted in the ledger as begun, and its end is not. */
+  readonly crash?: { readonly op: number; readonly isCalled: boolean }
+}
+
+/** What ledger and target hold when a plan was done, or as much of it as was. */
+function carryOut(given: PlanInput, { showsValues = true, crash }: Course = {}): Pick<PlanInput, 'ledger' | 'remote'> {
   const plan = planSync(given)
   const ledger = new Map<string, LedgerEntry>(given.ledger.map((entry) => [entry.name, entry]))
   const remote = new Map<string, Seen>(given.remote ?? [])
-  for (const name of [...plan.create, ...plan.update, ...plan.adopt]) {
+  for (const name of [...plan.release, ...plan.conflict.map(({ name }) => name)]) ledger.delete(name)
+  const calls = [...plan.create, ...plan.update, ...plan.adopt, ...plan.delete]
+  for (const [index, name] of calls.entries()) {
+    const isDelete = plan.delete.includes(name)
     const valueMac = given.desired.get(name) ?? ''
-    const before = ledger.get(name)
-    const origin = before?.origin ?? (plan.adopt.includes(name) ? 'adopted' : 'created')
-    ledger.set(name, { name, remoteId: null, valueMac, mark: 'v9', origin, status: 'synced', updatedAt: 3 })
+    const origin = ledger.get(name)?.origin ?? (plan.adopt.includes(name) ? 'adopted' : 'created')
+    const entry = { name, remoteId: null, valueMac, origin, updatedAt: 3 } as const
+    const begun = plan.create.includes(name) ? 'new' : 'pending'
+    if (!isDelete) ledger.set(name, { ...entry, mark: null, status: begun })
+    const isLast = index === crash?.op
+    if (isLast && !crash?.isCalled) break
     const there = remote.get(name)
-    remote.set(name, { name, mark: 'v9', valueMac, ...(there?.isOurs !== undefined && { isOurs: true }) })
+    if (isDelete) remote.delete(name)
+    else
+      remote.set(
+        name,
+        shown({ name, mark: 'v9', valueMac, ...(there?.isOurs !== undefined && { isOurs: true }) }, showsValues),
+      )
+    if (isLast) break
+    if (isDelete) ledger.delete(name)
+    else ledger.set(name, { ...entry, mark: 'v9', status: 'synced' })
   }
-  for (const name of plan.delete) remote.delete(name)
-  for (const name of [...plan.delete, ...plan.release, ...plan.conflict.map(({ name }) => name)]) ledger.delete(name)
   return { ledger: [...ledger.values()], remote }
 }
 
