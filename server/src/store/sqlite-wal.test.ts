@@ -1,5 +1,5 @@
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -79,4 +79,16 @@ test('the log begins anew again and again under writers that never rest, and all
   file.close()
   engine = openSqlite(join(folder, 'test.db'))
   expect(await count()).toBe(20_000)
+})
+
+test('the log stays short where no thread can open the file', async () => {
+  await write('first')
+  // Those who have it open keep it.
+  await rename(join(folder, 'test.db'), join(folder, 'moved.db'))
+  await mkdir(join(folder, 'test.db'))
+  const text = 'x'.repeat(3_000)
+  for (let round = 0; round < 120; round++) await Promise.all(Array.from({ length: 100 }, () => write(text)))
+  expect(await count()).toBe(12_001)
+  expect(statSync(join(folder, 'test.db-wal')).size).toBeLessThan(24 * 1024 * 1024)
+  expect(statSync(join(folder, 'moved.db')).size).toBeGreaterThan(20 * 1024 * 1024)
 })

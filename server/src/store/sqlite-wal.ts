@@ -32,6 +32,7 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
   let isSuspect = false
   let needsRoom = false
   let checkpointer: Worker | undefined
+  let hasThread = true
   /** Beside those that write; the second is when it is done, and while none of them does. */
   let firstPass: Promise<void> | undefined
   let isFirstPassDone = false
@@ -50,16 +51,19 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
     const { Worker } = process.getBuiltinModule('node:worker_threads')
     const worker = new Worker(new URL('./sqlite-checkpoint.ts', import.meta.url), { workerData: path })
     worker.unref()
-    // Where it dies, the next look starts another.
+    // Where none can be had it is done here: others wait for it, but the log stays short.
     return worker
-      .on('error', () => undefined)
+      .on('error', () => {
+        hasThread = false
+      })
       .once('exit', () => {
         checkpointer = undefined
       })
   }
 
   /** Also resolves where it could not be done: then the log is still long, and the next look begins anew. */
-  function checkpoint(): Promise<void> {
+  async function checkpoint(): Promise<void> {
+    if (!hasThread) return checkpointHere()
     checkpointer ??= startCheckpointer()
     const worker = checkpointer
     return new Promise((resolve) => {
@@ -70,6 +74,14 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
       worker.on('message', done).on('exit', done)
       worker.postMessage('checkpoint')
     })
+  }
+
+  function checkpointHere(): void {
+    try {
+      writer.exec('pragma wal_checkpoint(passive)')
+    } catch {
+      // As in the thread.
+    }
   }
 
   function begin(): void {
