@@ -6,13 +6,24 @@ import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { drawChart } from './chart.ts'
 import { type Engine, measureEngine, openPostgres, postgresPlans, sqlite, sqlitePlans } from './engine.ts'
+import { federate } from './federation.ts'
 import { maxSpread } from './goal.ts'
 import { measureGrowth, wantsGrowth } from './growth.ts'
 import { findGenerator } from './load.ts'
 import type { Bench } from './measure.ts'
 import { measureNodes, wantsNodes } from './nodes.ts'
 import { help, type Options, readOptions } from './options.ts'
-import { conditionsOf, headingLine, memoryLine, type Report, rowLine, startLines, toMarkdown } from './report.ts'
+import {
+  conditionsOf,
+  headingLine,
+  memoryLine,
+  type Report,
+  ratioText,
+  rowLine,
+  startLines,
+  toMarkdown,
+} from './report.ts'
+import { exchange } from './spending-case.ts'
 
 const options = readOptionsOrEnd()
 if (options.help) {
@@ -132,6 +143,12 @@ function finish(): void {
   const spread = rows.filter(({ connections, p50Ms, p99Ms }) => connections === 64 && p99Ms > p50Ms * maxSpread)
   const names = spread.map(({ full }) => full).join('; ')
   if (names) say(`p99 is more than ${maxSpread} times p50 in: ${names}.`)
+  const [ours, outside] = [exchange, federate].map(({ name }) => rows.find((row) => row.name === name))
+  if (ours && outside) {
+    say(
+      `The exchange of an outside token is ${ratioText(outside.perSecond / ours.perSecond)} of that of a token of ours.`,
+    )
+  }
   const failed = rows.filter(({ errors, perSecond }) => errors > 0 || !(perSecond > 0))
   for (const { full, errors } of failed) {
     const why = errors > 0 ? `${errors} requests were refused or lost` : 'nothing was answered in time'
