@@ -95,7 +95,7 @@ test('the client library imports nothing but its own files, and runs in browsers
 test('only the engines talk to a database driver, only the doors open connections', () => {
   const owners: Record<string, RegExp> = {
     pg: /store\/postgres\.ts$/,
-    'node:sqlite': /store\/sqlite(-wal|-checkpoint)?\.ts$/,
+    'node:sqlite': /store\/sqlite(-connection|-wal|-checkpoint)?\.ts$/,
     'node:https': /outbound\.ts$/,
     'node:tls': /outbound\.ts$/,
     'node:dns/promises': /outbound\.ts$/,

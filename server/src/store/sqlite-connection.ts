@@ -1,0 +1,123 @@
+/** One connection to the file of the embedded engine: how it is opened, how it speaks our SQL, what its errors mean. */
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { Failure } from '../failure.ts'
+import { type Compiled, compile, type Db, hasSingleItems, parameters, type Sql } from './sql.ts'
+
+const busyTimeoutMs = 5_000
+const rowsPerTurn = 500
+
+type Prepared = {
+  readonly compiled: Compiled
+  readonly statement: StatementSync
+  readonly plain: boolean
+  readonly encodeList: (list: readonly string[]) => readonly unknown[]
+}
+const asJson = (list: readonly string[]) => [JSON.stringify(list)]
+const asItems = (list: readonly string[]) => list
+
+export function openConnection(path: string): DatabaseSync {
+  const connection = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
+  const deadline = performance.now() + busyTimeoutMs
+  // SQLite itself does not wait here: where another process opens the same new file, it says "locked" at once.
+  while (!isJournalSwitched(connection)) {
+    if (performance.now() > deadline) throw new Failure('unavailable')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
+  }
+  connection.exec(`
+    pragma synchronous = normal; pragma wal_autocheckpoint = 0;
+    pragma foreign_keys = on; pragma secure_delete = on;`)
+  return connection
+}
+
+function isJournalSwitched(connection: DatabaseSync): boolean {
+  try {
+    connection.exec('pragma journal_mode = wal')
+    return true
+  } catch (error) {
+    if (asFailure(error) instanceof Failure && error instanceof Error && 'errcode' in error && error.errcode === 5)
+      return false
+    throw error
+  }
+}
+
+export function sqliteDb(connection: DatabaseSync): Db {
+  const prepared = new WeakMap<TemplateStringsArray, Prepared>()
+  const preparedForSingles = new WeakMap<TemplateStringsArray, Prepared>()
+
+  function prepare(query: Sql): Prepared {
+    const common = prepared.get(query.strings)
+    if (common?.plain) return common
+    const isSingle = hasSingleItems(query)
+    const known = isSingle ? preparedForSingles.get(query.strings) : common
+    if (known) return known
+    const compiled = compile(query, 'sqlite', isSingle)
+    const fresh = {
+      compiled,
+      statement: connection.prepare(compiled.text),
+      plain: compiled.kinds.every((kind) => kind === 'value'),
+      encodeList: isSingle ? asItems : asJson,
+    }
+    if (fresh.plain || !isSingle) prepared.set(query.strings, fresh)
+    else preparedForSingles.set(query.strings, fresh)
+    return fresh
+  }
+
+  function call<Result>(query: Sql, use: (statement: StatementSync, values: SQLInputValue[]) => Result): Result {
+    try {
+      const { compiled, statement, plain, encodeList } = prepare(query)
+      const values = plain ? query.values : parameters(query, compiled, encodeList)
+      // Sql values are strings, numbers, bytes and null once lists and fragments are dealt with.
+      return use(statement, values as SQLInputValue[])
+    } catch (error) {
+      throw asFailure(error)
+    }
+  }
+
+  return {
+    // Rows are what the statement says they are: the one place where SQL meets types.
+    one: async <Row>(query: Sql) => call(query, (statement, values) => statement.get(...values) as Row | undefined),
+    all: async <Row>(query: Sql) => call(query, (statement, values) => statement.all(...values) as Row[]),
+    run: async (query) => call(query, (statement, values) => Number(statement.run(...values).changes)),
+    runMany: async (rows, query) => {
+      let done = 0
+      for (const row of rows) {
+        call(query(row), (statement, values) => statement.run(...values))
+        // Readers go on while a large import is written.
+        if (++done % rowsPerTurn === 0) await new Promise((resolve) => setImmediate(resolve))
+      }
+    },
+  }
+}
+
+/** For what every transaction does: the text is read once. */
+export function prepareStep(connection: DatabaseSync, text: string): () => Promise<void> {
+  const statement = connection.prepare(text)
+  return async () => {
+    try {
+      statement.run()
+    } catch (error) {
+      throw asFailure(error)
+    }
+  }
+}
+
+export function execute(connection: DatabaseSync, text: string): void {
+  try {
+    connection.exec(text)
+  } catch (error) {
+    throw asFailure(error)
+  }
+}
+
+const constraintUnique = new Set([2067, 1555, 2579])
+const constraintForeignKey = 787
+/** Primary result codes of a disk or file that does not answer: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN. */
+const unavailable = new Set([5, 6, 7, 8, 10, 13, 14])
+
+export function asFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error
+  if (constraintUnique.has(error.errcode)) return new Failure('conflict', undefined, { cause: error })
+  if (error.errcode === constraintForeignKey) return new Failure('conflict', undefined, { cause: error })
+  if (unavailable.has(error.errcode & 0xff)) return new Failure('unavailable', undefined, { cause: error })
+  return error
+}
