@@ -127,8 +127,8 @@ export async function openService(
   }
   const log = createLog('debug', { write: (line) => void logs.push(line) })
   const app = await createApp(readConfig(all), log, () => Date.now() + clock.offsetMs, doors)
-  await app.server.listen({ host: '127.0.0.1', port: 0 })
-  const address = app.server.server.address()
+  await new Promise<void>((resolve) => void app.server.listen(0, '127.0.0.1', resolve))
+  const address = app.server.address()
   const url = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`
   return { app, url, settings: all, dataDir, logs, clock, call: caller(url), stop: () => app.stop() }
 }

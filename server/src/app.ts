@@ -1,9 +1,9 @@
 /** The only place where the floors meet: opens the store, unlocks the keys, and puts the service together. */
 import { chmodSync, mkdirSync } from 'node:fs'
+import type { Server } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
 import { type Config, isLoopback } from './config.ts'
 import { masterWrapKey } from './crypto/keyring.ts'
 import { createReadRecorder } from './domain/audit-read.ts'
@@ -22,6 +22,7 @@ import { inQuietTransaction } from './domain/transaction.ts'
 import { createUsage } from './domain/usage.ts'
 import { isFailure } from './failure.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
+import type { Route } from './http/pipeline.ts'
 import { createLocalLimiter, createSharedLimiter, type Limiter } from './http/rate-limit.ts'
 import { createServer } from './http/server.ts'
 import { startJobs } from './jobs/runner.ts'
@@ -40,7 +41,8 @@ export class StartError extends Error {}
 
 export type App = {
   readonly services: Services
-  readonly server: FastifyInstance
+  readonly server: Server
+  readonly routes: readonly Route[]
   readonly metrics: Metrics
   /**
    * Takes no new connections, answers 503 on the ones there are for `farewellMs`, each answer the last of its connection,
@@ -62,11 +64,12 @@ export async function createApp(
   const limiters = await createLimiters(config, log)
   const metrics = await createMetrics(config, () => syncFigures(services))
   let isStopping = false
-  const server = await createServer({ services, follower, ...limiters, metrics, isStopping: () => isStopping })
+  const { server, routes } = createServer({ services, follower, ...limiters, metrics, isStopping: () => isStopping })
   const jobs = startJobs(services)
   return {
     services,
     server,
+    routes,
     metrics,
     async stop(farewellMs = 0) {
       isStopping = true
@@ -83,8 +86,7 @@ export async function createApp(
 const sweepEveryMs = 20
 
 /** Nobody new is let in; who has a connection gets an answer. Those that rest are closed, or they would hold it up. */
-async function closeServer(server: FastifyInstance, farewellMs: number): Promise<void> {
-  const http = server.server
+async function closeServer(http: Server, farewellMs: number): Promise<void> {
   const farewellEnds = performance.now() + farewellMs
   const sweep = setInterval(() => {
     if (performance.now() >= farewellEnds) http.closeIdleConnections()
@@ -92,7 +94,7 @@ async function closeServer(server: FastifyInstance, farewellMs: number): Promise
   // Of the plain server: that of HTTP cuts off at once what only seems to rest.
   if (http.listening) await new Promise<void>((resolve) => void NetServer.prototype.close.call(http, () => resolve()))
   clearInterval(sweep)
-  await server.close()
+  http.close()
 }
 
 /** The way out of the house, and waiting: what a test of many vendors replaces. */

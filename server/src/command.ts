@@ -1,4 +1,5 @@
 /** What can be asked of the server's program on the command line. */
+import type { Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
 import { type App, createApp, StartError } from './app.ts'
 import { type Config, ConfigError, readConfig, settings } from './config.ts'
@@ -75,7 +76,7 @@ async function serve(config: Config): Promise<number> {
   const log = createLog(config.logLevel)
   const app = await createApp(config, log)
   const stopMetrics = await listen(app, config)
-  const address = app.server.server.address()
+  const address = app.server.address()
   await welcome(app, typeof address === 'object' && address ? address.port : config.port)
 
   // Written now and not at the end: a process that is killed should start quickly too.
@@ -99,7 +100,7 @@ async function listen(app: App, config: Config): Promise<() => Promise<void>> {
   let stopMetrics = async () => {}
   try {
     stopMetrics = await serveMetrics(app, config)
-    await app.server.listen({ host: config.host, port: config.port })
+    await listenOn(app.server, config.port, config.host)
     return stopMetrics
   } catch (error) {
     await stopMetrics()
@@ -137,9 +138,12 @@ async function serveMetrics(app: App, config: Config): Promise<() => Promise<voi
     response.writeHead(isAsked ? 200 : 404, { 'content-type': app.metrics.contentType })
     response.end(isAsked ? await app.metrics.render() : '')
   })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(config.metricsPort, config.host, resolve)
-  })
+  await listenOn(server, config.metricsPort, config.host)
   return () => new Promise((resolve) => server.close(() => resolve()))
+}
+
+function listenOn(server: Server, port: number, host: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject).listen(port, host, resolve)
+  })
 }

@@ -1,27 +1,26 @@
 /** Reads the credential of a request: the Authorization header, or the dashboard's cookie on same-origin requests. */
-import type { FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
 import { isLoopback } from '../config.ts'
 import { type BearerPrefix, sessionPrefix } from '../crypto/token.ts'
 import { Failure } from '../failure.ts'
+import type { Exchange } from './exchange.ts'
 
 const maxCredentialLength = 4_096
 
-export function readCredential(request: FastifyRequest, config: Config): string {
-  const { authorization, cookie } = request.headers
-  if (hasTwoCredentials(request)) throw new Failure('unauthenticated')
+export function readCredential(exchange: Exchange, config: Config): string {
+  const { authorization, cookie } = exchange.headers
+  if (hasTwoCredentials(exchange)) throw new Failure('unauthenticated')
   if (authorization !== undefined) return readBearer(authorization)
   if (cookie === undefined) throw new Failure('unauthenticated')
   const value = readCookie(cookie, cookieName(config))
-  if (!value?.startsWith(sessionPrefix satisfies BearerPrefix) || !isSameOrigin(request, config)) {
+  if (!value?.startsWith(sessionPrefix satisfies BearerPrefix) || !isSameOrigin(exchange, config)) {
     throw new Failure('unauthenticated')
   }
   return value
 }
 
 /** Node keeps the first of two Authorization headers; a proxy before us may have judged by the second. */
-export function hasTwoCredentials(request: FastifyRequest): boolean {
-  const { rawHeaders } = request.raw
+export function hasTwoCredentials({ request: { rawHeaders } }: Exchange): boolean {
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]
@@ -37,10 +36,10 @@ function readBearer(header: string): string {
 }
 
 /** Only the browser can vouch for this; a request that says nothing about where it comes from is not believed. */
-function isSameOrigin(request: FastifyRequest, config: Config): boolean {
-  const site = request.headers['sec-fetch-site']
+function isSameOrigin({ headers }: Exchange, config: Config): boolean {
+  const site = headers['sec-fetch-site']
   if (site !== undefined) return site === 'same-origin'
-  return request.headers.origin === config.publicUrl
+  return headers.origin === config.publicUrl
 }
 
 /** Browsers keep a `__Host-` cookie only with Secure, and take Secure only over TLS or from their own machine. */

@@ -1,42 +1,81 @@
 /** Bodies are UTF-8 JSON, not compressed, up to 8 MiB; text that is not well-formed Unicode is refused. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
 import { Failure } from '../failure.ts'
+import type { Exchange } from './exchange.ts'
 
 export const maxBodyBytes = 8 * 1024 * 1024
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-export function acceptJson(app: FastifyInstance): void {
-  // JSON.parse makes `__proto__` a field like any other; every body schema is closed and refuses it by its name.
-  const parseText = app.getDefaultJsonParser('ignore', 'ignore')
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      refuseOtherEncodings(request)
-      const text = decode(body)
-      if (text.trim() === '') return done(null, undefined)
-      parseText(request, text, (_error: Error | null, value?: unknown) => {
-        // The parser's own message quotes its input.
-        if (_error) return done(new Failure('malformed', 'body: is not valid JSON.'))
-        if (/\\u[dD][89a-fA-F]/.test(text) && !isWellFormed(value)) return done(notUnicode())
-        return done(null, value)
+export function hasBody({ headers, method }: Exchange): boolean {
+  const length = headers['content-length']
+  const isThere = length === undefined ? headers['transfer-encoding'] !== undefined : length !== '0'
+  // What comes with a DELETE and does not say what it is means nothing.
+  return isThere && (method !== 'DELETE' || headers['content-type'] !== undefined)
+}
+
+/** Undefined where there is nothing but white space. */
+export async function readJson({ request, headers }: Exchange, limit: number): Promise<unknown> {
+  const type = headers['content-type']
+  if (type === undefined || !isJson(type)) throw new Failure('unsupportedMediaType')
+  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
+  const bytes = await readBytes(request, limit)
+  refuseOtherEncodings(type, headers['content-encoding'])
+  const text = decode(bytes)
+  return text.trim() === '' ? undefined : parse(text)
+}
+
+const isJson = (type: string) => /^\s*application\/json\s*(?:;|$)/i.test(type)
+
+function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    request
+      .on('data', (chunk: Buffer) => {
+        length += chunk.length
+        if (length <= limit) {
+          chunks.push(chunk)
+          return
+        }
+        // Nobody reads the rest: the connection ends with the answer.
+        request.removeAllListeners('data').removeAllListeners('end').pause()
+        reject(tooLarge(limit))
       })
-    } catch (error) {
-      done(error instanceof Error ? error : new Failure('malformed'))
-    }
+      .on('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)))
+      // Cut off in the middle: nobody is there to be answered.
+      .on('error', () => reject(new Failure('malformed')))
   })
 }
 
-function refuseOtherEncodings(request: FastifyRequest): void {
-  const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(request.headers['content-type'] ?? '')?.[1]
-  const encoding = request.headers['content-encoding']
+function tooLarge(limit: number): Failure {
+  return limit === maxBodyBytes
+    ? new Failure('tooLarge')
+    : new Failure('tooLarge', `The request body is larger than ${limit / 1024} KiB.`)
+}
+
+function parse(text: string): unknown {
+  let value: unknown
+  try {
+    // `__proto__` becomes a field like any other; every body schema is closed and refuses it by its name.
+    value = JSON.parse(text)
+  } catch {
+    // The parser's own message quotes its input.
+    throw new Failure('malformed', 'body: is not valid JSON.')
+  }
+  if (/\\u[dD][89a-fA-F]/.test(text) && !isWellFormed(value)) throw notUnicode()
+  return value
+}
+
+function refuseOtherEncodings(type: string, encoding: string | undefined): void {
+  const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(type)?.[1]
   const isPlain = encoding === undefined || encoding.toLowerCase() === 'identity'
   if (!isPlain || (charset !== undefined && !/^utf-?8$/i.test(charset))) throw new Failure('unsupportedMediaType')
 }
 
-function decode(body: Buffer | string): string {
+function decode(body: Buffer): string {
   try {
-    return decoder.decode(typeof body === 'string' ? Buffer.from(body) : body)
+    return decoder.decode(body)
   } catch {
     throw new Failure('malformed', 'body: is not valid UTF-8.')
   }

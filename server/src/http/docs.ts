@@ -4,8 +4,10 @@
  */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import type { FastifyInstance, FastifyReply } from 'fastify'
 import { Failure } from '../failure.ts'
+import type { Exchange } from './exchange.ts'
+import type { Route } from './pipeline.ts'
+import { plainRoute } from './route.ts'
 
 const assets: Record<string, string> = {
   'swagger-ui.css': 'text/css; charset=utf-8',
@@ -55,17 +57,18 @@ const initializer = `window.ui = SwaggerUIBundle({
 })
 `
 
-export function docsRoutes(app: FastifyInstance): void {
-  app.get('/docs', { schema: { hide: true } }, async (_request, reply) => send(reply, 'text/html; charset=utf-8', page))
-  app.get<{ Params: { file: string } }>('/docs/static/:file', { schema: { hide: true } }, async (request, reply) => {
-    const { file } = request.params
-    if (file === 'swagger-initializer.js') return send(reply, 'text/javascript; charset=utf-8', initializer)
+export const docsRoutes: readonly Route[] = [
+  plainRoute('/docs', async (exchange) => send(exchange, 'text/html; charset=utf-8', page)),
+  plainRoute('/docs/static/:file', async (exchange) => {
+    const { file } = exchange.params as { file: string }
+    if (file === 'swagger-initializer.js') return send(exchange, 'text/javascript; charset=utf-8', initializer)
     const type = Object.hasOwn(assets, file) ? assets[file] : undefined
     if (type === undefined) throw new Failure('notFound')
-    return send(reply, type, await readFile(fileURLToPath(import.meta.resolve(`@fastify/swagger-ui/static/${file}`))))
-  })
-}
+    const path = fileURLToPath(import.meta.resolve(`@fastify/swagger-ui/static/${file}`))
+    return send(exchange, type, await readFile(path))
+  }),
+]
 
-function send(reply: FastifyReply, contentType: string, body: string | Buffer): FastifyReply {
-  return reply.header('content-type', contentType).header('content-security-policy', contentPolicy).send(body)
+function send(exchange: Exchange, contentType: string, body: string | Buffer): Exchange {
+  return exchange.header('content-type', contentType).header('content-security-policy', contentPolicy).send(body)
 }

@@ -216,7 +216,7 @@ describe('requests made from the contract', () => {
       expect((await withinSeconds(5, work)).status).toBe(200)
     } finally {
       // A search that goes on for ever ends with the store, and its connection by force.
-      alone.app.server.server.closeAllConnections()
+      alone.app.server.closeAllConnections()
       await work.catch(() => undefined)
       await alone.app.services.engine.close()
       await alone.stop().catch(() => undefined)
@@ -663,7 +663,7 @@ describe('connections', () => {
   test('a stop waits for the requests in flight, and not for their connections to be given up', async () => {
     const alone = await startService()
     const body = { email: owner.email, name: 'Owner', password }
-    const arrived = new Promise<void>((resolve) => alone.app.server.server.once('request', () => resolve()))
+    const arrived = new Promise<void>((resolve) => alone.app.server.once('request', () => resolve()))
     const registering = alone.call('POST', '/v1/auth/register', { body })
     await arrived
     const stopping = alone.stop()
@@ -671,13 +671,13 @@ describe('connections', () => {
       expect((await registering).status).toBe(201)
       await withinSeconds(5, stopping)
     } finally {
-      alone.app.server.server.closeAllConnections()
+      alone.app.server.closeAllConnections()
       await stopping
     }
   })
 
   test('the service gives up on a request that does not arrive', () => {
-    const { headersTimeout, requestTimeout } = service.app.server.server
+    const { headersTimeout, requestTimeout } = service.app.server
     expect(headersTimeout).toBeGreaterThan(0)
     expect(headersTimeout).toBeLessThanOrEqual(60_000)
     expect(requestTimeout).toBe(60_000)

@@ -3,11 +3,12 @@
  * counted in plain arrays, as every one of them passes here, and become text only when somebody asks.
  */
 import { timingSafeEqual } from 'node:crypto'
-import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import type { SyncStats } from '../domain/sync-stat.ts'
 import { Failure } from '../failure.ts'
+import type { Route } from './pipeline.ts'
+import { plainRoute } from './route.ts'
 
 export type Metrics = {
   observe(method: string, route: string, status: number, elapsedMs: number): void
@@ -29,15 +30,18 @@ export async function createMetrics(
 ): Promise<Metrics> {
   const isShown = metricsToken !== undefined || metricsPort !== undefined
   const registry = isShown ? await watchProcess() : undefined
-  const series = new Map<string, Series>()
+  const series = new Map<string, Map<string, Map<number, Series>>>()
+  const every = () => [...series.values()].flatMap((ofMethod) => [...ofMethod.values()]).flatMap((s) => [...s.values()])
   return {
     observe(method, route, status, elapsedMs) {
-      const key = `${method} ${route} ${status}`
-      let entry = series.get(key)
+      // In steps, as a name put together of all three would cost more than the rest.
+      let entry = series.get(route)?.get(method)?.get(status)
       if (!entry) {
         const labels = `method="${method}",route="${route}",status="${status}"`
         entry = { labels, buckets: new Array(bounds.length + 1).fill(0), seconds: 0 }
-        series.set(key, entry)
+        const ofRoute = series.get(route) ?? new Map<string, Map<number, Series>>()
+        const ofMethod = ofRoute.get(method) ?? new Map<number, Series>()
+        series.set(route, ofRoute.set(method, ofMethod.set(status, entry)))
       }
       const seconds = elapsedMs / 1000
       let bucket = 0
@@ -47,7 +51,7 @@ export async function createMetrics(
     },
     render: async () => {
       const ofProcess = (await registry?.metrics()) ?? ''
-      return `${ofProcess}\n${renderSeries([...series.values()])}${renderSyncs(await syncs())}`
+      return `${ofProcess}\n${renderSeries(every())}${renderSyncs(await syncs())}`
     },
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
   }
@@ -97,15 +101,14 @@ function renderSyncs({ runs, calls, throttled, lagSeconds }: SyncFigures): strin
   return `${lines.join('\n')}\n`
 }
 
-export function metricsRoute(app: FastifyInstance, metrics: Metrics, config: Config): void {
-  app.get('/metrics', { schema: { hide: true } }, async (request, reply) => {
+export function metricsRoute(metrics: Metrics, config: Config): Route {
+  return plainRoute('/metrics', async (exchange) => {
     if (config.metricsToken === undefined) {
       throw new Failure('notFound', 'Metrics are off: set COFFER_METRICS_TOKEN or COFFER_METRICS_PORT.')
     }
-    const given = Buffer.from(request.headers.authorization ?? '')
+    const given = Buffer.from(exchange.headers.authorization ?? '')
     const expected = Buffer.from(`Bearer ${config.metricsToken}`)
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) throw new Failure('unauthenticated')
-    reply.header('content-type', metrics.contentType)
-    return metrics.render()
+    return exchange.header('content-type', metrics.contentType).send(await metrics.render())
   })
 }

@@ -1,24 +1,32 @@
 /** The description of the API, made from the routes themselves. */
 import type { Endpoint } from '@coffer/contract/endpoint'
-import fastify, { type FastifyInstance, type FastifySchema } from 'fastify'
-import { docsRoutes } from './docs.ts'
-import { errorSchemas, type Serve, serveOn } from './route.ts'
+import type { FastifyInstance, FastifySchema } from 'fastify'
+import type { Route } from './pipeline.ts'
+import { errorSchemas, operationId, partsOf, plainRoute } from './route.ts'
 
-export function openapiRoutes(app: FastifyInstance, declare: (serve: Serve) => void): void {
-  docsRoutes(app)
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    endpoint?: Endpoint
+  }
+}
+
+export function openapiRoute(routes: readonly Route[]): Route {
   let description: Promise<string> | undefined
-  app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
-    description ??= describeApi(declare)
-    return reply.header('content-type', 'application/json; charset=utf-8').send(await description)
+  return plainRoute('/openapi.json', async (exchange) => {
+    description ??= describeApi(routes)
+    return exchange.header('content-type', 'application/json; charset=utf-8').send(await description)
   })
 }
 
 /**
- * The same routes once more, on a server that never listens, when somebody asks for the first time: what describes them
- * would cost every process time at its start, and 5 MB for good.
+ * The same routes once more, on a Fastify that never listens, when somebody asks for the first time: its plugin turns
+ * schemas into a description, and would cost every process time at its start, and memory for good.
  */
-async function describeApi(declare: (serve: Serve) => void): Promise<string> {
-  const { default: swagger } = await import('@fastify/swagger')
+async function describeApi(routes: readonly Route[]): Promise<string> {
+  const [{ default: fastify }, { default: swagger }] = await Promise.all([
+    import('fastify'),
+    import('@fastify/swagger'),
+  ])
   const app = fastify()
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => JSON.stringify)
@@ -37,11 +45,34 @@ async function describeApi(declare: (serve: Serve) => void): Promise<string> {
     transform: ({ schema, url, route }) => ({ schema: withEveryAnswer(schema, route.config?.endpoint), url }),
     transformObject: (document) => withOptionalBodies('openapiObject' in document ? document.openapiObject : {}),
   })
-  declare(serveOn(app))
+  for (const { endpoint } of routes) if (endpoint) declare(app, endpoint)
   await app.ready()
   const description = JSON.stringify(app.swagger())
   await app.close()
   return description
+}
+
+function declare(app: FastifyInstance, endpoint: Endpoint): void {
+  const { method, path, area, summary, permission, status, streams, response } = endpoint
+  const { params, query, body } = partsOf(endpoint)
+  app.route({
+    method,
+    url: path,
+    config: { endpoint },
+    schema: {
+      tags: [area],
+      summary,
+      operationId: operationId(endpoint),
+      description: permission === 'public' ? 'Needs no credential.' : `Needs the permission \`${permission}\`.`,
+      security: permission === 'public' ? [] : [{ bearer: [] }],
+      ...(params && { params }),
+      ...(query && { querystring: query }),
+      ...(body && { body }),
+      ...(streams && { produces: ['application/json', ...streams] }),
+      response: { [status]: response },
+    },
+    handler: async () => undefined,
+  })
 }
 
 /** A body in which nothing is required may be left out. */

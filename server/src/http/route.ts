@@ -2,19 +2,12 @@
 import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
 import { ErrorBody, Nothing } from '@coffer/contract/field'
 import { type Static, type TSchema, Type } from '@coffer/contract/schema'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Context } from '../domain/context.ts'
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    endpoint?: Endpoint
-  }
-  interface FastifyRequest {
-    ctx: Context
-    startedAt: number
-    route: (FastifyContextConfig & { readonly url?: string }) | undefined
-  }
-}
+import { maxBodyBytes } from './body.ts'
+import type { Exchange, Reply } from './exchange.ts'
+import type { Route } from './pipeline.ts'
+import { serializerOf } from './serialize.ts'
+import { validatorOf } from './validate.ts'
 
 type Part<E extends Endpoint, Key extends 'params' | 'query' | 'body'> = E[Key] extends TSchema
   ? Static<E[Key]>
@@ -25,49 +18,50 @@ type Asked<E extends Endpoint> = {
   readonly query: Part<E, 'query'>
   readonly body: Part<E, 'body'>
 }
-export type Serve = <const E extends Endpoint>(
-  endpoint: E,
-  handler: (asked: Asked<E>, reply: FastifyReply) => Promise<Static<E['response']> | FastifyReply>,
-) => void
+type Handler<E extends Endpoint> = (asked: Asked<E>, reply: Reply) => Promise<Static<E['response']> | Reply>
+export type Serve = <const E extends Endpoint>(endpoint: E, handler: Handler<E>) => void
 export type Routes = (serve: Serve) => void
 
-export function serveOn(app: FastifyInstance): Serve {
+/** Collects the routes of the contract. */
+export function serveInto(routes: Route[]): Serve {
   return (endpoint, handler) => {
-    const { method, path, area, summary, permission, status, streams, maxBodyBytes } = endpoint
-    const takesBody = method !== 'GET'
-    app.route({
+    const { method, path, status } = endpoint
+    if (!endpoint.permission) throw new Error(`${path} declares no permission`)
+    const { params, query, body } = partsOf(endpoint)
+    const validateParams = params && validatorOf(params, 'params')
+    const validateBody = body && validatorOf(body, 'body')
+    const validateQuery = query && validatorOf(query, 'querystring')
+    routes.push({
       method,
-      url: path,
-      config: { endpoint },
-      ...(maxBodyBytes !== undefined && { bodyLimit: maxBodyBytes }),
-      schema: {
-        tags: [area],
-        summary,
-        operationId: operationId(endpoint),
-        description: permission === 'public' ? 'Needs no credential.' : `Needs the permission \`${permission}\`.`,
-        security: permission === 'public' ? [] : [{ bearer: [] }],
-        ...(endpoint.params && { params: endpoint.params }),
-        ...(endpoint.query && { querystring: endpoint.query }),
-        ...(takesBody && { body: endpoint.body ?? Nothing }),
-        ...(streams && { produces: ['application/json', ...streams] }),
-        // Errors are one shape and one place writes them: only the description of the API needs their schemas.
-        response: { [status]: endpoint.response },
+      path,
+      endpoint,
+      maxBodyBytes: endpoint.maxBodyBytes ?? maxBodyBytes,
+      validate(exchange) {
+        validateParams?.(exchange.params)
+        // No body and an empty one mean the same as `{}`: what is missing in it is then named.
+        if (validateBody && exchange.body === undefined) exchange.body = {}
+        validateBody?.(exchange.body)
+        validateQuery?.(exchange.query)
       },
-      ...(takesBody && { preValidation: assumeEmptyBody }),
-      handler: (request: FastifyRequest, reply: FastifyReply) => {
-        if (status !== 200) reply.status(status)
+      run(exchange) {
+        exchange.statusCode = status
         // Validated by the very schemas that these types are made from.
-        const asked = { ctx: request.ctx, params: request.params, query: request.query, body: request.body }
-        return handler(asked as Asked<typeof endpoint>, reply)
+        return handler(exchange as unknown as Asked<typeof endpoint>, exchange)
       },
+      serialize: serializerOf(endpoint.response),
     })
   }
 }
 
-/** No body and an empty one mean the same as `{}`: what is missing in it is then named. */
-function assumeEmptyBody(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
-  if (request.body === undefined) request.body = {}
-  done()
+/** The schemas of what is asked: every method but GET has a body, if only an empty one. */
+export function partsOf({ method, params, query, body }: Endpoint) {
+  return { params, query, body: method === 'GET' ? undefined : (body ?? Nothing) }
+}
+
+/** For what stands beside the contract. */
+export function plainRoute(path: string, run: (exchange: Exchange) => Promise<unknown>): Route {
+  const anything = () => undefined
+  return { method: 'GET', path, maxBodyBytes, validate: anything, run, serialize: JSON.stringify }
 }
 
 /** For what answers nothing but that it was done. */
@@ -101,7 +95,7 @@ function errorOf(code: number, { refusal }: Endpoint): TSchema {
   return Type.Object(ErrorBody.properties, { ...ErrorBody, description })
 }
 
-function operationId({ method, path }: Endpoint): string {
+export function operationId({ method, path }: Endpoint): string {
   const parts = path.split('/').filter((part) => part && part !== 'v1')
   const words = parts.map((part) => part.replace(/^:/, 'by-')).join('-')
   return `${method.toLowerCase()}-${words}`

@@ -1,13 +1,12 @@
 /** Answers as text: only what the schema declares leaves, whatever else the object holds. */
 import type { TSchema } from '@coffer/contract/schema'
 import build from 'fast-json-stringify'
-import type { FastifySerializerCompiler } from 'fastify'
 
 /** Compiled when it is first needed: most processes never serve most routes. */
-export const serializerCompiler: FastifySerializerCompiler<TSchema> = ({ schema }) => {
-  let serialize: ((data: unknown) => string) | undefined
-  return (data) => {
+export function serializerOf(schema: TSchema): (value: unknown) => string {
+  let serialize: ((value: unknown) => string) | undefined
+  return (value) => {
     serialize ??= build(schema)
-    return serialize(data)
+    return serialize(value)
   }
 }

@@ -1,9 +1,7 @@
 /** Validation of what comes in, and the words for what is wrong with it: the field's name, a colon, the problem. */
-
 import type { TSchema } from '@coffer/contract/schema'
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import addFormatsModule from 'ajv-formats'
-import type { FastifySchemaCompiler } from 'fastify'
 import { Failure } from '../failure.ts'
 
 // Its types describe an ES module, but it is published as CommonJS.
@@ -20,13 +18,13 @@ const shared = {
 const exact = addFormats(new Ajv({ ...shared, coerceTypes: false }), ['date-time'])
 const fromText = addFormats(new Ajv({ ...shared, coerceTypes: true }), ['date-time'])
 
-export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
+/** Throws the first problem. Numbers that are read from text are put in its place. */
+export function validatorOf(schema: TSchema, part: 'params' | 'querystring' | 'body'): (data: unknown) => void {
   let validate: ValidateFunction | undefined
-  return (data: unknown) => {
+  return (data) => {
     // Compiled when it is first needed: most processes never serve most routes.
-    validate ??= (httpPart === 'body' ? exact : fromText).compile(schema)
-    if (validate(data)) return { value: data }
-    return { error: new Failure('invalid', describe(validate.errors?.[0], httpPart ?? 'request')) }
+    validate ??= (part === 'body' ? exact : fromText).compile(schema)
+    if (!validate(data)) throw new Failure('invalid', describe(validate.errors?.[0], part))
   }
 }
 

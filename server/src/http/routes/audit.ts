@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
 import { type AuditEntry, type AuditQuery, auditEndpoints } from '@coffer/contract/audit'
 import type { WorkspacePath } from '@coffer/contract/field'
-import type { FastifyReply } from 'fastify'
 import { listAudit, streamAudit, verifyAudit } from '../../domain/audit-trail.ts'
 import type { Context } from '../../domain/context.ts'
+import type { Reply } from '../exchange.ts'
 import type { Routes } from '../route.ts'
 
 export const auditRoutes: Routes = (serve) => {
@@ -13,14 +13,14 @@ export const auditRoutes: Routes = (serve) => {
   serve(auditEndpoints.verifyAudit, ({ ctx, params }) => verifyAudit(ctx, params))
 }
 
-async function sendPage(ctx: Context, params: WorkspacePath, query: AuditQuery, reply: FastifyReply) {
+async function sendPage(ctx: Context, params: WorkspacePath, query: AuditQuery, reply: Reply) {
   const { entries, nextCursor } = await listAudit(ctx, params, query)
   if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
   return entries
 }
 
 /** The first entry is awaited before anything is sent, so that a refusal is still an error answer. */
-async function sendStream(ctx: Context, params: WorkspacePath, query: AuditQuery, reply: FastifyReply) {
+async function sendStream(ctx: Context, params: WorkspacePath, query: AuditQuery, reply: Reply) {
   const entries = streamAudit(ctx, params, query)
   const first = await entries.next()
   reply.header('content-type', 'application/x-ndjson')

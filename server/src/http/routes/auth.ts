@@ -1,5 +1,4 @@
 import { authEndpoints } from '@coffer/contract/auth'
-import type { FastifyReply } from 'fastify'
 import { exchangeToken, logout, register } from '../../domain/auth.ts'
 import type { Context } from '../../domain/context.ts'
 import { sessionMaxMs } from '../../domain/credential.ts'
@@ -7,6 +6,7 @@ import { login } from '../../domain/login.ts'
 import type { OpenedSession } from '../../domain/session.ts'
 import { secondMs } from '../../domain/time.ts'
 import { sessionCookie } from '../authenticate.ts'
+import type { Reply } from '../exchange.ts'
 import type { Routes } from '../route.ts'
 
 export const authRoutes: Routes = (serve) => {
@@ -17,13 +17,13 @@ export const authRoutes: Routes = (serve) => {
   serve(authEndpoints.logoutCli, ({ ctx }, reply) => signOut(ctx, reply))
 }
 
-function signIn(ctx: Context, reply: FastifyReply, { signedIn, value }: OpenedSession) {
+function signIn(ctx: Context, reply: Reply, { signedIn, value }: OpenedSession) {
   // How long it may rest is the service's to say: a browser that forgot it sooner would end a session in use.
   reply.header('set-cookie', sessionCookie(ctx.config, value, sessionMaxMs / secondMs))
   return signedIn
 }
 
-async function signOut(ctx: Context, reply: FastifyReply) {
+async function signOut(ctx: Context, reply: Reply) {
   await logout(ctx)
   reply.header('set-cookie', sessionCookie(ctx.config, '', 0))
   return { success: true }

@@ -1,5 +1,4 @@
 import { historyEndpoints } from '@coffer/contract/history'
-import type { FastifyReply } from 'fastify'
 import {
   diffSecrets,
   listRevisions,
@@ -9,6 +8,7 @@ import {
   restoreRevision,
   restoreVersion,
 } from '../../domain/history.ts'
+import type { Reply } from '../exchange.ts'
 import type { Routes } from '../route.ts'
 
 export const historyRoutes: Routes = (serve) => {
@@ -25,10 +25,7 @@ export const historyRoutes: Routes = (serve) => {
   serve(historyEndpoints.promoteSecrets, ({ ctx, params, body }) => promoteSecrets(ctx, params, body))
 }
 
-function page<Item>(
-  reply: FastifyReply,
-  { items, nextCursor }: { items: Item[]; nextCursor: string | undefined },
-): Item[] {
+function page<Item>(reply: Reply, { items, nextCursor }: { items: Item[]; nextCursor: string | undefined }): Item[] {
   if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
   return items
 }

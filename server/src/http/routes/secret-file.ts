@@ -6,6 +6,6 @@ export const secretFileRoutes: Routes = (serve) => {
   serve(secretFileEndpoints.importSecrets, ({ ctx, params, body }) => importSecrets(ctx, params, body))
   serve(secretFileEndpoints.exportSecrets, async ({ ctx, params, query }, reply) => {
     const { text, contentType } = await exportSecrets(ctx, params, query)
-    return reply.header('content-type', contentType).serializer(String).send(text)
+    return reply.header('content-type', contentType).send(text)
   })
 }

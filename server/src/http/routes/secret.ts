@@ -1,9 +1,9 @@
 import { secretEndpoints } from '@coffer/contract/secret'
-import type { FastifyReply } from 'fastify'
 import { listScopedSecrets, listSecrets, type ReadAnswer, readSecret } from '../../domain/secret.ts'
 import { createSecrets, deleteSecret, updateSecret, writeBatch } from '../../domain/secret-change.ts'
 import { listTrash, restoreSecret } from '../../domain/secret-trash.ts'
 import { writeSecretValue } from '../../domain/secret-value.ts'
+import type { Reply } from '../exchange.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const secretRoutes: Routes = (serve) => {
@@ -28,10 +28,10 @@ export const secretRoutes: Routes = (serve) => {
   serve(secretEndpoints.writeBatch, ({ ctx, params, body }) => writeBatch(ctx, params, body))
 }
 
-const ifNoneMatch = (reply: FastifyReply) => reply.request.headers['if-none-match']
+const ifNoneMatch = (reply: Reply) => reply.headers['if-none-match']
 
 /** The body is JSON already: made once, and kept sealed until now. */
-function send(reply: FastifyReply, { etag, body }: ReadAnswer): FastifyReply {
+function send(reply: Reply, { etag, body }: ReadAnswer): Reply {
   reply.header('etag', etag)
   if (body === undefined) return reply.status(304).send()
   return reply.header('content-type', 'application/json; charset=utf-8').send(body)

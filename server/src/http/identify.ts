@@ -1,0 +1,145 @@
+/** Who asks, how often, and with which credential: the first thing that happens to every request. */
+import type { Socket } from 'node:net'
+import type { Endpoint } from '@coffer/contract/endpoint'
+import { type AddressRange, clientNetwork, isInRange, parseAddress, plainAddress } from '../address-range.ts'
+import type { ChangeFollower } from '../domain/change-follower.ts'
+import { type Actor, anonymous, type Context, type Services } from '../domain/context.ts'
+import { credentialKey } from '../domain/credential.ts'
+import { Failure } from '../failure.ts'
+import { hasTwoCredentials, readCredential } from './authenticate.ts'
+import type { Exchange } from './exchange.ts'
+import { type Hit, type Limiter, nearerToExhaustion } from './rate-limit.ts'
+
+export type IdentityParts = {
+  readonly services: Services
+  readonly follower: ChangeFollower
+  readonly limiter: Limiter
+  readonly exchangeLimiter: Limiter
+  readonly shareLimiter: Limiter
+  readonly isStopping: () => boolean
+}
+
+/**
+ * Headers that stand on every answer are set before any refusal. When all that it needs is at hand nothing is awaited:
+ * this is on the way of every request.
+ */
+export function identifier(parts: IdentityParts) {
+  const { services, follower, limiter } = parts
+  return (exchange: Exchange): Promise<void> | undefined => {
+    exchange.header('x-request-id', exchange.id)
+    exchange.header('x-content-type-options', 'nosniff')
+    const endpoint = exchange.route?.endpoint
+    // An endpoint is never reached without what follows, however its path was spelled.
+    if (!endpoint && !isApi(exchange.url)) return requireHost(exchange)
+    exchange.header('cache-control', 'no-store')
+    const ip = clientAddress(exchange, services.config.trustedProxies)
+    const counted = limiter.hit(clientNetwork(ip))
+    if (counted instanceof Promise) return counted.then((hit) => admit(hit))
+    return admit(counted)
+
+    function admit(hit: Hit): Promise<void> | undefined {
+      showLimit(exchange, hit)
+      if (hit.exceeded) throw rateLimited(hit)
+      requireHost(exchange)
+      if (parts.isStopping()) throw new Failure('stopping')
+      if (!endpoint || endpoint.permission === 'public') {
+        exchange.ctx = contextFor(services, anonymous, exchange, ip)
+        return endpoint?.area === 'secret-share' ? admitReader(hit) : undefined
+      }
+      const waiting = follower.ensureFresh()
+      const known = waiting ? undefined : recognise(exchange, ip)
+      if (known && endpoint.permission !== 'auth:exchange') {
+        exchange.ctx = contextFor(services, known, exchange, ip)
+        return undefined
+      }
+      return authenticate(hit, endpoint, waiting)
+    }
+
+    /** Whether a share opens is decided from memory too, and guesses at shares have a limit of their own. */
+    async function admitReader(globalHit: Hit): Promise<void> {
+      const hit = await parts.shareLimiter.hit(clientNetwork(ip))
+      showLimit(exchange, nearerToExhaustion(hit, globalHit))
+      if (hit.exceeded) throw rateLimited(hit)
+      await follower.ensureFresh()
+    }
+
+    function recognise(exchange: Exchange, ip: string): Actor | undefined {
+      const { authorization } = exchange.headers
+      if (!authorization?.startsWith('Bearer ') || hasTwoCredentials(exchange)) return undefined
+      return services.credentials.recognise(keyOnSocket(exchange, authorization), ip)
+    }
+
+    async function authenticate(hit: Hit, endpoint: Endpoint, waiting: Promise<void> | undefined): Promise<void> {
+      await waiting
+      const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
+      exchange.ctx = contextFor(services, actor, exchange, ip)
+      if (endpoint.permission === 'auth:exchange') await limitExchange(exchange, parts.exchangeLimiter, hit)
+    }
+  }
+}
+
+/** A client sends the same credential with every request of a connection: it is hashed once for each. */
+const lastOnSocket = new WeakMap<Socket, { readonly authorization: string; readonly key: string }>()
+
+function keyOnSocket({ socket }: Exchange, authorization: string): string {
+  const last = lastOnSocket.get(socket)
+  if (last?.authorization === authorization) return last.key
+  const key = credentialKey(authorization.slice('Bearer '.length))
+  lastOnSocket.set(socket, { authorization, key })
+  return key
+}
+
+/** The second limit of the exchange: per token; the headers describe whichever limit is nearer. */
+async function limitExchange(exchange: Exchange, limiter: Limiter, globalHit: Hit): Promise<void> {
+  const { credential } = exchange.ctx.actor
+  // Anything but an API token is refused further on: it uses up nobody's exchanges.
+  if (credential.type !== 'static' && credential.type !== 'cli-token') return
+  const hit = await limiter.hit(credential.token.id)
+  showLimit(exchange, nearerToExhaustion(hit, globalHit))
+  if (hit.exceeded) throw rateLimited(hit)
+}
+
+function contextFor(services: Services, actor: Actor, { id, headers }: Exchange, ip: string): Context {
+  return { ...services, actor, request: { id, ip, userAgent: headers['user-agent'] ?? '' } }
+}
+
+function showLimit(exchange: Exchange, hit: Hit): void {
+  exchange.header('ratelimit-limit', hit.limit)
+  exchange.header('ratelimit-remaining', hit.remaining)
+  exchange.header('ratelimit-reset', hit.resetSeconds)
+}
+
+function rateLimited(hit: Hit): Failure {
+  const { resetSeconds } = hit
+  return new Failure('rateLimited', `Rate limit exceeded, retry in ${resetSeconds} seconds.`, {
+    retryAfterSeconds: resetSeconds,
+  })
+}
+
+const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url[3] === '/' || url[3] === '?')
+
+function requireHost({ headers, request }: Exchange): undefined {
+  if (headers.host !== undefined || request.httpVersion !== '1.1') return undefined
+  throw new Failure('malformed', 'The request has no Host header.')
+}
+
+/**
+ * The socket's address or, where a trusted proxy speaks, the right-most address of X-Forwarded-For that is none of
+ * theirs. An entry that is no address ends the search: what stands left of it is hearsay.
+ */
+function clientAddress({ socket, headers }: Exchange, proxies: readonly AddressRange[]): string {
+  let client = plainAddress(socket.remoteAddress ?? '')
+  if (proxies.length === 0) return client
+  const hops = String(headers['x-forwarded-for'] ?? '').split(',')
+  while (isTrusted(proxies, client)) {
+    const entry = (hops.pop() ?? '').trim().replace(/^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$/, '$1$2')
+    if (!parseAddress(entry)) break
+    client = plainAddress(entry)
+  }
+  return client
+}
+
+function isTrusted(ranges: readonly AddressRange[], peer: string): boolean {
+  const address = parseAddress(peer)
+  return address !== undefined && ranges.some((range) => isInRange(address, range))
+}

@@ -1,0 +1,157 @@
+/**
+ * The way of a request: its route is found, it is identified, its body is read, what it asks is validated, and one domain
+ * call makes the answer. Written on node:http itself, as every request of every client passes here.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { pipeline as pipe, Readable } from 'node:stream'
+import type { Endpoint } from '@coffer/contract/endpoint'
+import findMyWay from 'find-my-way'
+import { Failure } from '../failure.ts'
+import { hasBody, readJson } from './body.ts'
+import { Exchange } from './exchange.ts'
+
+export type Method = Endpoint['method']
+export type Route = {
+  readonly method: Method
+  readonly path: string
+  /** Of the contract; undefined for what stands beside it, such as /healthz. */
+  readonly endpoint?: Endpoint
+  readonly maxBodyBytes: number
+  validate(exchange: Exchange): void
+  /** Resolves with the exchange itself where it holds the answer already. */
+  run(exchange: Exchange): Promise<unknown>
+  serialize(value: unknown): string
+}
+
+export type Stages = {
+  newId(): string
+  /** Who asks; nothing is awaited where all that it needs is at hand. */
+  identify(exchange: Exchange): Promise<void> | undefined
+  /** Once for every answer, just before it leaves. */
+  onAnswer(exchange: Exchange): void
+  onError(error: unknown, exchange: Exchange): void
+}
+
+/** What a URL asks for, found and validated. */
+type Meaning = { readonly store: unknown; readonly params: unknown; readonly searchParams: unknown }
+
+const maxParamLength = 4_096
+const maxRemembered = 10_000
+const maxRememberedLength = 512
+const json = 'application/json; charset=utf-8'
+
+export function createPipeline(routes: readonly Route[], stages: Stages): RequestListener {
+  const router = findMyWay({ ignoreTrailingSlash: true, maxParamLength, onBadUrl: nothing, onMaxParamLength: nothing })
+  for (const route of routes) router.on(route.method, route.path, nothing, route)
+  router.compile()
+  /** What is read again and again is asked for by the same few URLs: what each means is worked out and validated once. */
+  const remembered = new Map<string, Meaning>()
+
+  function handle(request: IncomingMessage, response: ServerResponse): void {
+    const exchange = new Exchange(request, response, stages.newId(), onePath(request.url ?? '/'))
+    try {
+      const isReadable = locate(exchange)
+      const waiting = stages.identify(exchange)
+      if (waiting) waiting.then(() => receive(exchange, isReadable)).catch((error) => fail(error, exchange))
+      else receive(exchange, isReadable)
+    } catch (error) {
+      fail(error, exchange)
+    }
+  }
+
+  /** False for a URL that cannot be decoded. */
+  function locate(exchange: Exchange): boolean {
+    const { method, url } = exchange
+    const known = method === 'GET' ? remembered.get(url) : undefined
+    // Whoever asks only for the head gets that of the whole answer; node:http leaves out the rest.
+    const found = known ?? router.find(method === 'HEAD' ? 'GET' : (method as Method), url)
+    if (!found) return true
+    // The store of a route is the route; nobody else is in the router.
+    exchange.route = (found.store as Route | null) ?? undefined
+    exchange.params = found.params
+    exchange.query = found.searchParams
+    exchange.isValidated = known !== undefined
+    return exchange.route !== undefined
+  }
+
+  function remember({ method, url, route, params, query }: Exchange): void {
+    if (method !== 'GET' || !route?.endpoint?.isCached || url.length > maxRememberedLength) return
+    if (remembered.size >= maxRemembered) remembered.clear()
+    // Shared by all who ask so from now on.
+    remembered.set(url, { store: route, params: Object.freeze(params), searchParams: Object.freeze(query) })
+  }
+
+  function receive(exchange: Exchange, isReadable: boolean): void {
+    const { route } = exchange
+    if (!isReadable) throw new Failure('malformed')
+    if (!route) throw new Failure('notFound')
+    if (route.method === 'GET' || !hasBody(exchange)) run(exchange, route)
+    else readBody(exchange, route).catch((error) => fail(error, exchange))
+  }
+
+  async function readBody(exchange: Exchange, route: Route): Promise<void> {
+    exchange.body = await readJson(exchange, route.maxBodyBytes)
+    run(exchange, route)
+  }
+
+  function run(exchange: Exchange, route: Route): void {
+    if (!exchange.isValidated) {
+      route.validate(exchange)
+      remember(exchange)
+    }
+    route.run(exchange).then(
+      (value) => finish(exchange, route, value),
+      (error) => fail(error, exchange),
+    )
+  }
+
+  function finish(exchange: Exchange, route: Route, value: unknown): void {
+    try {
+      if (value !== exchange) {
+        exchange.payload = route.serialize(value)
+        exchange.answerHeaders['content-type'] ??= json
+      }
+      answer(exchange)
+    } catch (error) {
+      fail(error, exchange)
+    }
+  }
+
+  function fail(error: unknown, exchange: Exchange): void {
+    const { response } = exchange
+    stages.onError(error, exchange)
+    try {
+      if (!response.headersSent) answer(exchange)
+      // Half of an answer must not pass for a whole one.
+      else response.destroy()
+    } catch {
+      response.destroy()
+    }
+  }
+
+  function answer(exchange: Exchange): void {
+    const { response, payload, statusCode, answerHeaders } = exchange
+    stages.onAnswer(exchange)
+    if (payload instanceof Readable) {
+      response.writeHead(statusCode, answerHeaders)
+      pipe(payload, response, (error) => error && !isHungUp(error) && fail(error, exchange))
+      return
+    }
+    if (payload !== undefined) answerHeaders['content-length'] = Buffer.byteLength(payload)
+    else if (statusCode !== 304) answerHeaders['content-length'] = 0
+    response.writeHead(statusCode, answerHeaders)
+    response.end(payload)
+  }
+
+  return handle
+}
+
+const nothing = () => undefined
+
+const isHungUp = ({ code }: NodeJS.ErrnoException) => code === 'ERR_STREAM_PREMATURE_CLOSE'
+
+/** One spelling for each path: without scheme and host (RFC 9112, 3.2.2), letters and digits not percent-encoded. */
+function onePath(url: string): string {
+  const path = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '') || '/'
+  return path.includes('%') ? path.replace(/%(?:2d|2e|3\d|[46][1-9a-f]|[57][0-9a]|5f|7e)/gi, decodeURIComponent) : path
+}
