@@ -1,9 +1,9 @@
 /**
  * The log that SQLite writes ahead of its file. SQLite only hands a commit to the operating system; here the disk is
- * waited for, beside the event loop, before anybody is told of that commit: the promise of `synchronous = full`, while
- * other requests go on. What the log holds is brought into the file by a thread of its own, for the same reason.
+ * waited for before anybody is told of that commit: the promise of `synchronous = full`. A slow disk is waited for beside
+ * the event loop, and what the log holds is brought into the file by a thread of its own, while other requests go on.
  */
-import { closeSync, fdatasync, fsyncSync, openSync } from 'node:fs'
+import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
@@ -12,9 +12,16 @@ import { Failure } from '../failure.ts'
 
 const syncData = promisify(fdatasync)
 
+/** A disk that answers within this is waited for on the spot: to hand that over to another thread takes longer. */
+const quickMs = 0.5
+/** One that did not is waited for beside the event loop, and is given another chance after this. */
+const againAfterMs = 1_000
+
 /** As long as SQLite itself lets it become; where it grows faster than it is brought in, writers wait. */
 const longPages = 1_000
 const tooLongPages = 4_000
+/** To look costs as much as a small commit: not every transaction does. */
+const commitsPerLook = 8
 
 export type Wal = {
   /** Before a transaction; rejects where the disk has failed and what it lost cannot be made good. */
@@ -31,6 +38,8 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
   let file: number | undefined
   let isSuspect = false
   let needsRoom = false
+  let slowUntil = 0
+  let commitsSinceLook = 0
   let checkpointer: Worker | undefined
   let hasThread = true
   /** Beside those that write; the second is when it is done, and while none of them does. */
@@ -59,6 +68,14 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
       .once('exit', () => {
         checkpointer = undefined
       })
+  }
+
+  async function sync(log: number): Promise<void> {
+    const startedAt = performance.now()
+    if (startedAt < slowUntil) return syncData(log)
+    fdatasyncSync(log)
+    const endedAt = performance.now()
+    if (endedAt - startedAt > quickMs) slowUntil = endedAt + againAfterMs
   }
 
   /** Also resolves where it could not be done: then the log is still long, and the next look begins anew. */
@@ -108,6 +125,8 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
     async prepare() {
       if (isSuspect) regainTrust()
       if (needsRoom || isFirstPassDone) await finish()
+      if (++commitsSinceLook < commitsPerLook && !needsRoom && !firstPass) return
+      commitsSinceLook = 0
       const { log, checkpointed } = look.get() ?? {}
       const pages = Number(log) - Number(checkpointed)
       needsRoom &&= pages > 0
@@ -117,7 +136,7 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
     async harden() {
       try {
         file ??= open()
-        await syncData(file)
+        await sync(file)
       } catch (cause) {
         isSuspect = true
         throw new Failure('unavailable', undefined, { cause })
