@@ -32,7 +32,7 @@ export const soak: Case = {
     const { settings, dataDir } = await trial.createDatabase()
     const service = await startListening(settings, [
       '--inspect=127.0.0.1:0',
-      '--max-semi-space-size=8',
+      '--max-semi-space-size=16',
       '--heap-growing-percent=30',
     ])
     trial.onEnd(() => service.destroy())
