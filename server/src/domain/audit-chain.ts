@@ -5,7 +5,7 @@ import { isSignatureGenuine, signBytes } from '../crypto/signing.ts'
 import { Failure, isFailure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import type { AuditHead } from '../store/audit.ts'
-import { type AuditRow, canonicalEntry, emptyHash, hashEntry } from '../store/audit-entry.ts'
+import { type AuditRow, emptyHash, hashEntry } from '../store/audit-entry.ts'
 import type { Keys } from '../store/key.ts'
 import { type Context, systemChain, type WriteContext } from './context.ts'
 
@@ -97,21 +97,21 @@ export async function verifyChain(ctx: Pick<Context, 'store' | 'keys'>, chain: s
   let previous = emptyHash
   let sequence = 0
   while (sequence < end) {
-    const rows = await ctx.store.audit.listStretch(chain, sequence, Math.min(sequence + stretchLength, end))
-    for (const row of rows) {
-      const isNext = row.sequence === sequence + 1
+    const links = await ctx.store.audit.listLinks(chain, sequence, Math.min(sequence + stretchLength, end))
+    for (const link of links) {
+      const isNext = link.first.sequence === sequence + 1
       if (
         !isNext ||
-        hashEntry(previous, canonicalEntry(row)) !== row.hash ||
-        (sequence === 0 && !isBeginning(chain, row))
+        hashEntry(previous, link.text) !== link.hash ||
+        (sequence === 0 && !isBeginning(chain, link.first))
       ) {
         const reason = isNext ? 'This entry is not what was written.' : 'Entries are missing.'
         return { ok: false, entries: sequence, head: previous, firstBroken: sequence + 1, reason }
       }
-      sequence = row.sequence
-      previous = row.hash
+      sequence = link.lastSequence
+      previous = link.hash
     }
-    if (rows.length === 0) {
+    if (links.length === 0) {
       return { ok: false, entries: sequence, head: previous, firstBroken: sequence + 1, reason: 'Entries are missing.' }
     }
     await new Promise((resolve) => setImmediate(resolve))

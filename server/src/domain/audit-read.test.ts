@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { newId } from '../crypto/id.ts'
 import { canonicalEntry, emptyHash, hashEntry } from '../store/audit-entry.ts'
-import { composeReads, expandReads, sharedFields } from '../store/audit-read.ts'
+import { composeReads, expandReads, linksOfReads, type ReadsRow, sharedFields } from '../store/audit-read.ts'
 import { readDetails } from './audit-read.ts'
 
 const text = fc.oneof(
@@ -33,30 +33,88 @@ const read = fc.record({
   requestId: fc.stringMatching(/^[A-Za-z0-9_-]{12}-[0-9a-z]{1,6}$/),
 })
 
-test('reads that were recorded together are those that were meant, each hashed as if it stood alone', () => {
-  const property = fc.property(fc.array(read, { minLength: 1, maxLength: 5 }), text, (reads, chainId) => {
-    // Some share all that can be shared.
-    const all = [...reads, ...reads.slice(0, 1)].map((fields) => ({ ...fields, id: newId() }))
-    const head = { sequence: 41, hash: emptyHash }
-    const row = composeReads(
-      chainId,
-      head,
-      all.map(({ id, at, requestId, keys, ...fields }) => {
-        return { id, at, requestId, shared: sharedFields(fields, readDetails({ keys }).text) }
-      }),
-    )
-    let previous: string = head.hash
-    const expected = all.map(({ keys, ...fields }, index) => {
-      const details = JSON.stringify({ after: { keys } })
-      const entry = { ...fields, chainId, sequence: head.sequence + 1 + index, details }
-      previous = hashEntry(previous, canonicalEntry(entry))
-      return { ...entry, hash: previous }
-    })
-    expect(row).toMatchObject({ firstSequence: 42, lastSequence: 41 + all.length, hash: previous })
+const head = { sequence: 41, hash: emptyHash }
+
+type Read = typeof read extends fc.Arbitrary<infer Fields> ? Fields : never
+
+function compose(reads: readonly Read[], chainId: string) {
+  // Some share all that can be shared.
+  const all = [...reads, ...reads.slice(0, 1)].map((fields) => ({ ...fields, id: newId() }))
+  const row = composeReads(
+    chainId,
+    head,
+    all.map(({ id, at, requestId, keys, ...fields }) => {
+      return { id, at, requestId, shared: sharedFields(fields, readDetails({ keys }).text) }
+    }),
+  )
+  const meant = all.map(({ keys, ...fields }, index) => {
+    const details = JSON.stringify({ after: { keys } })
+    return { ...fields, chainId, sequence: head.sequence + 1 + index, details }
+  })
+  return { row, meant }
+}
+
+const somethingRead = fc.array(read, { minLength: 1, maxLength: 5 })
+
+test('reads that were recorded together are those that were meant, and one link of the chain', () => {
+  const property = fc.property(somethingRead, text, (reads, chainId) => {
+    const { row, meant } = compose(reads, chainId)
+    expect(row).toMatchObject({ firstSequence: 42, lastSequence: 41 + meant.length, previousHash: emptyHash })
+    const expected = meant.map((entry) => ({ ...entry, hash: row.hash }))
     expect(expandReads(row)).toEqual(expected)
+    const links = linksOfReads(row)
+    expect(links).toMatchObject([{ first: expected[0], lastSequence: row.lastSequence, hash: row.hash }])
+    expect(links.map((link) => hashEntry(emptyHash, link.text))).toEqual([row.hash])
     // As a database keeps it: nothing in it is changed by being written as UTF-8.
     expect(row.entries.isWellFormed()).toBe(true)
     expect(row.entries).not.toContain('\u0000')
   })
   fc.assert(property, { numRuns: 500 })
+})
+
+test('whatever is changed in their row is seen', () => {
+  const changed = fc.record({
+    reads: somethingRead,
+    at: fc.nat(),
+    by: fc.constantFrom('"', 'x', ',', '0', ' ', '[', ''),
+  })
+  const isSound = (row: ReadsRow) => {
+    const [link, ...others] = linksOfReads(row)
+    const isWhole = link?.first.sequence === 42 && link.lastSequence === row.lastSequence && others.length === 0
+    return isWhole && hashEntry(emptyHash, link.text) === link.hash
+  }
+  const property = fc.property(changed, ({ reads, at, by }) => {
+    const { row } = compose(reads, 'chain')
+    expect(isSound(row)).toBe(true)
+    const place = at % row.entries.length
+    const entries = row.entries.slice(0, place) + by + row.entries.slice(place + 1)
+    if (entries !== row.entries) expect(isSound({ ...row, entries })).toBe(false)
+    expect(isSound({ ...row, chainId: 'another' })).toBe(false)
+    expect(isSound({ ...row, previousHash: 'f'.repeat(64) })).toBe(false)
+    expect(isSound({ ...row, firstSequence: row.firstSequence + 1, lastSequence: row.lastSequence + 1 })).toBe(false)
+    expect(isSound({ ...row, firstSequence: row.firstSequence - 1 })).toBe(false)
+    expect(linksOfReads({ ...row, lastSequence: row.lastSequence + 1 })).toEqual([])
+  })
+  fc.assert(property, { numRuns: 1_000 })
+})
+
+test('rows of the first form, whose entries are links of their own, are still what they were', () => {
+  const property = fc.property(somethingRead, text, (reads, chainId) => {
+    const { row, meant } = compose(reads, chainId)
+    let previous: string = emptyHash
+    const expected = meant.map((entry) => {
+      previous = hashEntry(previous, canonicalEntry(entry))
+      return { ...entry, hash: previous }
+    })
+    const old = { ...row, entries: row.entries.replace('"isOneLink":true,', ''), hash: previous }
+    expect(expandReads(old)).toEqual(expected)
+    const links = linksOfReads(old)
+    expect(links.map(({ first, lastSequence }) => [first, lastSequence])).toEqual(expected.map((e) => [e, e.sequence]))
+    let sound: string = emptyHash
+    for (const link of links) {
+      sound = hashEntry(sound, link.text)
+      expect(link.hash).toBe(sound)
+    }
+  })
+  fc.assert(property, { numRuns: 300 })
 })

@@ -54,3 +54,16 @@ export function canonicalEntry(row: Omit<AuditRow, 'hash'>): string {
 export function hashEntry(previousHash: string, canonical: string): string {
   return hash('sha256', previousHash + canonical, 'hex')
 }
+
+/** A piece of the chain: one entry, or several that were recorded together. */
+export type AuditLink = {
+  readonly first: AuditRow
+  readonly lastSequence: number
+  /** What is hashed, after the hash before it. */
+  readonly text: string
+  readonly hash: string
+}
+
+export function linkOf(row: AuditRow): AuditLink {
+  return { first: row, lastSequence: row.sequence, text: canonicalEntry(row), hash: row.hash }
+}

@@ -1,8 +1,8 @@
 /**
- * Reads that were recorded together: one row for all of them, as each costs a fraction of a row of its own. What many of
- * them have in common (who, from where, of what) stands in it once; each entry is hashed as if it stood alone.
+ * Reads that were recorded together: one row and one link of the chain for all of them, as each costs a fraction of one
+ * of its own. What many of them have in common (who, from where, of what) stands in it once.
  */
-import { type AuditRow, canonicalEntry, hashEntry } from './audit-entry.ts'
+import { type AuditLink, type AuditRow, canonicalEntry, hashEntry, linkOf } from './audit-entry.ts'
 
 /** What tells reads of the same thing by the same caller apart. */
 export type ReadEntry = {
@@ -49,34 +49,33 @@ export function composeReads(
   head: { readonly sequence: number; readonly hash: string },
   reads: readonly ReadEntry[],
 ): ReadsRow {
-  const beginning = `[${JSON.stringify(chainId)},`
   const places = new Map<string, number>()
   // Reads of the same answer by the same caller hold the very same fields: their text is looked at once.
   const known = new Map<SharedFields, number>()
-  const entries: string[] = []
-  let { sequence, hash } = head
+  const texts: string[] = []
   for (const { id, at, requestId, shared } of reads) {
-    const { before, after } = shared
-    sequence++
-    // The very text of canonicalEntry.
-    hash = hashEntry(hash, `${beginning}${sequence},"${id}",${at},${before},"${requestId}",${after}]`)
     let place = known.get(shared)
     if (place === undefined) {
-      const common = `[${before},${after}]`
+      const common = `[${shared.before},${shared.after}]`
       place = places.get(common) ?? places.size
       places.set(common, place)
       known.set(shared, place)
     }
-    entries.push(`[${place},"${id}",${at},"${requestId}"]`)
+    texts.push(`[${place},"${id}",${at},"${requestId}"]`)
   }
-  return {
+  const row = {
     chainId,
     firstSequence: head.sequence + 1,
-    lastSequence: sequence,
+    lastSequence: head.sequence + reads.length,
     previousHash: head.hash,
-    entries: `{"shared":[${[...places.keys()].join(',')}],"reads":[${entries.join(',')}]}`,
-    hash,
+    entries: `{"isOneLink":true,"shared":[${[...places.keys()].join(',')}],"reads":[${texts.join(',')}]}`,
   }
+  return { ...row, hash: hashEntry(head.hash, linkText(row)) }
+}
+
+/** What the hash of one link covers. The entries are JSON already. */
+function linkText({ chainId, firstSequence, previousHash, entries }: Omit<ReadsRow, 'hash'>): string {
+  return `[${JSON.stringify(chainId)},${firstSequence},${JSON.stringify(previousHash)},${entries}]`
 }
 
 const sharedNames = [
@@ -95,33 +94,48 @@ const sharedNames = [
   'details',
 ] as const
 
-type Composed = { shared: unknown[][]; reads: [place: number, id: string, at: number, requestId: string][] }
+type Composed = {
+  /** Absent from rows of the first form: their entries are links of their own, each hashed as if it stood alone. */
+  isOneLink?: boolean
+  shared: unknown[][]
+  reads: [place: number, id: string, at: number, requestId: string][]
+}
 
 /** None where the row is not of the form in which it was written: then its entries are missing from the chain. */
 export function expandReads(row: ReadsRow): AuditRow[] {
-  const composed = parseEntries(row.entries)
+  const composed = parseEntries(row)
   if (!composed) return []
-  const { shared, reads } = composed
+  const { isOneLink, shared, reads } = composed
   let previous = row.previousHash
   return reads.map(([place, id, at, requestId], index) => {
     const fields = Object.fromEntries(sharedNames.map((name, field) => [name, shared[place]?.[field]]))
     const own = { chainId: row.chainId, sequence: row.firstSequence + index, id, at, requestId }
     // Written by composeReads in this very order.
     const entry = { ...fields, ...own } as Omit<AuditRow, 'hash'>
+    if (isOneLink) return { ...entry, hash: row.hash }
     previous = hashEntry(previous, canonicalEntry(entry))
     // The last one carries the hash that was stored: the check of the chain compares it with the computed one.
     return { ...entry, hash: index === reads.length - 1 ? row.hash : previous }
   })
 }
 
-function parseEntries(text: string): Composed | undefined {
+export function linksOfReads(row: ReadsRow): AuditLink[] {
+  const entries = expandReads(row)
+  const [first] = entries
+  if (!first) return []
+  if (!parseEntries(row)?.isOneLink) return entries.map(linkOf)
+  return [{ first, lastSequence: row.lastSequence, text: linkText(row), hash: row.hash }]
+}
+
+function parseEntries({ entries, firstSequence, lastSequence }: ReadsRow): Composed | undefined {
   try {
-    const { shared, reads }: Composed = JSON.parse(text)
+    const { isOneLink, shared, reads }: Composed = JSON.parse(entries)
+    if (isOneLink && reads.length !== lastSequence - firstSequence + 1) return undefined
     const isWhole = reads.every(([place, id, at, requestId]) => {
       const isOwn = typeof id === 'string' && typeof requestId === 'string' && Number.isSafeInteger(at)
       return isOwn && shared[place]?.length === sharedNames.length
     })
-    return isWhole && shared.every(isShared) ? { shared, reads } : undefined
+    return isWhole && shared.every(isShared) ? { isOneLink: isOneLink === true, shared, reads } : undefined
   } catch {
     return undefined
   }

@@ -2,8 +2,8 @@
  * The audit trail as it is kept: one hash chain per workspace, and one for what belongs to none. Each entry's hash
  * covers the one before it; the newest hash is signed.
  */
-import { type AuditRow, emptyHash } from './audit-entry.ts'
-import { expandReads, type ReadsRow } from './audit-read.ts'
+import { type AuditLink, type AuditRow, emptyHash, linkOf } from './audit-entry.ts'
+import { expandReads, linksOfReads, type ReadsRow } from './audit-read.ts'
 import { type Db, forUpdate, fragment, sql } from './sql.ts'
 
 export type AuditHead = {
@@ -46,14 +46,12 @@ function matches(row: AuditRow, filter: AuditFilter): boolean {
 }
 
 export function auditStore(db: Db) {
-  async function listReads(chainId: string, after: number, upTo: number): Promise<AuditRow[]> {
-    const rows = await db.all<ReadsRow>(sql`
+  const listReads = (chainId: string, after: number, upTo: number): Promise<ReadsRow[]> =>
+    db.all<ReadsRow>(sql`
       select chain_id as "chainId", first_sequence as "firstSequence", last_sequence as "lastSequence",
         previous_hash as "previousHash", entries, hash
       from audit_reads where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
       order by last_sequence`)
-    return rows.flatMap(expandReads).filter((row) => row.sequence > after && row.sequence <= upTo)
-  }
 
   return {
     /** Locks the chain: entries get their place one transaction after another. */
@@ -108,12 +106,14 @@ export function auditStore(db: Db) {
       return row !== undefined
     },
 
-    /** The entries of a stretch of the chain, oldest first: the primary key bounds what is read. */
-    async listStretch(chainId: string, after: number, upTo: number): Promise<AuditRow[]> {
+    /** The links of a stretch of the chain, oldest first: the primary key bounds what is read. The last may reach beyond it. */
+    async listLinks(chainId: string, after: number, upTo: number): Promise<AuditLink[]> {
       const rows = await db.all<AuditRow>(sql`
         select ${columns} from audit_entry
         where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo}`)
-      return [...rows, ...(await listReads(chainId, after, upTo))].sort((a, b) => a.sequence - b.sequence)
+      const reads = await listReads(chainId, after, upTo)
+      const links = [...rows.map(linkOf), ...reads.flatMap(linksOfReads)]
+      return links.filter(({ first }) => first.sequence > after).sort((a, b) => a.first.sequence - b.first.sequence)
     },
 
     /** What matches in a stretch, newest first. A chain is searched stretch by stretch, so no query runs long. */
@@ -139,8 +139,10 @@ export function auditStore(db: Db) {
             or lower(actor_name) like ${text} escape '\\' or lower(entity_type) like ${text} escape '\\'
             or lower(action) like ${text} escape '\\')
         order by sequence desc limit ${limit}`)
-      const reads = await listReads(chainId, stretch.after, stretch.upTo)
-      const found = [...rows, ...reads.filter((row) => matches(row, filter))]
+      const reads = (await listReads(chainId, stretch.after, stretch.upTo)).flatMap(expandReads)
+      const isMeant = (row: AuditRow) =>
+        row.sequence > stretch.after && row.sequence <= stretch.upTo && matches(row, filter)
+      const found = [...rows, ...reads.filter(isMeant)]
       return found.sort((a, b) => b.sequence - a.sequence).slice(0, limit)
     },
   }
