@@ -177,8 +177,11 @@ describe('every refusal is the same one:', () => {
       const writes = vi.spyOn(engine, 'transaction')
       try {
         await project.view(token, key)
-        expect(reads.mock.calls.filter(([query]) => /from share\b/.test(query.strings.join('')))).toHaveLength(1)
-        expect(reads).toHaveBeenCalledTimes(1)
+        const texts = reads.mock.calls.map(([{ strings }]) => strings.join(''))
+        // A job looks for syncs that are due twice a second.
+        expect(texts.filter((text) => !/from sync where due_at/.test(text))).toEqual([
+          expect.stringMatching(/from share\b/),
+        ])
         expect(writes.mock.calls.filter(([lock]) => !jobs.has(lock))).toEqual([])
       } finally {
         vi.useRealTimers()
