@@ -84,6 +84,8 @@ export async function createApp(
 }
 
 const sweepEveryMs = 20
+/** Requests in flight have so long; so do connections that were opened and say nothing. */
+const patienceMs = 5_000
 
 /** Nobody new is let in; who has a connection gets an answer. Those that rest are closed, or they would hold it up. */
 async function closeServer(http: Server, farewellMs: number): Promise<void> {
@@ -91,9 +93,11 @@ async function closeServer(http: Server, farewellMs: number): Promise<void> {
   const sweep = setInterval(() => {
     if (performance.now() >= farewellEnds) http.closeIdleConnections()
   }, sweepEveryMs)
+  const patience = setTimeout(() => http.closeAllConnections(), farewellMs + patienceMs)
   // Of the plain server: that of HTTP cuts off at once what only seems to rest.
   if (http.listening) await new Promise<void>((resolve) => void NetServer.prototype.close.call(http, () => resolve()))
   clearInterval(sweep)
+  clearTimeout(patience)
   http.close()
 }
 

@@ -135,15 +135,22 @@ async function serveMetrics(app: App, config: Config): Promise<() => Promise<voi
   if (config.metricsPort === undefined) return async () => undefined
   const server = process.getBuiltinModule('node:http').createServer(async (request, response) => {
     const isAsked = request.method === 'GET' && request.url === '/metrics'
-    response.writeHead(isAsked ? 200 : 404, { 'content-type': app.metrics.contentType })
-    response.end(isAsked ? await app.metrics.render() : '')
+    // Where the store does not answer there are none; whoever asks comes again.
+    const text = isAsked ? await app.metrics.render().catch(() => undefined) : ''
+    const status = text === undefined ? 503 : isAsked ? 200 : 404
+    response.writeHead(status, { 'content-type': app.metrics.contentType }).end(text)
   })
   await listenOn(server, config.metricsPort, config.host)
   return () => new Promise((resolve) => server.close(() => resolve()))
 }
 
 function listenOn(server: Server, port: number, host: string): Promise<void> {
+  // By its name it would be whichever of its addresses comes first, and not the same one everywhere.
+  const address = host === 'localhost' ? '127.0.0.1' : host
   return new Promise((resolve, reject) => {
-    server.once('error', reject).listen(port, host, resolve)
+    server.once('error', reject).listen(port, address, () => {
+      server.off('error', reject)
+      resolve()
+    })
   })
 }

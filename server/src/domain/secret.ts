@@ -140,7 +140,8 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
     key === undefined
       ? await loadProject(ctx, access, environments, ownerId)
       : await loadOne(ctx, reading, key, ownerId)
-  const needle = query.q?.toLowerCase()
+  // Only a list is searched.
+  const needle = key === undefined ? query.q?.toLowerCase() : undefined
   const secrets = loaded.secrets.filter(({ name }) => needle === undefined || name.toLowerCase().includes(needle))
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const values = await openValues(ctx, access, loaded.sealed, names)

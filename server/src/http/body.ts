@@ -7,11 +7,9 @@ export const maxBodyBytes = 8 * 1024 * 1024
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-export function hasBody({ headers, method }: Exchange): boolean {
+export function hasBody({ headers }: Exchange): boolean {
   const length = headers['content-length']
-  const isThere = length === undefined ? headers['transfer-encoding'] !== undefined : length !== '0'
-  // What comes with a DELETE and does not say what it is means nothing.
-  return isThere && (method !== 'DELETE' || headers['content-type'] !== undefined)
+  return length === undefined ? headers['transfer-encoding'] !== undefined : length !== '0'
 }
 
 /** Undefined where there is nothing but white space. */
@@ -29,24 +27,35 @@ const isJson = (type: string) => /^\s*application\/json\s*(?:;|$)/i.test(type)
 
 function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
+    let whole: Buffer = Buffer.alloc(0)
     let length = 0
     request
       .on('data', (chunk: Buffer) => {
-        length += chunk.length
-        if (length <= limit) {
-          chunks.push(chunk)
+        if (length + chunk.length > limit) {
+          // Nobody reads the rest: the connection ends with the answer.
+          request.removeAllListeners('data').removeAllListeners('end').pause()
+          reject(tooLarge(limit))
           return
         }
-        // Nobody reads the rest: the connection ends with the answer.
-        request.removeAllListeners('data').removeAllListeners('end').pause()
-        reject(tooLarge(limit))
+        whole = length === 0 ? chunk : append(whole, length, chunk)
+        length += chunk.length
       })
-      .on('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)))
+      .on('end', () => resolve(whole.subarray(0, length)))
       // Cut off in the middle: nobody is there to be answered.
       .on('error', () => reject(new Failure('malformed')))
   })
 }
+
+/** Into room that doubles: the sender chooses how small the chunks are, and each of its own would cost far more than its bytes. */
+function append(whole: Buffer, length: number, chunk: Buffer): Buffer {
+  const end = length + chunk.length
+  // What is full may be a chunk that was received: nothing is ever written into that.
+  const room = end > whole.length ? Buffer.concat([whole], Math.max(2 * end, minRoomBytes)) : whole
+  chunk.copy(room, length)
+  return room
+}
+
+const minRoomBytes = 16 * 1024
 
 function tooLarge(limit: number): Failure {
   return limit === maxBodyBytes

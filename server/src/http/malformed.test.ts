@@ -1,4 +1,6 @@
 /** Whatever is sent, the service answers in the form of the contract: no 5xx, no hang, no way around its hooks. */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { endpoints } from '@coffer/contract/api'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import { Ajv } from 'ajv'
@@ -25,6 +27,7 @@ import {
 } from '../../../test/hostile-request.ts'
 import { prototypeNames, toJson, unknownNames } from '../../../test/hostile-value.ts'
 import { createIdentity } from '../../../test/issuer.ts'
+import { until } from '../../../test/program.ts'
 import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../../../test/raw-request.ts'
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
 import { maxBodyBytes } from './body.ts'
@@ -364,6 +367,28 @@ describe('bodies on the wire', () => {
     await expectAnswer(chunked(teams, ['{"name":"a"}'], bearer(), 'Content-Type: text/plain'), 415, sendJson)
   })
 
+  test('a body in chunks of one byte takes little more memory than its bytes', async () => {
+    setFlagsFromString('--expose-gc')
+    const collect: () => void = runInNewContext('gc')
+    const count = 300_000
+    const socket = open(service.url)
+    const received = receive(socket)
+    const used = () => {
+      collect()
+      const { heapUsed, arrayBuffers } = process.memoryUsage()
+      return heapUsed + arrayBuffers
+    }
+    const before = used()
+    socket.write(head(`POST ${teams} HTTP/1.1`, bearer(), json, 'Transfer-Encoding: chunked'))
+    socket.write('1\r\n \r\n'.repeat(count))
+    await until(async () => socket.writableLength === 0 || undefined, 20_000, 'the chunks are sent')
+    await service.call('GET', '/healthz')
+    expect(used() - before).toBeLessThan(40 * 1024 * 1024)
+    socket.end(`${Buffer.byteLength('{"name":"Bytes"}').toString(16)}\r\n{"name":"Bytes"}\r\n0\r\n\r\n`)
+    const [answer] = parseAnswers(await received)
+    expect(answer).toMatchObject({ status: 201 })
+  })
+
   test.each([
     ['in the middle of its body', 'Content-Length: 1000', '{"name":"Half"'],
     ['in the middle of a chunk', 'Transfer-Encoding: chunked', '100\r\n{"name":"Half"'],
@@ -430,6 +455,18 @@ describe('a request that needs no body', () => {
     const answer = await sendOne(compose(`DELETE /v1/workspace/main/tokens/${id} HTTP/1.1`, owner.session, rest))
     checkForm(answer, true)
     expect(answer.status, answer.body).toBe(200)
+  })
+
+  test.each([
+    'Content-Length: 24\r\n\r\n{"environmentId":"stage"}',
+    'Transfer-Encoding: chunked\r\n\r\n18\r\n{"environmentId":"stage"}\r\n0',
+  ])('a DELETE with one that does not say what it is deletes nothing: %j', async (rest) => {
+    const { id } = await createToken(service, owner.session)
+    const answer = await sendOne(compose(`DELETE /v1/workspace/main/tokens/${id} HTTP/1.1`, owner.session, rest))
+    checkForm(answer, true)
+    expect(answer.status, answer.body).toBe(415)
+    const { body } = await service.call<{ id: string }[]>('GET', '/v1/workspace/main/tokens', { token: owner.session })
+    expect(body.map((token) => token.id)).toContain(id)
   })
 
   test.each(nothing)('a PUT that needs one says what is missing when it gets %s', async (_what, rest) => {

@@ -36,8 +36,9 @@ export type Stages = {
 type Meaning = { readonly store: unknown; readonly params: unknown; readonly searchParams: unknown }
 
 const maxParamLength = 4_096
-const maxRemembered = 10_000
+const maxRemembered = 4_000
 const maxRememberedLength = 512
+const maxRememberedFields = 8
 const json = 'application/json; charset=utf-8'
 
 export function createPipeline(routes: readonly Route[], stages: Stages): RequestListener {
@@ -76,9 +77,12 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
   function remember({ method, url, route, params, query }: Exchange): void {
     if (method !== 'GET' || !route?.endpoint?.isCached || url.length > maxRememberedLength) return
+    const fields = Object.values(Object(query))
+    if (fields.length > maxRememberedFields) return
     if (remembered.size >= maxRemembered) remembered.clear()
     // Shared by all who ask so from now on.
-    remembered.set(url, { store: route, params: Object.freeze(params), searchParams: Object.freeze(query) })
+    for (const shared of [params, query, ...fields]) Object.freeze(shared)
+    remembered.set(url, { store: route, params, searchParams: query })
   }
 
   function receive(exchange: Exchange, isReadable: boolean): void {
@@ -119,8 +123,8 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
   function fail(error: unknown, exchange: Exchange): void {
     const { response } = exchange
-    stages.onError(error, exchange)
     try {
+      stages.onError(error, exchange)
       if (!response.headersSent) answer(exchange)
       // Half of an answer must not pass for a whole one.
       else response.destroy()
@@ -134,6 +138,11 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     stages.onAnswer(exchange)
     if (payload instanceof Readable) {
       response.writeHead(statusCode, answerHeaders)
+      if (exchange.method === 'HEAD') {
+        payload.destroy()
+        response.end()
+        return
+      }
       pipe(payload, response, (error) => error && !isHungUp(error) && fail(error, exchange))
       return
     }

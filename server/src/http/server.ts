@@ -128,6 +128,8 @@ function answerExpectation(_request: IncomingMessage, response: ServerResponse):
     .end(body)
 }
 
+const lingerMs = 5_000
+
 /** What is not HTTP never becomes a request: answered here, in the same form. */
 function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -145,4 +147,6 @@ function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
     'Connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+  // Whoever does not hang up is hung up on.
+  socket.setTimeout(lingerMs, () => socket.destroy())
 }

@@ -444,11 +444,27 @@ describe('the end', () => {
     await service.call('GET', teams, { token })
     const askedAt = performance.now()
     service.program.kill('SIGTERM')
-    await service.program.ended
+    expect(await service.program.ended).toMatchObject({ code: 0 })
     expect(performance.now() - askedAt).toBeLessThan(11_000)
     socket.destroy()
     idle.destroy()
   }, 30_000)
+})
+
+test('metrics on a port of their own: none while the store fails, and the service goes on', async () => {
+  const database = await createDatabase()
+  const port = await freePort()
+  const service = await serve({ ...database.settings, COFFER_METRICS_PORT: String(port) })
+  const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`)
+  expect(await (await ask('/metrics')).text()).toContain('coffer_sync_lag_seconds')
+  expect((await ask('/other')).status).toBe(404)
+  await tamper(database, (db) => db.run(sql`alter table sync rename column changed_at to hidden_at`))
+  expect((await ask('/metrics')).status).toBe(503)
+  await tamper(database, (db) => db.run(sql`alter table sync rename column hidden_at to changed_at`))
+  expect((await ask('/metrics')).status).toBe(200)
+  expect((await service.call('GET', '/healthz')).status).toBe(200)
+  await service.stop()
+  await database.drop()
 })
 
 describe('the first account', () => {

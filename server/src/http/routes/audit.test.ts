@@ -120,6 +120,13 @@ test('ndjson streams every entry, oldest first, one a line', async () => {
   expect(filtered.text.trimEnd().split('\n')).toHaveLength(1)
 })
 
+test('the head of a stream is answered without reading the trail', async () => {
+  const asked = { method: 'HEAD', headers: { authorization: `Bearer ${owner.session}` } }
+  const { status, headers } = await fetch(`${service.url}${path}?format=ndjson`, asked)
+  expect(status).toBe(200)
+  expect(headers.get('content-type')).toBe('application/x-ndjson')
+})
+
 test('a trail that nobody touched verifies, also while it is being written', async () => {
   const writes = Array.from({ length: 40 }, (_, index) => createTeam(service, owner.session, `Parallel ${index}`))
   const during = await service.call<AuditVerdict>('GET', `${path}/verify`, { token: owner.session })

@@ -580,3 +580,37 @@ test('every write is in the trail without its values, and what is refused is not
   })
   expect((await verify()).ok).toBe(true)
 })
+
+test('what a URL asks is worked out once; who may ask it, and what the answer is, every time', async () => {
+  const place = await newPlace()
+  await create(place, { KEY: 'first' })
+  const url = `${place.secret}/KEY?environmentId=${place.dev}`
+  const { id, token } = await createToken(service, owner.session)
+  const stranger = await addUser(service, 'stranger-to-urls@example.com')
+  const statuses = async () => {
+    const asked = [owner.session, token, stranger.session, 'nobody'].map((one) => send('GET', url, { token: one }))
+    return (await Promise.all(asked)).map(({ status }) => status)
+  }
+  for (let again = 0; again < 3; again++) {
+    expect(await statuses()).toEqual([200, 200, 404, 401])
+    const refused = await send('GET', `${url}&resolve=perhaps`)
+    expect(refused.body.message).toMatch(/^resolve: /)
+    expect(refused.status).toBe(400)
+  }
+  await create(place, { KEY: 'second' })
+  expect((await send<Secret>('GET', url)).body.values[0]?.value).toBe('second')
+  await send('DELETE', `/v1/workspace/main/tokens/${id}`)
+  expect(await statuses()).toEqual([200, 401, 404, 401])
+  await send('DELETE', place.path)
+  expect(await statuses()).toEqual([404, 401, 404, 401])
+})
+
+test('one secret is not searched: a q beside its name means nothing', async () => {
+  const place = await newPlace()
+  await create(place, { KEY: 'value' })
+  for (const query of ['q=zzz', 'q=a&q=b', 'q=']) {
+    const answer = await send<Secret>('GET', `${place.secret}/KEY?environmentId=${place.dev}&${query}`)
+    expect(answer.status, answer.text).toBe(200)
+    expect(answer.body.name).toBe('KEY')
+  }
+})
