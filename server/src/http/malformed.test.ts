@@ -1,4 +1,5 @@
 /** Whatever is sent, the service answers in the form of the contract: no 5xx, no hang, no way around its hooks. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { endpoints } from '@coffer/contract/api'
@@ -27,7 +28,6 @@ import {
 } from '../../../test/hostile-request.ts'
 import { prototypeNames, toJson, unknownNames } from '../../../test/hostile-value.ts'
 import { createIdentity } from '../../../test/issuer.ts'
-import { until } from '../../../test/program.ts'
 import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../../../test/raw-request.ts'
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
 import { maxBodyBytes } from './body.ts'
@@ -381,9 +381,13 @@ describe('bodies on the wire', () => {
     const before = used()
     socket.write(head(`POST ${teams} HTTP/1.1`, bearer(), json, 'Transfer-Encoding: chunked'))
     socket.write('1\r\n \r\n'.repeat(count))
-    await until(async () => socket.writableLength === 0 || undefined, 20_000, 'the chunks are sent')
-    await service.call('GET', '/healthz')
-    expect(used() - before).toBeLessThan(40 * 1024 * 1024)
+    // The service runs in this process: what it keeps is seen here.
+    let most = 0
+    for (let samples = 0; samples < 20; samples++) {
+      await sleep(100)
+      most = Math.max(most, used() - before)
+    }
+    expect(most).toBeLessThan(20 * 1024 * 1024)
     socket.end(`${Buffer.byteLength('{"name":"Bytes"}').toString(16)}\r\n{"name":"Bytes"}\r\n0\r\n\r\n`)
     const [answer] = parseAnswers(await received)
     expect(answer).toMatchObject({ status: 201 })
