@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Failure } from '../failure.ts'
 import { type Engine, sql } from './sql.ts'
 import { openSqlite } from './sqlite.ts'
+import { openWal } from './sqlite-wal.ts'
 
 let folder: string
 let engine: Engine
@@ -29,14 +30,13 @@ const write = (text: string) =>
 const told: string[] = []
 const count = async () => (await engine.one<{ count: number }>(sql`select count(*) as count from note`))?.count
 
-/** The one that only syncs: SQLite opens its own for writing. */
-function syncedFile(): number {
+/** Those that only sync: SQLite opens its own for writing. */
+function syncedFiles(): number[] {
   const log = join(folder, 'test.db-wal')
-  for (const entry of readdirSync('/proc/self/fd')) {
-    const isReadOnly = () => /^flags:\s+0[0-7]*0$/m.test(readFileSync(`/proc/self/fdinfo/${entry}`, 'utf8'))
-    if (targetOf(entry) === log && isReadOnly()) return Number(entry)
-  }
-  throw new Error('nothing syncs the log')
+  const isReadOnly = (entry: string) => /^flags:\s+0[0-7]*0$/m.test(readFileSync(`/proc/self/fdinfo/${entry}`, 'utf8'))
+  return readdirSync('/proc/self/fd')
+    .filter((entry) => targetOf(entry) === log && isReadOnly(entry))
+    .map(Number)
 }
 
 function targetOf(entry: string): string {
@@ -49,7 +49,7 @@ function targetOf(entry: string): string {
 
 test('what the disk does not confirm is not acknowledged, and whoever keeps a picture of it is told', async () => {
   await write('on the disk')
-  const file = syncedFile()
+  const [file = -1] = syncedFiles()
   closeSync(file)
   // What cannot be synced takes its number.
   expect(openSync('/dev/null', 'r')).toBe(file)
@@ -60,6 +60,29 @@ test('what the disk does not confirm is not acknowledged, and whoever keeps a pi
   }
   expect(told).toEqual(['on the disk', 'lost?', 'lost again?'])
   expect(await count()).toBe(3)
+})
+
+test.each([
+  ['a quick disk is waited for on the spot', 1_000, false],
+  ['a slow disk is waited for beside the event loop', 0, true],
+])('%s, and both are believed only what they confirm', async (_what, quickEnoughMs, isBeside) => {
+  await write('first')
+  const writer = new DatabaseSync(join(folder, 'test.db'))
+  const wal = openWal(join(folder, 'test.db'), writer, quickEnoughMs)
+  const others = syncedFiles()
+  await wal.harden()
+  let hasTurned = false
+  setImmediate(() => {
+    hasTurned = true
+  })
+  await wal.harden()
+  expect(hasTurned).toBe(isBeside)
+  const file = syncedFiles().find((one) => !others.includes(one)) ?? -1
+  closeSync(file)
+  expect(openSync('/dev/null', 'r')).toBe(file)
+  await expect(wal.harden()).rejects.toMatchObject({ code: 'unavailable' })
+  await wal.close()
+  writer.close()
 })
 
 test('the log begins anew again and again under writers that never rest, and all of it is in the file', async () => {

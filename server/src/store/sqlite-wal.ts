@@ -33,7 +33,7 @@ export type Wal = {
   close(): Promise<void>
 }
 
-export function openWal(path: string, writer: DatabaseSync): Wal {
+export function openWal(path: string, writer: DatabaseSync, quickEnoughMs = quickMs): Wal {
   const look = writer.prepare('pragma wal_checkpoint(noop)')
   let file: number | undefined
   let isSuspect = false
@@ -75,7 +75,7 @@ export function openWal(path: string, writer: DatabaseSync): Wal {
     if (startedAt < slowUntil) return syncData(log)
     fdatasyncSync(log)
     const endedAt = performance.now()
-    if (endedAt - startedAt > quickMs) slowUntil = endedAt + againAfterMs
+    if (endedAt - startedAt > quickEnoughMs) slowUntil = endedAt + againAfterMs
   }
 
   /** Also resolves where it could not be done: then the log is still long, and the next look begins anew. */
