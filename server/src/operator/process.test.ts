@@ -1,7 +1,7 @@
 /** The program as an operator meets it: first start, refusals, orderly and disorderly ends, the doctor. */
 import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
@@ -405,7 +405,6 @@ describe('the end', () => {
   test('by SIGTERM waits for a request whose body is still on its way', async () => {
     const service = await serve(database.settings)
     const token = await registerOwner(service)
-    const { connect } = await import('node:net')
     const socket = connect(service.port, '127.0.0.1')
     const body = JSON.stringify({ name: 'Slow' })
     let answer = ''
@@ -433,7 +432,6 @@ describe('the end', () => {
   test('by SIGTERM comes within 10 seconds although a client never finishes its request', async () => {
     const service = await serve(database.settings)
     const token = await registerOwner(service)
-    const { connect } = await import('node:net')
     const socket = connect(service.port, '127.0.0.1')
     socket.on('error', () => undefined)
     socket.write(
@@ -450,6 +448,30 @@ describe('the end', () => {
     idle.destroy()
   }, 30_000)
 })
+
+test('a body in chunks of one byte takes little more memory than its bytes', async () => {
+  const database = await createDatabase()
+  const service = await serve(database.settings)
+  const residentMb = async () =>
+    Number(/VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${service.program.child.pid}/status`, 'utf8'))?.[1]) / 1024
+  const before = await residentMb()
+  const socket = connect(service.port, '127.0.0.1')
+  const answered = new Promise<string>((resolve) => socket.once('data', (bytes) => resolve(bytes.toString())))
+  socket.write(
+    'POST /v1/auth/login HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n',
+  )
+  // A million of them took more than 200 MB when each was kept.
+  for (let part = 0; part < 100; part++) {
+    const isRead = new Promise<void>((resolve) => void socket.write('1\r\n \r\n'.repeat(10_000), () => resolve()))
+    await isRead
+  }
+  expect((await residentMb()) - before).toBeLessThan(100)
+  socket.write('0\r\n\r\n')
+  expect(await answered).toMatch(/^HTTP\/1\.1 400 /)
+  socket.destroy()
+  await service.stop()
+  await database.drop()
+}, 60_000)
 
 test('metrics on a port of their own: none while the store fails, and the service goes on', async () => {
   const database = await createDatabase()
