@@ -1,4 +1,5 @@
 /** Whatever is sent, the service answers in the form of the contract: no 5xx, no hang, no way around its hooks. */
+import { connect } from 'node:net'
 import { endpoints } from '@coffer/contract/api'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import { Ajv } from 'ajv'
@@ -25,6 +26,7 @@ import {
 } from '../../../test/hostile-request.ts'
 import { prototypeNames, toJson, unknownNames } from '../../../test/hostile-value.ts'
 import { createIdentity } from '../../../test/issuer.ts'
+import { until } from '../../../test/program.ts'
 import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../../../test/raw-request.ts'
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
 import { maxBodyBytes } from './body.ts'
@@ -631,6 +633,23 @@ describe('methods that no route has', () => {
 })
 
 describe('connections', () => {
+  test('whoever sends what is not HTTP and does not hang up is hung up on', async () => {
+    const alone = await startService()
+    const { hostname, port } = new URL(alone.url)
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+    const open = () => new Promise<number>((resolve) => alone.app.server.getConnections((_, count) => resolve(count)))
+    try {
+      socket.on('error', () => undefined).resume()
+      socket.write('GARBAGE\r\n\r\n')
+      await new Promise((resolve) => socket.once('end', resolve))
+      expect(await open()).toBe(1)
+      await until(async () => (await open()) === 0 || undefined, 12_000, 'the socket is given up')
+    } finally {
+      socket.destroy()
+      await alone.stop()
+    }
+  }, 20_000)
+
   test('pipelined requests are answered each and in order', async () => {
     const keep = (line: string, ...headers: string[]) =>
       [line, 'Host: localhost', bearer(), ...headers, '', ''].join('\r\n')

@@ -81,8 +81,7 @@ function collectRoutes({ services, metrics }: HttpParts): Route[] {
   const routes: Route[] = []
   const serve = serveInto(routes)
   for (const area of areas) area(serve)
-  const described = [...routes]
-  const beside = [openapiRoute(described), ...docsRoutes, ...healthRoutes(services), logoRoute]
+  const beside = [openapiRoute(routes), ...docsRoutes, ...healthRoutes(services), logoRoute]
   return [...routes, ...beside, metricsRoute(metrics, services.config)]
 }
 

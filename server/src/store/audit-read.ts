@@ -104,8 +104,10 @@ type Composed = {
 /** None where the row is not of the form in which it was written: then its entries are missing from the chain. */
 export function expandReads(row: ReadsRow): AuditRow[] {
   const composed = parseEntries(row)
-  if (!composed) return []
-  const { isOneLink, shared, reads } = composed
+  return composed ? expand(row, composed) : []
+}
+
+function expand(row: ReadsRow, { isOneLink, shared, reads }: Composed): AuditRow[] {
   let previous = row.previousHash
   return reads.map(([place, id, at, requestId], index) => {
     const fields = Object.fromEntries(sharedNames.map((name, field) => [name, shared[place]?.[field]]))
@@ -120,10 +122,10 @@ export function expandReads(row: ReadsRow): AuditRow[] {
 }
 
 export function linksOfReads(row: ReadsRow): AuditLink[] {
-  const entries = expandReads(row)
+  const composed = parseEntries(row)
+  const entries = composed ? expand(row, composed) : []
   const [first] = entries
-  if (!first) return []
-  if (!parseEntries(row)?.isOneLink) return entries.map(linkOf)
+  if (!first || !composed?.isOneLink) return entries.map(linkOf)
   return [{ first, lastSequence: row.lastSequence, text: linkText(row), hash: row.hash }]
 }
 
