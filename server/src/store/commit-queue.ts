@@ -32,8 +32,9 @@ type Outcome = { readonly job: Job; readonly settled: PromiseSettledResult<unkno
 const maxBatch = 128
 /** What is done in one go cannot be interrupted. */
 const maxGroup = 64
-/** Nobody waits longer than this for company. */
+/** Nobody waits longer than this for company, or than so long for somebody who does not come again. */
 const maxGatherMs = 2
+const maxQuietMs = 0.15
 /** A batch that has run this long commits what it has: others want the event loop too. */
 const maxBatchMs = 8
 
@@ -46,12 +47,14 @@ export type CommitQueue = {
 export function createCommitQueue(begin: () => Promise<Connection>, onIdle?: () => void): CommitQueue {
   let waiting: Job[] = []
   let isRunning = false
+  let lastCount = 0
 
   async function drain(): Promise<void> {
     isRunning = true
     while (waiting.length > 0) {
-      await gather(() => waiting.length)
+      await gather(() => waiting.length, lastCount)
       const jobs = waiting.splice(0, maxBatch)
+      lastCount = jobs.length
       const left = await runBatch(begin, jobs)
       waiting = left.concat(waiting)
     }
@@ -81,16 +84,20 @@ export function createCommitQueue(begin: () => Promise<Connection>, onIdle?: () 
 }
 
 /**
- * Waits for company as long as each turn of the event loop brings more, so that many at once share a commit. One alone
- * hardly waits.
+ * Waits for company as long as turns of the event loop bring more, so that many at once share a commit, and a moment
+ * longer for as many as the last time: who has just been answered mostly asks again. One alone hardly waits.
  */
-export async function gather(count: () => number): Promise<void> {
+export async function gather(count: () => number, lastCount = 0): Promise<void> {
   const startedAt = performance.now()
+  let now = startedAt
+  let grownAt = startedAt
   let before: number
   do {
     before = count()
     await new Promise((resolve) => setImmediate(resolve))
-  } while (count() > before && performance.now() - startedAt < maxGatherMs)
+    now = performance.now()
+    if (count() > before) grownAt = now
+  } while (now - startedAt < maxGatherMs && (grownAt === now || (count() < lastCount && now - grownAt < maxQuietMs)))
 }
 
 /** Returns the jobs that it did not get to. */
@@ -110,13 +117,17 @@ async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<
   }
   const outcomes: Outcome[] = []
   const startedAt = performance.now()
-  const useSavepoints = jobs.length > 1
   try {
     while (jobs.length > 0 && (outcomes.length === 0 || performance.now() - startedAt < maxBatchMs)) {
       const group = takeGroup(jobs)
-      const done = await runGroup(connection, transaction, group, useSavepoints)
+      const isAll = outcomes.length + jobs.length === 0
+      const done = await runGroup(connection, transaction, group, !isAll)
       if (done) outcomes.push(...done)
       else jobs.unshift(...group.map((job) => ({ ...job, group: undefined })))
+      if (!done && isAll) {
+        await connection.rollback().catch(() => undefined)
+        return jobs
+      }
     }
     for (const finish of transaction.beforeCommit.values()) await finish()
     await connection.commit()
@@ -181,6 +192,7 @@ async function runGroup(
     const rejectAll = () => {
       for (const job of group) job.reject(error)
     }
+    if (!useSavepoint && group.length > 1 && !connection.isLost(error)) return undefined
     if (!useSavepoint || connection.isLost(error)) {
       rejectAll()
       throw error

@@ -344,6 +344,26 @@ describe('work that many ask for at once', () => {
     for (const { id } of [...wanted, { id: beside }]) expect(await isKept(id)).toBe(true)
   })
 
+  test('is done for each alone where it fails for one and nobody else is in the batch', async () => {
+    const taken = unused()
+    await commit((db) => insertItem(db, taken))
+    const wanted = [unused(), taken, unused()].map((id) => ({ id }))
+    goes = []
+    const told: string[] = []
+    const noting: JointWork<Wanted, string> = async (transaction, items) => {
+      transaction.afterCommit.push(() => told.push(items.map(({ id }) => id).join()))
+      return insertAll(transaction, items)
+    }
+    const outcomes = await Promise.allSettled(
+      wanted.map((one) => engine.joinTransaction('joint', 'group', one, noting)),
+    )
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(goes).toEqual([wanted.map(({ id }) => id), ...wanted.map(({ id }) => [id])])
+    // What was taken back is not told of.
+    expect(told).toEqual([wanted[0]?.id, wanted[2]?.id])
+    for (const { id } of wanted) expect(await isKept(id)).toBe(true)
+  })
+
   test('is not mixed with that of another group', async () => {
     goes = []
     const [left, right] = [unused(), unused()].map((name) => [`${name}-1`, `${name}-2`, `${name}-3`])

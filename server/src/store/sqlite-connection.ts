@@ -25,7 +25,7 @@ export function openConnection(path: string): DatabaseSync {
   }
   connection.exec(`
     pragma synchronous = normal; pragma wal_autocheckpoint = 0;
-    pragma foreign_keys = on; pragma secure_delete = on;`)
+    pragma foreign_keys = on; pragma secure_delete = on; pragma temp_store = memory;`)
   return connection
 }
 

@@ -12,10 +12,13 @@ import { Failure } from '../failure.ts'
 
 const syncData = promisify(fdatasync)
 
-/** A disk that answers within this is waited for on the spot: to hand that over to another thread takes longer. */
+/** A disk that mostly answers within this is waited for on the spot: to hand that over to another thread takes longer. */
 const quickMs = 0.5
-/** One that did not is waited for beside the event loop, and is given another chance after this. */
+/** One that does not is waited for beside the event loop, and is given another chance after this. */
 const againAfterMs = 1_000
+/** What is usual is measured over about so many syncs, and one that is slower counts as this many quick ones at most. */
+const usualOver = 8
+const maxWeight = 4
 
 /** As long as SQLite itself lets it become; where it grows faster than it is brought in, writers wait. */
 const longPages = 1_000
@@ -38,6 +41,7 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs = quic
   let file: number | undefined
   let isSuspect = false
   let needsRoom = false
+  let usualMs = 0
   let slowUntil = 0
   let commitsSinceLook = 0
   let checkpointer: Worker | undefined
@@ -75,7 +79,8 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs = quic
     if (startedAt < slowUntil) return syncData(log)
     fdatasyncSync(log)
     const endedAt = performance.now()
-    if (endedAt - startedAt > quickEnoughMs) slowUntil = endedAt + againAfterMs
+    usualMs += (Math.min(endedAt - startedAt, maxWeight * quickEnoughMs) - usualMs) / usualOver
+    if (usualMs >= quickEnoughMs) slowUntil = endedAt + againAfterMs
   }
 
   /** Also resolves where it could not be done: then the log is still long, and the next look begins anew. */
