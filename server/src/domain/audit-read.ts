@@ -2,7 +2,7 @@
 import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
-import { composeReads, type ReadEntry, type SharedFields, sharedFields } from '../store/audit-read.ts'
+import { type BatchEntry, composeBatch, type SharedFields, sharedFields } from '../store/audit-batch.ts'
 import { gather } from '../store/commit-queue.ts'
 import { storeOver } from '../store/store.ts'
 import { type AuditEvent, describeEvent } from './audit.ts'
@@ -11,7 +11,7 @@ import type { Context } from './context.ts'
 
 const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
 
-type PendingRead = { readonly entry: ReadEntry; resolve(): void; reject(error: unknown): void }
+type PendingRead = { readonly entry: BatchEntry; resolve(): void; reject(error: unknown): void }
 
 type ReadEvent = Omit<AuditEvent, 'before' | 'after'>
 
@@ -89,11 +89,11 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
 
 async function writeReads(ctx: ChainContext, chain: string, reads: readonly PendingRead[]): Promise<void> {
   const head = await lockChain(ctx, chain)
-  const row = composeReads(
+  const row = composeBatch(
     chain,
     head,
     reads.map(({ entry }) => entry),
   )
-  await ctx.store.audit.insertReads(row)
+  await ctx.store.audit.insertBatch(row)
   extendChain(ctx, chain, { ...head, sequence: row.lastSequence, hash: row.hash })
 }

@@ -1,8 +1,9 @@
 /** What is written into the audit trail: a change, together with the transaction that makes it. */
 import type { AuditAction } from '@coffer/contract/audit'
 import { newId } from '../crypto/id.ts'
-import { type AuditRow, canonicalEntry, hashEntry } from '../store/audit-entry.ts'
-import { extendChain, lockChain, orNothing } from './audit-chain.ts'
+import { type BatchEntry, composeBatch, sharedFields } from '../store/audit-batch.ts'
+import { canonicalEntry, hashEntry } from '../store/audit-entry.ts'
+import { type ChainHead, extendChain, lockChain, orNothing } from './audit-chain.ts'
 import type { Context, WriteContext } from './context.ts'
 
 export type AuditEvent = {
@@ -18,36 +19,48 @@ export type AuditEvent = {
 
 const maxUserAgentLength = 256
 
+type Act = { readonly ctx: WriteContext; readonly event: AuditEvent }
+
 /** Call inside the transaction of the change it records: both commit, or neither. */
 export async function record(ctx: WriteContext, event: AuditEvent): Promise<void> {
   await recordAll([{ ctx, event }])
 }
 
 /** What several have done within one transaction to one workspace, in this order. */
-export async function recordAll(
-  acts: readonly { readonly ctx: WriteContext; readonly event: AuditEvent }[],
-): Promise<void> {
+export async function recordAll(acts: readonly Act[]): Promise<void> {
   const [first] = acts
   if (!first) return
-  const { chain } = first.event
-  const head = await lockChain(first.ctx, chain)
-  let { sequence, hash } = head
-  const rows = acts.map(({ ctx, event }): AuditRow => {
-    const unhashed = {
-      ...describeEvent(ctx, event),
-      chainId: chain,
-      sequence: ++sequence,
-      id: newId(),
-      at: ctx.now(),
-      requestId: ctx.request.id,
-      details: JSON.stringify({ before: event.before, after: event.after }),
-    }
-    hash = hashEntry(hash, canonicalEntry(unhashed))
-    return { ...unhashed, hash }
-  })
-  await orNothing(first.ctx, () => first.ctx.store.audit.insert(rows))
-  extendChain(first.ctx, chain, { ...head, sequence, hash })
+  const { ctx, event } = first
+  const { chain } = event
+  const head = await lockChain(ctx, chain)
+  const recorded = await orNothing(ctx, () => (acts.length === 1 ? insertOne(first, head) : insertBatch(acts, head)))
+  extendChain(ctx, chain, { ...head, ...recorded })
 }
+
+type Recorded = Pick<ChainHead, 'sequence' | 'hash'>
+
+async function insertOne({ ctx, event }: Act, head: ChainHead): Promise<Recorded> {
+  const sequence = head.sequence + 1
+  const details = detailsOf(event)
+  const own = { chainId: event.chain, sequence, id: newId(), at: ctx.now(), requestId: ctx.request.id, details }
+  const unhashed = { ...describeEvent(ctx, event), ...own }
+  const hash = hashEntry(head.hash, canonicalEntry(unhashed))
+  await ctx.store.audit.insert({ ...unhashed, hash })
+  return { sequence, hash }
+}
+
+async function insertBatch(acts: readonly Act[], head: ChainHead): Promise<Recorded> {
+  const [first] = acts
+  const entries = acts.map(({ ctx, event }): BatchEntry => {
+    const shared = sharedFields(describeEvent(ctx, event))
+    return { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, details: detailsOf(event) }
+  })
+  const row = composeBatch(first?.event.chain ?? '', head, entries)
+  await first?.ctx.store.audit.insertBatch(row)
+  return { sequence: row.lastSequence, hash: row.hash }
+}
+
+const detailsOf = ({ before, after }: AuditEvent) => JSON.stringify({ before, after })
 
 /** Who did what to which thing, from where. */
 export function describeEvent(ctx: Context, event: Omit<AuditEvent, 'before' | 'after'>) {

@@ -666,7 +666,7 @@ async function runAll(batch: readonly Cell[], caller: Caller): Promise<string[]>
 /** Reads that are allowed leave entries of their own in the audit trail, whose heads stand in `trail`. */
 async function readContent(services: TestService['app']['services']): Promise<Content> {
   const everything = await readEverything(services)
-  return { ...everything, tables: new Map([...everything.tables].filter(([{ name }]) => name !== 'audit_reads')) }
+  return { ...everything, tables: new Map([...everything.tables].filter(([{ name }]) => name !== 'audit_batch')) }
 }
 
 type Effects = (before: Content, after: Content) => string[]

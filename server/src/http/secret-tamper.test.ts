@@ -613,7 +613,7 @@ describe('what is remembered', () => {
     )
     const before = await read(row)
     expect(before.status).toBe(200)
-    await tampering(['audit_entry', 'audit_head', 'audit_reads'], async () => {
+    await tampering(['audit_entry', 'audit_head', 'audit_batch'], async () => {
       await change('secret_value', row, { sealed: other.sealed ?? null, version: other.version ?? null })
       const remembered = await read(row)
       if (remembered.status === 200) expect(remembered.text).toBe(before.text)

@@ -2,8 +2,8 @@
  * The audit trail as it is kept: one hash chain per workspace, and one for what belongs to none. Each entry's hash
  * covers the one before it; the newest hash is signed.
  */
+import { type BatchRow, expandBatch, linksOfBatch } from './audit-batch.ts'
 import { type AuditLink, type AuditRow, emptyHash, linkOf } from './audit-entry.ts'
-import { expandReads, linksOfReads, type ReadsRow } from './audit-read.ts'
 import { type Db, forUpdate, fragment, sql } from './sql.ts'
 
 export type AuditHead = {
@@ -46,11 +46,11 @@ function matches(row: AuditRow, filter: AuditFilter): boolean {
 }
 
 export function auditStore(db: Db) {
-  const listReads = (chainId: string, after: number, upTo: number): Promise<ReadsRow[]> =>
-    db.all<ReadsRow>(sql`
+  const listBatches = (chainId: string, after: number, upTo: number): Promise<BatchRow[]> =>
+    db.all<BatchRow>(sql`
       select chain_id as "chainId", first_sequence as "firstSequence", last_sequence as "lastSequence",
         previous_hash as "previousHash", entries, hash
-      from audit_reads where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
+      from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
       order by last_sequence`)
 
   return {
@@ -78,22 +78,19 @@ export function auditStore(db: Db) {
         where chain_id = ${chainId}`)
     },
 
-    async insert(rows: readonly AuditRow[]): Promise<void> {
-      await db.runMany(
-        rows,
-        (row) => sql`
+    async insert(row: AuditRow): Promise<void> {
+      await db.run(sql`
         insert into audit_entry (chain_id, sequence, id, at, actor_type, actor_id, actor_name, action, entity_type,
           entity_id, entity_name, project_id, environment_id, ip, user_agent, request_id, outcome, details, hash)
         values (${row.chainId}, ${row.sequence}, ${row.id}, ${row.at}, ${row.actorType}, ${row.actorId},
           ${row.actorName}, ${row.action}, ${row.entityType}, ${row.entityId}, ${row.entityName}, ${row.projectId},
           ${row.environmentId}, ${row.ip}, ${row.userAgent}, ${row.requestId}, ${row.outcome}, ${row.details},
-          ${row.hash})`,
-      )
+          ${row.hash})`)
     },
 
-    async insertReads(row: ReadsRow): Promise<void> {
+    async insertBatch(row: BatchRow): Promise<void> {
       await db.run(sql`
-        insert into audit_reads (chain_id, first_sequence, last_sequence, previous_hash, entries, hash)
+        insert into audit_batch (chain_id, first_sequence, last_sequence, previous_hash, entries, hash)
         values (${row.chainId}, ${row.firstSequence}, ${row.lastSequence}, ${row.previousHash}, ${row.entries},
           ${row.hash})`)
     },
@@ -102,7 +99,7 @@ export function auditStore(db: Db) {
       const row = await db.one(sql`
         select sequence from audit_entry where chain_id = ${chainId} and sequence > ${sequence}
         union all
-        select last_sequence from audit_reads where chain_id = ${chainId} and last_sequence > ${sequence} limit 1`)
+        select last_sequence from audit_batch where chain_id = ${chainId} and last_sequence > ${sequence} limit 1`)
       return row !== undefined
     },
 
@@ -111,8 +108,8 @@ export function auditStore(db: Db) {
       const rows = await db.all<AuditRow>(sql`
         select ${columns} from audit_entry
         where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo}`)
-      const reads = await listReads(chainId, after, upTo)
-      const links = [...rows.map(linkOf), ...reads.flatMap(linksOfReads)]
+      const batches = await listBatches(chainId, after, upTo)
+      const links = [...rows.map(linkOf), ...batches.flatMap(linksOfBatch)]
       return links.filter(({ first }) => first.sequence > after).sort((a, b) => a.first.sequence - b.first.sequence)
     },
 
@@ -139,10 +136,10 @@ export function auditStore(db: Db) {
             or lower(actor_name) like ${text} escape '\\' or lower(entity_type) like ${text} escape '\\'
             or lower(action) like ${text} escape '\\')
         order by sequence desc limit ${limit}`)
-      const reads = (await listReads(chainId, stretch.after, stretch.upTo)).flatMap(expandReads)
+      const batches = await listBatches(chainId, stretch.after, stretch.upTo)
       const isMeant = (row: AuditRow) =>
         row.sequence > stretch.after && row.sequence <= stretch.upTo && matches(row, filter)
-      const found = [...rows, ...reads.filter(isMeant)]
+      const found = [...rows, ...batches.flatMap(expandBatch).filter(isMeant)]
       return found.sort((a, b) => b.sequence - a.sequence).slice(0, limit)
     },
   }

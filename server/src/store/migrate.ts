@@ -11,9 +11,10 @@ import { person } from './migrations/005-person.ts'
 import { identity } from './migrations/006-identity.ts'
 import { share } from './migrations/007-share.ts'
 import { sync } from './migrations/008-sync.ts'
+import { batch } from './migrations/009-batch.ts'
 import type { Engine } from './sql.ts'
 
-const migrations = [foundation, secret, leftover, invite, person, identity, share, sync]
+const migrations = [foundation, secret, leftover, invite, person, identity, share, sync, batch]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>
   migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),

@@ -23,8 +23,16 @@ const columns = fragment(`
 const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 
 export function secretStore(db: Db) {
+  /** Found by the environments of their projects; those of a deleted environment are leftovers. */
+  async function removeVersions(projectIds: readonly string[], secretIds: readonly string[], limit: number) {
+    return db.run(sql`
+      delete from secret_version where (environment_id, secret_id, version) in (
+        select v.environment_id, v.secret_id, v.version
+        from environment e join secret_version v on v.environment_id = e.id
+        where e.project_id ${anyOf(projectIds)} and v.secret_id ${anyOf(secretIds)} limit ${limit})`)
+  }
+
   async function removeValues(secretIds: readonly string[]): Promise<void> {
-    await db.run(sql`delete from secret_version where secret_id ${anyOf(secretIds)}`)
     await db.run(sql`delete from secret_value where secret_id ${anyOf(secretIds)}`)
     await db.run(sql`delete from secret_rename where secret_id ${anyOf(secretIds)}`)
   }
@@ -87,19 +95,19 @@ export function secretStore(db: Db) {
     /** With every version of its values. */
     async remove(id: string, projectId: string): Promise<void> {
       if ((await db.run(sql`delete from secret where id = ${id} and project_id = ${projectId}`)) === 0) return
+      await removeVersions([projectId], [id], Number.MAX_SAFE_INTEGER)
       await removeValues([id])
     },
 
     /** Takes away at most so many secrets and about as many of their versions; false once there is none left. */
     async removeTrashedBefore(beforeMs: number, limit: number): Promise<boolean> {
-      const rows = await db.all<{ id: string }>(sql`
-        select id from secret where trashed_at is not null and trashed_at < ${beforeMs} order by trashed_at limit ${limit}`)
+      const rows = await db.all<{ id: string; projectId: string }>(sql`
+        select id, project_id as "projectId" from secret
+        where trashed_at is not null and trashed_at < ${beforeMs} order by trashed_at limit ${limit}`)
       const due = rows.map(({ id }) => id)
       if (due.length === 0) return false
-      const versions = await db.run(sql`
-        delete from secret_version where (environment_id, secret_id, version) in (
-          select environment_id, secret_id, version from secret_version where secret_id ${anyOf(due)} limit ${limit})`)
-      if (versions === limit) return true
+      const projectIds = [...new Set(rows.map(({ projectId }) => projectId))]
+      if ((await removeVersions(projectIds, due, limit)) === limit) return true
       await removeValues(due)
       await db.run(sql`delete from secret where id ${anyOf(due)}`)
       return true

@@ -164,8 +164,8 @@ describe('with a broken table', () => {
   type Break = { readonly cut: readonly string[]; readonly mend: readonly string[] }
   /** Reads are recorded in a table of their own; both kinds of entry end in the same head. */
   const breaks: [what: string, breakage: () => Break, stopped: { reads: boolean; writes: boolean }][] = [
-    ['the table of reads is gone', () => away('audit_reads'), { reads: true, writes: false }],
-    ['the table of reads takes no rows', () => refusing('audit_reads', 'insert'), { reads: true, writes: false }],
+    ['the table of reads is gone', () => away('audit_batch'), { reads: true, writes: false }],
+    ['the table of reads takes no rows', () => refusing('audit_batch', 'insert'), { reads: true, writes: false }],
     ['the table of entries is gone', () => away('audit_entry'), { reads: false, writes: true }],
     ['the table of entries takes no rows', () => refusing('audit_entry', 'insert'), { reads: false, writes: true }],
     ['the heads are gone', () => away('audit_head'), { reads: true, writes: true }],
@@ -217,9 +217,9 @@ describe('with a broken table', () => {
 
   test('what is promoted is recorded as read in the very transaction that copies it', async () => {
     const { ask, expectSoundTrail } = asker(house)
-    await run(away('audit_reads').cut)
+    await run(away('audit_batch').cut)
     const promoted = await ask(promotion)
-    await run(away('audit_reads').mend)
+    await run(away('audit_batch').mend)
     expect(promoted.status, promoted.text).toBe(200)
     const entries = await ask(['GET', '/v1/workspace/main/audit?limit=2'])
     const [view, change] = entries.body as AuditEntry[]
@@ -241,6 +241,31 @@ describe('with a broken table', () => {
     await expectSoundTrail()
   })
 
+  test('many changes at once are recorded each, with what it did, in one chain that verifies', async () => {
+    const { ask, expectSoundTrail } = asker(house)
+    const values = Array.from({ length: 60 }, (_, index) => `${canary} of many ${index}`)
+    const environmentOf = (index: number) => (index % 2 === 0 ? 'staging' : 'development')
+    const write = (value: string, index: number) =>
+      ask(['PUT', `${path}/secret/A/value`, { environmentId: environmentOf(index), value }])
+    const answers = await Promise.all(values.map(write))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+    const trail = await ask(['GET', '/v1/workspace/main/audit?action=UPDATE&limit=60'])
+    const entries = trail.body as AuditEntry[]
+    // Some stood together in one row: they share its hash.
+    expect(new Set(entries.map(({ hash }) => hash)).size).toBeLessThan(entries.length)
+    const made = entries.map(({ entity, after, requestId }) => ({ entity, after, requestId }))
+    for (const [index, { headers, body }] of answers.entries()) {
+      const { version } = body as { version: number }
+      expect(made).toContainEqual({
+        entity: expect.objectContaining({ type: 'secret', name: 'A' }),
+        after: { changes: [{ key: 'A', environment: environmentOf(index), status: 'updated', version }] },
+        requestId: headers.get('x-request-id'),
+      })
+    }
+    expect(trail.text).not.toContain(canary)
+    await expectSoundTrail()
+  })
+
   test.each([
     '',
     '{',
@@ -251,12 +276,13 @@ describe('with a broken table', () => {
     '{"shared":[],"reads":[[0,"x",1,"x"]]}',
     '{"shared":[[1,2,3]],"reads":[[0,"x",1,"x"]]}',
     '{"shared":[["","","","","","","",null,null,"","","success",null]],"reads":[[0,"x",1,"x"]]}',
+    '{"isOneLink":true,"shared":[["","","","","","","",null,null,"","","success",null]],"entries":[[0,"x",1,"x",1]]}',
   ])('reads that somebody wrote over with %s are found missing, and the others are shown', async (entries) => {
     const { ask } = asker(house)
     await ask(['GET', `${path}/secret/A`])
-    const [row] = await raw.query('select last_sequence, first_sequence from audit_reads order by last_sequence desc')
-    await raw.restoring(['audit_reads'], async () => {
-      await raw.query('update audit_reads set entries = ? where last_sequence = ?', [entries, row?.last_sequence ?? 0])
+    const [row] = await raw.query('select last_sequence, first_sequence from audit_batch order by last_sequence desc')
+    await raw.restoring(['audit_batch'], async () => {
+      await raw.query('update audit_batch set entries = ? where last_sequence = ?', [entries, row?.last_sequence ?? 0])
       const verdict = await ask(['GET', '/v1/workspace/main/audit/verify'])
       expect(verdict.body).toMatchObject({
         ok: false,

@@ -1,20 +1,22 @@
 /**
- * Reads that were recorded together: one row and one link of the chain for all of them, as each costs a fraction of one
+ * Entries that were recorded together: one row and one link of the chain for all of them, as each costs a fraction of one
  * of its own. What many of them have in common (who, from where, of what) stands in it once.
  */
 import { type AuditLink, type AuditRow, canonicalEntry, hashEntry, linkOf } from './audit-entry.ts'
 
-/** What tells reads of the same thing by the same caller apart. */
-export type ReadEntry = {
+/** What tells entries about the same thing by the same caller apart. */
+export type BatchEntry = {
   readonly id: string
   readonly at: number
   readonly requestId: string
   readonly shared: SharedFields
+  /** The text of its details, where it does not share them. */
+  readonly details?: string
 }
 /** Two stretches of the canonical entry: those before and after the request's id. */
 export type SharedFields = { readonly before: string; readonly after: string }
 
-export type ReadsRow = {
+export type BatchRow = {
   readonly chainId: string
   readonly firstSequence: number
   readonly lastSequence: number
@@ -25,8 +27,8 @@ export type ReadsRow = {
 
 type Sharing = Omit<AuditRow, 'chainId' | 'sequence' | 'hash' | 'id' | 'at' | 'requestId' | 'details'>
 
-/** `details` is JSON of JSON: what is the same for many reads is made once for all of them. */
-export function sharedFields(entry: Sharing, details: string): SharedFields {
+/** `details` is JSON of JSON: what is the same for many entries is made once for all of them. Without it each has its own. */
+export function sharedFields(entry: Sharing, details = 'null'): SharedFields {
   const { actorType, actorId, actorName, action, entityType, entityId, entityName } = entry
   const before = [
     actorType,
@@ -44,16 +46,16 @@ export function sharedFields(entry: Sharing, details: string): SharedFields {
   return { before: JSON.stringify(before).slice(1, -1), after: `${JSON.stringify(entry.outcome)},${details}` }
 }
 
-export function composeReads(
+export function composeBatch(
   chainId: string,
   head: { readonly sequence: number; readonly hash: string },
-  reads: readonly ReadEntry[],
-): ReadsRow {
+  entries: readonly BatchEntry[],
+): BatchRow {
   const places = new Map<string, number>()
   // Reads of the same answer by the same caller hold the very same fields: their text is looked at once.
   const known = new Map<SharedFields, number>()
   const texts: string[] = []
-  for (const { id, at, requestId, shared } of reads) {
+  for (const { id, at, requestId, shared, details } of entries) {
     let place = known.get(shared)
     if (place === undefined) {
       const common = `[${shared.before},${shared.after}]`
@@ -61,20 +63,21 @@ export function composeReads(
       places.set(common, place)
       known.set(shared, place)
     }
-    texts.push(`[${place},"${id}",${at},"${requestId}"]`)
+    const own = details === undefined ? '' : `,${JSON.stringify(details)}`
+    texts.push(`[${place},"${id}",${at},"${requestId}"${own}]`)
   }
   const row = {
     chainId,
     firstSequence: head.sequence + 1,
-    lastSequence: head.sequence + reads.length,
+    lastSequence: head.sequence + entries.length,
     previousHash: head.hash,
-    entries: `{"isOneLink":true,"shared":[${[...places.keys()].join(',')}],"reads":[${texts.join(',')}]}`,
+    entries: `{"isOneLink":true,"shared":[${[...places.keys()].join(',')}],"entries":[${texts.join(',')}]}`,
   }
   return { ...row, hash: hashEntry(head.hash, linkText(row)) }
 }
 
 /** What the hash of one link covers. The entries are JSON already. */
-function linkText({ chainId, firstSequence, previousHash, entries }: Omit<ReadsRow, 'hash'>): string {
+function linkText({ chainId, firstSequence, previousHash, entries }: Omit<BatchRow, 'hash'>): string {
   return `[${JSON.stringify(chainId)},${firstSequence},${JSON.stringify(previousHash)},${entries}]`
 }
 
@@ -93,35 +96,36 @@ const sharedNames = [
   'outcome',
   'details',
 ] as const
+const detailsAt = sharedNames.indexOf('details')
 
 type Composed = {
   /** Absent from rows of the first form: their entries are links of their own, each hashed as if it stood alone. */
-  isOneLink?: boolean
+  isOneLink: boolean
   shared: unknown[][]
-  reads: [place: number, id: string, at: number, requestId: string][]
+  entries: [place: number, id: string, at: number, requestId: string, details?: string][]
 }
 
 /** None where the row is not of the form in which it was written: then its entries are missing from the chain. */
-export function expandReads(row: ReadsRow): AuditRow[] {
+export function expandBatch(row: BatchRow): AuditRow[] {
   const composed = parseEntries(row)
   return composed ? expand(row, composed) : []
 }
 
-function expand(row: ReadsRow, { isOneLink, shared, reads }: Composed): AuditRow[] {
+function expand(row: BatchRow, { isOneLink, shared, entries }: Composed): AuditRow[] {
   let previous = row.previousHash
-  return reads.map(([place, id, at, requestId], index) => {
+  return entries.map(([place, id, at, requestId, details], index) => {
     const fields = Object.fromEntries(sharedNames.map((name, field) => [name, shared[place]?.[field]]))
     const own = { chainId: row.chainId, sequence: row.firstSequence + index, id, at, requestId }
-    // Written by composeReads in this very order.
-    const entry = { ...fields, ...own } as Omit<AuditRow, 'hash'>
+    // Written by composeBatch in this very order.
+    const entry = { ...fields, ...own, details: fields.details ?? details } as Omit<AuditRow, 'hash'>
     if (isOneLink) return { ...entry, hash: row.hash }
     previous = hashEntry(previous, canonicalEntry(entry))
     // The last one carries the hash that was stored: the check of the chain compares it with the computed one.
-    return { ...entry, hash: index === reads.length - 1 ? row.hash : previous }
+    return { ...entry, hash: index === entries.length - 1 ? row.hash : previous }
   })
 }
 
-export function linksOfReads(row: ReadsRow): AuditLink[] {
+export function linksOfBatch(row: BatchRow): AuditLink[] {
   const composed = parseEntries(row)
   const entries = composed ? expand(row, composed) : []
   const [first] = entries
@@ -129,22 +133,24 @@ export function linksOfReads(row: ReadsRow): AuditLink[] {
   return [{ first, lastSequence: row.lastSequence, text: linkText(row), hash: row.hash }]
 }
 
-function parseEntries({ entries, firstSequence, lastSequence }: ReadsRow): Composed | undefined {
+function parseEntries({ entries: text, firstSequence, lastSequence }: BatchRow): Composed | undefined {
   try {
-    const { isOneLink, shared, reads }: Composed = JSON.parse(entries)
-    if (isOneLink && reads.length !== lastSequence - firstSequence + 1) return undefined
-    const isWhole = reads.every(([place, id, at, requestId]) => {
+    // Rows that were written before changes were recorded together, too, call their entries reads.
+    const { isOneLink = false, shared, reads, entries = reads } = JSON.parse(text)
+    if (isOneLink && entries.length !== lastSequence - firstSequence + 1) return undefined
+    const isWhole = entries.every(([place, id, at, requestId, details]: unknown[]) => {
+      const fields = shared[Number(place)]
+      const hasDetails = typeof (fields?.[detailsAt] ?? details) === 'string'
       const isOwn = typeof id === 'string' && typeof requestId === 'string' && Number.isSafeInteger(at)
-      return isOwn && shared[place]?.length === sharedNames.length
+      return isOwn && hasDetails && fields?.length === sharedNames.length
     })
-    return isWhole && shared.every(isShared) ? { isOneLink: isOneLink === true, shared, reads } : undefined
+    return isWhole && shared.every(isShared) ? { isOneLink: isOneLink === true, shared, entries } : undefined
   } catch {
     return undefined
   }
 }
 
+const mayBeEmpty: ReadonlySet<string> = new Set(['projectId', 'environmentId', 'details'])
+
 const isShared = (fields: unknown[]) =>
-  sharedNames.every((name, at) => {
-    const isEmpty = fields[at] === null && (name === 'projectId' || name === 'environmentId')
-    return isEmpty || typeof fields[at] === 'string'
-  })
+  sharedNames.every((name, at) => typeof fields[at] === 'string' || (fields[at] === null && mayBeEmpty.has(name)))

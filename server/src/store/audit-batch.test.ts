@@ -1,9 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { newId } from '../crypto/id.ts'
-import { canonicalEntry, emptyHash, hashEntry } from '../store/audit-entry.ts'
-import { composeReads, expandReads, linksOfReads, type ReadsRow, sharedFields } from '../store/audit-read.ts'
-import { readDetails } from './audit-read.ts'
+import { type BatchRow, composeBatch, expandBatch, linksOfBatch, sharedFields } from './audit-batch.ts'
+import { canonicalEntry, emptyHash, hashEntry } from './audit-entry.ts'
 
 const text = fc.oneof(
   fc.string({ unit: 'binary' }),
@@ -29,6 +28,7 @@ const read = fc.record({
   userAgent: text,
   outcome: text,
   keys: fc.array(text),
+  hasOwnDetails: fc.boolean(),
   at: fc.integer({ min: 0, max: 8_640_000_000_000_000 }),
   requestId: fc.stringMatching(/^[A-Za-z0-9_-]{12}-[0-9a-z]{1,6}$/),
 })
@@ -40,14 +40,17 @@ type Read = typeof read extends fc.Arbitrary<infer Fields> ? Fields : never
 function compose(reads: readonly Read[], chainId: string) {
   // Some share all that can be shared.
   const all = [...reads, ...reads.slice(0, 1)].map((fields) => ({ ...fields, id: newId() }))
-  const row = composeReads(
+  const row = composeBatch(
     chainId,
     head,
-    all.map(({ id, at, requestId, keys, ...fields }) => {
-      return { id, at, requestId, shared: sharedFields(fields, readDetails({ keys }).text) }
+    all.map(({ id, at, requestId, keys, hasOwnDetails, ...fields }) => {
+      const details = JSON.stringify({ after: { keys } })
+      return hasOwnDetails
+        ? { id, at, requestId, shared: sharedFields(fields), details }
+        : { id, at, requestId, shared: sharedFields(fields, JSON.stringify(details)) }
     }),
   )
-  const meant = all.map(({ keys, ...fields }, index) => {
+  const meant = all.map(({ keys, hasOwnDetails: _, ...fields }, index) => {
     const details = JSON.stringify({ after: { keys } })
     return { ...fields, chainId, sequence: head.sequence + 1 + index, details }
   })
@@ -56,13 +59,13 @@ function compose(reads: readonly Read[], chainId: string) {
 
 const somethingRead = fc.array(read, { minLength: 1, maxLength: 5 })
 
-test('reads that were recorded together are those that were meant, and one link of the chain', () => {
+test('entries that were recorded together are those that were meant, and one link of the chain', () => {
   const property = fc.property(somethingRead, text, (reads, chainId) => {
     const { row, meant } = compose(reads, chainId)
     expect(row).toMatchObject({ firstSequence: 42, lastSequence: 41 + meant.length, previousHash: emptyHash })
     const expected = meant.map((entry) => ({ ...entry, hash: row.hash }))
-    expect(expandReads(row)).toEqual(expected)
-    const links = linksOfReads(row)
+    expect(expandBatch(row)).toEqual(expected)
+    const links = linksOfBatch(row)
     expect(links).toMatchObject([{ first: expected[0], lastSequence: row.lastSequence, hash: row.hash }])
     expect(links.map((link) => hashEntry(emptyHash, link.text))).toEqual([row.hash])
     // As a database keeps it: nothing in it is changed by being written as UTF-8.
@@ -78,8 +81,8 @@ test('whatever is changed in their row is seen', () => {
     at: fc.nat(),
     by: fc.constantFrom('"', 'x', ',', '0', ' ', '[', ''),
   })
-  const isSound = (row: ReadsRow) => {
-    const [link, ...others] = linksOfReads(row)
+  const isSound = (row: BatchRow) => {
+    const [link, ...others] = linksOfBatch(row)
     const isWhole = link?.first.sequence === 42 && link.lastSequence === row.lastSequence && others.length === 0
     return isWhole && hashEntry(emptyHash, link.text) === link.hash
   }
@@ -93,7 +96,7 @@ test('whatever is changed in their row is seen', () => {
     expect(isSound({ ...row, previousHash: 'f'.repeat(64) })).toBe(false)
     expect(isSound({ ...row, firstSequence: row.firstSequence + 1, lastSequence: row.lastSequence + 1 })).toBe(false)
     expect(isSound({ ...row, firstSequence: row.firstSequence - 1 })).toBe(false)
-    expect(linksOfReads({ ...row, lastSequence: row.lastSequence + 1 })).toEqual([])
+    expect(linksOfBatch({ ...row, lastSequence: row.lastSequence + 1 })).toEqual([])
   })
   fc.assert(property, { numRuns: 1_000 })
 })
@@ -106,9 +109,10 @@ test('rows of the first form, whose entries are links of their own, are still wh
       previous = hashEntry(previous, canonicalEntry(entry))
       return { ...entry, hash: previous }
     })
-    const old = { ...row, entries: row.entries.replace('"isOneLink":true,', ''), hash: previous }
-    expect(expandReads(old)).toEqual(expected)
-    const links = linksOfReads(old)
+    const oldEntries = row.entries.replace('"isOneLink":true,', '').replace('"entries":[[0', '"reads":[[0')
+    const old = { ...row, entries: oldEntries, hash: previous }
+    expect(expandBatch(old)).toEqual(expected)
+    const links = linksOfBatch(old)
     expect(links.map(({ first, lastSequence }) => [first, lastSequence])).toEqual(expected.map((e) => [e, e.sequence]))
     let sound: string = emptyHash
     for (const link of links) {
