@@ -65,6 +65,16 @@ export const validateToken = read('token, warm', () => projects)
 export const validateJwt = read('JWT', () => projects, 'jwt')
 export const readOne = read('read one', onePath)
 export const readOneByJwt = read('read one, JWT', onePath, 'jwt')
+/** As short scripts ask: each over a connection of its own. */
+export const readOneApart: Plan = {
+  name: 'read one, new connections',
+  open: (world) =>
+    openCase(world, readOneApart.name, {
+      path: onePath(world.seeded),
+      headers: { ...bearer(world.seeded.token), connection: 'close' },
+      connections: readers,
+    }),
+}
 export const listFifty = read('list 50', listPath)
 export const listResolved = read('list 50, resolved', resolvedPath)
 

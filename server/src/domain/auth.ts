@@ -15,7 +15,7 @@ import { defaultPreferences } from './me.ts'
 import { asUser, personEntity } from './person.ts'
 import { type OpenedSession, openBrowserSession } from './session.ts'
 import { checkSlug } from './slug.ts'
-import { announce, inTransaction } from './transaction.ts'
+import { announce, inTransaction, recordAct } from './transaction.ts'
 import { insertWorkspace } from './workspace.ts'
 
 const firstWorkspace = { name: 'Main', slug: 'main' }
@@ -100,13 +100,8 @@ export async function exchangeToken(ctx: Context): Promise<AccessToken> {
     iat: issuedAt,
     exp: issuedAt + jwtLifetimeSeconds,
   })
-  await inTransaction(ctx, token.workspaceId, (ctx) =>
-    record(ctx, {
-      chain: token.workspaceId,
-      action: 'EXCHANGE',
-      entity: { type: 'token', id: token.id, name: token.name },
-    }),
-  )
+  const entity = { type: 'token', id: token.id, name: token.name }
+  await recordAct(ctx, { chain: token.workspaceId, action: 'EXCHANGE', entity })
   return { accessToken, expiresIn: jwtLifetimeSeconds, tokenType: 'Bearer' }
 }
 

@@ -16,7 +16,7 @@ import { type Context, systemChain } from './context.ts'
 import { asUser, inPersonTransaction, personEntity } from './person.ts'
 import { openSession } from './session.ts'
 import { iso, secondMs } from './time.ts'
-import { inQuietTransaction, inTransaction } from './transaction.ts'
+import { inQuietTransaction, inTransaction, recordAct } from './transaction.ts'
 
 const lifeSeconds = 300
 const intervalSeconds = 5
@@ -88,9 +88,7 @@ async function collect(ctx: Context, login: DeviceLogin, userId: string): Promis
 
 export async function readDevice(ctx: Context, userCode: string): Promise<WaitingDevice> {
   const { login } = await requireWaitingDevice(ctx, userCode)
-  await inTransaction(ctx, systemChain, (ctx) =>
-    record(ctx, { chain: systemChain, action: 'VIEW', entity: entity(login) }),
-  )
+  await recordAct(ctx, { chain: systemChain, action: 'VIEW', entity: entity(login) })
   const { clientId, ip, userAgent } = login
   return { clientId, ip, userAgent, createdAt: iso(login.createdAt), expiresAt: iso(login.expiresAt) }
 }

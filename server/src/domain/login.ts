@@ -5,14 +5,13 @@ import { verifyPassword } from '../crypto/password.ts'
 import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import type { Account } from '../store/account.ts'
-import { record } from './audit.ts'
 import { type Attempt, backOffMs, forgiveAttempt, maxFailures, tooManyFailures } from './back-off.ts'
 import { type Context, systemChain, type WriteContext } from './context.ts'
 import { normaliseEmail } from './email.ts'
 import { type CodeVerdict, spendCode } from './mfa.ts'
 import { asUser, inPersonTransaction, type PersonEvent, personEntity, type Tell, tellWorkspaces } from './person.ts'
 import { type OpenedSession, openBrowserSession } from './session.ts'
-import { inQuietTransaction, inTransaction } from './transaction.ts'
+import { inQuietTransaction, recordAct } from './transaction.ts'
 
 const tooMany = 'Too many failed logins for this address: wait before you try again.'
 
@@ -121,7 +120,7 @@ async function recordFailure(ctx: Context, account: Account, reason: string): Pr
 /** Whether there is such a person, and in how many workspaces, must not show in the time: their trails are told later. */
 async function recordWrongPassword(ctx: Context, account: Account | undefined): Promise<void> {
   const event = failureOf(account, 'wrong password')
-  await inTransaction(ctx, systemChain, (ctx) => record(ctx, { chain: systemChain, ...event }))
+  await recordAct(ctx, { chain: systemChain, ...event })
   if (!account) return
   tellWorkspaces(ctx, account.id, event).catch((error) =>
     ctx.log.error('a failed login could not be recorded in the trails of the workspaces', traceOf(error)),

@@ -8,14 +8,13 @@ import type { IdentityCheck, IdentityExchange, IdentityTest, IdentityVerdict } f
 import { jwtLifetimeSeconds, signJwt } from '../crypto/jwt.ts'
 import { Failure } from '../failure.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
-import { record } from './audit.ts'
 import type { Context } from './context.ts'
 import { identityActor } from './credential.ts'
 import { requireIdentity } from './oidc.ts'
 import { checkRules, describe, isExact } from './oidc-rule.ts'
 import { checkAudience, checkHeader, checkTimes, type ExternalToken, formCheck, parseToken } from './oidc-token.ts'
 import { secondMs } from './time.ts'
-import { inTransaction } from './transaction.ts'
+import { recordAct } from './transaction.ts'
 
 const maxReasons = 5
 
@@ -119,9 +118,8 @@ async function recordLogin(ctx: Context, identity: IdentityRecord, { claims }: E
   const expiresAt = ctx.now() + jwtLifetimeSeconds * secondMs
   const { workspaceId } = identity
   const after = { issuer: identity.issuer, subject: describe(claims.sub), tokenId: describe(claims.jti) }
-  await inTransaction({ ...ctx, actor: identityActor(identity, expiresAt) }, workspaceId, (ctx) =>
-    record(ctx, { chain: workspaceId, action: 'LOGIN', entity: entity(identity), after }),
-  )
+  const actor = identityActor(identity, expiresAt)
+  await recordAct({ ...ctx, actor }, { chain: workspaceId, action: 'LOGIN', entity: entity(identity), after })
   ctx.usage.noteIdentity(identity.id, workspaceId, ctx.now())
 }
 
@@ -142,7 +140,5 @@ async function recordRefusal(
     ...(admitted.unrecorded > 0 && { unrecorded: admitted.unrecorded }),
   }
   const who = { type: 'oidc', id: '', name: '' }
-  await inTransaction(ctx, workspaceId, (ctx) =>
-    record(ctx, { chain: workspaceId, action: 'LOGIN', entity: who, outcome: 'failure', after }),
-  )
+  await recordAct(ctx, { chain: workspaceId, action: 'LOGIN', entity: who, outcome: 'failure', after })
 }

@@ -1,7 +1,8 @@
 /** Changes: one transaction with its audit entries, and the word to every node that something is no longer as it was. */
 import type { ChangeSubject } from '../store/change.ts'
-import type { Transaction } from '../store/sql.ts'
+import type { JointWork, Transaction } from '../store/sql.ts'
 import { type Store, storeOver } from '../store/store.ts'
+import { type AuditEvent, recordAll } from './audit.ts'
 import { lockChain } from './audit-chain.ts'
 import type { Context, Services, WriteContext } from './context.ts'
 
@@ -28,6 +29,20 @@ export async function enterTransaction(
   const inside = { ...ctx, store: storeOver(transaction.db, ctx.keys), transaction }
   for (const chain of chains) await lockChain(inside, chain)
   return inside
+}
+
+/** What changes nothing but must be known, such as an exchange: it shares a row with others of the same moment. */
+export function recordAct(ctx: Context, event: AuditEvent): Promise<void> {
+  return ctx.engine.joinTransaction(event.chain, event.chain, { ctx, event }, recordTogether)
+}
+
+const recordTogether: JointWork<{ ctx: Context; event: AuditEvent }, void> = async (transaction, acts) => {
+  await recordAll(
+    acts.map(({ ctx, event }) => {
+      return { ctx: { ...ctx, store: storeOver(transaction.db, ctx.keys), transaction }, event }
+    }),
+  )
+  return acts.map(() => ({ status: 'fulfilled', value: undefined }))
 }
 
 /** Bookkeeping that is nobody's act and leaves no trail: counters, times of last use. */

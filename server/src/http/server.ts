@@ -4,6 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { answerError } from './answer-error.ts'
 import { docsRoutes } from './docs.ts'
+import { keepDoor } from './door.ts'
 import type { Exchange } from './exchange.ts'
 import { type IdentityParts, identifier } from './identify.ts'
 import { logoRoute } from './logo.ts'
@@ -72,7 +73,8 @@ export function createServer(parts: HttpParts): { server: Server; routes: readon
     requestTimeout: 60_000,
     keepAliveTimeout: 72_000,
   }
-  const server = process.getBuiltinModule('node:http').createServer(options, listener)
+  const server = process.getBuiltinModule('node:http').createServer(options)
+  keepDoor(server, listener)
   server.on('clientError', answerClientError).on('checkExpectation', answerExpectation)
   return { server, routes }
 }

@@ -1,0 +1,43 @@
+/**
+ * New connections. In each turn of the event loop only one of them is taken, and a turn lasts as long as all the requests
+ * in it: under load whoever comes new would wait for many of those. So while they are coming in, requests are held
+ * back for a moment, and turns are short.
+ */
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+
+/** However many are coming in, those who are in have waited for them long enough after this. */
+const longestHoldMs = 5
+
+export function keepDoor(server: Server, listener: RequestListener, maxHoldMs = longestHoldMs): void {
+  let held: [request: IncomingMessage, response: ServerResponse][] = []
+  let isHolding = false
+  let holdingSince = 0
+  let arrived = 0
+  let arrivedBefore = 0
+
+  server.on('connection', () => {
+    arrived++
+    if (isHolding) return
+    isHolding = true
+    holdingSince = performance.now()
+    setImmediate(look)
+  })
+
+  server.on('request', (request, response) => {
+    if (isHolding) held.push([request, response])
+    else listener(request, response)
+  })
+
+  /** At the end of each turn: one in which nobody came is the last. */
+  function look(): void {
+    if (arrived > arrivedBefore && performance.now() - holdingSince < maxHoldMs) {
+      arrivedBefore = arrived
+      setImmediate(look)
+      return
+    }
+    isHolding = false
+    const all = held
+    held = []
+    for (const [request, response] of all) listener(request, response)
+  }
+}
