@@ -32,7 +32,6 @@ function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
     request
       .on('data', (chunk: Buffer) => {
         if (length + chunk.length > limit) {
-          // Nobody reads the rest: the connection ends with the answer.
           request.removeAllListeners('data').removeAllListeners('end').pause()
           reject(tooLarge(limit))
           return
@@ -56,6 +55,27 @@ function append(whole: Buffer, length: number, chunk: Buffer): Buffer {
 }
 
 const minRoomBytes = 16 * 1024
+
+/** So much of what is refused is read all the same, and for so long. */
+const maxDroppedBytes = 8 * maxBodyBytes
+const maxDropMs = 5_000
+
+/** Whoever sends all of a body before he reads would be cut off in the middle of it, and never learn why. */
+export async function dropRest({ request, headers }: Exchange): Promise<void> {
+  if (request.complete || Number(headers['content-length'] ?? 0) > maxDroppedBytes) return
+  let timer: NodeJS.Timeout | undefined
+  await new Promise<void>((resolve) => {
+    let dropped = 0
+    timer = setTimeout(resolve, maxDropMs)
+    request.on('data', ({ length }: Buffer) => {
+      dropped += length
+      if (dropped > maxDroppedBytes) resolve()
+    })
+    for (const event of ['end', 'close', 'error']) request.on(event, () => resolve())
+    request.resume()
+  })
+  clearTimeout(timer)
+}
 
 function tooLarge(limit: number): Failure {
   return limit === maxBodyBytes

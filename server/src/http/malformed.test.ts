@@ -353,6 +353,41 @@ describe('bodies on the wire', () => {
     await expectAnswer(make(`${largest} `), 413, /^The request body is larger than 8 MiB\.$/)
   })
 
+  test.each([
+    ['of a known length', (body: string) => post(body, json)],
+    ['in chunks', (body: string) => chunked(teams, [body.slice(0, 9_000_000), body.slice(9_000_000)], bearer(), json)],
+    ['over a connection that ends with it', (body: string) => post(body, `${json}\r\nConnection: close`)],
+  ])('whoever sends 30 MB %s before he reads is told why they are refused', async (_how, make) => {
+    const socket = open(service.url)
+    socket.pause()
+    await new Promise<void>((resolve, reject) => {
+      socket.once('error', reject)
+      socket.write(make(`{"name":"${'x'.repeat(30_000_000)}"}`), () => resolve())
+    })
+    const received = receive(socket)
+    socket.resume()
+    const [answer] = parseAnswers(await received)
+    expect(answer).toMatchObject({ status: 413, body: '{"message":"The request body is larger than 8 MiB."}' })
+  })
+
+  test('what is refused is not read for ever', async () => {
+    const socket = open(service.url)
+    const received = receive(socket)
+    socket.on('error', () => undefined)
+    socket.write(head(`POST ${teams} HTTP/1.1`, bearer(), json, 'Transfer-Encoding: chunked'))
+    const chunk = `${(1_000_000).toString(16)}\r\n${'x'.repeat(1_000_000)}\r\n`
+    let sent = 0
+    while (
+      !socket.destroyed &&
+      sent < 400 &&
+      (await new Promise((resolve) => socket.write(chunk, (error) => resolve(!error))))
+    )
+      sent++
+    await received.catch(() => undefined)
+    expect(sent).toBeGreaterThan(60)
+    expect(sent).toBeLessThan(200)
+  })
+
   test('a length beyond 8 MiB is refused before the body is sent', async () => {
     const bytes = head(`POST ${teams} HTTP/1.1`, bearer(), json, 'Content-Length: 9000000000')
     await expectAnswer(bytes, 413, /^The request body is larger than 8 MiB\.$/)

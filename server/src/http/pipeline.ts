@@ -7,7 +7,7 @@ import { pipeline as pipe, Readable } from 'node:stream'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
 import { Failure } from '../failure.ts'
-import { hasBody, readJson } from './body.ts'
+import { dropRest, hasBody, readJson } from './body.ts'
 import { Exchange } from './exchange.ts'
 
 export type Method = Endpoint['method']
@@ -149,7 +149,10 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     if (payload !== undefined) answerHeaders['content-length'] = Buffer.byteLength(payload)
     else if (statusCode !== 304) answerHeaders['content-length'] = 0
     response.writeHead(statusCode, answerHeaders)
-    response.end(payload)
+    if (statusCode === 413) {
+      response.write(payload ?? '')
+      dropRest(exchange).then(() => response.end())
+    } else response.end(payload)
   }
 
   return handle
