@@ -64,7 +64,8 @@ export async function createApp(
   const limiters = await createLimiters(config, log)
   const metrics = await createMetrics(config, () => syncFigures(services))
   let isStopping = false
-  const { server, routes } = createServer({ services, follower, ...limiters, metrics, isStopping: () => isStopping })
+  const parts = { services, follower, ...limiters, metrics, isStopping: () => isStopping }
+  const { server, door, routes } = createServer(parts)
   const jobs = startJobs(services)
   return {
     services,
@@ -72,6 +73,7 @@ export async function createApp(
     routes,
     metrics,
     async stop(farewellMs = 0) {
+      door.letIn()
       isStopping = true
       await closeServer(server, farewellMs)
       follower.stop()

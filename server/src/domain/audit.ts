@@ -31,10 +31,11 @@ export async function recordAll(acts: readonly Act[]): Promise<void> {
   const [first] = acts
   if (!first) return
   const { ctx, event } = first
-  const { chain } = event
-  const head = await lockChain(ctx, chain)
-  const recorded = await orNothing(ctx, () => (acts.length === 1 ? insertOne(first, head) : insertBatch(acts, head)))
-  extendChain(ctx, chain, { ...head, ...recorded })
+  const head = await lockChain(ctx, event.chain)
+  const recorded = await orNothing(ctx, () =>
+    acts.length === 1 ? insertOne(first, head) : insertBatch(first, acts, head),
+  )
+  extendChain(ctx, event.chain, { ...head, ...recorded })
 }
 
 type Recorded = Pick<ChainHead, 'sequence' | 'hash'>
@@ -49,14 +50,13 @@ async function insertOne({ ctx, event }: Act, head: ChainHead): Promise<Recorded
   return { sequence, hash }
 }
 
-async function insertBatch(acts: readonly Act[], head: ChainHead): Promise<Recorded> {
-  const [first] = acts
+async function insertBatch(first: Act, acts: readonly Act[], head: ChainHead): Promise<Recorded> {
   const entries = acts.map(({ ctx, event }): BatchEntry => {
     const shared = sharedFields(describeEvent(ctx, event))
     return { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, details: detailsOf(event) }
   })
-  const row = composeBatch(first?.event.chain ?? '', head, entries)
-  await first?.ctx.store.audit.insertBatch(row)
+  const row = composeBatch(first.event.chain, head, entries)
+  await first.ctx.store.audit.insertBatch(row)
   return { sequence: row.lastSequence, hash: row.hash }
 }
 

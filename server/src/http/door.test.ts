@@ -2,20 +2,22 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
-import { keepDoor } from './door.ts'
+import { type Door, keepDoor } from './door.ts'
 
 const clients = 40
 
 let server: Server
 afterEach(() => new Promise((resolve) => void server.close(resolve)))
 
+type Opened = { ask(): Promise<string>; come: number[]; paths: string[]; door: Door }
+
 /** Listens, and notes how many had come in when each request was let through. */
-async function open(maxHoldMs: number): Promise<{ ask(): Promise<string>; come: number[]; paths: string[] }> {
+async function open(maxHoldMs: number): Promise<Opened> {
   server = createServer()
   let arrived = 0
   const come: number[] = []
   const paths: string[] = []
-  keepDoor(
+  const door = keepDoor(
     server,
     (request: IncomingMessage, response) => {
       come.push(arrived)
@@ -32,7 +34,7 @@ async function open(maxHoldMs: number): Promise<{ ask(): Promise<string>; come: 
     socket.write('GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
     return text(socket)
   }
-  return { ask, come, paths }
+  return { ask, come, paths, door }
 }
 
 const answersIn = (answer: string) => answer.match(/HTTP\/1.1 200 OK/g)?.length ?? 0
@@ -57,6 +59,15 @@ test('requests of one connection are let through in their order', async () => {
   expect(answersIn(await ask())).toBe(2)
   expect(answersIn(await ask())).toBe(2)
   expect(paths).toEqual(['/1', '/2', '/1', '/2'])
+})
+
+test('what is held back goes on at once where that is asked for', async () => {
+  const { ask, come, door } = await open(60_000)
+  expect(door.letIn()).toBe(false)
+  server.once('request', () => void setImmediate(() => expect(door.letIn()).toBe(true)))
+  const answers = await Promise.all(Array.from({ length: clients }, ask))
+  expect(answers.map(answersIn)).toEqual(answers.map(() => 2))
+  expect(Math.min(...come)).toBeLessThan(clients)
 })
 
 test('whoever hangs up at the door does not keep it shut', async () => {

@@ -8,7 +8,12 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 /** However many are coming in, those who are in have waited for them long enough after this. */
 const longestHoldMs = 5
 
-export function keepDoor(server: Server, listener: RequestListener, maxHoldMs = longestHoldMs): void {
+export type Door = {
+  /** Whatever is held back goes on now; false where nothing was. */
+  letIn(): boolean
+}
+
+export function keepDoor(server: Server, listener: RequestListener, maxHoldMs = longestHoldMs): Door {
   let held: [request: IncomingMessage, response: ServerResponse][] = []
   let isHolding = false
   let holdingSince = 0
@@ -36,8 +41,15 @@ export function keepDoor(server: Server, listener: RequestListener, maxHoldMs = 
       return
     }
     isHolding = false
+    letIn()
+  }
+
+  function letIn(): boolean {
     const all = held
     held = []
     for (const [request, response] of all) listener(request, response)
+    return all.length > 0
   }
+
+  return { letIn }
 }

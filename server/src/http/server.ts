@@ -4,7 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { answerError } from './answer-error.ts'
 import { docsRoutes } from './docs.ts'
-import { keepDoor } from './door.ts'
+import { type Door, keepDoor } from './door.ts'
 import type { Exchange } from './exchange.ts'
 import { type IdentityParts, identifier } from './identify.ts'
 import { logoRoute } from './logo.ts'
@@ -57,7 +57,7 @@ const areas = [
   auditRoutes,
 ]
 
-export function createServer(parts: HttpParts): { server: Server; routes: readonly Route[] } {
+export function createServer(parts: HttpParts): { server: Server; door: Door; routes: readonly Route[] } {
   const { services } = parts
   const routes = collectRoutes(parts)
   const listener = createPipeline(routes, {
@@ -74,9 +74,13 @@ export function createServer(parts: HttpParts): { server: Server; routes: readon
     keepAliveTimeout: 72_000,
   }
   const server = process.getBuiltinModule('node:http').createServer(options)
-  keepDoor(server, listener)
-  server.on('clientError', answerClientError).on('checkExpectation', answerExpectation)
-  return { server, routes }
+  const door = keepDoor(server, listener)
+  server.on('checkExpectation', answerExpectation).on('clientError', (error, socket: Socket) => {
+    // What came before it on the connection may have been held back: that is answered first.
+    if (door.letIn()) setImmediate(answerClientError, error, socket)
+    else answerClientError(error, socket)
+  })
+  return { server, door, routes }
 }
 
 function collectRoutes({ services, metrics }: HttpParts): Route[] {

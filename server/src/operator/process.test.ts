@@ -527,6 +527,13 @@ describe('the first account', () => {
     await again.stop()
   })
 
+  test('of a service on localhost, which is 127.0.0.1, needs none', async () => {
+    const service = await serve({ ...database.settings, COFFER_HOST: 'localhost' })
+    expect(codeIn(service.messages())).toEqual([])
+    expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(201)
+    await service.stop()
+  })
+
   test('needs the code that the operator has chosen, where there is one', async () => {
     const service = await serve({ ...database.settings, COFFER_HOST: '0.0.0.0', COFFER_SETUP_CODE: 'chosen by hand' })
     expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(403)
