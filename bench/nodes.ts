@@ -32,7 +32,8 @@ export async function measureNodes(bench: Bench, engine: Engine): Promise<void> 
       const askOne = (seconds: number) => generator.run({ ...opened.service, seconds })
       const askTwo = async (seconds: number) =>
         together(await Promise.all([half, there].map((load) => generator.run({ ...load, seconds }))))
-      await askTwo(1)
+      bench.progress(`${plan.name}: warming up`)
+      await askTwo(options.rounds * options.seconds)
       const rounds: { reference: Result; service: Result }[] = []
       for (let round = 1; round <= options.rounds; round++) {
         bench.progress(`${plan.name}: round ${round} of ${options.rounds}`)
