@@ -17,6 +17,7 @@ import {
 } from './case.ts'
 import { commitsOfPostgres, commitsOfSqlite } from './commits.ts'
 import { federate } from './federation.ts'
+import { goalOf } from './goal.ts'
 import { median } from './load.ts'
 import { type Bench, closeCase, measureCase } from './measure.ts'
 import { measureMemory } from './memory.ts'
@@ -115,7 +116,9 @@ export async function measureEngine(bench: Bench, engine: Engine, plans: readonl
       const opened = await plan.open(world)
       try {
         const commits = plan.isDurable ? engine.commits : undefined
-        bench.addRow(section, await measureCase(bench, opened, { ...plan, commits }))
+        // Goals are for what everybody has by default.
+        const hasGoal = engine === sqlite && goalOf(plan.name) !== undefined
+        bench.addRow(section, await measureCase(bench, opened, { ...plan, commits, hasGoal }))
       } finally {
         await closeCase(opened)
       }

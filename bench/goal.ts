@@ -2,6 +2,7 @@
 const ratios: Readonly<Record<string, number>> = {
   'read one': 0.5,
   'read one, JWT': 0.5,
+  'list 50': 0.4,
   'list 50, resolved': 0.4,
   'not modified (304)': 0.5,
   'write one': 0.3,

@@ -7,7 +7,7 @@ import { makeFolder } from './scratch.ts'
 import { grow, seed } from './seed.ts'
 
 /** The large size is left out where making it would end later than this: the rest must fit into ten minutes, too. */
-const budgetMs = 8.5 * 60_000
+const budgetMs = 8.75 * 60_000
 const largeSize = 1_000_000
 const sizes = [100, 10_000, largeSize]
 const plans = [readOne, listResolved]

@@ -1,6 +1,5 @@
 /** One row: the service and its reference in turns, and the median of the rounds. */
 import type { Case } from './case.ts'
-import { goalOf } from './goal.ts'
 import { type Generator, median, type Result } from './load.ts'
 import type { Options } from './options.ts'
 import type { Report, Row, Section } from './report.ts'
@@ -19,14 +18,12 @@ export type Bench = {
   elapsedMs(): number
 }
 
-/** Where there is a goal, so that one bad moment of the machine does not decide. */
-const moreRounds = 2
-
 type Round = { readonly service: Result; readonly reference: Result; readonly commits?: number }
 
 type Means = {
   readonly name?: string
   readonly minSeconds?: number
+  readonly hasGoal?: boolean
   readonly commits?: (() => Promise<number>) | undefined
 }
 
@@ -37,10 +34,11 @@ export async function measureCase(bench: Bench, one: Case, means: Means = {}): P
   const askBare = (seconds: number) => generator.run({ ...one.bare, seconds })
   bench.progress(`${name}: warming up`)
   // Both at once, for as long as each is measured afterwards: until then much of either is not compiled yet.
-  const count = options.rounds + (options.rounds > 1 && goalOf(name) !== undefined ? moreRounds : 0)
-  const warmUp = count * options.seconds
+  const warmUp = options.rounds * options.seconds
   await Promise.all([ask(warmUp), askBare(warmUp)])
   const rounds: Round[] = []
+  // Where there is a goal one bad moment of the machine must not decide.
+  const count = options.rounds > 1 && means.hasGoal ? options.rounds + 2 : options.rounds
   for (let round = 1; round <= count; round++) {
     bench.progress(`${name}: round ${round} of ${count}`)
     const reference = await askBare(options.seconds)
