@@ -75,9 +75,7 @@ function explain(error: unknown): string {
 async function serve(config: Config): Promise<number> {
   const log = createLog(config.logLevel)
   const app = await createApp(config, log)
-  const stopMetrics = await listen(app, config)
-  const address = app.server.address()
-  await welcome(app, typeof address === 'object' && address ? address.port : config.port)
+  const stopMetrics = await open(app, config)
 
   // Written now and not at the end: a process that is killed should start quickly too.
   flushCompileCache()
@@ -95,12 +93,14 @@ async function serve(config: Config): Promise<number> {
   return 0
 }
 
-/** What cannot listen is stopped again: open connections would keep the process alive. */
-async function listen(app: App, config: Config): Promise<() => Promise<void>> {
+/** What cannot be opened is stopped again: open connections would keep the process alive. */
+async function open(app: App, config: Config): Promise<() => Promise<void>> {
   let stopMetrics = async () => {}
   try {
     stopMetrics = await serveMetrics(app, config)
     await listenOn(app.server, config.port, config.host)
+    const address = app.server.address()
+    await welcome(app, typeof address === 'object' && address ? address.port : config.port)
     return stopMetrics
   } catch (error) {
     await stopMetrics()

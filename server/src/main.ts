@@ -2,3 +2,5 @@
 import { runCommand } from './command.ts'
 
 process.exitCode = await runCommand(process.argv.slice(2), process.env)
+// What has failed half-way may have left something open, which would keep the process alive.
+if (process.exitCode !== 0) process.exit()

@@ -301,6 +301,17 @@ describe('a start that is refused', () => {
     await rm(dataDir, { recursive: true })
   })
 
+  test('by a damaged store when it already listens', async () => {
+    await tamper(database, (db) => db.run(sql`alter table account rename to elsewhere`))
+    const program = startProgram([], { ...database.settings, COFFER_PORT: '0' })
+    const timer = setTimeout(() => program.kill('SIGKILL'), 8_000)
+    const { code, out, err } = await program.ended
+    clearTimeout(timer)
+    await tamper(database, (db) => db.run(sql`alter table elsewhere rename to account`))
+    expect({ code, out }, err).toEqual({ code: 1, out: '' })
+    expect(err).toMatch(/^Coffer stopped unexpectedly \(error \w+\)\.\n/i)
+  })
+
   test('on the schema of a newer version', async () => {
     await tamper(database, (db) =>
       db.run(sql`insert into schema_step (step, name, applied_at) values (9999, 'future', 1)`),
