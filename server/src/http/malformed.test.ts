@@ -732,6 +732,20 @@ describe('connections', () => {
     }
   })
 
+  test('whoever has asked and closes his side still gets the answer, one alone or many at once', async () => {
+    const asked = (index: number) =>
+      index % 2 === 0 ? head('GET /v1/me HTTP/1.1', bearer()) : post(`{"name":"Half open ${index}"}`, json)
+    const askAndClose = async (_: unknown, index: number) => {
+      const socket = open(service.url)
+      const received = receive(socket)
+      socket.end(asked(index))
+      return parseAnswers(await received).map(({ status }) => status)
+    }
+    expect(await askAndClose(undefined, 1)).toEqual([201])
+    const statuses = await Promise.all(Array.from({ length: 30 }, (_, index) => askAndClose(_, index + 2)))
+    expect(statuses).toEqual(statuses.map((_, index) => [index % 2 === 0 ? 200 : 201]))
+  })
+
   test('a stop waits for the requests in flight, and not for their connections to be given up', async () => {
     const alone = await startService()
     const body = { email: owner.email, name: 'Owner', password }
