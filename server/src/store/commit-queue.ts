@@ -122,12 +122,15 @@ async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<
       const group = takeGroup(jobs)
       const isAll = outcomes.length + jobs.length === 0
       const done = await runGroup(connection, transaction, group, !isAll)
-      if (done) outcomes.push(...done)
-      else jobs.unshift(...group.map((job) => ({ ...job, group: undefined })))
-      if (!done && isAll) {
-        await connection.rollback().catch(() => undefined)
-        return jobs
+      if (done) {
+        outcomes.push(...done)
+        continue
       }
+      jobs.unshift(...group.map((job) => ({ ...job, group: undefined })))
+      if (!isAll) continue
+      // Nobody else is in it: they begin anew in the next one.
+      await connection.rollback().catch(() => undefined)
+      return jobs
     }
     for (const finish of transaction.beforeCommit.values()) await finish()
     await connection.commit()
@@ -192,8 +195,9 @@ async function runGroup(
     const rejectAll = () => {
       for (const job of group) job.reject(error)
     }
-    if (!useSavepoint && group.length > 1 && !connection.isLost(error)) return undefined
-    if (!useSavepoint || connection.isLost(error)) {
+    const isLost = connection.isLost(error)
+    if (!useSavepoint && group.length > 1 && !isLost) return undefined
+    if (!useSavepoint || isLost) {
       rejectAll()
       throw error
     }

@@ -162,10 +162,14 @@ describe('with a broken table', () => {
           mend: [`drop trigger refuse on ${table}`, 'drop function refuse()'],
         }
   type Break = { readonly cut: readonly string[]; readonly mend: readonly string[] }
-  /** Reads are recorded in a table of their own; both kinds of entry end in the same head. */
+  /** Reads, and changes made together, have a table of their own; a change alone has another. Both end in the same head. */
   const breaks: [what: string, breakage: () => Break, stopped: { reads: boolean; writes: boolean }][] = [
-    ['the table of reads is gone', () => away('audit_batch'), { reads: true, writes: false }],
-    ['the table of reads takes no rows', () => refusing('audit_batch', 'insert'), { reads: true, writes: false }],
+    ['the table of what is recorded together is gone', () => away('audit_batch'), { reads: true, writes: false }],
+    [
+      'the table of what is recorded together takes no rows',
+      () => refusing('audit_batch', 'insert'),
+      { reads: true, writes: false },
+    ],
     ['the table of entries is gone', () => away('audit_entry'), { reads: false, writes: true }],
     ['the table of entries takes no rows', () => refusing('audit_entry', 'insert'), { reads: false, writes: true }],
     ['the heads are gone', () => away('audit_head'), { reads: true, writes: true }],
