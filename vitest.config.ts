@@ -23,7 +23,15 @@ export default defineConfig({
         },
       },
       { test: { ...shared, name: 'vendor', include: ['test/vendor/*.test.ts'] } },
-      { test: { ...shared, name: 'sqlite', include: rooms, env: { COFFER_TEST_ENGINE: 'sqlite' } } },
+      {
+        test: {
+          ...shared,
+          name: 'sqlite',
+          include: rooms,
+          env: { COFFER_TEST_ENGINE: 'sqlite' },
+          globalSetup: ['test/sqlite.ts'],
+        },
+      },
       {
         test: {
           ...shared,

