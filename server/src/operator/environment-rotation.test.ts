@@ -162,6 +162,9 @@ test('a rotation that is killed again and again under load is completed by the n
 test('a process that stands still through a whole rotation seals nothing under the key that is gone', {
   timeout: 180_000,
 }, async () => {
+  const startedAt = performance.now()
+  expect((await runProgram(command, database.settings)).code).toBe(0)
+  const patienceMs = 2 * (performance.now() - startedAt)
   let frozen = 0
   // Between two transactions there must be moments in which none is open.
   const running = startLoad(12, [503], 400)
@@ -174,7 +177,7 @@ test('a process that stands still through a whole rotation seals nothing under t
     // Who was stopped amidst a transaction holds its lock: then the rotation waits, and this was not the moment.
     const ended = await Promise.race([
       turning.ended,
-      new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 4_000)),
+      new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), patienceMs)),
     ])
     service.program.kill('SIGCONT')
     const result: Ended = ended ?? (await turning.ended)
