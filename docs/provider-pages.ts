@@ -189,7 +189,8 @@ const readInShort: Record<Read, string> = {
 const readAtLength: Record<Read, string> = {
   value: 'The list shows values: one that somebody else has changed or removed is noticed.',
   mark: 'The list shows no values, but something that changes with them (a version, a time, a digest): one that somebody else has changed or removed is noticed.',
-  names: 'The list shows names only: one that somebody else has removed is noticed, a changed value is not.',
+  names:
+    'The list shows names only: one that somebody else has removed is noticed, a changed value is not, unless said otherwise above.',
   nothing:
     'There is no list: what others do there is not noticed, and what was there before the first push is not known.',
 }
