@@ -1,6 +1,6 @@
 /**
  * Signing in a device that has no browser (RFC 8628). The device holds a long code and polls with it; it shows a short
- * one, which a person who is signed in to the dashboard types and approves. Both are kept as keyed hashes only.
+ * one, which a person with a browser session types and approves. Both are kept as keyed hashes only.
  */
 import { randomBytes } from 'node:crypto'
 import type { AccessToken } from '@coffer/contract/auth'

@@ -1,4 +1,4 @@
-/** Reads the credential of a request: the Authorization header, or the dashboard's cookie on same-origin requests. */
+/** Reads the credential of a request: the Authorization header, or, for a web interface, the cookie on same-origin requests. */
 import type { Config } from '../config.ts'
 import { isLoopback } from '../config.ts'
 import { type BearerPrefix, sessionPrefix } from '../crypto/token.ts'
