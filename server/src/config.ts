@@ -40,7 +40,7 @@ export const settings: readonly Setting[] = [
   { name: 'COFFER_CONFIG', default: 'none', meaning: 'a file of NAME=value lines; the environment wins over it' },
   { name: 'COFFER_HOST', default: '127.0.0.1', meaning: 'address to listen on' },
   { name: 'COFFER_PORT', default: '8080', meaning: 'port to listen on; 0 picks a free one' },
-  { name: 'COFFER_PUBLIC_URL', default: 'http://localhost:8080', meaning: 'where people reach the service' },
+  { name: 'COFFER_PUBLIC_URL', default: 'http://localhost at COFFER_PORT', meaning: 'where people reach the service' },
   { name: 'COFFER_DATA_DIR', default: './data', meaning: 'folder of the embedded database and the master key' },
   { name: 'COFFER_DATABASE_URL', default: 'none', meaning: 'postgres://… instead of the embedded SQLite' },
   {
@@ -53,20 +53,20 @@ export const settings: readonly Setting[] = [
   {
     name: 'COFFER_MASTER_KEY_KMS',
     default: 'none',
-    meaning: 'an AWS KMS key (ARN, or id with AWS_REGION) that wraps the master key',
+    meaning:
+      'an AWS KMS key (ARN, or id with AWS_REGION) that wraps the master key; credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, an endpoint of your own in AWS_ENDPOINT_URL_KMS',
   },
   {
     name: 'COFFER_MASTER_KEY_TRANSIT',
     default: 'none',
-    meaning:
-      'https://host/v1/<mount>/keys/<key> of Vault or OpenBao; token in VAULT_TOKEN, namespace in VAULT_NAMESPACE',
+    meaning: 'https://host/v1/MOUNT/keys/KEY of Vault or OpenBao; token in VAULT_TOKEN, namespace in VAULT_NAMESPACE',
   },
-  { name: 'COFFER_RATE_LIMIT', default: '200', meaning: 'requests per minute and client address; 0 switches it off' },
-  { name: 'COFFER_EXCHANGE_RATE_LIMIT', default: '10', meaning: 'exchanges per minute and token; 0 switches it off' },
+  { name: 'COFFER_RATE_LIMIT', default: '200', meaning: 'requests per minute per client address; 0 switches it off' },
+  { name: 'COFFER_EXCHANGE_RATE_LIMIT', default: '10', meaning: 'exchanges per minute per token; 0 switches it off' },
   {
     name: 'COFFER_SHARE_RATE_LIMIT',
     default: '60',
-    meaning: 'requests for shares per minute and client address; 0 switches it off',
+    meaning: 'requests for shares per minute per client address; 0 switches it off',
   },
   { name: 'COFFER_TRUSTED_PROXIES', default: 'none', meaning: 'CIDRs whose X-Forwarded-For is believed' },
   { name: 'COFFER_REDIS_URL', default: 'none', meaning: 'redis://… to share the rate limits between nodes' },

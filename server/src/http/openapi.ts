@@ -36,7 +36,8 @@ async function describeApi(routes: readonly Route[]): Promise<string> {
       info: {
         title: 'Coffer',
         version: '1.0.0',
-        description: 'Secrets management: workspaces, teams, projects, environments, tokens and the audit trail.',
+        description:
+          'Secrets management: workspaces, teams, projects, environments and their secrets, members and invites, tokens, shares, syncs and the audit trail.',
       },
       components: {
         securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'API Key' } },
