@@ -28,7 +28,7 @@ function indexPage(): string {
   return joined([
     '# Where secrets can be pushed',
     origin,
-    'What a sync is and what it promises: [sync.md](../sync.md). Each page has what to make at the vendor, the fields of the wizard, and limits.',
+    'What a sync is and what it promises: [sync.md](../sync.md). Each page says what to create at the vendor, lists the fields of the wizard, and names the limits.',
     table(['Target', 'Slug', 'Seen of what is there', 'Mark of the owner', 'A push deploys'], rows),
     `Announced, and refused with 409 until they are built: ${coming.join(', ')}.`,
   ])
@@ -41,7 +41,7 @@ function pageOf(provider: Provider): string {
     origin,
     `Slug \`${slug}\`. [Website](${website}), [the API that is used](${docs}). What all syncs have in common: [sync.md](../sync.md).`,
     list(notes),
-    '## What to make there first',
+    '## What to create first',
     ...copies(auth),
     '## Fields',
     ...fieldTable('In the step `auth`:', auth),
@@ -52,7 +52,7 @@ function pageOf(provider: Provider): string {
     table(['', ''], limitRows(provider)),
     '## What is seen of the target',
     seen(provider),
-    '## How far it was tried',
+    '## How it was tested',
     `Never against the vendor itself, only against a fake of it. ${sentence(judges[slug] ?? '')}`,
   ])
 }
@@ -62,9 +62,7 @@ function copies(form: readonly Field[]): string[] {
   return form.filter(isCopy).flatMap((field) => {
     const text = field.text({ syncId: 'SYNC_ID', values: defaultsOf(form) })
     const about = [field.description, conditionOf(form, field)].filter((part) => part !== undefined)
-    const stands = text.includes('SYNC_ID')
-      ? ['The wizard shows it with the id of the sync in the place of SYNC_ID.']
-      : []
+    const stands = text.includes('SYNC_ID') ? ['The wizard shows it with the id of the sync in place of SYNC_ID.'] : []
     return [
       `### ${field.label}`,
       ...[[...about.map(sentence), ...stands].join(' ')].filter((part) => part !== ''),
@@ -95,7 +93,7 @@ function aboutOf(form: readonly Field[], field: Exclude<Field, CopyField>): stri
     description,
     ...(kind === 'password' ? ['sealed, never shown again'] : []),
     ...(kind === 'select' ? [choicesOf(field.options)] : []),
-    ...(defaultValue === undefined ? [] : [`\`${defaultValue}\` unless told otherwise`]),
+    ...(defaultValue === undefined ? [] : [`\`${defaultValue}\` by default`]),
     ...(isOptional && defaultValue === undefined ? ['may be empty'] : []),
     ...(placeholder !== undefined && kind !== 'select' ? [`such as \`${placeholder}\``] : []),
     conditionOf(form, field),
@@ -159,10 +157,7 @@ function limitRows({ limits, capabilities, normaliseName }: Provider): string[] 
     row('Values', sentence(values.join('; '))),
     ...(totalMaxBytes === undefined ? [] : [row('All names and values together', sentence(bytes(totalMaxBytes)))]),
     ...(maxItems === undefined ? [] : [row('Entries', sentence(`${count(maxItems)} at most`))]),
-    row(
-      'Form, unless chosen otherwise',
-      defaultMode === 'json' ? 'All in one entry, as JSON.' : 'One entry for each secret.',
-    ),
+    row('Form, by default', defaultMode === 'json' ? 'All in one entry, as JSON.' : 'One entry for each secret.'),
     row(
       'Calls',
       sentence(`${pace(rate.perSecond)} in a run, ${runs(rate.concurrency)} with one credential, ${keys(bulk)}`),

@@ -60,7 +60,7 @@ const minRoomBytes = 16 * 1024
 const maxDroppedBytes = 8 * maxBodyBytes
 const maxDropMs = 5_000
 
-/** Whoever sends all of a body before he reads would be cut off in the middle of it, and never learn why. */
+/** Whoever sends all of a body before they read would be cut off in the middle of it, and never learn why. */
 export async function dropRest({ request, headers }: Exchange): Promise<void> {
   if (request.complete || Number(headers['content-length'] ?? 0) > maxDroppedBytes) return
   let timer: NodeJS.Timeout | undefined

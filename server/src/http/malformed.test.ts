@@ -357,7 +357,7 @@ describe('bodies on the wire', () => {
     ['of a known length', (body: string) => post(body, json)],
     ['in chunks', (body: string) => chunked(teams, [body.slice(0, 9_000_000), body.slice(9_000_000)], bearer(), json)],
     ['over a connection that ends with it', (body: string) => post(body, `${json}\r\nConnection: close`)],
-  ])('whoever sends 30 MB %s before he reads is told why they are refused', async (_how, make) => {
+  ])('whoever sends 30 MB %s before they read is told why they are refused', async (_how, make) => {
     const socket = open(service.url)
     socket.pause()
     await new Promise<void>((resolve, reject) => {
@@ -732,7 +732,7 @@ describe('connections', () => {
     }
   })
 
-  test('whoever has asked and closes his side still gets the answer, one alone or many at once', async () => {
+  test('whoever has asked and closes their side still gets the answer, one alone or many at once', async () => {
     const asked = (index: number) =>
       index % 2 === 0 ? head('GET /v1/me HTTP/1.1', bearer()) : post(`{"name":"Half open ${index}"}`, json)
     const askAndClose = async (_: unknown, index: number) => {

@@ -1,5 +1,5 @@
 /**
- * The way of a request: its route is found, it is identified, its body is read, what it asks is validated, and one domain
+ * The path of a request: its route is found, it is identified, its body is read, what it asks is validated, and one domain
  * call makes the answer. Written on node:http itself, as every request of every client passes here.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'

@@ -74,7 +74,7 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
     keepAliveTimeout: 72_000,
   }
   const server = process.getBuiltinModule('node:http').createServer(options)
-  // Whoever has asked and closes his side still waits for the answer; Node has no option for it, only this field.
+  // Whoever has asked and closes their side still waits for the answer; Node has no option for it, only this field.
   Object.assign(server, { httpAllowHalfOpen: true })
   const door = keepDoor(server, listener)
   server.on('checkExpectation', answerExpectation).on('clientError', (error, socket: Socket) => {
