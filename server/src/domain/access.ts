@@ -150,7 +150,7 @@ export const seesProject = (reach: Reach, project: PicturedProject): boolean =>
 export const seesTeam = (reach: Reach, team: PicturedTeam): boolean =>
   reachesTeam(reach, team) || team.projects.some((project) => seesProject(reach, project))
 
-/** How many of a project's environments the caller reaches. */
+/** Those of a project's environments that the caller reaches. */
 export const reachedEnvironments = (reach: Reach, project: PicturedProject): PicturedEnvironment[] =>
   project.environments.filter((environment) => reachesEnvironment(reach, project, environment))
 

@@ -16,7 +16,7 @@ const gapLifeMs = 60_000
 const startGap = 1_000
 
 export type ChangeFollower = {
-  /** Resolves at once while the log is followed; otherwise after reading it. */
+  /** Undefined while the log is followed, as there is nothing to wait for; otherwise resolves after reading it. */
   ensureFresh(): Promise<void> | undefined
   start(): Promise<void>
   stop(): void

@@ -39,7 +39,7 @@ export async function claimSync(services: Services): Promise<SealedSync | undefi
   return inQuietTransaction(services, 'sync-claim', (store) => store.syncs.claim(at, at + leaseMs))
 }
 
-/** How a run ended, and the run's record if it did something worth telling. */
+/** What became of the names that a run had to do with, how many were right already, and what stopped it, if anything did. */
 type End = { readonly items: readonly SyncRunItem[]; readonly unchanged: number; readonly error?: unknown }
 
 export async function runSync(services: Services, sync: SealedSync, signal: AbortSignal): Promise<void> {

@@ -14,7 +14,7 @@ export type Usage = {
   pendingToken(tokenId: string): TokenUse | undefined
   pendingSession(sessionId: string): SessionUse | undefined
   pendingIdentity(identityId: string): IdentityUse | undefined
-  /** Writes what has been noted, as one transaction. */
+  /** Hands over what has been noted, and begins anew; `writeUsage` writes it. */
   take(): {
     readonly tokens: ReadonlyMap<string, TokenUse>
     readonly identities: ReadonlyMap<string, IdentityUse>

@@ -81,7 +81,7 @@ export function removeUnusedWorkspaceKeys(db: Db, workspaceId: string): Promise<
       and version not in (select workspace_key_version from sync where workspace_id = ${workspaceId})`)
 }
 
-/** Records the newest version of an environment's key after the first; returns it. */
+/** Makes the next version of an environment's key, or finds the one that a killed rotation has made; returns it. */
 export async function insertNextEnvironmentKey(
   db: Db,
   keys: Keys,

@@ -1,6 +1,6 @@
 /**
  * The keys as they are kept: root keys under the master key, workspace and signing keys under a root, environment keys
- * under their workspace. Nothing leaves this file but key objects.
+ * under their workspace. Keys leave this file wrapped, or as key objects.
  */
 import type { KeyObject } from 'node:crypto'
 import { asKey, associatedData, newKey, open, seal } from '../crypto/envelope.ts'
