@@ -125,6 +125,17 @@ describe('all in one entry', () => {
     )
   })
 
+  test.each([
+    ['a blank', { rename: 'DB_URL=A B' }, '"A B"'],
+    ['a line break', { prefix: 'X=1\nAPP_' }, '"X=1\\nAPP_APP_KEY"'],
+    ['an equals sign', { suffix: '=1;' }, '"APP_KEY=1;"'],
+    ['nothing', { include: 'APP_KEY', stripPrefix: 'APP_KEY' }, '""'],
+  ])('a key with %s in it would be misread in a dotenv file: it is a problem', (_what, mapping, key) => {
+    const { desired, problems } = map({ mode: 'dotenv', objectName: 'ALL', ...mapping })
+    expect(desired.size).toBe(0)
+    expect(problems).toEqual([{ name: 'ALL', problem: expect.stringContaining(`holds the key ${key};`) }])
+  })
+
   test('needs a name, and is nothing where there are no secrets', () => {
     expect(map({ mode: 'json' }).problems).toEqual([{ name: 'objectName', problem: 'is required.' }])
     expect(map({ mode: 'json', objectName: 'ALL' }, heroku, new Map()).desired.size).toBe(0)

@@ -2,7 +2,6 @@
  * From the secrets of an environment to the names and values at a target. Pure functions: the same secrets give the same
  * result, byte for byte, so that what has not changed is never pushed again.
  */
-import { isFailure } from '../failure.ts'
 import type { Field, Limits, Provider, Values } from '../providers/provider.ts'
 import { matchesPattern } from './oidc-rule.ts'
 import { writeDotenv } from './secret-format/dotenv.ts'
@@ -198,13 +197,14 @@ function toJson(entries: readonly { key: string; value: string }[]): string {
   return `{${sorted.map(({ key, value }) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')}}`
 }
 
-/** The problem, where a dotenv file cannot hold a key. */
+/** The problem, where a dotenv file cannot hold a key: a blank or a line break in it would be read as something else. */
 function toDotenv(entries: readonly { key: string; value: string }[], name: string): string | Problem {
-  try {
-    return writeDotenv(entries)
-  } catch (error) {
-    if (!isFailure(error, 'invalid')) throw error
-    return { name, problem: error.message }
+  const wrong = entries.find(({ key }) => !/^[\w.-]+$/.test(key))
+  if (!wrong) return writeDotenv(entries)
+  const key = JSON.stringify(wrong.key)
+  return {
+    name,
+    problem: `holds the key ${key}; those of a dotenv file are letters, digits, underscores, dots and dashes.`,
   }
 }
 
