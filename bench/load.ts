@@ -102,7 +102,7 @@ function duration(match: RegExpExecArray | null): number {
   return match ? Number(match[1]) * (factors[match[2] ?? ''] ?? Number.NaN) : Number.NaN
 }
 
-export async function runAutocannon(load: Load): Promise<Result> {
+async function runAutocannon(load: Load): Promise<Result> {
   const folder = makeFolder()
   const file = join(folder, 'load.json')
   writeFileSync(file, JSON.stringify(load))

@@ -36,7 +36,7 @@ const mayUse: Record<string, readonly string[]> = {
   http: ['domain', 'crypto', 'leaf'],
   jobs: ['domain', 'leaf'],
   domain: ['store', 'crypto', 'providers', 'leaf'],
-  providers: ['outbound', 'leaf'],
+  providers: ['leaf'],
   store: ['crypto', 'leaf'],
   crypto: ['leaf'],
   leaf: [],

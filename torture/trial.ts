@@ -100,7 +100,7 @@ function createTrial(
 
 let databases = 0
 
-export async function createPostgresDatabase(server: string): Promise<{ url: string; drop(): Promise<void> }> {
+async function createPostgresDatabase(server: string): Promise<{ url: string; drop(): Promise<void> }> {
   const name = `torture_${++databases}`
   const url = new URL(server)
   url.pathname = `/${name}`

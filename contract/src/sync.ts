@@ -149,7 +149,6 @@ export const syncOutcomes = [
   'drifted',
   'failed',
 ] as const
-export type SyncOutcome = (typeof syncOutcomes)[number]
 
 export const SyncCounts = Type.Object({
   created: Type.Integer(),

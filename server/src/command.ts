@@ -5,7 +5,7 @@ import { type App, createApp, StartError } from './app.ts'
 import { type Config, ConfigError, readConfig, settings } from './config.ts'
 import { Failure } from './failure.ts'
 import { createLog, traceOf } from './log.ts'
-import { MasterKeyError } from './master-key.ts'
+import { MasterKeyError } from './master-key-error.ts'
 import { runDoctor } from './operator/doctor.ts'
 import { rotateEnvironment, rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
 

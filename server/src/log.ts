@@ -23,7 +23,6 @@ const allowed = [
   'entity',
   'count',
   'job',
-  'setupCode',
   'syncId',
   'provider',
 ] as const

@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { loadMasterKey, MasterKeyError, type MasterKeyOptions, type MasterKeySource } from './master-key.ts'
+import { loadMasterKey, type MasterKeyOptions, type MasterKeySource } from './master-key.ts'
+import { MasterKeyError } from './master-key-error.ts'
 import { createOutbound, parseAllowList } from './outbound.ts'
 
 const key = randomBytes(32)

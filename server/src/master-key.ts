@@ -10,8 +10,6 @@ import { MasterKeyError } from './master-key-error.ts'
 import { type AwsKms, awsKmsWrapping, type Transit, transitWrapping, type Wrapping } from './master-key-wrapping.ts'
 import type { Outbound } from './outbound.ts'
 
-export { MasterKeyError } from './master-key-error.ts'
-
 export type MasterKeySource =
   | { kind: 'value'; value: string }
   | { kind: 'file'; path: string }

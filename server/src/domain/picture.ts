@@ -29,7 +29,6 @@ export type PicturedProject = {
   readonly teamId: string
   readonly createdAt: string
   readonly updatedAt: string
-  readonly created: number
   readonly environments: readonly PicturedEnvironment[]
 }
 export type PicturedTeam = {
@@ -78,7 +77,6 @@ async function loadPicture(store: Store, log: Log, workspaceId: string): Promise
   const environmentsByProject = Map.groupBy(environments, (environment) => environment.projectId)
   const projects = projectRows.map((row) => ({
     ...row,
-    created: row.createdAt,
     createdAt: iso(row.createdAt),
     updatedAt: iso(row.updatedAt),
     environments: environmentsByProject.get(row.id) ?? [],

@@ -20,7 +20,7 @@ function withDefaults(fields: readonly Field[], values: Values): Values {
 }
 
 /** Those that are asked, given the answers so far: some depend on earlier ones. */
-export function visibleFields(fields: readonly Field[], values: Values): Field[] {
+function visibleFields(fields: readonly Field[], values: Values): Field[] {
   const filled = withDefaults(fields, values)
   return fields.filter(
     ({ after = [], when }) =>

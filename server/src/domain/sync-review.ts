@@ -145,9 +145,9 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
   const isSlow = provider.capabilities.deploysOnPush === true
   const workspaceId = access.picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
-    const { reach } = await reauthorise(ctx, access, 'sync:write')
+    await reauthorise(ctx, access, 'sync:write')
     const current = await ctx.store.syncs.findLocked(sync.id)
-    if (!current || current.state === 'removing' || reach.length === 0) throw new Failure('notFound')
+    if (!current || current.state === 'removing') throw new Failure('notFound')
     requireUnchanged(current, sync)
     const grant = grantOf(ctx.actor.credential)
     const live: SyncSettings = { ...draft, scopes: grant ? [grant.scope] : [], macKey }

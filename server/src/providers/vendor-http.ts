@@ -166,7 +166,7 @@ function kindOf({ status, headers }: VendorResponse): FaultKind {
 }
 
 /** In how long the vendor wants to be asked again; undefined where it does not say. */
-export function retryAfterOf({ headers, json }: VendorResponse, nowMs: number): number | undefined {
+function retryAfterOf({ headers, json }: VendorResponse, nowMs: number): number | undefined {
   const after = headers['retry-after']
   if (after !== undefined) {
     const ms = /^\d+(\.\d+)?$/.test(after) ? Number(after) * 1_000 : Date.parse(after) - nowMs

@@ -178,7 +178,7 @@ export function listRootKeys(db: Db): Promise<RootRow[]> {
     from root_key order by is_active desc, created_at desc`)
 }
 
-export async function insertRootKey(db: Db, key: WrappedRootKey, nowMs: number): Promise<void> {
+async function insertRootKey(db: Db, key: WrappedRootKey, nowMs: number): Promise<void> {
   await db.run(sql`update root_key set is_active = 0 where is_active = 1`)
   await db.run(sql`
     insert into root_key (id, wrapped, check_value, is_active, created_at)
@@ -192,7 +192,7 @@ export function listSigningKeys(db: Db): Promise<SigningRow[]> {
     from signing_key order by created_at, id`)
 }
 
-export async function insertSigningKey(db: Db, key: WrappedSigningKey, nowMs: number): Promise<void> {
+async function insertSigningKey(db: Db, key: WrappedSigningKey, nowMs: number): Promise<void> {
   await db.run(sql`
     update signing_key set retired_at = ${nowMs} where purpose = ${key.purpose} and retired_at is null`)
   await db.run(sql`

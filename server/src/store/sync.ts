@@ -131,12 +131,6 @@ export function syncStore(db: Db, keys: Keys) {
         select ${columns} from sync where project_id = ${projectId} and workspace_id = ${workspaceId} order by id`)
     },
 
-    async count(projectId: string, workspaceId: string): Promise<number> {
-      const row = await db.one<{ count: number }>(sql`
-        select count(*) as count from sync where project_id = ${projectId} and workspace_id = ${workspaceId}`)
-      return Number(row?.count ?? 0)
-    },
-
     /**
      * Everything that the wizard and people decide; what the runs count stays as it is. With a higher `fence`, a run in
      * progress loses its hold: it ends without a word, and what was decided here stands.

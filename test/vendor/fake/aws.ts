@@ -23,7 +23,6 @@ export const awsRole = `arn:aws:iam::${awsAccount}:role/coffer`
 const session = { accessKeyId: 'ASIARTX3GSDSQBBBBBBB', secretAccessKey: 'session-secret', sessionToken: 'c2Vzc2lvbg==' }
 const userArn = `arn:aws:iam::${awsAccount}:user/coffer`
 
-export type AwsInput = Record<string, unknown>
 type Operation = (input: never) => FakeAnswer
 
 export const refuse = (type: string, message: string, status = 400): FakeAnswer => ({

@@ -3,6 +3,7 @@
  * hold a value, or whose reader would silently change it, is refused with the key's name.
  */
 import { maxValueBytes } from '@coffer/contract/secret'
+import type { exportFormats, SecretImport } from '@coffer/contract/secret-file'
 import { readCsv, writeCsv } from './csv.ts'
 import { writeDocker } from './docker.ts'
 import { readDotenv, writeDotenv } from './dotenv.ts'
@@ -14,8 +15,8 @@ import { writeTfvars } from './tfvars.ts'
 import { readYaml, writeYaml } from './yaml.ts'
 
 export type { Entry } from './entry.ts'
-export type ImportFormat = 'dotenv' | 'json' | 'yaml' | 'csv'
-export type ExportFormat = 'dotenv' | 'shell' | 'json' | 'yaml' | 'csv' | 'docker' | 'k8s' | 'tfvars'
+export type ImportFormat = SecretImport['format']
+export type ExportFormat = (typeof exportFormats)[number]
 
 type Reader = {
   readonly read: (content: string) => Iterable<FoundEntry>
