@@ -93,7 +93,7 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   async function locate(key: string, value: string): Promise<Located> {
-    const found = await withCurrentKeys(() => store.tokens.locate(value))
+    const found = await keys.lookTwice(() => store.tokens.locate(value))
     if (!found) throw new Failure('unauthenticated')
     if (found.isUnderOldRoot) later((store) => rehashToken(store, found, value))
     const fresh = { ...found, hashes: keys.keyring.all.map((root) => hashBearer(root, value)) }
@@ -112,7 +112,7 @@ export function createCredentials(parts: Parts): Credentials {
     let known = claims.get(key)
     if (!known || known.exp * 1000 <= now()) {
       claims.delete(key)
-      known = await withCurrentKeys(async () =>
+      known = await keys.lookTwice(async () =>
         verifyJwt(value, keys.findJwtSigner, { issuer: parts.issuer, nowMs: now() }),
       )
       if (!known) throw new Failure('unauthenticated')
@@ -185,7 +185,7 @@ export function createCredentials(parts: Parts): Credentials {
 
   async function loadSession(key: string, value: string): Promise<LiveSession | undefined> {
     const generation = generations
-    const session = await withCurrentKeys(() => store.sessions.findByValue(value))
+    const session = await keys.lookTwice(() => store.sessions.findByValue(value))
     const account = session && (await store.accounts.find(session.userId))
     if (!session || !account) return undefined
     const live = { session, user: { id: account.id, email: account.email }, seenAt: session.lastSeenAt }
@@ -196,12 +196,6 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   let generations = 0
-
-  /** What another node has issued under keys that were turned a moment ago is found at the second look. */
-  async function withCurrentKeys<Found>(look: () => Promise<Found | undefined>): Promise<Found | undefined> {
-    const seen = keys.keyring
-    return (await look()) ?? ((await keys.isTurned(seen)) ? look() : undefined)
-  }
 
   async function rehashToken(store: Store, token: { id: string; workspaceId: string }, value: string): Promise<void> {
     if (!(await store.tokens.rehash(token.id, token.workspaceId, value))) return

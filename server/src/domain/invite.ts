@@ -94,10 +94,7 @@ export type OpenInvite = Invite & { readonly hash: Uint8Array }
 /** Undefined for a token that is unknown, used, over or declined. */
 export async function findOpenInvite(ctx: Context, token: string): Promise<OpenInvite | undefined> {
   if (bearerKind(token) !== invitePrefix) return undefined
-  const seen = ctx.keys.keyring
-  const look = () => ctx.store.invites.findByValue(token)
-  // Another node may have issued it under keys that were turned a moment ago.
-  const invite = (await look()) ?? ((await ctx.keys.isTurned(seen)) ? await look() : undefined)
+  const invite = await ctx.keys.lookTwice(() => ctx.store.invites.findByValue(token))
   return invite && isOpen(ctx, invite) ? invite : undefined
 }
 

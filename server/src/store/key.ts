@@ -44,8 +44,8 @@ export type Keys = {
   findAuditSigner(id: string): Promise<Signer | undefined>
   /** Reads the ring again: another process may have turned it. */
   reload(): Promise<void>
-  /** For what the ring that was seen does not explain: true where there is another one by now. */
-  isTurned(seen: Keyring): Promise<boolean>
+  /** What another node has issued under keys that were turned a moment ago is found at the second look. */
+  lookTwice<Found>(look: () => Promise<Found | undefined>): Promise<Found | undefined>
   /** True for a row whose MAC holds; a root that this node has not seen yet is fetched first. */
   isGenuine(table: string, fields: readonly MacField[], row: RowMac): Promise<boolean>
   /** Makes a new root and new signing keys within a transaction; `reload` after its commit makes them known here. */
@@ -83,6 +83,7 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
     return reading
   }
 
+  /** For what the ring that was seen does not explain: true where there is another one by now. */
   async function isTurned(seen: Keyring): Promise<boolean> {
     // Made-up credentials must not become a query for every request.
     if (loaded.keyring === seen && (reading || now() - probedAt >= minReloadGapMs)) {
@@ -123,7 +124,10 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
       return known?.purpose === 'audit' ? known.signer : undefined
     },
     reload,
-    isTurned,
+    lookTwice: async (look) => {
+      const seen = loaded.keyring
+      return (await look()) ?? ((await isTurned(seen)) ? look() : undefined)
+    },
     turn: (db, nowMs) => createKeys(db, master, nowMs),
     isGenuine: async (table, fields, row) =>
       (await knows(row.macRootId)) && isRowGenuine(loaded.keyring, table, fields, row),
