@@ -51,14 +51,16 @@ export async function createEnvironment(
 export async function updateEnvironment(ctx: Context, path: EnvironmentPath, change: EnvironmentChange): Promise<void> {
   const { environment, project, picture } = await requireEnvironment(ctx, path, 'environment:write')
   const workspaceId = picture.workspace.id
-  const before = { name: environment.name, hasPersonalOverrides: environment.hasPersonalOverrides }
-  const after = { ...before, ...change }
   await inTransaction(ctx, workspaceId, async (ctx) => {
-    const { id, projectId, createdAt } = environment
-    const row = { id, workspaceId, projectId, createdAt, ...after, updatedAt: ctx.now() }
-    if (!(await ctx.store.environments.update(row))) throw nameTaken(after.name)
+    // As it is stored: what the change leaves out may have been changed a moment ago.
+    const current = await ctx.store.environments.find(environment.id, workspaceId)
+    if (!current) throw new Failure('notFound')
+    const before = { name: current.name, hasPersonalOverrides: current.hasPersonalOverrides }
+    const after = { ...before, ...change }
+    const next = { ...current, ...after, updatedAt: ctx.now() }
+    if (!(await ctx.store.environments.update(next))) throw nameTaken(after.name)
     const place = { projectId: project.id, environmentId: environment.id }
-    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(environment), ...place, before, after })
+    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(current), ...place, before, after })
     await announce(ctx, 'workspace', workspaceId)
   })
 }

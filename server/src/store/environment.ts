@@ -1,5 +1,5 @@
 import { insertEnvironmentKey, type Keys } from './key.ts'
-import { anyOf, type Db, sql } from './sql.ts'
+import { anyOf, type Db, fragment, sql } from './sql.ts'
 
 export type EnvironmentRow = {
   readonly id: string
@@ -12,6 +12,15 @@ export type EnvironmentRow = {
 }
 type StoredRow = Omit<EnvironmentRow, 'hasPersonalOverrides'> & { readonly hasPersonalOverrides: number }
 
+const columns = fragment(`
+  id, workspace_id as "workspaceId", project_id as "projectId", name,
+  has_personal_overrides as "hasPersonalOverrides", created_at as "createdAt", updated_at as "updatedAt"`)
+
+const toEnvironment = (row: StoredRow): EnvironmentRow => ({
+  ...row,
+  hasPersonalOverrides: row.hasPersonalOverrides === 1,
+})
+
 /** Names are ASCII and unique without regard to case. */
 const fold = (name: string) => name.toLowerCase()
 
@@ -19,10 +28,14 @@ export function environmentStore(db: Db, keys: Keys) {
   return {
     async list(workspaceId: string): Promise<EnvironmentRow[]> {
       const rows = await db.all<StoredRow>(sql`
-        select id, workspace_id as "workspaceId", project_id as "projectId", name,
-          has_personal_overrides as "hasPersonalOverrides", created_at as "createdAt", updated_at as "updatedAt"
-        from environment where workspace_id = ${workspaceId} order by id`)
-      return rows.map((row) => ({ ...row, hasPersonalOverrides: row.hasPersonalOverrides === 1 }))
+        select ${columns} from environment where workspace_id = ${workspaceId} order by id`)
+      return rows.map(toEnvironment)
+    },
+
+    async find(id: string, workspaceId: string): Promise<EnvironmentRow | undefined> {
+      const row = await db.one<StoredRow>(sql`
+        select ${columns} from environment where id = ${id} and workspace_id = ${workspaceId}`)
+      return row && toEnvironment(row)
     },
 
     /** How many of these there are. */

@@ -1,0 +1,74 @@
+/**
+ * What happens when several change the same environment, project or team at the same moment: no change is lost, and
+ * nobody is told that what is gone was changed. On PostgreSQL they ask different nodes in turn.
+ */
+import type { AuditEntry } from '@coffer/contract/audit'
+import type { Environment } from '@coffer/contract/environment'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  createProject,
+  engine,
+  openService,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../test/harness.ts'
+
+const rounds = 10
+const main = '/v1/workspace/main'
+const list = `${main}/project/api/environment`
+
+let service: TestService
+let nodes: TestService[]
+let owner: TestUser
+let made = 0
+
+beforeAll(async () => {
+  service = await startService()
+  nodes = engine === 'postgres' ? [service, await openService(service.settings, service.dataDir)] : [service]
+  owner = await registerOwner(service)
+  await createProject(service, owner.session, 'api')
+})
+afterAll(async () => {
+  for (const node of nodes.slice(1)) await node.stop()
+  await service.stop()
+})
+
+const ask = <Body>(method: string, path: string, body?: unknown, node = service) =>
+  node.call<Body>(method, path, { token: owner.session, ...(body !== undefined && { body }) })
+
+type Call = readonly [method: string, path: string, body?: unknown]
+
+/** All at once, in turn over the nodes; the statuses in the order of the calls. */
+async function together(...calls: readonly Call[]): Promise<number[]> {
+  // What was prepared on one node is known to the other within a second: it need not be waited for.
+  for (const node of nodes) node.app.services.pictures.clear()
+  const answers = await Promise.all(
+    calls.map(([method, path, body], index) => ask(method, path, body, nodes[index % nodes.length])),
+  )
+  return answers.map(({ status }) => status)
+}
+
+async function createEnvironment(): Promise<string> {
+  const { body } = await ask<{ id: string }>('POST', list, { name: `place ${++made}` })
+  return `${list}/${body.id}`
+}
+
+/** What is recorded of the thing at this path, oldest first. */
+async function trailOf(path: string): Promise<AuditEntry[]> {
+  const { body } = await ask<AuditEntry[]>('GET', `${main}/audit?entity=${path.split('/').at(-1)}`)
+  return body.toReversed()
+}
+
+test('of two changes to one environment at once, neither undoes the other', async () => {
+  for (let round = 0; round < rounds; round++) {
+    const path = await createEnvironment()
+    const name = `renamed ${round}`
+    expect(await together(['PUT', path, { name }], ['PUT', path, { hasPersonalOverrides: true }])).toEqual([200, 200])
+    const { body } = await ask<Environment[]>('GET', list)
+    expect(body.find(({ id }) => path.endsWith(id))).toMatchObject({ name, hasPersonalOverrides: true })
+    const [, first, second] = await trailOf(path)
+    expect(second).toMatchObject({ before: first?.after, after: { name, hasPersonalOverrides: true } })
+  }
+})
