@@ -79,7 +79,8 @@ export async function logout(ctx: Context): Promise<void> {
   const { sessionId, userId } = requireSession(ctx)
   const chains = [systemChain, ...(await ctx.store.workspaces.listIdsForUser(userId))]
   await inTransaction(ctx, chains, async (ctx) => {
-    await ctx.store.sessions.remove(sessionId, userId)
+    // Ended a moment ago by another request: it is no credential any more, and was not ended by this one.
+    if (!(await ctx.store.sessions.remove(sessionId, userId))) throw new Failure('unauthenticated')
     const who = personEntity({ id: userId, email: ctx.actor.name })
     for (const chain of chains) await record(ctx, { chain, action: 'LOGOUT', entity: who })
     await announce(ctx, 'user', userId)

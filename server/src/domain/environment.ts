@@ -2,9 +2,10 @@ import type { Environment, EnvironmentChange, NewEnvironment } from '@coffer/con
 import type { EnvironmentPath, ProjectPath } from '@coffer/contract/field'
 import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
+import type { EnvironmentRow } from '../store/environment.ts'
 import { reachedEnvironments, requireEnvironment, requireProject } from './access.ts'
 import { record } from './audit.ts'
-import type { Context } from './context.ts'
+import type { Context, WriteContext } from './context.ts'
 import { announce, inTransaction } from './transaction.ts'
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'environment', id, name })
@@ -53,8 +54,7 @@ export async function updateEnvironment(ctx: Context, path: EnvironmentPath, cha
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
     // As it is stored: what the change leaves out may have been changed a moment ago.
-    const current = await ctx.store.environments.find(environment.id, workspaceId)
-    if (!current) throw new Failure('notFound')
+    const current = await requireStored(ctx, environment.id, workspaceId)
     const before = { name: current.name, hasPersonalOverrides: current.hasPersonalOverrides }
     const after = { ...before, ...change }
     const next = { ...current, ...after, updatedAt: ctx.now() }
@@ -69,16 +69,24 @@ export async function deleteEnvironment(ctx: Context, path: EnvironmentPath): Pr
   const { environment, project, picture } = await requireEnvironment(ctx, path, 'environment:write')
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    const current = await requireStored(ctx, environment.id, workspaceId)
     const place = { projectId: project.id, environmentId: environment.id }
     await ctx.store.shares.revokeFrom(environment.id, workspaceId, ctx.now())
     for (const { id, name } of await ctx.store.syncs.removeOf(environment.id, workspaceId)) {
       await record(ctx, { chain: workspaceId, action: 'DELETE', entity: { type: 'sync', id, name }, ...place })
     }
     await ctx.store.environments.remove(environment.id, workspaceId)
-    const before = { name: environment.name }
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(environment), ...place, before })
+    const before = { name: current.name }
+    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), ...place, before })
     await announce(ctx, 'workspace', workspaceId)
   })
+}
+
+/** Once more, under the workspace's lock: what the picture shows may have been deleted a moment ago. */
+async function requireStored(ctx: WriteContext, id: string, workspaceId: string): Promise<EnvironmentRow> {
+  const environment = await ctx.store.environments.find(id, workspaceId)
+  if (!environment) throw new Failure('notFound')
+  return environment
 }
 
 function nameTaken(name: string): Failure {

@@ -12,7 +12,7 @@ import {
   seesTeam,
 } from './access.ts'
 import { record } from './audit.ts'
-import type { Context } from './context.ts'
+import type { Context, WriteContext } from './context.ts'
 import { countSecrets } from './count.ts'
 import type { PicturedProject } from './picture.ts'
 import type { Reach } from './scope.ts'
@@ -89,8 +89,7 @@ export async function updateProject(
   const updatedAt = ctx.now()
   const after = await inTransaction(ctx, workspaceId, async (ctx) => {
     // As it is stored: what the change leaves out may have been changed a moment ago.
-    const current = await ctx.store.projects.find(project.id, workspaceId)
-    if (!current) throw new Failure('notFound')
+    const current = await requireStored(ctx, project.id, workspaceId)
     // Whoever reaches it by its team must not get it back because they were just changing it.
     if (current.teamId !== project.teamId) throw new Failure('conflict', 'The project has just been moved: try again.')
     const before = { name: current.name, slug: current.slug, teamId: current.teamId }
@@ -108,11 +107,12 @@ export async function deleteProject(ctx: Context, path: ProjectPath): Promise<vo
   const { project, picture } = await requireProject(ctx, path, 'project:write')
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    const current = await requireStored(ctx, project.id, workspaceId)
     // Its own shares go with it; those of other projects may hold values of it too.
     for (const { id } of project.environments) await ctx.store.shares.revokeFrom(id, workspaceId, ctx.now())
     await ctx.store.projects.remove(project.id, workspaceId)
-    const before = { name: project.name, slug: project.slug }
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(project), projectId: project.id, before })
+    const before = { name: current.name, slug: current.slug }
+    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), projectId: project.id, before })
     await announce(ctx, 'workspace', workspaceId)
   })
 }
@@ -129,6 +129,13 @@ function toProject(project: PicturedProject, reach: Reach): Project {
     name: environment.name,
   }))
   return { id, name, slug, teamId, environments, createdAt, updatedAt }
+}
+
+/** Once more, under the workspace's lock: what the picture shows may have been deleted a moment ago. */
+async function requireStored(ctx: WriteContext, id: string, workspaceId: string): Promise<ProjectRow> {
+  const project = await ctx.store.projects.find(id, workspaceId)
+  if (!project) throw new Failure('notFound')
+  return project
 }
 
 function slugTaken(slug: string): Failure {

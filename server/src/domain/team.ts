@@ -2,9 +2,10 @@ import type { IdPath, WorkspacePath } from '@coffer/contract/field'
 import type { NewTeam, Team } from '@coffer/contract/team'
 import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
+import type { TeamRow } from '../store/team.ts'
 import { requireTeam, requireWorkspace, seesProject, seesTeam } from './access.ts'
 import { record } from './audit.ts'
-import type { Context } from './context.ts'
+import type { Context, WriteContext } from './context.ts'
 import type { PicturedTeam } from './picture.ts'
 import type { Reach } from './scope.ts'
 import { iso } from './time.ts'
@@ -32,9 +33,10 @@ export async function updateTeam(ctx: Context, path: IdPath, body: NewTeam): Pro
   const { picture, team, reach } = await requireTeam(ctx, path, 'team:write')
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    const current = await requireStored(ctx, team.id, workspaceId)
     if (!(await ctx.store.teams.rename(team.id, workspaceId, body.name, ctx.now()))) throw nameTaken(body.name)
-    const names = { before: { name: team.name }, after: { name: body.name } }
-    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(team), ...names })
+    const names = { before: { name: current.name }, after: { name: body.name } }
+    await record(ctx, { chain: workspaceId, action: 'UPDATE', entity: entity(current), ...names })
     await announce(ctx, 'workspace', workspaceId)
   })
   return { success: true, ...toTeam(team, reach), name: body.name }
@@ -44,13 +46,21 @@ export async function deleteTeam(ctx: Context, path: IdPath): Promise<void> {
   const { picture, team } = await requireTeam(ctx, path, 'team:write')
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    const current = await requireStored(ctx, team.id, workspaceId)
     if (await ctx.store.teams.hasProjects(team.id, workspaceId)) {
       throw new Failure('conflict', 'This team has projects: move or delete them first.')
     }
     await ctx.store.teams.remove(team.id, workspaceId)
-    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(team), before: { name: team.name } })
+    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), before: { name: current.name } })
     await announce(ctx, 'workspace', workspaceId)
   })
+}
+
+/** Once more, under the workspace's lock: what the picture shows may have been deleted a moment ago. */
+async function requireStored(ctx: WriteContext, id: string, workspaceId: string): Promise<TeamRow> {
+  const team = await ctx.store.teams.find(id, workspaceId)
+  if (!team) throw new Failure('notFound')
+  return team
 }
 
 function toTeam(team: PicturedTeam, reach: Reach): Team {

@@ -106,7 +106,9 @@ export async function revokeToken(ctx: Context, path: IdPath): Promise<void> {
   const { token, workspaceId } = await requireManagedToken(ctx, path)
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const current = await ctx.store.tokens.findForChange(token.id, workspaceId)
-    if (!current || current.revokedAt !== null) return
+    // It went with its maker's membership.
+    if (!current) throw new Failure('notFound')
+    if (current.revokedAt !== null) return
     const revoked = {
       ...current,
       revokedAt: ctx.now(),

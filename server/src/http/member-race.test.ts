@@ -199,6 +199,25 @@ test('whoever is removed cannot use the same moment to invite or to leave a toke
   )
 })
 
+test('a token that goes with its maker is revoked before, or not found', () =>
+  repeat(
+    async () => {
+      const person = await place.join({ role: 'developer' })
+      const newToken = { name: 'theirs', permission: 'read', scope: { all: true }, expiresIn: 'never' }
+      const { body } = await place.ask<{ id: string }>('POST', '/tokens', newToken, person.session)
+      return { person, tokenId: body.id }
+    },
+    async ({ person, tokenId }) => {
+      const revoke: Call = ['DELETE', `${place.root}/tokens/${tokenId}`, owner.session]
+      const remove: Call = ['DELETE', rowPath(person.memberId), owner.session]
+      const [removed, ...revoked] = await together(remove, revoke, revoke)
+      expect(removed).toBe(200)
+      for (const status of revoked) expect([200, 404]).toContain(status)
+      const actions = (await place.trail(tokenId)).map(({ action }) => action)
+      expect(actions).toEqual(revoked.includes(200) ? ['CREATE', 'DELETE'] : ['CREATE'])
+    },
+  ))
+
 test('of two admins who remove each other at once, one stays', () =>
   repeat(
     async () => [await place.join({ role: 'admin' }), await place.join({ role: 'admin' })] as const,

@@ -7,6 +7,7 @@ import type { Environment } from '@coffer/contract/environment'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   createProject,
+  createTeam,
   engine,
   openService,
   registerOwner,
@@ -70,5 +71,51 @@ test('of two changes to one environment at once, neither undoes the other', asyn
     expect(body.find(({ id }) => path.endsWith(id))).toMatchObject({ name, hasPersonalOverrides: true })
     const [, first, second] = await trailOf(path)
     expect(second).toMatchObject({ before: first?.after, after: { name, hasPersonalOverrides: true } })
+  }
+})
+
+const many = 12
+const wins = (statuses: readonly number[]) => statuses.filter((status) => status === 200).length
+
+async function createProjectPath(): Promise<string> {
+  const { slug, id } = await createProject(service, owner.session, `project-${++made}`)
+  // The slug is free again once it is deleted: by its id it is the same one for all.
+  expect(slug).toBe(`project-${made}`)
+  return `${main}/project/${id}`
+}
+
+const createTeamPath = async () => `${main}/team/${await createTeam(service, owner.session, `team ${++made}`)}`
+
+const kinds: [what: string, create: () => Promise<string>][] = [
+  ['environment', createEnvironment],
+  ['project', createProjectPath],
+  ['team', createTeamPath],
+]
+
+test.each(kinds)('of many who delete one %s at once, one has deleted it', async (_what, create) => {
+  const path = await create()
+  const statuses = await together(...Array.from({ length: many }, (): Call => ['DELETE', path]))
+  expect(statuses.sort()).toEqual([200, ...Array.from({ length: many - 1 }, () => 404)])
+  expect((await trailOf(path)).map(({ action }) => action)).toEqual(['CREATE', 'DELETE'])
+})
+
+test.each(kinds)('a change to a %s that is deleted at once is done before, or not at all', async (_what, create) => {
+  for (let round = 0; round < rounds; round++) {
+    const path = await create()
+    const rename = (): Call => ['PUT', path, { name: `late ${++made}` }]
+    const calls = [rename(), rename(), ['DELETE', path] as const, rename(), rename()]
+    const statuses = await together(...calls)
+    expect(statuses[2]).toBe(200)
+    for (const status of statuses) expect([200, 404]).toContain(status)
+    const trail = await trailOf(path)
+    expect(trail.map(({ action }) => action)).toEqual([
+      'CREATE',
+      ...Array.from({ length: wins(statuses) - 1 }, () => 'UPDATE'),
+      'DELETE',
+    ])
+    // Each found it as the one before had left it, and the last is recorded under the name that it had then.
+    const names = trail.map(({ before, after }) => [before?.name, after?.name])
+    for (const [at, [before]] of names.entries()) if (at > 0) expect(before).toBe(names[at - 1]?.[1])
+    expect(trail.at(-1)?.entity.name).toBe(names.at(-1)?.[0])
   }
 })

@@ -1,4 +1,4 @@
-import { type Db, sql } from './sql.ts'
+import { type Db, fragment, sql } from './sql.ts'
 
 export type TeamRow = {
   readonly id: string
@@ -7,12 +7,18 @@ export type TeamRow = {
   readonly createdAt: number
 }
 
+const columns = fragment('id, workspace_id as "workspaceId", name, created_at as "createdAt"')
+
 export function teamStore(db: Db) {
   return {
     async list(workspaceId: string): Promise<TeamRow[]> {
       return db.all<TeamRow>(sql`
-        select id, workspace_id as "workspaceId", name, created_at as "createdAt"
-        from team where workspace_id = ${workspaceId} order by id`)
+        select ${columns} from team where workspace_id = ${workspaceId} order by id`)
+    },
+
+    async find(id: string, workspaceId: string): Promise<TeamRow | undefined> {
+      return db.one<TeamRow>(sql`
+        select ${columns} from team where id = ${id} and workspace_id = ${workspaceId}`)
     },
 
     /** False where the name is taken. */

@@ -220,3 +220,14 @@ test('the trail tells which sessions were ended and that the password was change
   ])
   for (const secret of [password, next, 'a wrong password', person.session]) expect(text).not.toContain(secret)
 })
+
+test('of many who sign one session out at once, one has ended it', async () => {
+  const person = await newPerson()
+  const out = () => service.call('POST', '/v1/auth/logout', { token: person.session })
+  const statuses = (await Promise.all(Array.from({ length: 8 }, out))).map(({ status }) => status)
+  expect(statuses.sort()).toEqual([200, ...Array.from({ length: 7 }, () => 401)])
+  const trail = await service.call('GET', `/v1/workspace/main/audit?entity=${person.id}&action=LOGOUT`, {
+    token: owner.session,
+  })
+  expect(trail.body).toHaveLength(1)
+})
