@@ -180,10 +180,17 @@ async function requireManagedToken(
 
 /**
  * Whoever rotates a token gets its value: an admin, who may revoke everyone's, must not come to others' personal values
- * that way, nor to what only the owner may do.
+ * that way, nor to what only the owner may do; nor may what ends in minutes be turned into what lasts.
  */
 async function requireMayHold(ctx: WriteContext, access: Access, token: TokenRecord): Promise<void> {
   const current = await reauthorise(ctx, access, 'token:write')
+  const { credential } = ctx.actor
+  if ('token' in credential && (credential.type === 'jwt' || credential.generation !== token.generation)) {
+    throw new Failure(
+      'forbidden',
+      'A token rotates itself with its current value only: not with the one before it, nor with a JWT.',
+    )
+  }
   if (token.createdBy === ctx.actor.userId) return
   if (!mayManageAll(current)) throw new Failure('notFound')
   const maker = await ctx.store.members.findOfUser(token.createdBy, token.workspaceId)

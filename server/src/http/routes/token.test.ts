@@ -188,6 +188,30 @@ test('with a grace the old value lives exactly as long; a second rotation ends i
   service.clock.offsetMs = 0
 })
 
+test('only the current value of a token rotates it: neither the one before, in its grace, nor a JWT', async () => {
+  const { id, token: old } = await createToken(service, owner.session)
+  const rotateWith = (token: string) =>
+    service.call<IssuedToken>('POST', `${list}/${id}/rotate`, { token, body: { graceSeconds: 600 } })
+  const { token } = (await rotateWith(old)).body
+  const message = 'A token rotates itself with its current value only: not with the one before it, nor with a JWT.'
+  for (const value of [old, await exchange(service, old), await exchange(service, token)]) {
+    expect(await alive(value)).toBe(200)
+    expect(await rotateWith(value)).toMatchObject({ status: 403, body: { message } })
+  }
+  expect(await alive(token)).toBe(200)
+  expect((await rotateWith(token)).status).toBe(200)
+  // To end it is always allowed: that gives nothing to whoever does it.
+  expect((await service.call('DELETE', `${list}/${id}`, { token: await exchange(service, token) })).status).toBe(200)
+})
+
+test('of many rotations by the token itself at once one counts, also where the old value lives on', async () => {
+  const { id, token } = await createToken(service, owner.session)
+  const rotate = () => service.call<IssuedToken>('POST', `${list}/${id}/rotate`, { token, body: { graceSeconds: 600 } })
+  const answers = await Promise.all(Array.from({ length: 8 }, rotate))
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 7 }, () => 403)])
+  expect(await alive(answers.find(({ status }) => status === 200)?.body.token ?? '')).toBe(200)
+})
+
 test('a token makes no tokens, and rotates or revokes nothing but itself', async () => {
   const acting = await createToken(service, owner.session)
   const other = await createToken(service, owner.session)
