@@ -1,4 +1,4 @@
-import type { Endpoint } from './endpoint.ts'
+import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
 import { closed, Email, Id, line, Name, Nothing, Password, Slug, Success } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
@@ -58,6 +58,7 @@ export const authEndpoints = {
     summary: 'Make an account: the very first one, with an invite, or where sign-up is open',
     permission: 'public',
     body: Registration,
+    maxBodyBytes: maxPublicBodyBytes,
     status: 201,
     response: SignedIn,
     errors: [403, 409],
@@ -69,6 +70,7 @@ export const authEndpoints = {
     summary: 'Sign in with email address, password and, where one is set up, a code of the second factor',
     permission: 'public',
     body: Login,
+    maxBodyBytes: maxPublicBodyBytes,
     status: 200,
     response: SignedIn,
     errors: [401],

@@ -1,6 +1,6 @@
 /** Signing in a device that has no browser: it shows a code, and a person who is signed in approves it. */
 import { AccessToken } from './auth.ts'
-import type { Endpoint } from './endpoint.ts'
+import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
 import { closed, line, Success, Timestamp, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
@@ -53,6 +53,7 @@ export const deviceEndpoints = {
     summary: 'Begin to sign in a device: a code for it, and one for the person',
     permission: 'public',
     body: NewDeviceCode,
+    maxBodyBytes: maxPublicBodyBytes,
     status: 200,
     response: DeviceCode,
     errors: [],
@@ -64,6 +65,7 @@ export const deviceEndpoints = {
     summary: 'Ask whether the person has approved; the answer that says so is the session',
     permission: 'public',
     body: DevicePoll,
+    maxBodyBytes: maxPublicBodyBytes,
     status: 200,
     response: AccessToken,
     errors: [],

@@ -73,6 +73,9 @@ export type Endpoint = {
   readonly dryRuns?: true
 }
 
+/** For whoever needs no credential: more than such a body ever holds, and parsed in no time. */
+export const maxPublicBodyBytes = 64 * 1024
+
 /** Every error status that the endpoint declares; the body of each is `{ message }`, but for `refusal`. */
 export function errorStatuses(endpoint: Endpoint): number[] {
   const always = endpoint.permission === 'public' ? [400, 429, 500, 503] : [400, 401, 429, 500, 503]

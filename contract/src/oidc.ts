@@ -1,5 +1,5 @@
 import { AccessToken } from './auth.ts'
-import type { Endpoint } from './endpoint.ts'
+import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
 import {
   closed,
   Id,
@@ -120,6 +120,7 @@ export const oidcEndpoints = {
     summary: 'Exchange the token of an issuer that the workspace trusts for a JWT that lives 15 minutes',
     permission: 'public',
     body: IdentityExchange,
+    maxBodyBytes: maxPublicBodyBytes,
     status: 200,
     response: AccessToken,
     errors: [401],

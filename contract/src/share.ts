@@ -1,4 +1,4 @@
-import type { Endpoint } from './endpoint.ts'
+import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
 import { closed, Id, line, MaybeTimestamp, ProjectPath, Slug, Success, Timestamp, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
@@ -196,7 +196,7 @@ export const shareEndpoints = {
     permission: 'public',
     params: ShareTokenPath,
     body: ShareKey,
-    maxBodyBytes: 64 * 1024,
+    maxBodyBytes: maxPublicBodyBytes,
     status: 200,
     response: OpenedShare,
     errors: [403, 404],

@@ -1,7 +1,7 @@
 /** Whatever is sent, the service answers in the form of the contract: no 5xx, no hang, no way around its hooks. */
 import { connect } from 'node:net'
 import { endpoints } from '@coffer/contract/api'
-import type { Endpoint } from '@coffer/contract/endpoint'
+import { type Endpoint, maxPublicBodyBytes } from '@coffer/contract/endpoint'
 import { Ajv } from 'ajv'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -352,6 +352,21 @@ describe('bodies on the wire', () => {
     await expectAnswer(make(largest), 400, /^name: must have 64 characters or fewer\.$/)
     await expectAnswer(make(`${largest} `), 413, /^The request body is larger than 8 MiB\.$/)
   })
+
+  test.each(withBody.filter(([, { permission }]) => permission === 'public'))(
+    '%s, which needs no credential, reads 64 KiB at most',
+    async (_name, { method, path }) => {
+      const place = path.replace(/:\w+/g, 'none')
+      const whole = (body: string) =>
+        head(`${method} ${place} HTTP/1.1`, json, `Content-Length: ${Buffer.byteLength(body)}`) + body
+      const inChunks = (body: string) => chunked(place, [body.slice(0, 60_000), body.slice(60_000)], json)
+      const largest = `{"unknown":"${'x'.repeat(maxPublicBodyBytes - '{"unknown":""}'.length)}"}`
+      for (const make of [whole, inChunks]) {
+        await expectAnswer(make(largest), 400, /^\w+: /)
+        await expectAnswer(make(`${largest} `), 413, /^The request body is larger than 64 KiB\.$/)
+      }
+    },
+  )
 
   test.each([
     ['of a known length', (body: string) => post(body, json)],
