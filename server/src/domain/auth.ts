@@ -2,7 +2,6 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { AccessToken, Registration } from '@coffer/contract/auth'
 import { newId } from '../crypto/id.ts'
-import { jwtLifetimeSeconds, signJwt } from '../crypto/jwt.ts'
 import { hashPassword } from '../crypto/password.ts'
 import { Failure } from '../failure.ts'
 import type { NewAccount } from '../store/account.ts'
@@ -11,6 +10,7 @@ import { record } from './audit.ts'
 import { type Context, systemChain } from './context.ts'
 import { normaliseEmail } from './email.ts'
 import { findOpenInvite, type OpenInvite, takeUpInvite } from './invite.ts'
+import { issueJwt } from './jwt.ts'
 import { defaultPreferences } from './me.ts'
 import { asUser, personEntity } from './person.ts'
 import { type OpenedSession, openBrowserSession } from './session.ts'
@@ -91,19 +91,11 @@ export async function exchangeToken(ctx: Context): Promise<AccessToken> {
   const { credential } = ctx.actor
   if (credential.type !== 'static' && credential.type !== 'cli-token') throw new Failure('unauthenticated')
   const { token } = credential
-  const issuedAt = Math.floor(ctx.now() / 1000)
-  const accessToken = signJwt(ctx.keys.signer('jwt'), {
-    iss: ctx.config.publicUrl,
-    sub: token.id,
-    kind: 'token',
-    workspace: token.workspaceId,
-    generation: credential.generation,
-    iat: issuedAt,
-    exp: issuedAt + jwtLifetimeSeconds,
-  })
+  const { generation } = credential
+  const issued = issueJwt(ctx, { sub: token.id, kind: 'token', workspace: token.workspaceId, generation })
   const entity = { type: 'token', id: token.id, name: token.name }
   await recordAct(ctx, { chain: token.workspaceId, action: 'EXCHANGE', entity })
-  return { accessToken, expiresIn: jwtLifetimeSeconds, tokenType: 'Bearer' }
+  return issued
 }
 
 function isEqual(expected: string, actual: string): boolean {

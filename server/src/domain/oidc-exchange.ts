@@ -5,11 +5,12 @@
 import type { AccessToken } from '@coffer/contract/auth'
 import type { IdPath } from '@coffer/contract/field'
 import type { IdentityCheck, IdentityExchange, IdentityTest, IdentityVerdict } from '@coffer/contract/oidc'
-import { jwtLifetimeSeconds, signJwt } from '../crypto/jwt.ts'
+import { jwtLifetimeSeconds } from '../crypto/jwt.ts'
 import { Failure } from '../failure.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
 import type { Context } from './context.ts'
 import { identityActor } from './credential.ts'
+import { issueJwt } from './jwt.ts'
 import { requireIdentity } from './oidc.ts'
 import { checkRules, describe, isExact } from './oidc-rule.ts'
 import { checkAudience, checkHeader, checkTimes, type ExternalToken, formCheck, parseToken } from './oidc-token.ts'
@@ -27,7 +28,8 @@ export async function exchangeIdentity(ctx: Context, body: IdentityExchange): Pr
     await recordRefusal(ctx, workspaceId, token, judged.reasons)
     throw new Failure('exchangeRefused')
   }
-  const issued = issue(ctx, judged.identity)
+  const { id, workspaceId: workspace, generation } = judged.identity
+  const issued = issueJwt(ctx, { sub: id, kind: 'oidc', workspace, generation })
   await recordLogin(ctx, judged.identity, judged.token)
   return issued
 }
@@ -97,20 +99,6 @@ const issuerCheck = (iss: unknown, expected: string, ok: boolean) => ({
 
 const isPassed = (checks: readonly IdentityCheck[]) => checks.every(({ ok }) => ok)
 const firstFailed = (checks: readonly IdentityCheck[]) => checks.find(({ ok }) => !ok)
-
-function issue(ctx: Context, identity: IdentityRecord): AccessToken {
-  const issuedAt = Math.floor(ctx.now() / secondMs)
-  const accessToken = signJwt(ctx.keys.signer('jwt'), {
-    iss: ctx.config.publicUrl,
-    sub: identity.id,
-    kind: 'oidc',
-    workspace: identity.workspaceId,
-    generation: identity.generation,
-    iat: issuedAt,
-    exp: issuedAt + jwtLifetimeSeconds,
-  })
-  return { accessToken, expiresIn: jwtLifetimeSeconds, tokenType: 'Bearer' }
-}
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'oidc', id, name })
 
