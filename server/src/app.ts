@@ -20,6 +20,7 @@ import { createSealedAnswers } from './domain/sealed-answer.ts'
 import { createSyncStats } from './domain/sync-stat.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
 import { createUsage } from './domain/usage.ts'
+import { codeOf } from './error-code.ts'
 import { isFailure } from './failure.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
 import type { Route } from './http/pipeline.ts'
@@ -178,9 +179,8 @@ function makeFolder(path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
     throw new StartError(
-      `The folder ${path} for the master key cannot be made (${code}): check COFFER_MASTER_KEY_FILE.`,
+      `The folder ${path} for the master key cannot be made (${codeOf(error)}): check COFFER_MASTER_KEY_FILE.`,
     )
   }
 }
@@ -200,9 +200,8 @@ async function openEngine(config: Config): Promise<Engine> {
     for (const file of [path, `${path}-wal`, `${path}-shm`]) chmodSync(file, 0o600)
     return engine
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
     throw new StartError(
-      `The database in ${config.dataDir} cannot be opened (${code}): check that the folder is writable.`,
+      `The database in ${config.dataDir} cannot be opened (${codeOf(error)}): check that the folder is writable.`,
     )
   }
 }

@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { constants, link, open, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { codeOf } from './error-code.ts'
 import { MasterKeyError } from './master-key-error.ts'
 import { type AwsKms, awsKmsWrapping, type Transit, transitWrapping, type Wrapping } from './master-key-wrapping.ts'
 import type { Outbound } from './outbound.ts'
@@ -212,8 +213,4 @@ function fileError(path: string, what: string, code: string): MasterKeyError {
   return new MasterKeyError(
     `The master key file ${path} could not be ${what} (${code}); check its folder and its rights.`,
   )
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
 }

@@ -16,6 +16,7 @@ import {
   parseAddress,
   parseRange,
 } from './address-range.ts'
+import { codeOf } from './error-code.ts'
 
 // An import would load everything that it offers, 10 MB of a WebSocket client included.
 const { request: requestHttp, validateHeaderName, validateHeaderValue } = process.getBuiltinModule('node:http')
@@ -252,7 +253,7 @@ function pinnedLookup(addresses: ResolvedAddress[]): LookupFunction {
 
 /** Keeps the error's code and drops its text, which is another library's. */
 function connectionError(target: Target, what: string, error?: unknown): OutboundError {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const code = codeOf(error)
   const suffix = /^[A-Z][A-Z0-9_]{2,50}$/.test(code) ? ` (${code})` : ''
   return new OutboundError('connection', `${target.hostname} ${what}${suffix}.`)
 }
