@@ -149,6 +149,8 @@ test('associated data is built, sealed records are made and audit rows are writt
     [/setAAD/, /crypto\/envelope\.ts$/],
     [/insert into audit_entry/, /store\/audit\.ts$/],
     [/audit\.insert\(/, /domain\/audit\.ts$/],
+    [/insert into audit_batch/, /store\/audit\.ts$/],
+    [/audit\.insertBatch\(/, /domain\/audit\.ts$/],
     [/insert into change/, /store\/change\.ts$/],
   ]
   for (const [what, owner] of owners) {

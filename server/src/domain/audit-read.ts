@@ -2,11 +2,10 @@
 import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
-import { type BatchEntry, composeBatch, type SharedFields, sharedFields } from '../store/audit-batch.ts'
+import { type BatchEntry, type SharedFields, sharedFields } from '../store/audit-batch.ts'
 import { gather } from '../store/commit-queue.ts'
 import { storeOver } from '../store/store.ts'
-import { type AuditEvent, describeEvent } from './audit.ts'
-import { type ChainContext, extendChain, lockChain } from './audit-chain.ts'
+import { type AuditEvent, appendBatch, describeEvent } from './audit.ts'
 import type { Context } from './context.ts'
 
 const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
@@ -62,7 +61,9 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
     try {
       await services.engine.transaction(chain, (transaction) => {
         reads = take()
-        return writeReads({ ...services, store: storeOver(transaction.db, services.keys), transaction }, chain, reads)
+        const ctx = { ...services, store: storeOver(transaction.db, services.keys), transaction }
+        const entries = reads.map(({ entry }) => entry)
+        return appendBatch(ctx, chain, entries)
       })
       for (const read of reads ?? []) read.resolve()
     } catch (cause) {
@@ -85,15 +86,4 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
         }
       }),
   }
-}
-
-async function writeReads(ctx: ChainContext, chain: string, reads: readonly PendingRead[]): Promise<void> {
-  const head = await lockChain(ctx, chain)
-  const row = composeBatch(
-    chain,
-    head,
-    reads.map(({ entry }) => entry),
-  )
-  await ctx.store.audit.insertBatch(row)
-  extendChain(ctx, chain, { ...head, sequence: row.lastSequence, hash: row.hash })
 }

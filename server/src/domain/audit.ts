@@ -3,7 +3,7 @@ import type { AuditAction } from '@coffer/contract/audit'
 import { newId } from '../crypto/id.ts'
 import { type BatchEntry, composeBatch, sharedFields } from '../store/audit-batch.ts'
 import { canonicalEntry, hashEntry } from '../store/audit-entry.ts'
-import { type ChainHead, extendChain, lockChain, orNothing } from './audit-chain.ts'
+import { type ChainContext, type ChainHead, extendChain, lockChain, orNothing } from './audit-chain.ts'
 import type { Context, WriteContext } from './context.ts'
 
 export type AuditEvent = {
@@ -33,7 +33,7 @@ export async function recordAll(acts: readonly Act[]): Promise<void> {
   const { ctx, event } = first
   const head = await lockChain(ctx, event.chain)
   const recorded = await orNothing(ctx, () =>
-    acts.length === 1 ? insertOne(first, head) : insertBatch(first, acts, head),
+    acts.length === 1 ? insertOne(first, head) : insertActs(first, acts, head),
   )
   extendChain(ctx, event.chain, { ...head, ...recorded })
 }
@@ -50,14 +50,29 @@ async function insertOne({ ctx, event }: Act, head: ChainHead): Promise<Recorded
   return { sequence, hash }
 }
 
-async function insertBatch(first: Act, acts: readonly Act[], head: ChainHead): Promise<Recorded> {
+async function insertActs(first: Act, acts: readonly Act[], head: ChainHead): Promise<Recorded> {
   const entries = acts.map(({ ctx, event }): BatchEntry => {
     const shared = sharedFields(describeEvent(ctx, event))
     return { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, details: detailsOf(event) }
   })
-  const row = composeBatch(first.event.chain, head, entries)
-  await first.ctx.store.audit.insertBatch(row)
+  return insertBatch(first.ctx, first.event.chain, head, entries)
+}
+
+async function insertBatch(
+  ctx: ChainContext,
+  chain: string,
+  head: ChainHead,
+  entries: readonly BatchEntry[],
+): Promise<Recorded> {
+  const row = composeBatch(chain, head, entries)
+  await ctx.store.audit.insertBatch(row)
   return { sequence: row.lastSequence, hash: row.hash }
+}
+
+/** Entries that were described before, as one link of the chain: call inside the transaction that it locks. */
+export async function appendBatch(ctx: ChainContext, chain: string, entries: readonly BatchEntry[]): Promise<void> {
+  const head = await lockChain(ctx, chain)
+  extendChain(ctx, chain, { ...head, ...(await insertBatch(ctx, chain, head, entries)) })
 }
 
 const detailsOf = ({ before, after }: AuditEvent) => JSON.stringify({ before, after })
