@@ -272,6 +272,16 @@ describe('the master key', () => {
     })
   })
 
+  test('takes the credentials of AWS from the environment or the file of settings', () => {
+    const lines = ['AWS_ACCESS_KEY_ID=AKID', 'AWS_SECRET_ACCESS_KEY=from the file', 'AWS_SESSION_TOKEN=session']
+    const path = writeSettings(['COFFER_MASTER_KEY_KMS=alias/coffer', 'AWS_REGION=eu-west-1', ...lines].join('\n'))
+    const credentials = { accessKeyId: 'AKID', secretAccessKey: 'from the file', sessionToken: 'session' }
+    expect(readConfig({ COFFER_CONFIG: path }).masterKey).toMatchObject({ kind: 'aws-kms', credentials })
+    expect(readConfig({ COFFER_CONFIG: path, AWS_SECRET_ACCESS_KEY: 'wins' }).masterKey).toMatchObject({
+      credentials: { ...credentials, secretAccessKey: 'wins' },
+    })
+  })
+
   test('takes mount, key, token and namespace of Vault apart', () => {
     const address = 'https://vault.example.com:8200/v1/team/transit/keys/coffer/'
     const named = { COFFER_MASTER_KEY_TRANSIT: address, VAULT_TOKEN: 'hvs.x' }

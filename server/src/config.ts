@@ -5,6 +5,7 @@ import { parseEnv } from 'node:util'
 import { type AddressRange, parseAddress, parseRange } from './address-range.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import type { MasterKeySource } from './master-key.ts'
+import type { AwsCredentials } from './master-key-wrapping.ts'
 import { type AllowList, parseAllowList } from './outbound.ts'
 
 export type Config = {
@@ -166,16 +167,25 @@ function readMasterKey(text: (name: string) => string | undefined, dataDir: stri
   const command = text('COFFER_MASTER_KEY_COMMAND')
   if (command !== undefined) return { kind: 'command', command }
   const kms = text('COFFER_MASTER_KEY_KMS')
-  if (kms !== undefined) return readKms(kms, text('AWS_REGION'), text('AWS_ENDPOINT_URL_KMS'))
+  if (kms !== undefined) return readKms(kms, text)
   const transit = text('COFFER_MASTER_KEY_TRANSIT')
   if (transit !== undefined) return readTransit(transit, text('VAULT_TOKEN'), text('VAULT_NAMESPACE'))
   return { kind: 'file', path: text('COFFER_MASTER_KEY_FILE') ?? join(dataDir, 'master.key') }
 }
 
-function readKms(keyId: string, awsRegion: string | undefined, endpoint: string | undefined): MasterKeySource {
-  const region = /^arn:[^:]+:kms:([^:]+):/.exec(keyId)?.[1] ?? awsRegion
+function readKms(keyId: string, text: (name: string) => string | undefined): MasterKeySource {
+  const region = /^arn:[^:]+:kms:([^:]+):/.exec(keyId)?.[1] ?? text('AWS_REGION')
   if (!region) throw new ConfigError('COFFER_MASTER_KEY_KMS: give the ARN of the key, or its id and AWS_REGION.')
-  return { kind: 'aws-kms', keyId, region, ...(endpoint === undefined ? {} : { endpoint }) }
+  const endpoint = text('AWS_ENDPOINT_URL_KMS')
+  const source = { kind: 'aws-kms', keyId, region, credentials: readAwsCredentials(text) } as const
+  return endpoint === undefined ? source : { ...source, endpoint }
+}
+
+function readAwsCredentials(text: (name: string) => string | undefined): AwsCredentials | undefined {
+  const [accessKeyId, secretAccessKey] = [text('AWS_ACCESS_KEY_ID'), text('AWS_SECRET_ACCESS_KEY')]
+  if (accessKeyId === undefined || secretAccessKey === undefined) return undefined
+  const sessionToken = text('AWS_SESSION_TOKEN')
+  return { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) }
 }
 
 function readTransit(address: string, token: string | undefined, namespace: string | undefined): MasterKeySource {

@@ -3,7 +3,14 @@ import { AwsV4Signer } from 'aws4fetch'
 import { MasterKeyError } from './master-key-error.ts'
 import { type Outbound, OutboundError, type OutboundResponse } from './outbound.ts'
 
-export type AwsKms = { kind: 'aws-kms'; keyId: string; region: string; endpoint?: string }
+export type AwsKms = {
+  kind: 'aws-kms'
+  keyId: string
+  region: string
+  endpoint?: string
+  credentials: AwsCredentials | undefined
+}
+export type AwsCredentials = { accessKeyId: string; secretAccessKey: string; sessionToken?: string }
 export type Transit = {
   kind: 'transit'
   address: string
@@ -20,21 +27,13 @@ export type Wrapping = {
   unwrap(wrapped: string): Promise<Uint8Array>
 }
 
-type WrappingOptions = { outbound: Outbound; env: Record<string, string | undefined> }
+type WrappingOptions = { outbound: Outbound }
 type ServiceRequest = { url: string; headers: Record<string, string>; body: string }
 
 /** Encrypt and Decrypt of AWS KMS; the encryption context keeps other ciphertexts of the same key from passing as ours. */
-export function awsKmsWrapping(source: AwsKms, { outbound, env }: WrappingOptions): Wrapping {
+export function awsKmsWrapping(source: AwsKms, { outbound }: WrappingOptions): Wrapping {
   const name = 'AWS KMS'
-  const {
-    AWS_ACCESS_KEY_ID: accessKeyId,
-    AWS_SECRET_ACCESS_KEY: secretAccessKey,
-    AWS_SESSION_TOKEN: sessionToken,
-  } = env
-  if (!accessKeyId || !secretAccessKey) {
-    throw new MasterKeyError('AWS KMS needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.')
-  }
-  const credentials = { accessKeyId, secretAccessKey, ...(sessionToken ? { sessionToken } : {}) }
+  const credentials = requireCredentials(source)
   if (!/^[a-z]{2,}(-[a-z]+)+-\d+$/.test(source.region)) {
     throw new MasterKeyError('The region of AWS KMS must look like "eu-central-1".')
   }
@@ -97,6 +96,11 @@ export function transitWrapping(source: Transit, { outbound }: WrappingOptions):
     wrap: (key) => call('encrypt', { plaintext: toBase64(key) }, 'ciphertext'),
     unwrap: async (wrapped) => fromBase64(await call('decrypt', { ciphertext: wrapped }, 'plaintext')),
   }
+}
+
+function requireCredentials({ credentials }: AwsKms): AwsCredentials {
+  if (credentials) return credentials
+  throw new MasterKeyError('AWS KMS needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.')
 }
 
 async function callService(outbound: Outbound, name: string, request: ServiceRequest): Promise<unknown> {

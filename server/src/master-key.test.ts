@@ -14,9 +14,9 @@ const key = randomBytes(32)
 const spellings = [key.toString('base64'), key.toString('base64url'), key.toString('hex')]
 const outbound = createOutbound({ allow: parseAllowList('') })
 const credentials = {
-  AWS_ACCESS_KEY_ID: 'AKIDTEST',
-  AWS_SECRET_ACCESS_KEY: 'secret/test+key',
-  AWS_SESSION_TOKEN: 'session',
+  accessKeyId: 'AKIDTEST',
+  secretAccessKey: 'secret/test+key',
+  sessionToken: 'session',
 }
 
 let folder = ''
@@ -302,10 +302,7 @@ async function listenKms(targets: string[] = []): Promise<string> {
     const headers = request.headers
     const target = String(headers['x-amz-target'])
     targets.push(target)
-    const signed = signatureOf(
-      { method: 'POST', url: request.url ?? '', headers, body },
-      credentials.AWS_SECRET_ACCESS_KEY,
-    )
+    const signed = signatureOf({ method: 'POST', url: request.url ?? '', headers, body }, credentials.secretAccessKey)
     const authorization = String(headers.authorization)
     const mustSign = ['content-type', 'host', 'x-amz-date', 'x-amz-security-token', 'x-amz-target'].join(';')
     const isSigned =
@@ -334,19 +331,19 @@ async function listenKms(targets: string[] = []): Promise<string> {
 
 describe('AWS KMS', () => {
   const source = (endpoint: string) =>
-    ({ kind: 'aws-kms', keyId: 'alias/coffer', region: 'eu-central-1', endpoint }) as const
+    ({ kind: 'aws-kms', keyId: 'alias/coffer', region: 'eu-central-1', endpoint, credentials }) as const
 
   test('wraps a new key on the first start and only unwraps it on later ones', async () => {
     const targets: string[] = []
     const endpoint = await listenKms(targets)
     const wrapped = memoryWrapped()
-    const first = await load(source(endpoint), { wrapped, env: credentials })
+    const first = await load(source(endpoint), { wrapped })
     expect(first.length).toBe(32)
     expect(wrapped.stored()).toMatch(/^aws-kms:/)
     expect(wrapped.stored()).not.toContain(Buffer.from(first).toString('base64').slice(0, 12))
 
     for (const mayCreate of [false, true]) {
-      expect(await load(source(endpoint), { wrapped, env: credentials, mayCreate })).toEqual(first)
+      expect(await load(source(endpoint), { wrapped, mayCreate })).toEqual(first)
     }
     expect(targets.map((target) => target.split('.')[1])).toEqual(['Encrypt', 'Decrypt', 'Decrypt', 'Decrypt'])
   })
@@ -354,9 +351,7 @@ describe('AWS KMS', () => {
   test('gives all nodes that start together the key of the one that won', async () => {
     const endpoint = await listenKms()
     const wrapped = memoryWrapped()
-    const keys = await Promise.all(
-      Array.from({ length: 5 }, () => load(source(endpoint), { wrapped, env: credentials })),
-    )
+    const keys = await Promise.all(Array.from({ length: 5 }, () => load(source(endpoint), { wrapped })))
     expect(new Set(keys.map((each) => Buffer.from(each).toString('hex'))).size).toBe(1)
   })
 
@@ -364,38 +359,38 @@ describe('AWS KMS', () => {
     const targets: string[] = []
     const endpoint = await listenKms(targets)
     const wrapped = memoryWrapped()
-    const message = await refusalOf(load(source(endpoint), { wrapped, env: credentials, mayCreate: false }))
+    const message = await refusalOf(load(source(endpoint), { wrapped, mayCreate: false }))
     expect(message).toContain('No master key wrapped by AWS KMS is stored')
     expect([wrapped.stored(), targets]).toEqual([undefined, []])
   })
 
   test.each([
-    ['wrong credentials', {}, { AWS_SECRET_ACCESS_KEY: 'wrong' }, 'status 403'],
-    ['another region', { region: 'us-east-1' }, {}, 'status 403'],
-    ['an unknown key', { keyId: 'alias/other' }, {}, 'status 400'],
-    ['no credentials', {}, { AWS_ACCESS_KEY_ID: undefined }, 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY'],
-    ['a region that is none', { region: 'evil.test/' }, {}, 'must look like "eu-central-1"'],
-    ['nobody listening', { endpoint: 'http://127.0.0.1:1' }, {}, '127.0.0.1 could not be reached (ECONNREFUSED)'],
-    ['an endpoint that is no URL', { endpoint: 'kms' }, {}, 'must be a plain https URL'],
-  ])('is refused with %s', async (_, change, env, reason) => {
+    ['wrong credentials', { credentials: { ...credentials, secretAccessKey: 'wrong' } }, 'status 403'],
+    ['another region', { region: 'us-east-1' }, 'status 403'],
+    ['an unknown key', { keyId: 'alias/other' }, 'status 400'],
+    ['no credentials', { credentials: undefined }, 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY'],
+    ['a region that is none', { region: 'evil.test/' }, 'must look like "eu-central-1"'],
+    ['nobody listening', { endpoint: 'http://127.0.0.1:1' }, '127.0.0.1 could not be reached (ECONNREFUSED)'],
+    ['an endpoint that is no URL', { endpoint: 'kms' }, 'must be a plain https URL'],
+  ])('is refused with %s', async (_, change, reason) => {
     const endpoint = await listenKms()
     const wrapped = memoryWrapped()
     const changed = { ...source(endpoint), ...change }
-    expect(await refusalOf(load(changed, { wrapped, env: { ...credentials, ...env } }))).toContain(reason)
+    expect(await refusalOf(load(changed, { wrapped }))).toContain(reason)
     expect(wrapped.stored()).toBeUndefined()
   })
 
   test('refuses a stored key that somebody changed', async () => {
     const endpoint = await listenKms()
     const wrapped = memoryWrapped()
-    await load(source(endpoint), { wrapped, env: credentials })
+    await load(source(endpoint), { wrapped })
     const changed = memoryWrapped(wrapped.stored()?.replace(/^(aws-kms:.{30})./, (_, start) => `${start}~`))
-    expect(await refusalOf(load(source(endpoint), { wrapped: changed, env: credentials }))).toContain('status 400')
+    expect(await refusalOf(load(source(endpoint), { wrapped: changed }))).toContain('status 400')
   })
 
   test('says so when the stored key was wrapped by another service', async () => {
     const wrapped = memoryWrapped('transit:vault:v1:abc')
-    const message = await refusalOf(load(source('http://127.0.0.1:1'), { wrapped, env: credentials }))
+    const message = await refusalOf(load(source('http://127.0.0.1:1'), { wrapped }))
     expect(message).toContain('was not wrapped by AWS KMS')
   })
 })
