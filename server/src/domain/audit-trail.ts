@@ -7,20 +7,17 @@ import type { AuditRow } from '../store/audit-entry.ts'
 import { requireWorkspace } from './access.ts'
 import { verifyChain } from './audit-chain.ts'
 import type { Context } from './context.ts'
-import { decodeCursor, encodeCursor } from './cursor.ts'
+import { decodeCursor } from './cursor.ts'
+import { defaultPageLength, type Page, pageOf } from './page.ts'
 import { iso } from './time.ts'
 
 const stretchLength = 2_000
 
-export async function listAudit(
-  ctx: Context,
-  path: WorkspacePath,
-  query: AuditQuery,
-): Promise<{ entries: AuditEntry[]; nextCursor: string | undefined }> {
+export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): Promise<Page<AuditEntry>> {
   const { picture } = await requireWorkspace(ctx, path, 'audit:read')
   const chain = picture.workspace.id
   const filter = toFilter(query, picture.projectsBySlug.get(query.project ?? '')?.id)
-  const limit = query.limit ?? 50
+  const limit = query.limit ?? defaultPageLength
   const head = await ctx.store.audit.findHead(chain)
   const newest = head?.sequence ?? 0
   let upTo = query.cursor === undefined ? newest : Math.min(newest, decodeCursor(query.cursor) - 1)
@@ -31,12 +28,7 @@ export async function listAudit(
     upTo = after
     await new Promise((resolve) => setImmediate(resolve))
   }
-  const entries = rows.slice(0, limit)
-  const last = entries.at(-1)
-  return {
-    entries: entries.map(toEntry),
-    nextCursor: rows.length > limit && last ? encodeCursor(last.sequence) : undefined,
-  }
+  return pageOf(rows, limit, { item: toEntry, position: ({ sequence }) => sequence })
 }
 
 /** Every entry that matches, oldest first, as it stood at the start. */

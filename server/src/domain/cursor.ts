@@ -1,12 +1,21 @@
 /** Where a page ended, as an opaque word. */
 import { invalid } from '../failure.ts'
 
-export const encodeCursor = (position: number): string => Buffer.from(String(position)).toString('base64url')
+export const encodeCursor = (position: number | string): string => Buffer.from(String(position)).toString('base64url')
 
 export function decodeCursor(cursor: string): number {
-  const text = Buffer.from(cursor, 'base64url').toString('latin1')
+  const text = decode(cursor)
   const position = Number(text)
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(position) || position < 1)
-    throw invalid('cursor', 'is not one that we gave out.')
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(position) || position < 1) throw unknownCursor()
   return position
 }
+
+/** Where the position is the id of a row. */
+export function decodeIdCursor(cursor: string): string {
+  const id = decode(cursor)
+  if (!/^[0-9a-f-]{36}$/.test(id)) throw unknownCursor()
+  return id
+}
+
+const decode = (cursor: string) => Buffer.from(cursor, 'base64url').toString('latin1')
+const unknownCursor = () => invalid('cursor', 'is not one that we gave out.')

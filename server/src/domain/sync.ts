@@ -13,13 +13,15 @@ import type {
   SyncRunQuery,
   SyncState,
 } from '@coffer/contract/sync'
-import { Failure, invalid } from '../failure.ts'
+import { Failure } from '../failure.ts'
 import { isFault } from '../providers/fault.ts'
 import type { SealedSync, SyncRecord } from '../store/sync.ts'
 import type { SyncRunRecord } from '../store/sync-run.ts'
 import { findGranted, type ProjectAccess, reauthorise, requireProject } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
+import { decodeIdCursor } from './cursor.ts'
+import { defaultPageLength, type Page, pageOf } from './page.ts'
 import { explainFault } from './sync-fault.ts'
 import { readLedger } from './sync-ledger.ts'
 import { lookAhead } from './sync-look.ts'
@@ -199,23 +201,13 @@ async function note(
   await record(ctx, { chain, action, entity: syncEntity(sync), projectId, ...where, before, after })
 }
 
-export type SyncRunPage = { readonly runs: SyncRun[]; readonly nextCursor: string | undefined }
-
-export async function listSyncRuns(ctx: Context, path: SyncPath, query: SyncRunQuery): Promise<SyncRunPage> {
+export async function listSyncRuns(ctx: Context, path: SyncPath, query: SyncRunQuery): Promise<Page<SyncRun>> {
   const { sync } = await requireSync(ctx, path, 'sync:read')
-  const limit = query.limit ?? 50
-  const runs = await ctx.store.syncRuns.list(sync.id, beforeOf(query.cursor), limit + 1)
-  const shown = runs.slice(0, limit)
-  const nextCursor = runs.length > limit ? Buffer.from(shown.at(-1)?.id ?? '').toString('base64url') : undefined
-  return { runs: shown.map(toRun), nextCursor }
-}
-
-/** Ids are in the order of time, and every id comes before the last letter of the alphabet. */
-function beforeOf(cursor: string | undefined): string {
-  if (cursor === undefined) return 'z'
-  const id = Buffer.from(cursor, 'base64url').toString('latin1')
-  if (!/^[0-9a-f-]{36}$/.test(id)) throw invalid('cursor', 'is not one that we gave out.')
-  return id
+  const limit = query.limit ?? defaultPageLength
+  // Ids are in the order of time, and every id comes before the last letter of the alphabet.
+  const before = query.cursor === undefined ? 'z' : decodeIdCursor(query.cursor)
+  const runs = await ctx.store.syncRuns.list(sync.id, before, limit + 1)
+  return pageOf(runs, limit, { item: toRun, position: ({ id }) => id })
 }
 
 export async function readSyncRun(ctx: Context, path: SyncRunPath): Promise<SyncRunDetail> {

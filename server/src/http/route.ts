@@ -3,6 +3,7 @@ import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
 import { ErrorBody, Nothing } from '@coffer/contract/field'
 import { type Static, type TSchema, Type } from '@coffer/contract/schema'
 import type { Context } from '../domain/context.ts'
+import type { Page } from '../domain/page.ts'
 import { maxBodyBytes } from './body.ts'
 import type { Exchange, Reply } from './exchange.ts'
 import type { Route } from './pipeline.ts'
@@ -68,6 +69,12 @@ export function plainRoute(path: string, run: (exchange: Exchange) => Promise<un
 export async function succeed(work: Promise<void>): Promise<{ success: boolean }> {
   await work
   return { success: true }
+}
+
+/** A page of a list; the header says where the next one begins. */
+export function sendPage<Item>(reply: Reply, { items, nextCursor }: Page<Item>): Item[] {
+  if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
+  return items
 }
 
 /** The errors that an endpoint declares, as schemas for the description of the API. */

@@ -4,19 +4,15 @@ import type { WorkspacePath } from '@coffer/contract/field'
 import { listAudit, streamAudit, verifyAudit } from '../../domain/audit-trail.ts'
 import type { Context } from '../../domain/context.ts'
 import type { Reply } from '../exchange.ts'
-import type { Routes } from '../route.ts'
+import { type Routes, sendPage } from '../route.ts'
 
 export const auditRoutes: Routes = (serve) => {
-  serve(auditEndpoints.listAudit, ({ ctx, params, query }, reply) =>
-    query.format === 'ndjson' ? sendStream(ctx, params, query, reply) : sendPage(ctx, params, query, reply),
+  serve(auditEndpoints.listAudit, async ({ ctx, params, query }, reply) =>
+    query.format === 'ndjson'
+      ? sendStream(ctx, params, query, reply)
+      : sendPage(reply, await listAudit(ctx, params, query)),
   )
   serve(auditEndpoints.verifyAudit, ({ ctx, params }) => verifyAudit(ctx, params))
-}
-
-async function sendPage(ctx: Context, params: WorkspacePath, query: AuditQuery, reply: Reply) {
-  const { entries, nextCursor } = await listAudit(ctx, params, query)
-  if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
-  return entries
 }
 
 /** The first entry is awaited before anything is sent, so that a refusal is still an error answer. */

@@ -8,24 +8,18 @@ import {
   restoreRevision,
   restoreVersion,
 } from '../../domain/history.ts'
-import type { Reply } from '../exchange.ts'
-import type { Routes } from '../route.ts'
+import { type Routes, sendPage } from '../route.ts'
 
 export const historyRoutes: Routes = (serve) => {
   serve(historyEndpoints.listVersions, async ({ ctx, params, query }, reply) =>
-    page(reply, await listVersions(ctx, params, query)),
+    sendPage(reply, await listVersions(ctx, params, query)),
   )
   serve(historyEndpoints.readVersion, ({ ctx, params, query }) => readVersion(ctx, params, query))
   serve(historyEndpoints.restoreVersion, ({ ctx, params, body }) => restoreVersion(ctx, params, body))
   serve(historyEndpoints.listRevisions, async ({ ctx, params, query }, reply) =>
-    page(reply, await listRevisions(ctx, params, query)),
+    sendPage(reply, await listRevisions(ctx, params, query)),
   )
   serve(historyEndpoints.restoreRevision, ({ ctx, params, body }) => restoreRevision(ctx, params, body))
   serve(historyEndpoints.diffSecrets, ({ ctx, params, query }) => diffSecrets(ctx, params, query))
   serve(historyEndpoints.promoteSecrets, ({ ctx, params, body }) => promoteSecrets(ctx, params, body))
-}
-
-function page<Item>(reply: Reply, { items, nextCursor }: { items: Item[]; nextCursor: string | undefined }): Item[] {
-  if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
-  return items
 }

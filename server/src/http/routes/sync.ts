@@ -1,5 +1,5 @@
 import { syncEndpoints } from '@coffer/contract/sync'
-import { type Routes, succeed } from '../route.ts'
+import { type Routes, sendPage, succeed } from '../route.ts'
 
 /** Loaded with the first request to one of them: a start does not wait for it, and without syncs it takes no memory. */
 const syncs = () => import('../../domain/sync.ts')
@@ -22,10 +22,8 @@ export const syncRoutes: Routes = (serve) => {
   serve(syncEndpoints.deleteSync, async ({ ctx, params, query }) =>
     succeed((await syncs()).deleteSync(ctx, params, query)),
   )
-  serve(syncEndpoints.listSyncRuns, async ({ ctx, params, query }, reply) => {
-    const { runs, nextCursor } = await (await syncs()).listSyncRuns(ctx, params, query)
-    if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
-    return runs
-  })
+  serve(syncEndpoints.listSyncRuns, async ({ ctx, params, query }, reply) =>
+    sendPage(reply, await (await syncs()).listSyncRuns(ctx, params, query)),
+  )
   serve(syncEndpoints.readSyncRun, async ({ ctx, params }) => (await syncs()).readSyncRun(ctx, params))
 }
