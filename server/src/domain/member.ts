@@ -9,7 +9,7 @@ import { type Access, reauthorise, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { iso, minuteMs } from './time.ts'
-import { requireScopeWithin } from './token.ts'
+import { requireChangedScopeWithin } from './token.ts'
 import { announce, inTransaction } from './transaction.ts'
 
 /** The door to the mail server gives up long before: a message that is still on its way then went down with its node. */
@@ -41,8 +41,8 @@ export async function updateMember(
   return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const { member, invite } = await requireRow(ctx, access, path.id)
     const changed = member
-      ? await changeMember(ctx, member, grantOf(access, member, change))
-      : await changeInvite(ctx, invite, grantOf(access, invite, change))
+      ? await changeMember(ctx, member, await grantOf(ctx, access, member, change))
+      : await changeInvite(ctx, invite, await grantOf(ctx, access, invite, change))
     return { success: true, ...changed }
   })
 }
@@ -73,8 +73,10 @@ async function requireRow(ctx: WriteContext, access: Access, id: string): Promis
 
 type Grant = Pick<MemberRecord, 'role' | 'scope'>
 
-function grantOf(access: Access, before: Grant, { role = before.role, scope }: MemberChange): Grant {
-  return { role, scope: scope === undefined ? before.scope : requireScopeWithin(access, scope) }
+async function grantOf(ctx: WriteContext, access: Access, before: Grant, change: MemberChange): Promise<Grant> {
+  const { role = before.role, scope } = change
+  if (scope === undefined) return { role, scope: before.scope }
+  return { role, scope: await requireChangedScopeWithin(ctx, access, before.scope, scope) }
 }
 
 async function changeMember(ctx: WriteContext, member: MemberRecord, grant: Grant): Promise<Member> {

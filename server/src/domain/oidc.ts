@@ -9,7 +9,7 @@ import { record } from './audit.ts'
 import type { Context } from './context.ts'
 import { isNarrowing, type Rules } from './oidc-rule.ts'
 import { iso, maybeIso } from './time.ts'
-import { requireScopeWithin } from './token.ts'
+import { requireChangedScopeWithin, requireScopeWithin } from './token.ts'
 import { announce, inTransaction } from './transaction.ts'
 
 const maxIdentities = 200
@@ -66,14 +66,13 @@ export async function updateIdentity(
 ): Promise<Identity & { success: boolean }> {
   const { identity: found, access } = await requireIdentity(ctx, path, 'oidc:write')
   const { workspaceId } = found
-  const { scope, ...rest } = change
-  const wanted = { ...rest, ...(scope && { scope: requireScopeWithin(access, scope) }) }
   if (change.issuer !== undefined) checkIssuer(ctx, change.issuer)
   const updated = await inTransaction(ctx, workspaceId, async (ctx) => {
     await reauthorise(ctx, access, 'oidc:write')
     const current = await ctx.store.oidc.findForChange(found.id, workspaceId)
     if (!current) throw new Failure('notFound')
-    const changed = { ...current, ...wanted, updatedAt: ctx.now() }
+    const scope = change.scope && (await requireChangedScopeWithin(ctx, access, current.scope, change.scope))
+    const changed = { ...current, ...change, scope: scope ?? current.scope, updatedAt: ctx.now() }
     checkOwnRules(changed)
     const { before, after } = differences(current, changed)
     // Whoever got in by the old rules, or with the old rights, must come again.

@@ -199,6 +199,9 @@ async function requireMayHold(ctx: WriteContext, access: Access, token: TokenRec
   }
 }
 
+const scopeKinds = ['teams', 'projects', 'environments'] as const
+type ScopeKind = (typeof scopeKinds)[number]
+
 /** Nobody grants what they do not hold, and a scope that grants nothing is a mistake. */
 export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
   const scope = normaliseScope(wanted)
@@ -225,11 +228,32 @@ export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
       return environment !== undefined && project !== undefined && reachesEnvironment(reach, project, environment)
     },
   }
-  for (const kind of ['teams', 'projects', 'environments'] as const) {
+  for (const kind of scopeKinds) {
     const missing = scope[kind].find((id) => !isReached[kind](id))
     if (missing !== undefined) throw invalid('scope', `${kind} names ${missing}, which you cannot reach.`)
   }
   return scope
+}
+
+/** A scope may be sent back as it was read: what it named before and has been deleted since is passed over. */
+export async function requireChangedScopeWithin(
+  ctx: WriteContext,
+  access: Access,
+  before: Scope,
+  wanted: NewScope,
+): Promise<Scope> {
+  const { picture } = access
+  // Of the store, not of the picture: what another node made a moment ago must not get lost as if it were gone.
+  const isGone = async (kind: ScopeKind, id: string) =>
+    before[kind].includes(id) &&
+    !picture[kind].has(id) &&
+    (await ctx.store[kind].find(id, picture.workspace.id)) === undefined
+  const scope = normaliseScope(wanted)
+  const kept: Record<ScopeKind, string[]> = { teams: [], projects: [], environments: [] }
+  for (const kind of scopeKinds) {
+    for (const id of scope[kind]) if (!(await isGone(kind, id))) kept[kind].push(id)
+  }
+  return requireScopeWithin(access, { all: scope.all, ...kept })
 }
 
 function checkAddresses(entries: readonly string[]): readonly string[] {

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   addUser,
   createProject,
+  createTeam,
   createToken,
   exchange,
   registerOwner,
@@ -99,6 +100,38 @@ describe('the list', () => {
 })
 
 describe('a change of role or scope', () => {
+  test.each(['member', 'invite'])(
+    'takes the scope of a %s as it is shown, though a part of it is gone',
+    async (what) => {
+      const doomed = await createProject(service, owner.session, `doomed-${what}`, { workspace: place.slug })
+      const team = await createTeam(service, owner.session, `doomed ${what}`, place.slug)
+      const [, staging, production] = doomed.environments
+      const scope = { teams: [team], projects: [project.id], environments: [staging?.id, production?.id] }
+      const { memberId: id } =
+        what === 'member' ? await place.join({ scope }) : { memberId: (await place.mustInvite({ scope })).id }
+      await place.ask('DELETE', `/team/${team}`)
+      await place.ask('DELETE', `/project/doomed-${what}/environment/${staging?.id}`)
+      const shown = (await place.row(id))?.scope
+      expect(shown?.environments).toHaveLength(2)
+      const changed = await place.ask('PUT', `/rbac/${id}`, { role: 'developer', scope: shown })
+      expect(changed.status, changed.text).toBe(200)
+      const left = { all: false, teams: [], projects: [project.id], environments: [production?.id] }
+      expect(await place.row(id)).toMatchObject({ role: 'developer', scope: left })
+      // What the row did not name before is still a mistake.
+      const wrong = await place.ask('PUT', `/rbac/${id}`, { scope: { ...left, teams: [team] } })
+      expect(wrong).toMatchObject({
+        status: 400,
+        body: { message: `scope: teams names ${team}, which you cannot reach.` },
+      })
+      await place.ask('PUT', `/rbac/${id}`, { scope: { environments: [production?.id] } })
+      await place.ask('DELETE', `/project/doomed-${what}`)
+      expect(await place.ask('PUT', `/rbac/${id}`, { scope: { environments: [production?.id] } })).toMatchObject({
+        status: 400,
+        body: { message: 'scope: grants nothing: set "all", or list teams, projects or environments.' },
+      })
+    },
+  )
+
   test('is answered with the row as it is then, and recorded with before and after', async () => {
     const person = await place.join({ role: 'member' })
     const scope = { all: false, teams: [], projects: [project.id], environments: [] }

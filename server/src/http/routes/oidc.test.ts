@@ -92,6 +92,18 @@ describe('identities', () => {
     }
   })
 
+  test('take their scope as it is shown, though a part of it is gone', async () => {
+    const doomed = await createProject(service, owner.session, 'doomed')
+    const made = await trust({ name: 'kept', subject: 'kept', scope: { projects: [doomed.id, project.id] } })
+    await service.call('DELETE', '/v1/workspace/main/project/doomed', { token: owner.session })
+    const { body: shown } = await service.call<Identity>('GET', `${list}/${made.id}`, { token: owner.session })
+    expect(shown.scope.projects).toContain(doomed.id)
+    const changed = await change(made.id, { audience: 'other', scope: shown.scope })
+    const left = { all: false, teams: [], projects: [project.id], environments: [] }
+    expect(changed).toMatchObject({ status: 200, body: { audience: 'other', scope: left } })
+    expect((await change(made.id, { scope: shown.scope })).status).toBe(400)
+  })
+
   const good = {
     name: 'n',
     issuer: 'https://issuer.example.com',
