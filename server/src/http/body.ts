@@ -15,7 +15,10 @@ export function hasBody({ headers }: Exchange): boolean {
 /** Undefined where there is nothing but white space. */
 export async function readJson({ request, headers }: Exchange, limit: number): Promise<unknown> {
   const type = headers['content-type']
-  if (type === undefined || !isJson(type)) throw new Failure('unsupportedMediaType')
+  if (type === undefined || !isJson(type)) {
+    if (headers['content-length'] === undefined && (await isEmpty(request))) return undefined
+    throw new Failure('unsupportedMediaType')
+  }
   if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
   const bytes = await readBytes(request, limit)
   refuseOtherEncodings(type, headers['content-encoding'])
@@ -24,6 +27,16 @@ export async function readJson({ request, headers }: Exchange, limit: number): P
 }
 
 const isJson = (type: string) => /^\s*application\/json\s*(?:;|$)/i.test(type)
+
+/** In chunks, of which the first is the last: that there is no body is known only then. */
+function isEmpty(request: IncomingMessage): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    request
+      .once('data', () => resolve(false))
+      .once('end', () => resolve(true))
+      .once('error', () => reject(new Failure('malformed')))
+  })
+}
 
 function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {

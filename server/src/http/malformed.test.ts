@@ -416,6 +416,15 @@ describe('bodies on the wire', () => {
     await expectAnswer(chunked(teams, ['{"name":"a"}'], bearer(), 'Content-Type: text/plain'), 415, sendJson)
   })
 
+  test('a chunked body of no type is refused with 415, and the connection serves the next request', async () => {
+    const keep = ['Host: localhost', bearer(), 'Transfer-Encoding: chunked', '', '']
+    const body = `6\r\n{"name\r\n30d40\r\n${'x'.repeat(200_000)}\r\n0\r\n\r\n`
+    const bytes = [`POST ${teams} HTTP/1.1`, ...keep].join('\r\n') + body + head('GET /v1/me HTTP/1.1', bearer())
+    const answers = await sendRaw(service.url, bytes)
+    for (const answer of answers) checkForm(answer, true)
+    expect(answers.map(({ status }) => status)).toEqual([415, 200])
+  })
+
   test('a body in chunks of one byte is read like any other', async () => {
     const answer = await sendOne(chunked(teams, [...'{"name":"Byte by byte"}', ...' '.repeat(50_000)], bearer(), json))
     checkForm(answer, true)
@@ -454,6 +463,8 @@ describe('a request that needs no body', () => {
     ['an empty one with the type of JSON', `${json}\r\nContent-Length: 0`],
     ['the type of JSON alone', json],
     ['an empty chunked one', `${json}\r\nTransfer-Encoding: chunked\r\n\r\n0`],
+    ['an empty chunked one of no type', 'Transfer-Encoding: chunked\r\n\r\n0'],
+    ['an empty chunked one of another type', 'Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n0'],
     ['{}', `${json}\r\nContent-Length: 2\r\n\r\n{}`],
     ['{} in a chunk', `${json}\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0`],
     ['white space', `${json}\r\nContent-Length: 2\r\n\r\n \n`],
