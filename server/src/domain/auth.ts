@@ -22,7 +22,7 @@ const firstWorkspace = { name: 'Main', slug: 'main' }
 
 export async function register(ctx: Context, body: Registration): Promise<OpenedSession> {
   const email = normaliseEmail(body.email)
-  if (body.workspace) checkSlug(body.workspace.slug)
+  if (body.workspace) checkSlug(body.workspace.slug, 'workspace.slug')
   const { isFirst, invite } = await admitRegistration(ctx, body, email)
   const wanted = body.workspace ?? (isFirst ? firstWorkspace : undefined)
   const passwordHash = await hashPassword(body.password)

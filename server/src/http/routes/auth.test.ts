@@ -70,7 +70,7 @@ test.each([
   ['a password of 257 characters', { password: 'x'.repeat(257) }, 'password: must have 256 characters or fewer.'],
   ['no address', { email: undefined }, 'email: is required.'],
   ['an address without @', { email: 'owner' }, 'email: has characters or a form that is not allowed here.'],
-  ['a reserved workspace', { workspace: { name: 'x', slug: 'team' } }, 'slug: "team" is a reserved word.'],
+  ['a reserved workspace', { workspace: { name: 'x', slug: 'team' } }, 'workspace.slug: "team" is a reserved word.'],
   ['an unknown field', { admin: true }, 'admin: is not a known field.'],
 ])('registration refuses %s', async (_what, change, message) => {
   const body = { email: 'new@example.com', name: 'New', password, ...change }
