@@ -22,3 +22,6 @@ export function createTurns(maxRunning: number, maxWaiting: number): Turns {
     }
   }
 }
+
+/** Between the steps of what takes long: whoever else waits for the event loop has it first. */
+export const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))

@@ -21,7 +21,7 @@ import type {
 import type { RevisionResults } from '@coffer/contract/secret'
 import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
-import type { ValuePlace, VersionRow } from '../store/secret-value.ts'
+import type { ChangeRow, ValuePlace } from '../store/secret-value.ts'
 import { type ProjectAccess, requireEnvironment, requireProject } from './access.ts'
 import { type AuditEvent, record } from './audit.ts'
 import { readDetails } from './audit-read.ts'
@@ -31,7 +31,8 @@ import type { PicturedEnvironment } from './picture.ts'
 import { findSecret } from './secret.ts'
 import { requireReached } from './secret-environment.ts'
 import type { Wish } from './secret-plan.ts'
-import { openValues } from './secret-read.ts'
+import { createAllowance } from './secret-size.ts'
+import { openVersion, parseState, placeOf, stateAt, stateNow } from './secret-state.ts'
 import { createRevisions, writeValues } from './secret-write.ts'
 import { iso } from './time.ts'
 import { inTransaction } from './transaction.ts'
@@ -46,7 +47,7 @@ export async function listVersions(
   const { place } = await requireValue(ctx, path, query.environmentId, 'secret:read')
   const limit = query.limit ?? 50
   const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
-  const rows = await ctx.store.secretValues.listVersions(place, before, limit + 1)
+  const rows = await ctx.store.secretVersions.list(place, before, limit + 1)
   // A secret that never had a value here is not one that the caller can see here.
   if (rows.length === 0 && query.cursor === undefined) throw new Failure('notFound')
   return toPage(rows, limit, toVersion, ({ version }) => version)
@@ -92,15 +93,17 @@ export async function listRevisions(
   const { environment } = await requireEnvironment(ctx, path, 'secret:read')
   const limit = query.limit ?? 50
   const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
-  const numbers = await ctx.store.secretValues.listRevisionNumbers(environment.id, before, limit + 1)
-  const shown = numbers.slice(0, limit)
+  const found = await ctx.store.secretVersions.listRevisions(environment.id, before, limit + 1)
+  const shown = firstRevisions(found.slice(0, limit))
   const [newest = 0] = shown
   const oldest = shown.at(-1) ?? 1
-  const versions = await ctx.store.secretValues.listVersionsBetween(environment.id, oldest, newest)
-  const renames = await ctx.store.secretValues.listRenamesBetween(environment.id, oldest, newest)
+  const versions = await ctx.store.secretVersions.listBetween(environment.id, oldest, newest)
+  const renames = await ctx.store.secretVersions.listRenamesBetween(environment.id, oldest, newest)
+  const versionsOf = Map.groupBy(versions, ({ revision }) => revision)
+  const renamesOf = Map.groupBy(renames, ({ revision }) => revision)
   const items = shown.map((revision) => {
-    const written = versions.filter((row) => row.revision === revision)
-    const renamed = renames.filter((row) => row.revision === revision)
+    const written = versionsOf.get(revision) ?? []
+    const renamed = renamesOf.get(revision) ?? []
     const [first] = [...written, ...renamed]
     return {
       revision,
@@ -114,7 +117,19 @@ export async function listRevisions(
     }
   })
   const last = shown.at(-1)
-  return { items, nextCursor: numbers.length > limit && last !== undefined ? encodeCursor(last) : undefined }
+  return { items, nextCursor: found.length > shown.length && last !== undefined ? encodeCursor(last) : undefined }
+}
+
+/** A page is shorter where its revisions changed very much; one is always on it. */
+const maxChangesPerPage = 20_000
+
+function firstRevisions(found: readonly { revision: number; changes: number }[]): number[] {
+  let left = maxChangesPerPage
+  const fits = ({ changes }: { changes: number }, index: number) => {
+    left -= changes
+    return index === 0 || left >= 0
+  }
+  return found.filter(fits).map(({ revision }) => revision)
 }
 
 export async function restoreRevision(
@@ -127,8 +142,9 @@ export async function restoreRevision(
   return inTransaction(ctx, picture.workspace.id, async (ctx) => {
     const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
     if (path.revision > current) throw new Failure('notFound')
-    const then = await stateAt(ctx, access, environment, path.revision)
-    const now = await stateAt(ctx, access, environment, current)
+    const allowance = createAllowance('revision', 'restore versions of single secrets')
+    const then = await stateAt(ctx, access, allowance, environment, path.revision)
+    const now = await stateAt(ctx, access, allowance, environment, current)
     const set = [...then].filter(([key, value]) => now.get(key)?.value !== value.value)
     const removed = [...now.keys()].filter((key) => !then.has(key))
     const wishes: Wish[] = [
@@ -145,8 +161,9 @@ export async function restoreRevision(
 export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<Diff> {
   const access = await requireProject(ctx, path, 'secret:read')
   const [from, to] = [await parseState(ctx, access, 'from', query.from), await parseState(ctx, access, 'to', query.to)]
-  const before = await stateAt(ctx, access, from.environment, from.revision)
-  const after = await stateAt(ctx, access, to.environment, to.revision)
+  const allowance = createAllowance('from', 'compare versions of single secrets')
+  const before = await stateAt(ctx, access, allowance, from.environment, from.revision)
+  const after = await stateAt(ctx, access, allowance, to.environment, to.revision)
   const diff: Diff = { added: [], removed: [], changed: [], same: [] }
   for (const key of [...new Set([...before.keys(), ...after.keys()])].sort()) {
     const [old, next] = [before.get(key), after.get(key)]
@@ -172,8 +189,9 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   const source = requireReached(access, body.from)
   if (source.id === environment.id) throw invalid('from', 'must be another environment.')
   return inTransaction(ctx, picture.workspace.id, async (ctx) => {
-    const there = await stateNow(ctx, access, source)
-    const here = await stateNow(ctx, access, environment)
+    const allowance = createAllowance('keys', 'name some of the keys, and promote the others after them')
+    const there = await stateNow(ctx, access, allowance, source, body.keys)
+    const here = await stateNow(ctx, access, allowance, environment, body.keys)
     const missing = (body.keys ?? []).filter((key) => !there.has(key))
     if (missing.length > 0) throw invalid('keys', `${missing.slice(0, 20).join(', ')} is not in ${source.name}.`)
     const wanted = [...new Set(body.keys ?? there.keys())].sort()
@@ -201,54 +219,6 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   })
 }
 
-type State = ReadonlyMap<string, { readonly value: string; readonly version: number; readonly secretId: string }>
-
-/** The shared values of an environment as they stood after a revision, by the names that they had then. */
-async function stateAt(
-  ctx: Context,
-  access: ProjectAccess,
-  environment: PicturedEnvironment,
-  revision: number | undefined,
-): Promise<State> {
-  if (revision === undefined) return stateNow(ctx, access, environment)
-  const rows = await ctx.store.secretValues.listStateAt(environment.id, revision)
-  const renames = await ctx.store.secretValues.listRenamesBetween(environment.id, 0, revision)
-  const state = new Map<string, { value: string; version: number; secretId: string }>()
-  for (const row of rows) {
-    const place = placeOf(access, environment, row.secretId)
-    const renamed = renames.findLast(({ secretId, revision: at }) => secretId === row.secretId && at > row.revision)
-    const value = await openVersion(ctx, access, place, row)
-    state.set(renamed?.newName ?? row.name, { value, version: row.version, secretId: row.secretId })
-  }
-  return state
-}
-
-async function stateNow(ctx: Context, access: ProjectAccess, environment: PicturedEnvironment): Promise<State> {
-  const secrets = await ctx.store.secrets.list(access.project.id, access.picture.workspace.id)
-  const names = new Map(secrets.map(({ id, name }) => [id, name]))
-  const values = await openValues(ctx, access, await ctx.store.secretValues.list([environment.id], ''), names)
-  return new Map(
-    values.map(({ secretId, value, version }) => [names.get(secretId) ?? '', { value, version, secretId }]),
-  )
-}
-
-/** An environment, `environment@revision` or `environment@timestamp`. */
-async function parseState(ctx: Context, access: ProjectAccess, field: string, text: string) {
-  const at = text.indexOf('@')
-  const environment = requireReached(access, at < 0 ? text : text.slice(0, at))
-  if (at < 0) return { environment, revision: undefined }
-  const point = text.slice(at + 1)
-  const current = await ctx.store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
-  if (/^\d{1,9}$/.test(point)) {
-    if (Number(point) > current) throw new Failure('notFound')
-    return { environment, revision: Number(point) }
-  }
-  const moment = /^\d{4}-\d\d-\d\dT/.test(point) ? Date.parse(point) : Number.NaN
-  if (Number.isNaN(moment))
-    throw invalid(field, 'must be an environment, environment@revision or environment@timestamp.')
-  return { environment, revision: await ctx.store.secretValues.revisionAt(environment.id, moment) }
-}
-
 type Found = {
   access: ProjectAccess
   environment: PicturedEnvironment
@@ -267,17 +237,6 @@ async function requireValue(
   const secret = await findSecret(ctx, access, path.key)
   if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
   return { access, environment, secret, place: placeOf(access, environment, secret.id) }
-}
-
-function placeOf(access: ProjectAccess, environment: PicturedEnvironment, secretId: string): ValuePlace {
-  const workspaceId = access.picture.workspace.id
-  return { workspaceId, projectId: access.project.id, environmentId: environment.id, secretId, ownerId: '' }
-}
-
-async function openVersion(ctx: Context, access: ProjectAccess, place: ValuePlace, row: VersionRow): Promise<string> {
-  if (row.sealed === null) throw new Failure('notFound')
-  const { version, sealed } = row
-  return ctx.store.secretValues.open(place, { version, sealed }, access.picture.environmentKeys)
 }
 
 function recordView(
@@ -315,8 +274,8 @@ function digestOf(
   return createHmac('sha256', ctx.keys.keyring.active.audit).update(JSON.stringify(canonical)).digest('base64url')
 }
 
-function toVersion({ version, createdAt, createdBy, message, sealed }: VersionRow): SecretVersion {
-  return { version, createdAt: iso(createdAt), createdBy, message, deleted: sealed === null }
+function toVersion({ version, createdAt, createdBy, message, action }: ChangeRow): SecretVersion {
+  return { version, createdAt: iso(createdAt), createdBy, message, deleted: action === 'deleted' }
 }
 
 function toPage<Row, Item>(

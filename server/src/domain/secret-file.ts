@@ -19,7 +19,8 @@ export async function exportSecrets(
   const access = await requireProject(ctx, path, 'secret:read')
   const environment = chooseEnvironment(access, query)
   const ownerId = personalOwner(ctx)
-  const { names, sealed } = await loadProject(ctx, access, [environment], ownerId)
+  const advice = 'list the keys (GET …/secret?view=keys) and read one by one'
+  const { names, sealed } = await loadProject(ctx, access, [environment], ownerId, { advice })
   const rows = effectiveValues(await openValues(ctx, access, sealed, names))
   const onUnresolved = query.onUnresolved ?? 'keep'
   const resolution = query.resolve ? await resolveRows(ctx, access, rows, names, { ownerId, onUnresolved }) : undefined

@@ -1,6 +1,7 @@
 /** The values of environments, opened: the rows that answers, exports, references and comparisons are made from. */
 import type { ReminderRow } from '../store/secret-reminder.ts'
-import type { SealedValue } from '../store/secret-value.ts'
+import { type NamedValue, rowBytes, type SealedValue } from '../store/secret-value.ts'
+import { nextTurn } from '../turns.ts'
 import type { ProjectAccess } from './access.ts'
 import type { Context } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
@@ -9,6 +10,7 @@ import { findEnvironmentByName } from './secret-environment.ts'
 import type { Reference } from './secret-reference.ts'
 import { type LoadValues, type Locate, type Place, placeName } from './secret-reference-graph.ts'
 import { type OnUnresolved, type Resolved, resolveValues } from './secret-reference-resolution.ts'
+import { type Allowance, createAllowance, opensPerTurn } from './secret-size.ts'
 
 export type OpenValue = {
   readonly secretId: string
@@ -39,12 +41,13 @@ export async function openValues(
     const place = { workspaceId: picture.workspace.id, projectId: project.id, environmentId, secretId, ownerId }
     const value = await ctx.store.secretValues.open(place, { version, sealed }, picture.environmentKeys)
     opened.push({ secretId, environmentId, isPersonal: ownerId !== '', version, updatedAt, value })
+    if (opened.length % opensPerTurn === 0) await nextTurn()
   }
   return opened
 }
 
 /** Switching personal values off hides them; it does not delete them. */
-function isHidden(access: ProjectAccess, row: SealedValue): boolean {
+function isHidden(access: ProjectAccess, row: Pick<SealedValue, 'ownerId' | 'environmentId'>): boolean {
   return row.ownerId !== '' && access.picture.environments.get(row.environmentId)?.hasPersonalOverrides !== true
 }
 
@@ -58,13 +61,21 @@ export function effectiveValues(values: readonly OpenValue[]): OpenValue[] {
   return [...chosen.values()]
 }
 
+/** How many rows there may be of so many values: what is shared, and what is one's own. */
+export const maxRowsOf = (values: number, ownerId: string): number => (ownerId === '' ? values : 2 * values)
+
+export type ReferenceOptions = {
+  readonly locate: Locate
+  readonly load: LoadValues
+  /** All values of environments, by the names of their places. */
+  readonly loadEnvironments: (environmentIds: readonly string[]) => Promise<ReadonlyMap<string, string>>
+}
+
 /** What references may reach: the caller's own rights at every hop, by one query for each hop. */
-export function referenceOptions(
-  ctx: Context,
-  access: ProjectAccess,
-  ownerId: string,
-): { locate: Locate; load: LoadValues } {
+export function referenceOptions(ctx: Context, access: ProjectAccess, ownerId: string): ReferenceOptions {
   const { picture, reach } = access
+  const { secretValues } = ctx.store
+  const allowance = createAllowance('value', 'let fewer or smaller values be referred to')
 
   function locate(from: string, reference: Reference): Place | undefined {
     const home = picture.environments.get(from)
@@ -78,24 +89,43 @@ export function referenceOptions(
     return { environmentId: environment.id, key: reference.key }
   }
 
-  async function load(places: readonly Place[]): Promise<ReadonlyMap<string, string>> {
-    const wanted = new Set(places.map(placeName))
-    const environmentIds = [...new Set(places.map((place) => place.environmentId))]
-    const names = [...new Set(places.map((place) => place.key))]
-    const rows = await ctx.store.secretValues.listByNames(environmentIds, names, ownerId)
+  async function openNamed(rows: NamedValue[]): Promise<Map<string, string>> {
     const values = new Map<string, string>()
+    let opened = 0
     // Shared ones first, so that a person's own overwrites them.
     for (const row of rows.sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1))) {
-      const name = placeName({ environmentId: row.environmentId, key: row.name })
-      if (!wanted.has(name) || row.sealed === null || isHidden(access, row)) continue
+      if (row.sealed === null || isHidden(access, row)) continue
       const { environmentId, secretId, projectId, version, sealed } = row
       const place = { workspaceId: picture.workspace.id, projectId, environmentId, secretId, ownerId: row.ownerId }
-      values.set(name, await ctx.store.secretValues.open(place, { version, sealed }, picture.environmentKeys))
+      const value = await secretValues.open(place, { version, sealed }, picture.environmentKeys)
+      values.set(placeName({ environmentId, key: row.name }), value)
+      if (++opened % opensPerTurn === 0) await nextTurn()
     }
     return values
   }
 
-  return { locate, load }
+  async function load(places: readonly Place[]): Promise<ReadonlyMap<string, string>> {
+    const wanted = new Set(places.map(placeName))
+    const environmentIds = [...new Set(places.map((place) => place.environmentId))]
+    const names = [...new Set(places.map((place) => place.key))]
+    const rows = await allowance.load(
+      maxRowsOf(environmentIds.length * names.length, ownerId),
+      () => secretValues.measureByNames(environmentIds, names, ownerId),
+      () => secretValues.listByNames(environmentIds, names, ownerId),
+    )
+    return openNamed(rows.filter(({ environmentId, name }) => wanted.has(placeName({ environmentId, key: name }))))
+  }
+
+  async function loadEnvironments(environmentIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const rows = await allowance.load(
+      Number.POSITIVE_INFINITY,
+      () => secretValues.measure(environmentIds, ownerId),
+      () => secretValues.listNamed(environmentIds, ownerId),
+    )
+    return openNamed(rows)
+  }
+
+  return { locate, load, loadEnvironments }
 }
 
 export type Resolution = {
@@ -138,18 +168,68 @@ export async function resolveRows(
   return { byRow, referenced, environmentIds: visited.environments }
 }
 
-/** Everything about the chosen environments of a project, by a fixed number of queries. */
+const listAdvice =
+  'name fewer environments, look for a part of the names (q), list them without values (view=keys), or read one by one'
+
+/** Everything about the chosen environments of a project, by a fixed number of queries; of those whose name holds `part`, if it is given. */
 export async function loadProject(
   ctx: Context,
   access: ProjectAccess,
   environments: readonly PicturedEnvironment[],
   ownerId: string,
+  { part, advice = listAdvice }: { part?: string | undefined; advice?: string } = {},
 ) {
-  const workspaceId = access.picture.workspace.id
+  const { secretValues } = ctx.store
   const ids = environments.map(({ id }) => id)
-  const secrets = await ctx.store.secrets.list(access.project.id, workspaceId)
-  const sealed = ids.length === 0 ? [] : await ctx.store.secretValues.list(ids, ownerId)
+  const allowance = createAllowance('environmentId', advice)
+  const secrets = await loadNames(ctx, access, allowance, part)
+  const maxRows = maxRowsOf(secrets.length * ids.length, ownerId)
+  const secretIds = part === undefined ? undefined : secrets.map(({ id }) => id)
+  const sealed =
+    maxRows === 0
+      ? []
+      : secretIds
+        ? await allowance.load(
+            maxRows,
+            () => secretValues.measureOf(ids, secretIds, ownerId),
+            () => secretValues.listOf(ids, secretIds, ownerId),
+          )
+        : await allowance.load(
+            maxRows,
+            () => secretValues.measure(ids, ownerId),
+            () => secretValues.list(ids, ownerId),
+          )
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   return { secrets, names, sealed, reminders }
+}
+
+/** The same without any value, whatever there is of them. */
+export async function loadKeys(
+  ctx: Context,
+  access: ProjectAccess,
+  environments: readonly PicturedEnvironment[],
+  ownerId: string,
+  part: string | undefined,
+) {
+  const ids = environments.map(({ id }) => id)
+  const allowance = createAllowance('environmentId', 'name fewer environments, or look for a part of the names (q)')
+  const secrets = await loadNames(ctx, access, allowance, part)
+  const names = new Map(secrets.map(({ id, name }) => [id, name]))
+  const places = ids.length === 0 ? [] : await ctx.store.secretValues.listPlaces(ids, ownerId)
+  const seen = places.filter((row) => names.has(row.secretId) && !isHidden(access, row))
+  allowance.spend(seen.length * rowBytes)
+  const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
+  const values = seen.map(({ ownerId, ...row }): OpenValue => ({ ...row, isPersonal: ownerId !== '', value: '' }))
+  return { secrets, values, reminders }
+}
+
+async function loadNames(ctx: Context, access: ProjectAccess, allowance: Allowance, part: string | undefined) {
+  const all = await ctx.store.secrets.list(access.project.id, access.picture.workspace.id)
+  const folded = part?.toLowerCase()
+  const secrets = folded === undefined ? all : all.filter(({ name }) => name.toLowerCase().includes(folded))
+  let bytes = 0
+  for (const { note } of secrets) bytes += rowBytes + note.length
+  allowance.spend(bytes)
+  return secrets
 }

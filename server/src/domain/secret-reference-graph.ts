@@ -1,3 +1,4 @@
+import { nextTurn } from '../turns.ts'
 import { parseReferences, type Reference, writeReferenceName } from './secret-reference.ts'
 
 /**
@@ -45,6 +46,18 @@ export type ReferenceGraph = {
 
 export const defaultMaxDepth = 16
 
+/** Says when it is time to let others have the event loop, in a walk over values that may be full of references. */
+export function createBreak(): (node: ValueNode) => boolean {
+  const maxPieces = 50_000
+  let pieces = 0
+  return (node) => {
+    pieces += node.pieces.length
+    if (pieces < maxPieces) return false
+    pieces = 0
+    return true
+  }
+}
+
 /** Keys cannot hold a slash, so two places never share a name. */
 export function placeName(place: Place): string {
   return `${place.environmentId}/${place.key}`
@@ -70,7 +83,13 @@ export async function loadReferenceGraph(
     environments.add(place.environmentId)
   }
 
-  const rootNodes = roots.map((root) => addNode({ environmentId: root.environmentId, key: root.key }, root.value))
+  const isBreak = createBreak()
+  const rootNodes: ValueNode[] = []
+  for (const { environmentId, key, value } of roots) {
+    const root = addNode({ environmentId, key }, value)
+    rootNodes.push(root)
+    if (isBreak(root)) await nextTurn()
+  }
   for (const root of rootNodes) consult(root.place)
 
   let frontier = rootNodes
@@ -85,7 +104,10 @@ export async function loadReferenceGraph(
     for (const [name, place] of wanted) {
       consult(place)
       const value = values.get(name)
-      if (value !== undefined) frontier.push(addNode(place, value))
+      if (value === undefined) continue
+      const node = addNode(place, value)
+      frontier.push(node)
+      if (isBreak(node)) await nextTurn()
     }
   }
   for (const link of nodes.values().flatMap((variants) => variants.flatMap((node) => node.links))) {

@@ -1,4 +1,6 @@
+import { nextTurn } from '../turns.ts'
 import {
+  createBreak,
   defaultMaxDepth,
   type GraphOptions,
   type Link,
@@ -47,14 +49,20 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
   const measure = createMeasure(graph)
   let growthLeft = maxGrowthBytes
 
-  const results = graph.roots.map((root) => {
-    if (root.links.length === 0) return writeValue(root, 0, options.onUnresolved)
+  const isBreak = createBreak()
+  const results: Resolved[] = []
+  for (const root of graph.roots) {
+    if (isBreak(root)) await nextTurn()
+    if (root.links.length === 0) {
+      results.push(writeValue(root, 0, options.onUnresolved))
+      continue
+    }
     const bytes = measure(root, maxDepth)
     const growth = Math.max(0, bytes - measure(root, 0))
     const fits = bytes <= maxBytes && growth <= growthLeft
     if (fits) growthLeft -= growth
-    return writeValue(root, fits ? maxDepth : 0, options.onUnresolved)
-  })
+    results.push(writeValue(root, fits ? maxDepth : 0, options.onUnresolved))
+  }
   return { results, visited: { places: graph.places, environments: graph.environments } }
 }
 

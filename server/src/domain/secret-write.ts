@@ -22,7 +22,8 @@ import {
   type Wish,
   withFields,
 } from './secret-plan.ts'
-import { openValues } from './secret-read.ts'
+import { maxRowsOf, openValues } from './secret-read.ts'
+import { createAllowance } from './secret-size.ts'
 import { announce } from './transaction.ts'
 
 /** The revisions that one request makes: at most one of each environment, however much it changes there. */
@@ -97,7 +98,12 @@ export async function loadPresent(
   const unique = [...new Set(environmentIds)]
   await secretValues.requireNewestKeys(unique, workspace.id, environmentKeys)
   const names = new Map([...secrets.values()].map(({ id, name }) => [id, name]))
-  const rows = await secretValues.listOf(unique, [...names.keys()], ownerId)
+  const secretIds = [...names.keys()]
+  const rows = await createAllowance('secrets', 'write fewer at once').load(
+    maxRowsOf(unique.length * secretIds.length, ownerId),
+    () => secretValues.measureOf(unique, secretIds, ownerId),
+    () => secretValues.listOf(unique, secretIds, ownerId),
+  )
   const opened = await openValues(ctx, access, rows, names)
   return { secrets, values: presentValues(rows, opened, ownerId) }
 }

@@ -12,9 +12,10 @@ import type { PicturedEnvironment } from './picture.ts'
 import { reachesProject } from './scope.ts'
 import type { Answer, SealedAnswer } from './sealed-answer.ts'
 import { chooseEnvironments, personalOwner } from './secret-environment.ts'
-import { loadProject, type OpenValue, openValues, resolveRows } from './secret-read.ts'
+import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Resolved } from './secret-reference-resolution.ts'
+import { createAllowance } from './secret-size.ts'
 import { iso } from './time.ts'
 
 /** An answer that may leave: what it reveals has been recorded. */
@@ -136,16 +137,10 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   // Taken before anything is read: a change in between makes the answer stale, not wrong.
   const mayRefer = query.resolve === true ? access.picture.environments.keys() : []
   const epochs = new Map([...mayRefer].map((id) => [id, ctx.epochs.of(id)]))
-  const loaded =
-    key === undefined
-      ? await loadProject(ctx, access, environments, ownerId)
-      : await loadOne(ctx, reading, key, ownerId)
-  // Only a list is searched.
-  const needle = key === undefined ? query.q?.toLowerCase() : undefined
-  const secrets = loaded.secrets.filter(({ name }) => needle === undefined || name.toLowerCase().includes(needle))
-  const names = new Map(secrets.map(({ id, name }) => [id, name]))
-  const values = await openValues(ctx, access, loaded.sealed, names)
   const isKeys = query.view === 'keys'
+  const loaded = key === undefined ? await loadList(ctx, reading, ownerId) : await loadOne(ctx, reading, key, ownerId)
+  const { secrets, values } = loaded
+  const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const resolution =
     query.resolve === true && !isKeys
       ? await resolveRows(ctx, access, values, names, { ownerId, onUnresolved: query.onUnresolved ?? 'keep' })
@@ -179,13 +174,34 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   return { secrets: result, auditDetails, environmentIds: resolution?.environmentIds ?? new Set(), epochs }
 }
 
-async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: string) {
+type Loaded = {
+  readonly secrets: readonly SecretRecord[]
+  readonly values: readonly OpenValue[]
+  readonly reminders: readonly ReminderRow[]
+}
+
+async function loadList(ctx: Context, reading: Reading, ownerId: string): Promise<Loaded> {
+  const { access, environments, query } = reading
+  if (query.view === 'keys') return loadKeys(ctx, access, environments, ownerId, query.q)
+  const loaded = await loadProject(ctx, access, environments, ownerId, { part: query.q })
+  return { ...loaded, values: await openValues(ctx, access, loaded.sealed, loaded.names) }
+}
+
+async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: string): Promise<Loaded> {
   const secret = await findSecret(ctx, reading.access, key)
   if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
+  const { secretValues, secretReminders } = ctx.store
   const ids = reading.environments.map(({ id }) => id)
-  const sealed = await ctx.store.secretValues.listOf(ids, [secret.id], ownerId)
-  const reminders = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
-  return { secrets: [secret], sealed, reminders }
+  const secretIds = [secret.id]
+  const allowance = createAllowance('environmentId', 'name fewer environments')
+  const sealed = await allowance.load(
+    maxRowsOf(ids.length, ownerId),
+    () => secretValues.measureOf(ids, secretIds, ownerId),
+    () => secretValues.listOf(ids, secretIds, ownerId),
+  )
+  const values = await openValues(ctx, reading.access, sealed, new Map([[secret.id, secret.name]]))
+  const reminders = ids.length === 0 ? [] : await secretReminders.list(ids)
+  return { secrets: [secret], values, reminders }
 }
 
 /** By name, or by id: a name is never shaped like one. */

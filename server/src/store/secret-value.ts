@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
 import { Failure } from '../failure.ts'
 import { findEnvironmentKey, type Keys, newestEnvironmentKey } from './key.ts'
-import { anyOf, type Db, fragment, sql } from './sql.ts'
+import { anyOf, type Db, fragment, type Sql, sql } from './sql.ts'
 
 /** Where a value belongs: what its seal is bound to, next to its version and key. */
 export type ValuePlace = {
@@ -23,18 +23,20 @@ export type SealedValue = {
   readonly sealed: Uint8Array | null
   readonly updatedAt: number
 }
-export type VersionRow = {
+export type NamedValue = SealedValue & { readonly name: string; readonly projectId: string }
+/** A version without what is sealed in it. */
+export type ChangeRow = {
   readonly environmentId: string
   readonly secretId: string
   readonly version: number
   readonly revision: number
   readonly name: string
   readonly action: 'created' | 'updated' | 'deleted'
-  readonly sealed: Uint8Array | null
   readonly createdAt: number
   readonly createdBy: string
   readonly message: string
 }
+export type VersionRow = ChangeRow & { readonly sealed: Uint8Array | null }
 export type RenameRow = {
   readonly environmentId: string
   readonly secretId: string
@@ -60,19 +62,19 @@ export type ResealCursor = {
 }
 type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: Uint8Array }
 
-const valueColumns = fragment(`
-  v.environment_id as "environmentId", v.secret_id as "secretId", v.owner_id as "ownerId", v.version, v.sealed,
-  v.updated_at as "updatedAt"`)
-const versionColumns = fragment(`
+/** What a row takes in memory and in an answer beside its value. */
+export const rowBytes = 200
+
+const placeText = `
+  v.environment_id as "environmentId", v.secret_id as "secretId", v.owner_id as "ownerId", v.version,
+  v.updated_at as "updatedAt"`
+const placeColumns = fragment(placeText)
+const valueColumns = fragment(`${placeText}, v.sealed`)
+export const versionColumns = fragment(`
   environment_id as "environmentId", secret_id as "secretId", version, revision, name, action, sealed,
   created_at as "createdAt", created_by as "createdBy", message`)
-const renameColumns = fragment(`
-  environment_id as "environmentId", secret_id as "secretId", revision, old_name as "oldName", new_name as "newName",
-  created_at as "createdAt", created_by as "createdBy", message`)
-
-/** The column has 32 bits: PostgreSQL refuses to compare it with more. */
-const maxVersion = 2 ** 31 - 1
-
+/** What rows take in memory: neither engine reads a value to know its length. */
+export const sealedSize = fragment(`coalesce(sum(octet_length(sealed) + ${rowBytes}), 0) as bytes`)
 export function secretValueStore(db: Db, keys: Keys) {
   async function keyFor(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
     const name = `${place.environmentId}:${version}`
@@ -83,6 +85,8 @@ export function secretValueStore(db: Db, keys: Keys) {
     }
     return key
   }
+
+  const sizeOf = async (query: Sql) => (await db.one<{ bytes: number }>(query))?.bytes ?? 0
 
   return {
     async seal(place: ValuePlace, version: number, value: string, memory: KeyMemory): Promise<Buffer> {
@@ -123,6 +127,19 @@ export function secretValueStore(db: Db, keys: Keys) {
         where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null`)
     },
 
+    async measure(environmentIds: readonly string[], ownerId: string): Promise<number> {
+      return sizeOf(sql`
+        select ${sealedSize} from secret_value
+        where environment_id ${anyOf(environmentIds)} and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
+    },
+
+    /** The same rows without what is sealed in them. */
+    async listPlaces(environmentIds: readonly string[], ownerId: string): Promise<Omit<SealedValue, 'sealed'>[]> {
+      return db.all(sql`
+        select ${placeColumns} from secret_value v
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null`)
+    },
+
     /** The same for some secrets; removed ones too, as their versions go on. */
     async listOf(
       environmentIds: readonly string[],
@@ -136,17 +153,44 @@ export function secretValueStore(db: Db, keys: Keys) {
           and v.owner_id ${anyOf(ownersSeen(ownerId))}`)
     },
 
+    async measureOf(environmentIds: readonly string[], secretIds: readonly string[], ownerId: string): Promise<number> {
+      return sizeOf(sql`
+        select ${sealedSize} from secret_value
+        where environment_id ${anyOf(environmentIds)} and secret_id ${anyOf(secretIds)}
+          and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
+    },
+
     /** By names, for references: any of the names in any of the environments. */
     async listByNames(
       environmentIds: readonly string[],
       names: readonly string[],
       ownerId: string,
-    ): Promise<(SealedValue & { readonly name: string; readonly projectId: string })[]> {
-      return db.all(sql`
+    ): Promise<NamedValue[]> {
+      return db.all<NamedValue>(sql`
         select ${valueColumns}, s.name, s.project_id as "projectId"
         from secret_value v join secret s on s.id = v.secret_id
         where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
           and s.name ${anyOf(names)} and s.trashed_at is null`)
+    },
+
+    async measureByNames(
+      environmentIds: readonly string[],
+      names: readonly string[],
+      ownerId: string,
+    ): Promise<number> {
+      return sizeOf(sql`
+        select ${sealedSize} from secret_value v join secret s on s.id = v.secret_id
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
+          and s.name ${anyOf(names)} and s.trashed_at is null`)
+    },
+
+    /** All values of environments, with their names. */
+    async listNamed(environmentIds: readonly string[], ownerId: string): Promise<NamedValue[]> {
+      return db.all<NamedValue>(sql`
+        select ${valueColumns}, s.name, s.project_id as "projectId"
+        from secret_value v join secret s on s.id = v.secret_id
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
+          and s.trashed_at is null`)
     },
 
     async putMany(rows: readonly (SealedValue & { readonly workspaceId: string })[]): Promise<void> {
@@ -233,60 +277,10 @@ export function secretValueStore(db: Db, keys: Keys) {
       return { next: rows.length < limit ? undefined : rows.at(-1), resealed }
     },
 
-    async listVersions(place: ValuePlace, before: number, limit: number): Promise<VersionRow[]> {
-      return db.all<VersionRow>(sql`
-        select ${versionColumns} from secret_version
-        where environment_id = ${place.environmentId} and secret_id = ${place.secretId} and version < ${Math.min(before, maxVersion)}
-        order by version desc limit ${limit}`)
-    },
-
     async findVersion(place: ValuePlace, version: number): Promise<VersionRow | undefined> {
       return db.one<VersionRow>(sql`
         select ${versionColumns} from secret_version
         where environment_id = ${place.environmentId} and secret_id = ${place.secretId} and version = ${version}`)
-    },
-
-    /** The numbers of the revisions before one, newest first. */
-    async listRevisionNumbers(environmentId: string, before: number, limit: number): Promise<number[]> {
-      const rows = await db.all<{ revision: number }>(sql`
-        select distinct revision from (
-          select revision from secret_version where environment_id = ${environmentId} and revision < ${before}
-          union all
-          select revision from secret_rename where environment_id = ${environmentId} and revision < ${before}) r
-        order by revision desc limit ${limit}`)
-      return rows.map(({ revision }) => revision)
-    },
-
-    async listVersionsBetween(environmentId: string, from: number, to: number): Promise<VersionRow[]> {
-      return db.all<VersionRow>(sql`
-        select ${versionColumns} from secret_version
-        where environment_id = ${environmentId} and revision >= ${from} and revision <= ${to} order by revision`)
-    },
-
-    async listRenamesBetween(environmentId: string, from: number, to: number): Promise<RenameRow[]> {
-      return db.all<RenameRow>(sql`
-        select ${renameColumns} from secret_rename
-        where environment_id = ${environmentId} and revision >= ${from} and revision <= ${to} order by revision`)
-    },
-
-    /** What each secret's newest version was at a revision, removed ones left out. */
-    async listStateAt(environmentId: string, revision: number): Promise<VersionRow[]> {
-      return db.all<VersionRow>(sql`
-        select ${versionColumns} from secret_version
-        where environment_id = ${environmentId} and sealed is not null and (secret_id, version) in (
-          select secret_id, max(version) from secret_version
-          where environment_id = ${environmentId} and revision <= ${revision} group by secret_id)`)
-    },
-
-    /** The newest revision that was there at a moment. */
-    async revisionAt(environmentId: string, atMs: number): Promise<number> {
-      const row = await db.one<{ revision: number }>(sql`
-        select coalesce(max(revision), 0) as revision from (
-          select max(revision) as revision from secret_version
-          where environment_id = ${environmentId} and created_at <= ${atMs}
-          union all
-          select max(revision) from secret_rename where environment_id = ${environmentId} and created_at <= ${atMs}) r`)
-      return row?.revision ?? 0
     },
 
     /** Takes so many more revisions of an environment and returns the last; `counted` is by how much its number of values changes. */

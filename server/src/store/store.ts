@@ -16,6 +16,7 @@ import { projectStore } from './project.ts'
 import { secretStore } from './secret.ts'
 import { secretReminderStore } from './secret-reminder.ts'
 import { secretValueStore } from './secret-value.ts'
+import { secretVersionStore } from './secret-version.ts'
 import { sessionStore } from './session.ts'
 import { shareStore } from './share.ts'
 import { shareViewStore } from './share-view.ts'
@@ -45,6 +46,7 @@ export function createStore(db: Db, keys: Keys) {
     secrets: secretStore(db),
     secretReminders: secretReminderStore(db),
     secretValues: secretValueStore(db, keys),
+    secretVersions: secretVersionStore(db),
     sessions: sessionStore(db, keys),
     shares: shareStore(db, keys),
     shareViews: shareViewStore(db),

@@ -1,0 +1,99 @@
+/** What stood in an environment, now or after one of its revisions: what comparisons, restores and promotions are made from. */
+import { Failure, invalid } from '../failure.ts'
+import type { ValuePlace, VersionRow } from '../store/secret-value.ts'
+import { nextTurn } from '../turns.ts'
+import type { ProjectAccess } from './access.ts'
+import type { Context } from './context.ts'
+import type { PicturedEnvironment } from './picture.ts'
+import { requireReached } from './secret-environment.ts'
+import { openValues } from './secret-read.ts'
+import { type Allowance, opensPerTurn } from './secret-size.ts'
+
+export type State = ReadonlyMap<string, { readonly value: string; readonly version: number; readonly secretId: string }>
+
+/** The shared values of an environment as they stood after a revision, by the names that they had then. */
+export async function stateAt(
+  ctx: Context,
+  access: ProjectAccess,
+  allowance: Allowance,
+  environment: PicturedEnvironment,
+  revision: number | undefined,
+): Promise<State> {
+  if (revision === undefined) return stateNow(ctx, access, allowance, environment)
+  const { secretVersions } = ctx.store
+  const rows = await allowance.load(
+    Number.POSITIVE_INFINITY,
+    () => secretVersions.measureAt(environment.id, revision),
+    () => secretVersions.listAt(environment.id, revision),
+  )
+  const renames = await secretVersions.listRenamesBetween(environment.id, 0, revision)
+  const renamesOf = Map.groupBy(renames, ({ secretId }) => secretId)
+  const state = new Map<string, { value: string; version: number; secretId: string }>()
+  for (const row of rows) {
+    const place = placeOf(access, environment, row.secretId)
+    const renamed = renamesOf.get(row.secretId)?.findLast(({ revision: at }) => at > row.revision)
+    const value = await openVersion(ctx, access, place, row)
+    state.set(renamed?.newName ?? row.name, { value, version: row.version, secretId: row.secretId })
+    if (state.size % opensPerTurn === 0) await nextTurn()
+  }
+  return state
+}
+
+/** As they stand now; only those of some keys, if these are given. */
+export async function stateNow(
+  ctx: Context,
+  access: ProjectAccess,
+  allowance: Allowance,
+  environment: PicturedEnvironment,
+  keys?: readonly string[],
+): Promise<State> {
+  const { secrets, secretValues } = ctx.store
+  const { project, picture } = access
+  const records = keys
+    ? await secrets.listByNames(project.id, keys)
+    : await secrets.list(project.id, picture.workspace.id)
+  const names = new Map(records.map(({ id, name }) => [id, name]))
+  const secretIds = [...names.keys()]
+  const sealed = await allowance.load(
+    Number.POSITIVE_INFINITY,
+    () => secretValues.measureOf([environment.id], secretIds, ''),
+    () => secretValues.listOf([environment.id], secretIds, ''),
+  )
+  const values = await openValues(ctx, access, sealed, names)
+  return new Map(
+    values.map(({ secretId, value, version }) => [names.get(secretId) ?? '', { value, version, secretId }]),
+  )
+}
+
+/** An environment, `environment@revision` or `environment@timestamp`. */
+export async function parseState(ctx: Context, access: ProjectAccess, field: string, text: string) {
+  const at = text.indexOf('@')
+  const environment = requireReached(access, at < 0 ? text : text.slice(0, at))
+  if (at < 0) return { environment, revision: undefined }
+  const point = text.slice(at + 1)
+  const current = await ctx.store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
+  if (/^\d{1,9}$/.test(point)) {
+    if (Number(point) > current) throw new Failure('notFound')
+    return { environment, revision: Number(point) }
+  }
+  const moment = /^\d{4}-\d\d-\d\dT/.test(point) ? Date.parse(point) : Number.NaN
+  if (Number.isNaN(moment))
+    throw invalid(field, 'must be an environment, environment@revision or environment@timestamp.')
+  return { environment, revision: await ctx.store.secretVersions.revisionAt(environment.id, moment) }
+}
+
+export function placeOf(access: ProjectAccess, environment: PicturedEnvironment, secretId: string): ValuePlace {
+  const workspaceId = access.picture.workspace.id
+  return { workspaceId, projectId: access.project.id, environmentId: environment.id, secretId, ownerId: '' }
+}
+
+export async function openVersion(
+  ctx: Context,
+  access: ProjectAccess,
+  place: ValuePlace,
+  row: VersionRow,
+): Promise<string> {
+  if (row.sealed === null) throw new Failure('notFound')
+  const { version, sealed } = row
+  return ctx.store.secretValues.open(place, { version, sealed }, access.picture.environmentKeys)
+}

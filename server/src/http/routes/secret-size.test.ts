@@ -1,0 +1,143 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is resolved here.
+import type { Revision } from '@coffer/contract/history'
+import type { Secret } from '@coffer/contract/secret'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Answer, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
+import { createSecretProject, type SecretProject, type Values } from '../../../../test/secret-project.ts'
+
+let service: TestService
+let owner: TestUser
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await registerOwner(service)
+})
+afterAll(() => service.stop())
+
+const createMany = (from: number, to: number, value: string): Values =>
+  Object.fromEntries(Array.from({ length: to - from }, (_, index) => [`KEY_${from + index}`, value]))
+
+/** Past the checks of the harness, which take longer than the answer itself. */
+async function fetchPlainly(project: SecretProject, path: string): Promise<{ status: number; text: string }> {
+  const headers = { authorization: `Bearer ${owner.session}` }
+  const response = await fetch(service.url + project.root + path, { headers })
+  return { status: response.status, text: await response.text() }
+}
+
+describe('an environment with more than 64 MiB of values', () => {
+  let project: SecretProject
+  const count = 1_040
+  const perRequest = 120
+  const large = 'x'.repeat(64 * 1024)
+  const revision = (number: number) => `/environment/${project.idOf('production')}/revision/${number}/restore`
+  const promotion = () => `/environment/${project.idOf('staging')}/promote`
+  const someKeys = Array.from({ length: 100 }, (_, index) => `KEY_${index}`)
+
+  beforeAll(async () => {
+    project = await createSecretProject(service, owner.session)
+    const references = Array.from({ length: count }, (_, index) => `\${production.KEY_${index}}`)
+    await project.set('development', { ALL: references.join('') })
+    for (let from = 0; from < count; from += perRequest) {
+      await project.set('production', createMany(from, Math.min(count, from + perRequest), large))
+    }
+  })
+
+  test.each<[string, string, () => string, (() => object)?]>([
+    ['a list', 'GET', () => '/secret'],
+    ['a list of it alone', 'GET', () => '/secret?environmentId=production'],
+    ['an export', 'GET', () => '/secret/export?environmentId=production&format=json'],
+    ['a diff', 'GET', () => '/secret/diff?from=development&to=production'],
+    ['a diff with values', 'GET', () => '/secret/diff?from=production@9&to=staging&values=true'],
+    ['a promotion', 'POST', promotion, () => ({ from: 'production' })],
+    ['a restore of a revision', 'POST', () => revision(0), () => ({ dryRun: true })],
+    ['a resolved list', 'GET', () => '/secret?environmentId=development&resolve=true'],
+    ['a resolved secret', 'GET', () => '/secret/ALL?environmentId=development&resolve=true'],
+    ['a resolved export', 'GET', () => '/secret/export?environmentId=development&resolve=true'],
+    [
+      'a value that refers to all of it',
+      'PUT',
+      () => '/secret/ALL/value',
+      () => ({
+        environmentId: 'staging',
+        value: Array.from({ length: count }, (_, index) => `\${production.KEY_${index}}`).join(' '),
+      }),
+    ],
+    [
+      'an upsert of all of it',
+      'POST',
+      () => '/secret',
+      () => ({
+        environments: ['production'],
+        secrets: Object.keys(createMany(0, count, '')).map((key) => ({ key, value: 'small' })),
+        mode: 'upsert',
+      }),
+    ],
+  ])('refuses %s with what helps, before it is loaded', async (_, method, path, body) => {
+    const answer = await project.ask(method, path(), body?.())
+    expect(answer.status, answer.text.slice(0, 200)).toBe(400)
+    expect(answer.body.message).toMatch(/^\w+: these values come to more than 64 MiB, too much for one request: .+\.$/)
+  })
+
+  test('is read in other ways: by its keys, in parts, one by one, by chosen keys, and without references', async () => {
+    const keys = await project.must<Secret[]>('GET', '/secret?environmentId=production&view=keys')
+    expect(keys.filter(({ values }) => values.length === 1)).toHaveLength(count)
+    expect(keys.flatMap(({ values }) => values).every((row) => row.value === undefined && row.version === 1)).toBe(true)
+    const part = await fetchPlainly(project, '/secret?environmentId=production&q=key_10')
+    expect(part.status).toBe(200)
+    expect(JSON.parse(part.text)).toHaveLength(51)
+    const one = await project.must<Secret>('GET', '/secret/KEY_7?environmentId=production')
+    expect(one.values[0]?.value).toBe(large)
+    expect((await project.ask('GET', '/secret?environmentId=development')).status).toBe(200)
+    await project.must('POST', promotion(), { from: 'production', keys: someKeys })
+    const copied = await fetchPlainly(project, '/secret/export?environmentId=staging&format=json')
+    expect(Object.keys(JSON.parse(copied.text))).toHaveLength(100)
+    expect(await project.revisions('production')).toHaveLength(Math.ceil(count / perRequest))
+  })
+})
+
+describe('very many small values', () => {
+  let project: SecretProject
+  const perRequest = 7_000
+
+  beforeAll(async () => {
+    project = await createSecretProject(service, owner.session)
+    for (const from of [0, 1, 2]) {
+      await project.set('development', createMany(from * perRequest, (from + 1) * perRequest, 'small'))
+    }
+  })
+
+  test.each([
+    '/secret',
+    '/secret/export?format=json&environmentId=development',
+    '/secret/diff?from=development@3&to=development',
+  ])('of GET %s are opened while others are answered', async (path) => {
+    let isDone = false
+    const list = fetchPlainly(project, path).finally(() => {
+      isDone = true
+    })
+    let answered = 0
+    while (!isDone) {
+      const { status } = await fetch(`${service.url}/healthz`)
+      expect(status).toBe(200)
+      answered++
+    }
+    expect((await list).status).toBe(200)
+    expect(answered).toBeGreaterThan(15)
+  })
+
+  test('make the pages of revisions shorter, and every revision is on one of them', async () => {
+    const seen: Revision[] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const path: string = `/environment/${project.idOf('development')}/revision?limit=200${cursor && `&cursor=${cursor}`}`
+      const page: Answer<Revision[]> = await project.ask<Revision[]>('GET', path)
+      expect(page.body.length).toBeLessThan(3)
+      seen.push(...page.body)
+      cursor = page.headers.get('x-next-cursor')
+    }
+    expect(seen.map(({ revision, changes }) => [revision, changes.length])).toEqual([
+      [3, perRequest],
+      [2, perRequest],
+      [1, perRequest],
+    ])
+  })
+})

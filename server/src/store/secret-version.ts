@@ -1,0 +1,87 @@
+/** The past of values: their versions, and the revisions of environments that these were made in. */
+import {
+  type ChangeRow,
+  type RenameRow,
+  sealedSize,
+  type ValuePlace,
+  type VersionRow,
+  versionColumns,
+} from './secret-value.ts'
+import { type Db, fragment, sql } from './sql.ts'
+
+const changeColumns = fragment(`
+  environment_id as "environmentId", secret_id as "secretId", version, revision, name, action,
+  created_at as "createdAt", created_by as "createdBy", message`)
+const renameColumns = fragment(`
+  environment_id as "environmentId", secret_id as "secretId", revision, old_name as "oldName", new_name as "newName",
+  created_at as "createdAt", created_by as "createdBy", message`)
+
+/** The column has 32 bits: PostgreSQL refuses to compare it with more. */
+const maxVersion = 2 ** 31 - 1
+
+export function secretVersionStore(db: Db) {
+  return {
+    /** Without the values, which a list of versions does not show. */
+    async list(place: ValuePlace, before: number, limit: number): Promise<ChangeRow[]> {
+      return db.all<ChangeRow>(sql`
+        select ${changeColumns} from secret_version
+        where environment_id = ${place.environmentId} and secret_id = ${place.secretId} and version < ${Math.min(before, maxVersion)}
+        order by version desc limit ${limit}`)
+    },
+
+    /** The revisions before one, newest first, and how much each changed. */
+    async listRevisions(
+      environmentId: string,
+      before: number,
+      limit: number,
+    ): Promise<{ revision: number; changes: number }[]> {
+      return db.all(sql`
+        select revision, count(*) as changes from (
+          select revision from secret_version where environment_id = ${environmentId} and revision < ${before}
+          union all
+          select revision from secret_rename where environment_id = ${environmentId} and revision < ${before}) r
+        group by revision order by revision desc limit ${limit}`)
+    },
+
+    async listBetween(environmentId: string, from: number, to: number): Promise<ChangeRow[]> {
+      return db.all<ChangeRow>(sql`
+        select ${changeColumns} from secret_version
+        where environment_id = ${environmentId} and revision >= ${from} and revision <= ${to} order by revision`)
+    },
+
+    async listRenamesBetween(environmentId: string, from: number, to: number): Promise<RenameRow[]> {
+      return db.all<RenameRow>(sql`
+        select ${renameColumns} from secret_rename
+        where environment_id = ${environmentId} and revision >= ${from} and revision <= ${to} order by revision`)
+    },
+
+    /** What each secret's newest version was at a revision, removed ones left out. */
+    async listAt(environmentId: string, revision: number): Promise<VersionRow[]> {
+      return db.all<VersionRow>(sql`
+        select ${versionColumns} from secret_version
+        where environment_id = ${environmentId} and sealed is not null and (secret_id, version) in (
+          select secret_id, max(version) from secret_version
+          where environment_id = ${environmentId} and revision <= ${revision} group by secret_id)`)
+    },
+
+    async measureAt(environmentId: string, revision: number): Promise<number> {
+      const row = await db.one<{ bytes: number }>(sql`
+        select ${sealedSize} from secret_version
+        where environment_id = ${environmentId} and sealed is not null and (secret_id, version) in (
+          select secret_id, max(version) from secret_version
+          where environment_id = ${environmentId} and revision <= ${revision} group by secret_id)`)
+      return row?.bytes ?? 0
+    },
+
+    /** The newest revision that was there at a moment. */
+    async revisionAt(environmentId: string, atMs: number): Promise<number> {
+      const row = await db.one<{ revision: number }>(sql`
+        select coalesce(max(revision), 0) as revision from (
+          select max(revision) as revision from secret_version
+          where environment_id = ${environmentId} and created_at <= ${atMs}
+          union all
+          select max(revision) from secret_rename where environment_id = ${environmentId} and created_at <= ${atMs}) r`)
+      return row?.revision ?? 0
+    },
+  }
+}
