@@ -6,6 +6,7 @@ import { Failure } from '../failure.ts'
 import { requireProject } from './access.ts'
 import { readDetails } from './audit-read.ts'
 import type { Context } from './context.ts'
+import { namePlaces } from './secret.ts'
 import { writeAll } from './secret-change.ts'
 import { chooseEnvironment, personalOwner, requireReached } from './secret-environment.ts'
 import { effectiveValues, loadProject, openValues, resolveRows } from './secret-read.ts'
@@ -43,7 +44,9 @@ export async function exportSecrets(
       projectId: access.project.id,
       environmentId: environment.id,
     } as const
-    await ctx.reads.record(ctx, event, readDetails({ keys, export: format }))
+    const referenced = resolution ? namePlaces(access, resolution.referenced) : []
+    const details = readDetails({ keys, export: format, ...(referenced.length > 0 && { referenced }) })
+    await ctx.reads.record(ctx, event, details)
   }
   return file
 }

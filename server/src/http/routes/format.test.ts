@@ -307,6 +307,22 @@ describe('an export', () => {
     expect(await read('&resolve=true&onUnresolved=empty')).toEqual({ ...resolved, URL: 'https://example.com/' })
   })
 
+  test('that is resolved audits what it read elsewhere on the way, as a list does', async () => {
+    const other = await createSecretProject(service, owner.session)
+    await other.set('production', { PASSWORD: 'far away' })
+    await project.set('staging', { HOST: 'near' })
+    const far = `${other.slug}.production.PASSWORD`
+    await project.set('development', { A: `\${${far}}`, B: '${staging.HOST}', C: '${A}' })
+    expect(JSON.parse((await exportFrom('json', '&resolve=true')).text)).toMatchObject({ A: 'far away', C: 'far away' })
+    await project.must('GET', '/secret?environmentId=development&resolve=true')
+    const [listed, exported] = await project.views()
+    const referenced = expect.arrayContaining([far, `${project.slug}.staging.HOST`])
+    expect(exported?.after).toEqual({ keys: ['A', 'B', 'C'], export: 'json', referenced })
+    expect(Object(exported?.after).referenced).toEqual(Object(listed?.after).referenced)
+    await exportFrom('json')
+    expect((await project.views())[0]?.after).toEqual({ keys: ['A', 'B', 'C'], export: 'json' })
+  })
+
   test('is refused where a reference cannot be resolved and that is to be an error', async () => {
     await project.set('development', { URL: '${NOWHERE}' })
     const answer = await exportFrom('json', '&resolve=true&onUnresolved=error')
