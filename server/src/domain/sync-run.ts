@@ -20,7 +20,7 @@ import { lookAhead, type Outlook } from './sync-look.ts'
 import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './sync-outcome.ts'
 import { isMassDelete } from './sync-plan.ts'
 import { pushPlan } from './sync-push.ts'
-import { connectTo, findProvider, readSource } from './sync-source.ts'
+import { connectTo, findProvider, readSource, type Source } from './sync-source.ts'
 import { minuteMs, secondMs } from './time.ts'
 import { inQuietTransaction, inTransaction } from './transaction.ts'
 
@@ -78,7 +78,7 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
   const isRemoval = sync.state === 'removing'
   const access = await findGranted(ctx, sync, live.scopes)
   if (!access && !isRemoval) throw new Blocked('rights', lostRights)
-  const source = access && !isRemoval ? await requireSource(ctx, access) : { secrets: new Map(), environmentIds: [] }
+  const source = access && !isRemoval ? await requireSource(ctx, access) : nothing
   secrets.push(...source.secrets.values())
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
   const far = provider.connect(connectTo(ctx, provider, sync.id, live, signal))
@@ -104,7 +104,7 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
       )
     }
   }
-  await begin(ctx, sync, access, outlook, source.environmentIds)
+  await begin(ctx, sync, access, outlook, source)
   const pushed = await pushPlan(sync.id, {
     provider,
     far,
@@ -126,11 +126,14 @@ const looking = new Set<SyncTrigger>(['first', 'manual', 'resume', 'drift', 'rem
 const lostRights =
   'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
 
-async function requireSource(ctx: Context, access: EnvironmentAccess) {
+const nothing: Source = { secrets: new Map(), environmentIds: [], referenced: [] }
+
+async function requireSource(ctx: Context, access: EnvironmentAccess): Promise<Source> {
   try {
     return await readSource(ctx, access)
   } catch (error) {
-    if (isFailure(error, 'conflict')) throw new Blocked('source', error.message)
+    // It leads nowhere, or is too large: trying again would not help.
+    if (isFailure(error, 'conflict') || isFailure(error, 'invalid')) throw new Blocked('source', error.message)
     throw error
   }
 }
@@ -148,12 +151,14 @@ async function begin(
   sync: SealedSync,
   access: EnvironmentAccess | undefined,
   { plan }: Outlook,
-  environmentIds: readonly string[],
+  { environmentIds, referenced }: Source,
 ): Promise<void> {
+  const isCopied = plan.create.length + plan.adopt.length + plan.update.length > 0
   const after = {
     ...(plan.create.length > 0 && { create: plan.create }),
     ...(plan.update.length + plan.adopt.length > 0 && { update: [...plan.adopt, ...plan.update] }),
     ...(plan.delete.length > 0 && { delete: plan.delete }),
+    ...(isCopied && referenced.length > 0 && { referenced }),
   }
   const hasWork = Object.keys(after).length > 0
   if (!hasWork) return whileHeld(ctx, sync, (store) => store.syncs.setSources(sync.id, environmentIds))

@@ -39,7 +39,8 @@ const nobody = ''
 /** Throws a 409 that names the key, where a reference leads nowhere: half of the secrets are not pushed. */
 export async function readSource(ctx: Context, access: EnvironmentAccess): Promise<Source> {
   const { environment } = access
-  const { names, sealed } = await loadProject(ctx, access, [environment], nobody)
+  const advice = 'move some of the secrets to another environment'
+  const { names, sealed } = await loadProject(ctx, access, [environment], nobody, { advice })
   const rows = await openValues(ctx, access, sealed, names)
   const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'error' })
   refuseUnresolved(resolution.byRow, names)

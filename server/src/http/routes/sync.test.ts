@@ -736,3 +736,16 @@ test('every push is in the audit trail before anything leaves, by name, and the 
   ])
   expect((await service.call('GET', '/v1/workspace/main/audit/verify', asked)).body).toMatchObject({ ok: true })
 })
+
+test('a push is audited with what it read elsewhere on the way', async () => {
+  const { service, owner, project } = world
+  await project.set('staging', { HOST: 'near' })
+  await project.set('development', { ALPHA: `https://\${staging.HOST}/` })
+  const id = await setUp()
+  await pushDue(world)
+  const asked = { token: owner.session }
+  const answer = await service.call<AuditEntry[]>('GET', '/v1/workspace/main/audit?action=PUSH&limit=1', asked)
+  expect(answer.body).toMatchObject([
+    { actor: { type: 'sync', id }, after: { referenced: [`${project.slug}.staging.HOST`] } },
+  ])
+})
