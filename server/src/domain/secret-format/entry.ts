@@ -2,12 +2,15 @@
  * What every reader gives and every writer takes. Messages name a line or a key, and never quote a value: they reach
  * logs and screens that secrets must not reach.
  */
+import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import { type Failure, invalid } from '../../failure.ts'
 
 export type Entry = { readonly key: string; readonly value: string }
 
 /** An entry as a reader found it, not yet checked; the line is where it begins, counted from 1. */
 export type FoundEntry = Entry & { readonly line: number }
+
+export const tooManyEntries = `more than ${maxSecretsPerRequest.toLocaleString('en')} entries`
 
 export function refuseLine(line: number, problem: string): Failure {
   return invalid('content', `line ${line}: ${problem}`)

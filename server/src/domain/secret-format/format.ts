@@ -2,12 +2,13 @@
  * Secrets as files. What is written in a format that can also be read comes back byte for byte; a format that cannot
  * hold a value, or whose reader would silently change it, is refused with the key's name.
  */
-import { maxValueBytes } from '@coffer/contract/secret'
+import { maxSecretsPerRequest, maxValueBytes } from '@coffer/contract/secret'
 import type { exportFormats, SecretImport } from '@coffer/contract/secret-file'
+import { isId } from '../secret.ts'
 import { readCsv, writeCsv } from './csv.ts'
 import { writeDocker } from './docker.ts'
 import { readDotenv, writeDotenv } from './dotenv.ts'
-import { type Entry, type FoundEntry, nameKey, refuseLine } from './entry.ts'
+import { type Entry, type FoundEntry, nameKey, refuseLine, tooManyEntries } from './entry.ts'
 import { readJson, writeJson } from './json.ts'
 import { writeKubernetes } from './kubernetes.ts'
 import { writeShell } from './shell.ts'
@@ -54,6 +55,7 @@ export function parseEntries(format: ImportFormat, content: string): Entry[] {
   const entries: Entry[] = []
 
   for (const { line, key, value } of read(withoutByteOrderMark)) {
+    if (entries.length === maxSecretsPerRequest) throw refuseLine(line, tooManyEntries)
     requireKey(line, isKeyCertain ? nameKey(key) : 'the key', key)
     const firstLine = lines.get(key)
     if (firstLine !== undefined) throw refuseLine(line, `${key} is already given on line ${firstLine}`)
@@ -75,8 +77,8 @@ export function formatEntries(
 }
 
 function requireKey(line: number, shownKey: string, key: string): void {
-  if (/^[A-Za-z0-9_-]{1,255}$/.test(key)) return
-  throw refuseLine(line, `${shownKey} is not 1-255 letters, digits, _ and -`)
+  if (!/^[A-Za-z0-9_-]{1,255}$/.test(key)) throw refuseLine(line, `${shownKey} is not 1-255 letters, digits, _ and -`)
+  if (isId(key)) throw refuseLine(line, `${shownKey} must not look like an id`)
 }
 
 function requireValue(line: number, key: string, value: string): void {

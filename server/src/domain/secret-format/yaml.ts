@@ -2,6 +2,7 @@
  * One flat mapping whose values keep the text they are written with: `yes`, `1.0` and `2026-01-01` are secrets, not
  * booleans, numbers and dates. The failsafe schema is what makes them so.
  */
+import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import {
   Composer,
   type CST,
@@ -15,7 +16,7 @@ import {
   Parser,
   type Scalar,
 } from 'yaml'
-import { type Entry, escapeUnprintable, type FoundEntry, nameKey, refuseLine } from './entry.ts'
+import { type Entry, escapeUnprintable, type FoundEntry, nameKey, refuseLine, tooManyEntries } from './entry.ts'
 
 /** What aliases may add up to; a small file of them could otherwise stand for gigabytes. */
 const maxAliasedLength = 8 * 1024 * 1024
@@ -73,11 +74,15 @@ function* parse(content: string, lines: LineCounter): Generator<CST.Token> {
   const parser = new Parser(lines.addNewLine)
   const refuseHere = (problem: string) => refuseLine(lines.linePos(parser.offset).line, problem)
   let lexemes = 0
+  let colons = 0
   lines.addNewLine(0)
 
   for (const lexeme of new Lexer().lex(content)) {
     const problem = findProblem(lexeme)
     if (problem !== undefined) throw refuseHere(problem)
+    // Before the library has made its objects of them all.
+    if (lexeme === ':') colons += 1
+    if (colons > maxSecretsPerRequest) throw refuseHere(tooManyEntries)
     for (const token of parser.next(lexeme)) {
       if (token.type === 'error') throw refuseHere(describe('UNEXPECTED_TOKEN'))
       if (token.type === 'directive') throw refuseHere('directives are not allowed')

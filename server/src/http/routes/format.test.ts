@@ -120,6 +120,36 @@ describe.each(importFormats)('an import of %s', (format) => {
   })
 })
 
+/** A file of so many small entries, each on a line of its own. */
+function fileOf(format: ImportFormat, keys: readonly string[]): string {
+  if (format === 'dotenv') return keys.map((key) => `${key}=1\n`).join('')
+  if (format === 'json') return `{${keys.map((key) => `"${key}": "1"`).join(',\n')}}`
+  if (format === 'yaml') return keys.map((key) => `${key}: 1\n`).join('')
+  return `key,value\n${keys.map((key) => `${key},1\n`).join('')}`
+}
+const firstLine = { dotenv: 1, json: 1, yaml: 1, csv: 2 }
+
+describe.each(importFormats)('a file of %s', (format) => {
+  test('with more than 10,000 entries is refused at the first of them, however many follow', async () => {
+    const keys = Array.from({ length: 100_000 }, (_, index) => `K${index}`)
+    const answer = await importInto(format, fileOf(format, keys))
+    expect(answer.status).toBe(400)
+    expect(answer.body.message).toBe(`content: line ${10_000 + firstLine[format]}: more than 10,000 entries`)
+    expect(await project.state('development')).toEqual({})
+  })
+
+  test.each([
+    ['looks like an id', '0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b', 'must not look like an id'],
+    ['has other characters', 'a.b', 'is not 1-255 letters, digits, _ and -'],
+  ])('with a key that %s is refused by its line', async (_, key, problem) => {
+    const answer = await importInto(format, fileOf(format, ['A', key]))
+    expect(answer.status).toBe(400)
+    const shown = format === 'json' || format === 'yaml' ? `"${key}"` : 'the key'
+    expect(answer.body.message).toBe(`content: line ${firstLine[format] + 1}: ${shown} ${problem}`)
+    expect(await project.state('development')).toEqual({})
+  })
+})
+
 /** Some text is refused as the mask that a screen shows in place of a value. */
 const inert = (value: string) => (/^(\*{8,}|•{4,})$/.test(value) ? `${value}.` : value)
 
