@@ -1,7 +1,7 @@
 import type { Endpoint } from './endpoint.ts'
 import { closed, EnvironmentPath, line, ProjectPath, page, Slug, Success, Timestamp, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
-import { Message, RevisionResults, SecretName, writeModes } from './secret.ts'
+import { Message, oneEnvironment, RevisionResults, SecretName, writeModes } from './secret.ts'
 
 const EnvironmentKey = line(48)
 const Count = Type.Integer({ minimum: 1, maximum: 2_000_000_000 })
@@ -32,9 +32,9 @@ export const Revision = Type.Object({
 })
 export type Revision = Static<typeof Revision>
 
-export const VersionQuery = Type.Object({ environmentId: EnvironmentKey })
+export const VersionQuery = Type.Object(oneEnvironment)
 export type VersionQuery = Static<typeof VersionQuery>
-export const VersionListQuery = Type.Object({ environmentId: EnvironmentKey, ...page })
+export const VersionListQuery = Type.Object({ ...oneEnvironment, ...page })
 export type VersionListQuery = Static<typeof VersionListQuery>
 export const RevisionListQuery = Type.Object(page)
 export type RevisionListQuery = Static<typeof RevisionListQuery>

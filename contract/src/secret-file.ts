@@ -2,7 +2,7 @@
 import type { Endpoint } from './endpoint.ts'
 import { closed, ProjectPath, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
-import { EnvironmentKey, Message, Mode, RevisionResults, secretsPath } from './secret.ts'
+import { EnvironmentKey, Message, Mode, oneEnvironment, RevisionResults, secretsPath } from './secret.ts'
 
 export const SecretImport = Type.Object(
   {
@@ -19,8 +19,7 @@ export type SecretImport = Static<typeof SecretImport>
 
 export const exportFormats = ['dotenv', 'shell', 'json', 'yaml', 'csv', 'docker', 'k8s', 'tfvars'] as const
 export const SecretExport = Type.Object({
-  environmentId: Type.Optional(EnvironmentKey),
-  environment_id: Type.Optional(EnvironmentKey),
+  ...oneEnvironment,
   format: Type.Optional(words(...exportFormats)),
   resolve: Type.Optional(Type.Boolean()),
   onUnresolved: Type.Optional(words('keep', 'empty', 'error')),

@@ -2,7 +2,7 @@
 import type { Endpoint } from './endpoint.ts'
 import { closed, Success, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
-import { EnvironmentKey, Reminder, SecretPath, secretPath } from './secret.ts'
+import { EnvironmentKey, oneEnvironment, Reminder, SecretPath, secretPath } from './secret.ts'
 
 export const NewReminder = Type.Object(
   {
@@ -14,8 +14,19 @@ export const NewReminder = Type.Object(
   closed,
 )
 export type NewReminder = Static<typeof NewReminder>
-export const ReminderQuery = Type.Object({ environmentId: EnvironmentKey })
+export const ReminderQuery = Type.Object(oneEnvironment)
 export type ReminderQuery = Static<typeof ReminderQuery>
+/** The environment may also stand in the body, beside what the reminder was put with. */
+export const ReminderRemoval = Type.Object(
+  {
+    environmentId: Type.Optional(EnvironmentKey),
+    type: Type.Optional(Type.Unknown()),
+    nextReminderDate: Type.Optional(Type.Unknown()),
+    everyDays: Type.Optional(Type.Unknown()),
+  },
+  closed,
+)
+export type ReminderRemoval = Static<typeof ReminderRemoval>
 
 export const secretReminderEndpoints = {
   putReminder: {
@@ -38,6 +49,7 @@ export const secretReminderEndpoints = {
     permission: 'secret:write',
     params: SecretPath,
     query: ReminderQuery,
+    body: ReminderRemoval,
     status: 200,
     response: Success,
     errors: [403, 404],

@@ -142,8 +142,13 @@ export const ValueChange = Type.Object(
 )
 export type ValueChange = Static<typeof ValueChange>
 
-export const SecretDeletion = Type.Object({
+/** One environment, in either of the spellings that reads take too. */
+export const oneEnvironment = {
   environmentId: Type.Optional(EnvironmentKey),
+  environment_id: Type.Optional(EnvironmentKey),
+}
+export const SecretDeletion = Type.Object({
+  ...oneEnvironment,
   personal: Type.Optional(Type.Boolean()),
   purge: Type.Optional(Type.Boolean()),
 })

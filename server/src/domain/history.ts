@@ -29,7 +29,7 @@ import type { Context, WriteContext } from './context.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { findSecret } from './secret.ts'
-import { requireReached } from './secret-environment.ts'
+import { requireNamed, requireReached } from './secret-environment.ts'
 import type { Wish } from './secret-plan.ts'
 import { createAllowance } from './secret-size.ts'
 import { openVersion, parseState, placeOf, stateAt, stateNow } from './secret-state.ts'
@@ -44,7 +44,7 @@ export async function listVersions(
   path: VersionsPath,
   query: VersionListQuery,
 ): Promise<Page<SecretVersion>> {
-  const { place } = await requireValue(ctx, path, query.environmentId, 'secret:read')
+  const { place } = await requireValue(ctx, path, query, 'secret:read')
   const limit = query.limit ?? 50
   const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
   const rows = await ctx.store.secretVersions.list(place, before, limit + 1)
@@ -54,7 +54,7 @@ export async function listVersions(
 }
 
 export async function readVersion(ctx: Context, path: VersionPath, query: VersionQuery): Promise<SecretVersionValue> {
-  const { access, environment, secret, place } = await requireValue(ctx, path, query.environmentId, 'secret:read')
+  const { access, environment, secret, place } = await requireValue(ctx, path, query, 'secret:read')
   const row = await ctx.store.secretValues.findVersion(place, path.version)
   if (!row) throw new Failure('notFound')
   if (row.sealed === null) return toVersion(row)
@@ -68,7 +68,7 @@ export async function restoreVersion(
   path: VersionPath,
   body: VersionRestore,
 ): Promise<{ success: boolean; version: number }> {
-  const { access, environment, secret, place } = await requireValue(ctx, path, body.environmentId, 'secret:write')
+  const { access, environment, secret, place } = await requireValue(ctx, path, body, 'secret:write')
   return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const row = await ctx.store.secretValues.findVersion(place, path.version)
     if (!row) throw new Failure('notFound')
@@ -229,11 +229,11 @@ type Found = {
 async function requireValue(
   ctx: Context,
   path: VersionsPath,
-  environmentId: string,
+  named: VersionQuery,
   permission: 'secret:read' | 'secret:write',
 ): Promise<Found> {
   const access = await requireProject(ctx, path, permission)
-  const environment = requireReached(access, environmentId)
+  const environment = requireNamed(access, named.environmentId, named.environment_id)
   const secret = await findSecret(ctx, access, path.key)
   if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
   return { access, environment, secret, place: placeOf(access, environment, secret.id) }

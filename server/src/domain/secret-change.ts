@@ -17,7 +17,7 @@ import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
-import { personalOwner, requireReached } from './secret-environment.ts'
+import { findNamed, personalOwner, requireReached } from './secret-environment.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
 import { listKeys, type Wish } from './secret-plan.ts'
 import { renameSecret } from './secret-rename.ts'
@@ -121,14 +121,17 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
 export async function deleteSecret(ctx: Context, path: SecretPath, query: SecretDeletion): Promise<void> {
   const access = await requireProject(ctx, path, 'secret:update')
   const isPersonal = query.personal ?? false
-  requireWriter(ctx, access, [{ isPersonal }])
+  requireWriter(ctx, access, [{ isPersonal: isPersonal && !query.purge }])
+  const environment = findNamed(access, [query.environmentId, query.environment_id])
+  if (query.purge && (environment || isPersonal)) {
+    throw invalid('purge', 'destroys the whole secret; send it without environmentId and personal.')
+  }
   if (query.purge) return purgeSecret(ctx, access, path.key)
-  if (query.environmentId === undefined) {
+  if (!environment) {
     if (isPersonal) throw invalid('environmentId', 'is required with personal=true.')
     requireWholeProject(access, 'delete a secret everywhere')
     return trashSecret(ctx, access, path.key)
   }
-  const environment = requireReached(access, query.environmentId)
   await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     await writeValues(

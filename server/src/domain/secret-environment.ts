@@ -48,6 +48,24 @@ export function chooseEnvironments(access: ProjectAccess, query: Chosen): Pictur
   return [...new Set(wanted.map((idOrName) => requireReached(access, idOrName)))]
 }
 
+/** The one environment that a request names, wherever and however it may do so; undefined where it names none. */
+export function findNamed(
+  access: ProjectAccess,
+  names: readonly (string | undefined)[],
+): PicturedEnvironment | undefined {
+  const given = names.filter((name) => name !== undefined)
+  const [environment, another] = new Set(given.map((idOrName) => requireReached(access, idOrName)))
+  if (another) throw invalid('environmentId', 'names more than one environment: name one.')
+  return environment
+}
+
+/** For what is said of one environment alone, by whoever reaches only one too. */
+export function requireNamed(access: ProjectAccess, ...names: (string | undefined)[]): PicturedEnvironment {
+  const environment = findNamed(access, names)
+  if (!environment) throw invalid('environmentId', 'is required.')
+  return environment
+}
+
 /** For what concerns exactly one environment. */
 export function chooseEnvironment(access: ProjectAccess, query: Chosen): PicturedEnvironment {
   const chosen = chooseEnvironments(access, query)

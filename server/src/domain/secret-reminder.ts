@@ -1,11 +1,11 @@
 /** Reminders of values that should be changed now and then. */
 import type { Reminder, SecretPath } from '@coffer/contract/secret'
-import type { NewReminder, ReminderQuery } from '@coffer/contract/secret-reminder'
+import type { NewReminder, ReminderQuery, ReminderRemoval } from '@coffer/contract/secret-reminder'
 import { newId } from '../crypto/id.ts'
 import { Failure, invalid } from '../failure.ts'
 import { requireProject } from './access.ts'
 import type { Context } from './context.ts'
-import { requireReached } from './secret-environment.ts'
+import { requireNamed, requireReached } from './secret-environment.ts'
 import { recordSecret, requireSecret } from './secret-owner.ts'
 import { announceSecrets } from './secret-write.ts'
 import { iso } from './time.ts'
@@ -43,9 +43,14 @@ export async function putReminder(
   })
 }
 
-export async function deleteReminder(ctx: Context, path: SecretPath, query: ReminderQuery): Promise<void> {
+export async function deleteReminder(
+  ctx: Context,
+  path: SecretPath,
+  query: ReminderQuery,
+  body: ReminderRemoval,
+): Promise<void> {
   const access = await requireProject(ctx, path, 'secret:write')
-  const environment = requireReached(access, query.environmentId)
+  const environment = requireNamed(access, query.environmentId, query.environment_id, body.environmentId)
   await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     if (!(await ctx.store.secretReminders.remove(environment.id, secret.id))) throw new Failure('notFound')

@@ -4,5 +4,7 @@ import { type Routes, succeed } from '../route.ts'
 
 export const secretReminderRoutes: Routes = (serve) => {
   serve(secretReminderEndpoints.putReminder, ({ ctx, params, body }) => putReminder(ctx, params, body))
-  serve(secretReminderEndpoints.deleteReminder, ({ ctx, params, query }) => succeed(deleteReminder(ctx, params, query)))
+  serve(secretReminderEndpoints.deleteReminder, ({ ctx, params, query, body }) =>
+    succeed(deleteReminder(ctx, params, query, body)),
+  )
 }

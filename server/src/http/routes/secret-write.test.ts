@@ -445,6 +445,36 @@ test('a purge destroys every version, in the trash or not, and is for admins', a
   await raw.close()
 })
 
+test.each(['environmentId=development', 'environment_id=development', 'personal=true'])(
+  'a purge with %s destroys nothing',
+  async (more) => {
+    const place = await newPlace()
+    await create(place, { A: '1' }, [place.dev, place.staging])
+    for (const query of [`purge=true&${more}`, `${more}&purge=true`]) {
+      expect(await expectRefused(place, ['DELETE', `${place.secret}/A?${query}`], 400)).toBe(
+        'purge: destroys the whole secret; send it without environmentId and personal.',
+      )
+    }
+  },
+)
+
+test('environment_id means environmentId in every query that takes one', async () => {
+  const place = await newPlace()
+  await create(place, { A: '1' }, [place.dev, place.staging])
+  const of = (path: string, environment = place.dev) => `${place.secret}/A${path}?environment_id=${environment}`
+  expect((await send<SecretVersion[]>('GET', of('/version'))).body).toMatchObject([{ version: 1 }])
+  expect((await send('GET', of('/version/1', 'Development'))).body).toMatchObject({ value: '1' })
+  const reminder = { environmentId: place.dev, type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
+  await send('PUT', `${place.secret}/A/reminder`, { body: reminder })
+  expect((await send('DELETE', of('/reminder'))).body).toEqual({ success: true })
+  const both = `environmentId=${place.dev}&environment_id=${place.staging}`
+  expect(await expectRefused(place, ['DELETE', `${place.secret}/A?${both}`], 400)).toMatch(/^environmentId: /)
+  expect(await expectRefused(place, ['DELETE', of('', 'nowhere')], 404)).toBe('Not found.')
+  expect((await send('DELETE', of(''))).body).toEqual({ success: true })
+  expect(await valuesIn(place, place.dev)).toEqual({})
+  expect(await valuesIn(place, place.staging)).toEqual({ A: '1' })
+})
+
 test('counts follow every write, deletion, restoration and purge', async () => {
   const place = await newPlace()
   const counts = async () => {
@@ -566,6 +596,28 @@ test('a reminder is put, replaced, returned with its row alone, and ended', asyn
   expect(listed.body[0]?.values[0]?.reminder).toEqual({ id, type, nextReminderDate })
   expect((await send('DELETE', `${path}?environmentId=${place.dev}`)).body).toEqual({ success: true })
   expect((await send('DELETE', `${path}?environmentId=${place.dev}`)).status).toBe(404)
+  expect((await read(place, 'A')).values[0]).not.toHaveProperty('reminder')
+})
+
+test.each([
+  ['its environment', { environmentId: 'development' }, ''],
+  [
+    'what it was put with',
+    { environmentId: 'development', type: 'recurring', nextReminderDate: '2030-01-01T00:00:00Z', everyDays: 7 },
+    '',
+  ],
+  ['its environment, as in the query', { environmentId: 'development' }, '?environmentId=development'],
+])('a reminder is ended by a body with %s', async (_what, body, query) => {
+  const place = await newPlace()
+  await create(place, { A: '1' })
+  const path = `${place.secret}/A/reminder`
+  const reminder = { environmentId: 'development', type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
+  await send('PUT', path, { body: reminder })
+  expect(await expectRefused(place, ['DELETE', path, {}], 400)).toBe('environmentId: is required.')
+  expect(await expectRefused(place, ['DELETE', path, { ...body, more: 1 }], 400)).toBe('more: is not a known field.')
+  const elsewhere = `${path}?environmentId=staging`
+  expect(await expectRefused(place, ['DELETE', elsewhere, body], 400)).toMatch(/^environmentId: /)
+  expect((await send('DELETE', path + query, { body })).body).toEqual({ success: true })
   expect((await read(place, 'A')).values[0]).not.toHaveProperty('reminder')
 })
 
