@@ -5,10 +5,11 @@ import type { Context } from './context.ts'
 import type { PicturedEnvironment, PicturedProject } from './picture.ts'
 import { reachesEnvironment } from './scope.ts'
 
-/** People and their command lines see their own values; tokens of machines never do. */
+/** People and their command lines see their own values; tokens of machines never do. A JWT is as what it came from. */
 export function personalOwner(ctx: Context): string {
-  const { type } = ctx.actor.credential
-  return type === 'session' || type === 'cli' || type === 'cli-token' ? ctx.actor.userId : ''
+  const { credential, userId } = ctx.actor
+  if ('token' in credential) return credential.token.type === 'cli' ? userId : ''
+  return credential.type === 'session' || credential.type === 'cli' ? userId : ''
 }
 
 /** An environment of the project by id or name, if the caller reaches it. */

@@ -112,12 +112,21 @@ test('sessions and tokens of a command line see personal values, those of machin
     body: { email: owner.email, password },
   })
   const both = ['shared s', 'own mine']
-  for (const token of [login.accessToken, await cliToken(place, owner)]) {
+  const ofCommandLine = await cliToken(place, owner)
+  const fromIt = await exchange(service, ofCommandLine)
+  for (const token of [login.accessToken, ofCommandLine, fromIt, ofCommandLine]) {
     expect(await rowsFor(place, token)).toEqual(both)
   }
+  const ofAnother = await cliToken(place, developer)
+  for (const token of [ofAnother, await exchange(service, ofAnother)]) {
+    expect(await rowsFor(place, token)).toEqual(['shared s'])
+  }
+  for (const token of [ofCommandLine, fromIt]) {
+    const scoped = await send<Secret[]>('GET', '/v1/secrets', { token })
+    expect(scoped.body[0]?.values.map(({ value }) => value)).toEqual(['s', 'mine'])
+  }
   const { token } = await createToken(service, owner.session, { scope: { environments: [place.dev] } })
-  const exchanged = [token, await cliToken(place, owner)].map((one) => exchange(service, one))
-  for (const machine of [token, ...(await Promise.all(exchanged))]) {
+  for (const machine of [token, await exchange(service, token)]) {
     expect(await rowsFor(place, machine)).toEqual(['shared s'])
     const scoped = await send<Secret[]>('GET', '/v1/secrets', { token: machine })
     expect(scoped.text).not.toContain('mine')
