@@ -48,8 +48,9 @@ export async function listVersions(
   const limit = query.limit ?? 50
   const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
   const rows = await ctx.store.secretVersions.list(place, before, limit + 1)
-  // A secret that never had a value here is not one that the caller can see here.
-  if (rows.length === 0 && query.cursor === undefined) throw new Failure('notFound')
+  // A secret that never had a value here is not one that the caller can see here, on whichever page.
+  if (rows.length === 0 && (await ctx.store.secretVersions.list(place, Number.MAX_SAFE_INTEGER, 1)).length === 0)
+    throw new Failure('notFound')
   return toPage(rows, limit, toVersion, ({ version }) => version)
 }
 

@@ -14,10 +14,9 @@ import type {
 import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
-import { type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
+import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
-import { reachesProject } from './scope.ts'
-import { findNamed, personalOwner, requireReached } from './secret-environment.ts'
+import { findNamed, requireReached } from './secret-environment.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
 import { listKeys, type Wish } from './secret-plan.ts'
 import { renameSecret } from './secret-rename.ts'
@@ -49,7 +48,6 @@ export async function updateSecret(ctx: Context, path: SecretPath, body: SecretC
     const { type = secret.type, dataType = secret.dataType, note = secret.note } = body
     const hasNewFields = type !== secret.type || dataType !== secret.dataType || note !== secret.note
     const isRename = body.name !== secret.name
-    if (isRename || hasNewFields) await requireSeen(ctx, access, secret)
     requireWriter(ctx, access, isRename || hasNewFields ? [...rows, { isPersonal: false }] : rows)
     const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
     if (isRename) {
@@ -70,14 +68,6 @@ export async function updateSecret(ctx: Context, path: SecretPath, body: SecretC
     }))
     if (wishes.length > 0) await writeValues(ctx, access, wishes, options)
   })
-}
-
-/** What has no value within reach does not exist for those who reach only a part of the project. */
-async function requireSeen(ctx: WriteContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
-  if (reachesProject(access.reach, access.project)) return
-  const ids = reachedEnvironments(access.reach, access.project).map(({ id }) => id)
-  const rows = await ctx.store.secretValues.listOf(ids, [secret.id], personalOwner(ctx))
-  if (rows.every(({ sealed }) => sealed === null)) throw new Failure('notFound')
 }
 
 async function updateFields(ctx: WriteContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
@@ -105,7 +95,8 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   })
   const results: WriteResult[] = []
   const work = async (ctx: WriteContext) => {
-    const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
+    const revisions = createRevisions(ctx, access)
+    const options = { mode: 'upsert', message: body.message, isUndone: body.dryRun, revisions } as const
     for (const { key, to } of renames) {
       const secret = await requireSecret(ctx, access, key)
       await renameSecret(ctx, access, secret, to, options)

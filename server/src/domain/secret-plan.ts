@@ -110,6 +110,15 @@ export function presentValues(
   )
 }
 
+export const hasValue = ({ values }: Present, environmentId: string, secretId: string, ownerId = ''): boolean =>
+  values.get(valueName(environmentId, secretId, ownerId))?.isThere ?? false
+
+/** The ids of those that exist but have no value where it was looked for. */
+export function listWithoutValue({ secrets, values }: Present): string[] {
+  const holding = new Set([...values].flatMap(([name, { isThere }]) => (isThere ? [name.split(' ')[1]] : [])))
+  return [...secrets.values()].flatMap(({ id }) => (holding.has(id) ? [] : [id]))
+}
+
 const valueName = (environmentId: string, secretId: string, ownerId: string) =>
   `${environmentId} ${secretId} ${ownerId}`
 

@@ -6,10 +6,11 @@ import type { JointWork } from '../store/sql.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
+import { reachesProject } from './scope.ts'
 import { isId } from './secret.ts'
 import { requireReached } from './secret-environment.ts'
-import { requireSecret } from './secret-owner.ts'
-import { checkWish, foresee, planWishes } from './secret-plan.ts'
+import { findUnseen, requireSecret } from './secret-owner.ts'
+import { checkWish, foresee, hasValue, type Present, planWishes } from './secret-plan.ts'
 import { hasReferences } from './secret-reference.ts'
 import {
   applyChanges,
@@ -60,13 +61,14 @@ const writeTogether: JointWork<Request, Written> = async (transaction, requests)
   const secrets = await findSecrets(ctx, access, [...new Set(requests.map(({ key }) => key))])
   const environmentIds = requests.map(({ environment }) => environment.id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, '')
+  const unseen = await listUnseen(ctx, requests, secrets, present)
   const changes: Change[] = []
   const outcomes = requests.map((request): PromiseSettledResult<Written> => {
     try {
       const { environment, key, body } = request
       const own = { ...request.ctx, store: ctx.store, transaction }
       const secret = secrets.get(key)
-      if (!secret) throw new Failure('notFound')
+      if (!secret || unseen.has(request)) throw new Failure('notFound')
       const wish = { key: secret.name, environment, value: body.value, ifVersion: body.ifVersion }
       checkWish(wish)
       const plan = planWishes(own, access, [wish], 'upsert', present, '')
@@ -80,6 +82,24 @@ const writeTogether: JointWork<Request, Written> = async (transaction, requests)
   })
   await applyChanges(ctx, access, changes)
   return outcomes
+}
+
+/** Those whose caller reaches a part of the project, and no value of the secret in it. */
+async function listUnseen(
+  ctx: WriteContext,
+  requests: readonly Request[],
+  secrets: ReadonlyMap<string, SecretRecord>,
+  present: Present,
+): Promise<ReadonlySet<Request>> {
+  const unseen = new Set<Request>()
+  for (const request of requests) {
+    const { access, environment } = request
+    const secret = reachesProject(access.reach, access.project) ? undefined : secrets.get(request.key)
+    if (!secret || hasValue(present, environment.id, secret.id)) continue
+    const own = { ...request.ctx, store: ctx.store }
+    if ((await findUnseen(own, access, [secret.id])).size > 0) unseen.add(request)
+  }
+  return unseen
 }
 
 /** Those that are there, by what the requests call them: their names or ids. */

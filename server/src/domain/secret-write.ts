@@ -3,6 +3,7 @@
  * one revision of each environment, with its versions, its audit entry and the word to every node, in one transaction.
  */
 import type { WriteMode, WriteResult } from '@coffer/contract/secret'
+import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { SealedValue, VersionRow } from '../store/secret-value.ts'
@@ -11,10 +12,11 @@ import { type AuditEvent, recordAll } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { refuseCycles } from './secret-cycle.ts'
 import { personalOwner } from './secret-environment.ts'
-import { recordSecret } from './secret-owner.ts'
+import { findUnseen, recordSecret } from './secret-owner.ts'
 import {
   checkWish,
   isDescribedAnew,
+  listWithoutValue,
   type Planned,
   type Present,
   planWishes,
@@ -54,7 +56,10 @@ export type WriteOptions = {
   readonly mode: WriteMode
   readonly revisions: Revisions
   readonly message?: string | undefined
+  /** Nothing is done: the results are what would be. */
   readonly dryRun?: boolean | undefined
+  /** Everything is done, and then undone: a dry run as well. */
+  readonly isUndone?: boolean | undefined
 }
 
 /** Writes what is wished for, whatever is there. */
@@ -75,14 +80,34 @@ export async function writeValues(
   if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
   const environmentIds = wishes.map(({ environment }) => environment.id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, ownerId)
-  const plan = planWishes(ctx, access, wishes, options.mode, present, ownerId)
+  const unseen = await findUnseen(ctx, access, listWithoutValue(present))
+  const plan = planWishes(ctx, access, withoutFields(wishes, secrets, unseen), options.mode, present, ownerId)
   await checkCycles(ctx, access, plan.planned, ownerId)
-  if (options.dryRun) return plan.results
+  if (options.dryRun) return withoutIds(plan.results, unseen)
   const { revisions, message = '' } = options
   const fresh = [...plan.fresh.values()]
   await applyChanges(ctx, access, [{ ctx, planned: plan.planned, fresh, revisions, message }])
   await describe(ctx, access, plan.described)
-  return plan.results
+  return options.isUndone ? withoutIds(plan.results, unseen) : plan.results
+}
+
+/** Whoever cannot see a secret writes a value under its name, but does not describe it anew. */
+function withoutFields(
+  wishes: readonly Wish[],
+  secrets: ReadonlyMap<string, SecretRecord>,
+  unseen: ReadonlySet<string>,
+): readonly Wish[] {
+  if (unseen.size === 0) return wishes
+  return wishes.map((wish) => {
+    const isUnseen = unseen.has(secrets.get(wish.key)?.id ?? '')
+    return isUnseen ? { ...wish, type: undefined, dataType: undefined, note: undefined } : wish
+  })
+}
+
+/** A dry run leaves what is unseen as it was: it gets another id each time, like what does not exist. */
+function withoutIds(results: WriteResult[], unseen: ReadonlySet<string>): WriteResult[] {
+  const ids = new Map([...unseen].map((id) => [id, newId()]))
+  return results.map((result) => ({ ...result, id: ids.get(result.id) ?? result.id }))
 }
 
 /** What is there of these secrets in these environments, opened: under the lock of the workspace it stays so. */
