@@ -12,7 +12,7 @@ import type { PicturedEnvironment } from './picture.ts'
 import { reachesProject } from './scope.ts'
 import type { Answer, SealedAnswer } from './sealed-answer.ts'
 import { chooseEnvironments, personalOwner } from './secret-environment.ts'
-import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
+import { listHeld, loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Resolved } from './secret-reference-resolution.ts'
 import { createAllowance } from './secret-size.ts'
@@ -107,7 +107,8 @@ function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details
 
 async function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer> {
   const { access, environments, question } = reading
-  const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
+  const sources = [...environments, ...othersOf(reading)]
+  const chosen = sources.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
   const made = await readSecrets(ctx, reading)
   const body = JSON.stringify(reading.key === undefined ? made.secrets : made.secrets[0])
   const { auditDetails } = made
@@ -150,7 +151,8 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   const rowsBySecret = Map.groupBy(values, (value) => value.secretId)
   // Whoever reaches only a part of the project is not told what else is in it.
   const isWhole = reachesProject(access.reach, access.project)
-  const shown = isWhole ? secrets : secrets.filter(({ id }) => rowsBySecret.has(id))
+  const elsewhere = new Set(await listHeld(ctx, access, othersOf(reading), ownerId))
+  const shown = isWhole ? secrets : secrets.filter(({ id }) => rowsBySecret.has(id) || elsewhere.has(id))
   const result = shown.map((secret) => {
     const rows = (rowsBySecret.get(secret.id) ?? []).sort(
       (a, b) =>
@@ -185,6 +187,12 @@ async function loadList(ctx: Context, reading: Reading, ownerId: string): Promis
   if (query.view === 'keys') return loadKeys(ctx, access, environments, ownerId, query.q)
   const loaded = await loadProject(ctx, access, environments, ownerId, { part: query.q })
   return { ...loaded, values: await openValues(ctx, access, loaded.sealed, loaded.names) }
+}
+
+/** Where else within reach a value makes a secret a part of the list: only those who do not reach everything ask. */
+function othersOf({ access, environments, key }: Reading): PicturedEnvironment[] {
+  if (key !== undefined || reachesProject(access.reach, access.project)) return []
+  return reachedEnvironments(access.reach, access.project).filter((environment) => !environments.includes(environment))
 }
 
 async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: string): Promise<Loaded> {

@@ -1,7 +1,14 @@
-/** What lies outside a credential's scope cannot be told from what does not exist. */
+/** What lies outside a credential's scope cannot be told from what does not exist, and what lies inside is all there. */
 import type { RevisionResults, Secret, WriteResults } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createToken, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
+import {
+  addUser,
+  createToken,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
 
 let service: TestService
@@ -156,4 +163,47 @@ test('of values that are written at the same moment each is judged by the reach 
   // Whoever comes after the owner finds the value within reach.
   expect([...answers].sort().slice(0, 2)).toContain('HIDDEN 200')
   expect(answers.filter((answer) => answer === 'SEEN 200')).toHaveLength(2)
+})
+
+describe('a list of one of the environments in scope', () => {
+  const list = async (query: string, by = token) => {
+    const secrets = await project.must<Secret[]>('GET', `/secret?${query}`, undefined, by)
+    return secrets.map(({ name, values }) => `${name} ${values.map(({ value }) => value).join()}`)
+  }
+
+  test('holds what has a value in another one of them, without values, and nothing else', async () => {
+    await project.set('staging', { ONLY_STAGING: 's' })
+    expect(await list('environmentId=development')).toEqual(['ONLY_STAGING ', 'SEEN d'])
+    expect(await list('environmentId=staging')).toEqual(['ONLY_STAGING s', 'SEEN '])
+    expect(await list('environmentId=staging&q=only')).toEqual(['ONLY_STAGING s'])
+    const [id = ''] = [project.idOf('development')]
+    const narrow = await createToken(service, owner.session, { scope: { environments: [id] } })
+    expect(await list('environmentId=development', narrow.token)).toEqual(['SEEN d'])
+  })
+
+  test('follows changes of the others', async () => {
+    expect(await list('environmentId=staging')).toEqual(['SEEN '])
+    await project.set('development', { HIDDEN: 'd' })
+    expect(await list('environmentId=staging')).toEqual(['HIDDEN ', 'SEEN '])
+    await project.remove('development', 'HIDDEN')
+    expect(await list('environmentId=staging')).toEqual(['SEEN '])
+  })
+
+  test('holds what somebody has a value of their own for, while they see it', async () => {
+    const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+    const scope = { all: false, teams: [], projects: [], environments: ['development', 'staging'].map(project.idOf) }
+    const person = await addUser(service, `${project.slug}@example.com`, {
+      workspaceId: body.id,
+      role: 'developer',
+      scope,
+    })
+    await project.allowPersonal('development')
+    const own = { environmentId: 'development', value: 'own', isPersonal: true }
+    await project.must('PUT', '/secret/SEEN/value', own, person.session)
+    await project.remove('development', 'SEEN')
+    expect(await list('environmentId=staging', person.session)).toEqual(['SEEN '])
+    expect(await list('environmentId=staging')).toEqual([])
+    await project.must('PUT', `/environment/${project.idOf('development')}`, { hasPersonalOverrides: false })
+    expect(await list('environmentId=staging', person.session)).toEqual([])
+  })
 })
