@@ -1,8 +1,7 @@
 /** The program as an operator meets it: first start, refusals, orderly and disorderly ends, the doctor. */
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdtemp, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { chmod, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Team } from '@coffer/contract/team'
@@ -288,17 +287,6 @@ describe('a start that is refused', () => {
     const settings =
       engine === 'sqlite' ? { COFFER_DATA_DIR: join(file, 'data') } : { COFFER_MASTER_KEY_FILE: join(file, 'key') }
     await expectRefusal(settings, /^Coffer cannot start\. .*\(E\w+\)/)
-  })
-
-  test('on what is not a database at all', async () => {
-    if (engine === 'postgres') {
-      expect(database.settings.COFFER_DATABASE_URL).toBeDefined()
-      return
-    }
-    const dataDir = await mkdtemp(join(tmpdir(), 'coffer-test-'))
-    await writeFile(join(dataDir, 'coffer.db'), 'this is no database, and long enough to be seen as none'.repeat(100))
-    await expectRefusal({ COFFER_DATA_DIR: dataDir }, /^Coffer cannot start\. /)
-    await rm(dataDir, { recursive: true })
   })
 
   test('by a damaged store when it already listens', async () => {

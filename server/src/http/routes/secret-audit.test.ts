@@ -1,133 +1,19 @@
 /** What cannot be recorded does not happen: no value leaves and none is changed while the audit trail cannot be written. */
-import { execFile } from 'node:child_process'
-import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
-import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
-import type { Revision } from '@coffer/contract/history'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import {
-  createProject,
-  createToken,
-  engine,
-  openService,
-  registerOwner,
-  startService,
-  type TestProject,
-  type TestService,
-} from '../../../../test/harness.ts'
-import { until } from '../../../../test/program.ts'
+import type { AuditEntry } from '@coffer/contract/audit'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { engine, startService } from '../../../../test/harness.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
-
-const path = '/v1/workspace/main/project/api'
-const canary = 'a value that must not leave unrecorded'
-
-type Request = readonly [method: string, path: string, body?: unknown]
-type House = {
-  readonly service: TestService
-  readonly session: string
-  readonly project: TestProject
-  /** For exactly one environment. */
-  readonly scoped: string
-}
-
-async function furnish(service: TestService): Promise<House> {
-  const { session } = await registerOwner(service)
-  const project = await createProject(service, session, 'api')
-  const write = (value: string) =>
-    service.call('POST', `${path}/secret`, {
-      token: session,
-      body: { environments: ['development', 'staging'], secrets: [{ key: 'A', value }], mode: 'upsert' },
-    })
-  expect((await write('the first')).status).toBe(201)
-  expect((await write(canary)).status).toBe(201)
-  await service.call('PUT', `${path}/secret/A/value`, {
-    token: session,
-    body: { environmentId: 'staging', value: `${canary} in staging` },
-  })
-  const scope = { all: false, teams: [], projects: [], environments: [project.environments[0]?.id ?? ''] }
-  const scoped = await createToken(service, session, { permission: 'read', scope })
-  return { service, session, project, scoped: scoped.token }
-}
-
-/** Every way to a value. */
-const reads: readonly Request[] = [
-  ['GET', `${path}/secret`],
-  ['GET', `${path}/secret?environmentId=development&q=A`],
-  ['GET', `${path}/secret/A`],
-  ['GET', `${path}/secret/A?environmentId=staging&resolve=true`],
-  ['GET', `${path}/secret/export?environmentId=staging`],
-  ['GET', `${path}/secret/export?environmentId=staging&format=json`],
-  ['GET', `${path}/secret/A/version/2?environmentId=staging`],
-  ['GET', `${path}/secret/diff?from=development&to=staging&values=true`],
-  ['GET', '/v1/secrets'],
-]
-const promotion: Request = ['POST', `${path}/environment/staging/promote`, { from: 'development' }]
-const writes: readonly Request[] = [
-  ['PUT', `${path}/secret/A/value`, { environmentId: 'development', value: 'never' }],
-  ['POST', `${path}/secret`, { environments: ['development'], secrets: [{ key: 'B', value: 'never' }] }],
-  ['PUT', `${path}/secret/A`, { name: 'RENAMED', values: [] }],
-  ['DELETE', `${path}/secret/A`],
-  ['POST', '/v1/workspace/main/team', { name: 'never' }],
-]
-/** What shows no values and needs no entry. */
-const harmless: readonly Request[] = [
-  ['GET', `${path}/secret?view=keys`],
-  ['GET', `${path}/secret/A?view=keys`],
-  ['GET', `${path}/secret/A/version?environmentId=staging`],
-  ['GET', `${path}/secret/diff?from=development&to=staging`],
-  ['GET', `${path}/secret/trash`],
-  ['GET', path],
-  ['GET', `${path}/environment`],
-  ['GET', '/v1/workspace/main/team'],
-  ['GET', '/v1/me'],
-  ['GET', '/healthz'],
-]
-
-function asker({ service, session, scoped, project }: House) {
-  const idOf = (name: string) => project.environments.find((environment) => environment.name === name)?.id ?? ''
-  const ask = ([method, path, body]: Request, headers: Record<string, string> = {}) =>
-    service.call(method, path.replace('/environment/staging/', `/environment/${idOf('staging')}/`), {
-      token: path === '/v1/secrets' ? scoped : session,
-      headers,
-      ...(body !== undefined && { body }),
-    })
-  const askAll = (requests: readonly Request[]) => Promise.all(requests.map((request) => ask(request)))
-  const statuses = async (requests: readonly Request[]) => (await askAll(requests)).map(({ status }) => status)
-  const all = (requests: readonly Request[], status: number) => requests.map(() => status)
-  return {
-    ask,
-    async expectAll(requests: readonly Request[], status: number) {
-      expect(await statuses(requests), JSON.stringify(requests)).toEqual(all(requests, status))
-    },
-    /** 503 with a time to come back, and nothing of the value, also where the answer was known before. */
-    async expectRefused(requests: readonly Request[]) {
-      for (let again = 0; again < 2; again++) {
-        for (const { status, text, headers, body } of await askAll(requests)) {
-          expect(status, text).toBe(503)
-          expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
-          expect(headers.get('etag')).toBeNull()
-          expect(Object.keys(Object(body))).toEqual(['message'])
-          expect(text).not.toContain(canary.slice(0, 12))
-        }
-      }
-    },
-    state: async () => ({
-      revisions: await Promise.all(
-        ['development', 'staging'].map(
-          async (name) => (await ask(['GET', `${path}/environment/${idOf(name)}/revision`])).body as Revision[],
-        ),
-      ),
-      keys: (await ask(['GET', `${path}/secret?view=keys`])).text,
-      teams: (await ask(['GET', '/v1/workspace/main/team'])).text,
-    }),
-    async expectSoundTrail() {
-      const { body } = await ask(['GET', '/v1/workspace/main/audit/verify'])
-      expect(body).toMatchObject<Partial<AuditVerdict>>({ ok: true })
-    },
-  }
-}
+import {
+  asker,
+  canary,
+  furnish,
+  type House,
+  harmless,
+  path,
+  promotion,
+  reads,
+  writes,
+} from '../../../../test/unrecorded.ts'
 
 describe('with a broken table', () => {
   let house: House
@@ -296,45 +182,5 @@ describe('with a broken table', () => {
       expect((await ask(['GET', '/v1/workspace/main/audit?q=a'])).status).toBe(200)
     })
     await asker(house).expectSoundTrail()
-  })
-})
-
-describe('on a full disk', () => {
-  const run = promisify(execFile)
-  let dataDir: string | undefined
-  let service: TestService | undefined
-  afterEach(async () => {
-    await service?.stop()
-    if (dataDir === undefined) return
-    await run('umount', [dataDir])
-    await rm(dataDir, { recursive: true, force: true })
-  })
-
-  test('no value leaves, what shows none goes on, and there is no need to start again once there is room', async () => {
-    if (engine === 'postgres') {
-      // The disk is that of another machine: a server that is full answers as one that is away.
-      expect(process.env.COFFER_TEST_ENGINE).toBe('postgres')
-      return
-    }
-    dataDir = await mkdtemp(join(tmpdir(), 'coffer-full-'))
-    await run('mount', ['-t', 'tmpfs', '-o', 'size=4m,mode=700', 'coffer-full', dataDir])
-    service = await openService({ COFFER_DATA_DIR: dataDir }, dataDir)
-    const { ask, expectAll, expectRefused, state, expectSoundTrail } = asker(await furnish(service))
-    await expectAll(reads, 200)
-    const before = await state()
-    const ballast = join(dataDir, 'ballast')
-    await writeFile(ballast, Buffer.alloc(8_000_000)).catch((error: unknown) =>
-      expect(String(error)).toContain('ENOSPC'),
-    )
-    const isFull = async () => (await ask(['GET', `${path}/secret`])).status === 503 || undefined
-    await until(isFull, 20_000, 'there is no room for an entry')
-    await expectRefused([...reads, promotion, ...writes])
-    await expectAll(harmless, 200)
-    expect(await state()).toEqual(before)
-
-    await unlink(ballast)
-    await expectAll(reads, 200)
-    expect((await ask(promotion)).status).toBe(200)
-    await expectSoundTrail()
   })
 })
