@@ -78,7 +78,7 @@ function toFilter(query: AuditQuery, projectId: string | undefined): AuditFilter
     environment: query.environment ?? null,
     from: readMoment('from', query.from),
     to: readMoment('to', query.to),
-    text: query.q === undefined ? null : `%${query.q.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`,
+    text: query.q?.toLowerCase() ?? null,
   }
 }
 

@@ -21,6 +21,7 @@ export type AuditFilter = {
   readonly environment: string | null
   readonly from: number | null
   readonly to: number | null
+  /** A part of a name, a type or an action, in lower case. */
   readonly text: string | null
 }
 
@@ -31,7 +32,6 @@ const columns = fragment(`
 
 function matches(row: AuditRow, filter: AuditFilter): boolean {
   const { actor, action, entity, project, environment, from, to, text } = filter
-  const needle = text?.slice(1, -1).replace(/\\(.)/g, '$1')
   return (
     (actor === null || row.actorId === actor || row.actorName === actor) &&
     (action === null || row.action === action) &&
@@ -40,8 +40,8 @@ function matches(row: AuditRow, filter: AuditFilter): boolean {
     (environment === null || row.environmentId === environment) &&
     (from === null || row.at >= from) &&
     (to === null || row.at <= to) &&
-    (needle === undefined ||
-      [row.entityName, row.actorName, row.entityType, row.action].some((field) => field.toLowerCase().includes(needle)))
+    (text === null ||
+      [row.entityName, row.actorName, row.entityType, row.action].some((field) => field.toLowerCase().includes(text)))
   )
 }
 
@@ -121,6 +121,7 @@ export function auditStore(db: Db) {
       limit: number,
     ): Promise<AuditRow[]> {
       const { actor, action, entity, project, environment, from, to, text } = filter
+      const pattern = text === null ? null : `%${text.replace(/[\\%_]/g, '\\$&')}%`
       const rows = await db.all<AuditRow>(sql`
         select ${columns} from audit_entry
         where chain_id = ${chainId} and sequence > ${stretch.after} and sequence <= ${stretch.upTo}
@@ -132,9 +133,9 @@ export function auditStore(db: Db) {
           and (cast(${environment} as text) is null or environment_id = ${environment})
           and (cast(${from} as bigint) is null or at >= ${from})
           and (cast(${to} as bigint) is null or at <= ${to})
-          and (cast(${text} as text) is null or lower(entity_name) like ${text} escape '\\'
-            or lower(actor_name) like ${text} escape '\\' or lower(entity_type) like ${text} escape '\\'
-            or lower(action) like ${text} escape '\\')
+          and (cast(${pattern} as text) is null or lower(entity_name) like ${pattern} escape '\\'
+            or lower(actor_name) like ${pattern} escape '\\' or lower(entity_type) like ${pattern} escape '\\'
+            or lower(action) like ${pattern} escape '\\')
         order by sequence desc limit ${limit}`)
       const batches = await listBatches(chainId, stretch.after, stretch.upTo)
       const isMeant = (row: AuditRow) =>
