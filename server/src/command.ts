@@ -1,6 +1,8 @@
 /** What can be asked of the server's program on the command line. */
+import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
+import { join } from 'node:path'
 import { type App, createApp, StartError } from './app.ts'
 import { type Config, ConfigError, readConfig, settings } from './config.ts'
 import { Failure } from './failure.ts'
@@ -35,7 +37,7 @@ export async function runCommand(args: readonly string[], env: Record<string, st
   const [command = 'serve', ...rest] = args
   try {
     if (args.includes('--help') || command === 'help') return print(help)
-    if (command === '--version') return print('0.1.0\n')
+    if (command === '--version') return print(`${readVersion()}\n`)
     const words = [command, ...rest].join(' ')
     if (command === 'serve' && rest.length === 0) return await serve(readConfig(env))
     if (words === 'doctor') return await runDoctor(env, print)
@@ -54,6 +56,13 @@ export async function runCommand(args: readonly string[], env: Record<string, st
     process.stderr.write(`${explain(error)}\n`)
     return 1
   }
+}
+
+function readVersion(): string {
+  const { version }: { version: string } = JSON.parse(
+    readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'),
+  )
+  return version
 }
 
 function print(text: string): number {
