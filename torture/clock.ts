@@ -43,8 +43,7 @@ export const clock: Case = {
       await reach(20)
       offsetMs += byMs
       service.program.child.stdin?.write(`${offsetMs}\n`)
-      const word = `clock moved by ${offsetMs}
-`
+      const word = `clock moved by ${offsetMs}\n`
       await until(() => service.program.out().includes(word) || undefined, 10_000, 'the clock has jumped')
       await reach(load.acknowledged + load.reads + 40)
       await load.stop()

@@ -25,17 +25,17 @@ import { announce, inTransaction } from './transaction.ts'
 /** Small enough that nobody else waits long for the writer. */
 const batchSize = 50
 /** By then every node has read the log of changes, and seals with the new root only. */
-const settleMs = 2_000
+const defaultSettleMs = 2_000
 
 export type RotationProgress = (what: string, done: number) => void
 type Moves = readonly [what: string, move: (ctx: WriteContext) => Promise<number>][]
 
-export async function rotateRoot(ctx: Context, progress: RotationProgress, settle = settleMs): Promise<void> {
+export async function rotateRoot(ctx: Context, progress: RotationProgress, settleMs = defaultSettleMs): Promise<void> {
   if (await isRotationUnfinished(ctx)) progress('continuing an unfinished rotation', 0)
   else await startRootRotation(ctx)
   // A node that had not heard of the new root yet may have used the old one meanwhile: the second pass moves that too.
   await moveAllToActiveRoot(ctx, progress)
-  await new Promise((resolve) => setTimeout(resolve, settle))
+  await ctx.sleep(settleMs)
   await moveAllToActiveRoot(ctx, progress)
   const removed = await inTransaction(ctx, systemChain, async (ctx) => {
     const count = await removeUnusedRoots(ctx.transaction.db)
@@ -116,7 +116,7 @@ export async function rotateEnvironmentKey(
   ctx: Context,
   path: { workspace: string; project: string; environment: string },
   progress: RotationProgress,
-  settle = settleMs,
+  settleMs = defaultSettleMs,
 ): Promise<void> {
   const workspaceId = await ctx.store.workspaces.findIdForAnybody(path.workspace)
   const picture = workspaceId === undefined ? undefined : await ctx.pictures.get(workspaceId)
@@ -139,7 +139,7 @@ export async function rotateEnvironmentKey(
     return version
   })
   await resealAll(ctx, owner, newest, progress)
-  await new Promise((resolve) => setTimeout(resolve, settle))
+  await ctx.sleep(settleMs)
   await resealAll(ctx, owner, newest, progress)
   const removed = await inTransaction(ctx, workspaceId, async (ctx) => {
     await announce(ctx, 'workspace', workspaceId)

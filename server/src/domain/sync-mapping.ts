@@ -28,7 +28,7 @@ function checkPatterns(value: string): string | undefined {
 
 const checkAffix = (value: string) => (value.length > 128 ? 'is longer than 128 characters.' : undefined)
 
-const yes = (value: string, label: string) => ({ value, label })
+const option = (value: string, label: string) => ({ value, label })
 
 /** The answers of the mapping step; the environment is asked for beside them. */
 export const mappingFields = (provider: Provider): readonly Field[] => [
@@ -38,9 +38,9 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
     label: 'Form',
     defaultValue: provider.capabilities.defaultMode,
     options: [
-      yes('per-key', 'One entry for each secret'),
-      yes('json', 'All in one entry, as a JSON object'),
-      yes('dotenv', 'All in one entry, as a dotenv file'),
+      option('per-key', 'One entry for each secret'),
+      option('json', 'All in one entry, as a JSON object'),
+      option('dotenv', 'All in one entry, as a dotenv file'),
     ],
   },
   {
@@ -91,12 +91,12 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
     label: 'Spelling',
     defaultValue: 'none',
     options: [
-      yes('none', 'As it is'),
-      yes('upper', 'UPPER CASE'),
-      yes('lower', 'lower case'),
-      yes('lower-kebab', 'lower-kebab-case'),
-      yes('upper-camel', 'UpperCamelCase'),
-      yes('tf-var', 'TF_VAR_lower_case'),
+      option('none', 'As it is'),
+      option('upper', 'UPPER CASE'),
+      option('lower', 'lower case'),
+      option('lower-kebab', 'lower-kebab-case'),
+      option('upper-camel', 'UpperCamelCase'),
+      option('tf-var', 'TF_VAR_lower_case'),
     ],
   },
   { kind: 'text', id: 'prefix', label: 'Put in front', isOptional: true, check: checkAffix },
@@ -108,9 +108,9 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
     defaultValue: 'fail',
     description: 'What this sync has not created it never changes, unless you let it take it over here.',
     options: [
-      yes('fail', 'Report it and leave it alone'),
-      yes('adopt', 'Take it over: overwrite its value'),
-      yes('skip', 'Pass over it'),
+      option('fail', 'Report it and leave it alone'),
+      option('adopt', 'Take it over: overwrite its value'),
+      option('skip', 'Pass over it'),
     ],
   },
   {
@@ -118,21 +118,21 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
     id: 'onEmpty',
     label: 'An empty value',
     defaultValue: provider.limits.allowsEmpty ? 'push' : 'error',
-    options: [yes('push', 'Push it'), yes('skip', 'Leave it out'), yes('error', 'Report it')],
+    options: [option('push', 'Push it'), option('skip', 'Leave it out'), option('error', 'Report it')],
   },
   {
     kind: 'select',
     id: 'onInvalidName',
     label: 'A name that the target cannot hold',
     defaultValue: 'error',
-    options: [yes('error', 'Report it'), yes('skip', 'Leave it out')],
+    options: [option('error', 'Report it'), option('skip', 'Leave it out')],
   },
   {
     kind: 'select',
     id: 'drift',
     label: 'When somebody changes a value at the target',
     defaultValue: 'report',
-    options: [yes('report', 'Report it'), yes('repair', 'Put it back')],
+    options: [option('report', 'Report it'), option('repair', 'Put it back')],
   },
 ]
 
