@@ -2,13 +2,11 @@
  * `npm run bench:cost`: what one request costs the service in processor time, beside the bare server. On a machine that
  * others use too this says more than requests a second.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { createCases } from './case.ts'
-import { findGenerator, type Load } from './load.ts'
+import { findGenerator, type Load, median } from './load.ts'
 import { type Running, startService } from './process.ts'
+import { makeFolder } from './scratch.ts'
 import { seed } from './seed.ts'
 
 const { values: options } = parseArgs({
@@ -22,7 +20,7 @@ const seconds = Number(options.seconds)
 const rounds = Number(options.rounds)
 
 const generator = findGenerator()
-const dataDir = mkdtempSync(join(tmpdir(), 'coffer-cost-'))
+const dataDir = makeFolder()
 const running: Running[] = []
 try {
   const service = await startService(dataDir)
@@ -40,7 +38,6 @@ try {
   }
 } finally {
   for (const child of running) await child.stop()
-  rmSync(dataDir, { recursive: true, force: true })
 }
 
 async function cost(asked: Omit<Load, 'seconds'> & { readonly process: Running }): Promise<number> {
@@ -52,8 +49,4 @@ async function cost(asked: Omit<Load, 'seconds'> & { readonly process: Running }
 
 function print(name: string, ...cells: string[]): void {
   console.log(name.padEnd(36) + cells.map((cell) => cell.padStart(11)).join(''))
-}
-
-function median(numbers: number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN
 }

@@ -1,7 +1,8 @@
 /** Load from another process: wrk where it is installed or can be, autocannon otherwise. */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { installPackages, isAtHand } from '../test/debian-package.ts'
 import { makeFolder, removeFolder } from './scratch.ts'
 
 export type Load = {
@@ -34,17 +35,9 @@ export type Generator = { readonly name: string; run(load: Load): Promise<Result
 export const methodOf = ({ method, body }: Load) => method ?? (body === undefined ? 'GET' : 'PUT')
 
 export function findGenerator(): Generator {
-  if (!hasWrk() && process.getuid?.() === 0) {
-    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-    spawnSync('apt-get', ['update', '-qq'], { env, stdio: 'ignore' })
-    spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'wrk'], { env, stdio: 'ignore' })
-  }
-  if (!hasWrk()) return { name: 'autocannon', run: runAutocannon }
+  if (!isAtHand('wrk') && process.getuid?.() === 0) installPackages(['wrk'])
+  if (!isAtHand('wrk')) return { name: 'autocannon', run: runAutocannon }
   return { name: 'wrk', run: (load) => (load.amount === undefined ? runWrk(load) : runAutocannon(load)) }
-}
-
-function hasWrk(): boolean {
-  return spawnSync('sh', ['-c', 'command -v wrk'], { stdio: 'ignore' }).status === 0
 }
 
 async function runWrk(load: Load): Promise<Result> {

@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { installPackages, isAtHand } from './debian-package.ts'
 
 const root = join(import.meta.dirname, '..')
 const bin = join(root, 'node_modules', '.bin')
@@ -18,24 +19,18 @@ const programs: [program: string, debianPackage: string][] = [
   ['chromium', 'chromium'],
 ]
 
-function run(command: string, args: string[], quiet = false): boolean {
-  const stdio = quiet ? 'ignore' : 'inherit'
-  return spawnSync(command, args, { cwd: root, env: environment, stdio }).status === 0
+function run(command: string, args: string[]): boolean {
+  return spawnSync(command, args, { cwd: root, env: environment, stdio: 'inherit' }).status === 0
 }
 
 function installPrograms(): void {
-  const missing = programs.filter(([program]) => !run('sh', ['-c', `command -v ${program}`], true))
+  const missing = programs.filter(([program]) => !isAtHand(program))
   if (missing.length === 0) return
   const packages = missing.map(([, debianPackage]) => debianPackage)
   console.log(`Installing ${packages.join(', ')} …`)
-  const quiet = { ...environment, DEBIAN_FRONTEND: 'noninteractive' }
-  spawnSync('apt-get', ['update', '-qq'], { env: quiet, stdio: 'ignore' })
-  spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], {
-    env: quiet,
-    stdio: 'ignore',
-  })
+  installPackages(packages)
   for (const [program, debianPackage] of missing) {
-    if (!run('sh', ['-c', `command -v ${program}`], true)) {
+    if (!isAtHand(program)) {
       console.error(`The tests need ${program}: install the package ${debianPackage}, then run them again.`)
       process.exit(1)
     }
