@@ -547,13 +547,31 @@ describe('request lines and headers', () => {
     await expectAnswer(bytes, 431, /^The request headers are too large\.$/, false)
   })
 
-  test.each([
-    ['a request without a Host', () => `GET /v1/me HTTP/1.1\r\n${bearer()}\r\nConnection: close\r\n\r\n`, 400],
-    ['an expectation that nobody can meet', () => head('GET /v1/me HTTP/1.1', bearer(), 'Expect: pony'), 417],
-  ])('answers %s in the form of every other error', async (_what, bytes, status) => {
-    const answer = await sendOne(bytes())
-    expect(answer.status).toBe(status)
-    checkForm(answer, false)
+  test('answers a request without a Host in the form of every other error', async () => {
+    const answer = await sendOne(`GET /v1/me HTTP/1.1\r\n${bearer()}\r\nConnection: close\r\n\r\n`)
+    expect(answer.status).toBe(400)
+    checkForm(answer, true)
+  })
+
+  test('an expectation that nobody knows changes nothing: counted, authenticated and answered alike', async () => {
+    const expecting = (line: string, ...headers: string[]) => head(line, 'Expect: pony', ...headers)
+    const stranger = await sendOne(expecting('GET /v1/me HTTP/1.1'))
+    checkForm(stranger, true)
+    expect(stranger.status).toBe(401)
+    const body = '{"name":"Expected"}'
+    const rest = [bearer(), json, `Content-Length: ${body.length}`]
+    const answer = await sendOne(expecting(`POST ${teams} HTTP/1.1`, ...rest) + body)
+    checkForm(answer, true)
+    expect(answer.status).toBe(201)
+    const limited = await startService({ COFFER_RATE_LIMIT: '2' })
+    try {
+      const bytes = expecting('GET /v1/unknown HTTP/1.1')
+      const statuses: (number | undefined)[] = []
+      for (let at = 0; at < 3; at++) statuses.push((await sendRaw(limited.url, bytes))[0]?.status)
+      expect(statuses).toEqual([404, 404, 429])
+    } finally {
+      await limited.stop()
+    }
   })
 
   test('HTTP/0.9 and HTTP/1.0 get an answer and the end of the connection', async () => {

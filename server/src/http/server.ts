@@ -1,6 +1,6 @@
 /** The HTTP floor put together: the routes, what happens to every request, and what is answered without one. */
 import { randomBytes } from 'node:crypto'
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { answerError } from './answer-error.ts'
 import { docsRoutes } from './docs.ts'
@@ -77,7 +77,9 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
   // Whoever has asked and closes their side still waits for the answer; Node has no option for it, only this field.
   Object.assign(server, { httpAllowHalfOpen: true })
   const door = keepDoor(server, listener)
-  server.on('checkExpectation', answerExpectation).on('clientError', (error, socket: Socket) => {
+  // RFC 9110 leaves unknown expectations to the server: such a request is counted and answered like any other.
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+  server.on('clientError', (error, socket: Socket) => {
     // What came before it on the connection may have been held back: that is answered first.
     if (door.letIn()) setImmediate(answerClientError, error, socket)
     else answerClientError(error, socket)
@@ -119,20 +121,6 @@ const clientErrors: Record<string, [status: string, message: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request took too long to arrive.'],
   HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The request headers are too large.'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['413 Payload Too Large', 'The request body is not acceptable.'],
-}
-
-/** What only Node's own server would answer otherwise, with an empty body. */
-function answerExpectation(_request: IncomingMessage, response: ServerResponse): void {
-  const body = JSON.stringify({ message: 'The expectation of the request cannot be met.' })
-  const requestId = randomBytes(9).toString('base64url')
-  response
-    .writeHead(417, {
-      'content-type': 'application/json; charset=utf-8',
-      'cache-control': 'no-store',
-      'x-request-id': requestId,
-      connection: 'close',
-    })
-    .end(body)
 }
 
 const lingerMs = 5_000
