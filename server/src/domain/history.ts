@@ -8,8 +8,6 @@ import type {
   Promotion,
   Revision,
   RevisionListQuery,
-  RevisionPath,
-  RevisionRestore,
   SecretVersion,
   SecretVersionValue,
   VersionListQuery,
@@ -18,7 +16,6 @@ import type {
   VersionRestore,
   VersionsPath,
 } from '@coffer/contract/history'
-import type { RevisionResults } from '@coffer/contract/secret'
 import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ChangeRow, ValuePlace } from '../store/secret-value.ts'
@@ -131,32 +128,6 @@ function firstRevisions(found: readonly { revision: number; changes: number }[])
     return index === 0 || left >= 0
   }
   return found.filter(fits).map(({ revision }) => revision)
-}
-
-export async function restoreRevision(
-  ctx: Context,
-  path: RevisionPath,
-  body: RevisionRestore,
-): Promise<RevisionResults> {
-  const access = await requireEnvironment(ctx, path, 'secret:write')
-  const { environment, picture } = access
-  return inTransaction(ctx, picture.workspace.id, async (ctx) => {
-    const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
-    if (path.revision > current) throw new Failure('notFound')
-    const allowance = createAllowance('revision', 'restore versions of single secrets')
-    const then = await stateAt(ctx, access, allowance, environment, path.revision)
-    const now = await stateAt(ctx, access, allowance, environment, current)
-    const set = [...then].filter(([key, value]) => now.get(key)?.value !== value.value)
-    const removed = [...now.keys()].filter((key) => !then.has(key))
-    const wishes: Wish[] = [
-      ...removed.map((key) => ({ key, environment, value: null })),
-      ...set.map(([key, { value }]) => ({ key, environment, value })),
-    ]
-    const message = body.message ?? `restored revision ${path.revision}`
-    const revisions = createRevisions(ctx, access)
-    const results = await writeValues(ctx, access, wishes, { mode: 'upsert', message, dryRun: body.dryRun, revisions })
-    return { success: true, results, revision: revisions.of(environment.id) || current }
-  })
 }
 
 export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<Diff> {

@@ -9,7 +9,8 @@ import { requireReached } from './secret-environment.ts'
 import { openValues } from './secret-read.ts'
 import { type Allowance, opensPerTurn } from './secret-size.ts'
 
-export type State = ReadonlyMap<string, { readonly value: string; readonly version: number; readonly secretId: string }>
+export type Standing = { readonly value: string; readonly version: number; readonly secretId: string }
+export type State = ReadonlyMap<string, Standing>
 
 /** The shared values of an environment as they stood after a revision, by the names that they had then. */
 export async function stateAt(
@@ -28,7 +29,7 @@ export async function stateAt(
   )
   const renames = await secretVersions.listRenamesBetween(environment.id, 0, revision)
   const renamesOf = Map.groupBy(renames, ({ secretId }) => secretId)
-  const state = new Map<string, { value: string; version: number; secretId: string }>()
+  const state = new Map<string, Standing>()
   for (const row of rows) {
     const place = placeOf(access, environment, row.secretId)
     const renamed = renamesOf.get(row.secretId)?.findLast(({ revision: at }) => at > row.revision)

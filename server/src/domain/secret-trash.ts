@@ -143,8 +143,10 @@ async function findTrashed(ctx: Context, access: ProjectAccess, key: string): Pr
   return secret
 }
 
-/** What has been there for thirty days is as good as gone: a part of it may be gone already. */
 async function listKept(ctx: Context, access: ProjectAccess): Promise<SecretRecord[]> {
   const trash = await ctx.store.secrets.listTrash(access.project.id, access.picture.workspace.id)
-  return trash.filter(({ trashedAt }) => (trashedAt ?? 0) + trashLifeMs > ctx.now())
+  return trash.filter((secret) => isKept(ctx, secret))
 }
+
+/** What has been there for thirty days is as good as gone: a part of it may be gone already. */
+export const isKept = (ctx: Context, { trashedAt }: SecretRecord): boolean => (trashedAt ?? 0) + trashLifeMs > ctx.now()

@@ -75,6 +75,12 @@ export function secretStore(db: Db) {
         where project_id = ${projectId} and id ${anyOf(ids)} and trashed_at is null`)
     },
 
+    /** Also those in the trash. */
+    async listWithTrash(projectId: string, ids: readonly string[]): Promise<SecretRecord[]> {
+      return db.all<SecretRecord>(sql`
+        select ${columns} from secret where project_id = ${projectId} and id ${anyOf(ids)}`)
+    },
+
     async insertMany(secrets: readonly SecretRecord[]): Promise<void> {
       await db.runMany(
         secrets,

@@ -45,6 +45,10 @@ const promote = (body: Record<string, unknown>, to = 'staging') =>
     from: 'development',
     ...body,
   })
+const countsOf = async (environment: string) => {
+  const list = await project.must<{ name: string; totalSecrets: number }[]>('GET', '/environment')
+  return { totalSecrets: list.find(({ name }) => name === environment)?.totalSecrets }
+}
 const changesOf = (revision: Revision | undefined) =>
   (revision?.changes ?? []).toSorted((a, b) => (a.key < b.key ? -1 : 1))
 
@@ -483,6 +487,79 @@ describe('restoring a revision', () => {
     expect(await restore('1.5')).toBe(400)
   })
 
+  const described = { note: 'why it is there', type: 'build', dataType: 'url' }
+  const find = async (key: string) => project.must<Secret>('GET', `/secret/${key}?environmentId=production`)
+  const makeDescribed = (value: string) =>
+    project.must('POST', '/secret', {
+      environments: ['production', 'staging'],
+      secrets: [{ key: 'KEY', value, ...described }],
+    })
+
+  test('takes what lies in the trash out of it, with its id, its note and its versions', async () => {
+    await makeDescribed('one')
+    const old = await find('KEY')
+    await project.must('DELETE', '/secret/KEY')
+    const dry = await restoreRevision('production', 1, { dryRun: true })
+    expect(await project.must('GET', '/secret/trash')).toHaveLength(1)
+    const real = await restoreRevision('production', 1)
+    expect(dry.results).toEqual(real.results)
+    expect(real.results).toEqual([
+      { key: 'KEY', environmentId: project.idOf('production'), status: 'created', id: old.id, version: 3 },
+    ])
+    expect(await find('KEY')).toMatchObject({ id: old.id, ...described, createdAt: old.createdAt })
+    expect(await project.must('GET', '/secret/trash')).toEqual([])
+    expect(await project.must('GET', '/secret/KEY/version?environmentId=production')).toHaveLength(3)
+    expect(await diff('production@1', 'production')).toMatchObject({
+      added: [],
+      removed: [],
+      changed: [],
+      same: ['KEY'],
+    })
+    const { totalSecrets } = await countsOf('staging')
+    expect(totalSecrets).toBe(1)
+    expect(await project.state('staging')).toEqual({ KEPT: 'elsewhere' })
+  })
+
+  test('takes it out under the name of then, if it was renamed before it was deleted', async () => {
+    await makeDescribed('one')
+    const { id } = await find('KEY')
+    await project.rename('KEY', 'NEW_NAME')
+    await project.must('DELETE', '/secret/NEW_NAME')
+    await restoreRevision('production', 1)
+    expect(await find('KEY')).toMatchObject({ id, ...described })
+    expect(await project.must('GET', '/secret/trash')).toEqual([])
+    await restoreRevision('production', 2)
+    expect(await project.state('production')).toEqual({ NEW_NAME: 'one' })
+  })
+
+  test('describes a name that comes back as the secret that has another name elsewhere by now', async () => {
+    await makeDescribed('one')
+    const { id } = await find('KEY')
+    await project.rename('KEY', 'NEW_NAME')
+    const { results } = await restoreRevision('production', 1)
+    expect(results.map(({ key, status }) => [key, status])).toEqual([
+      ['NEW_NAME', 'deleted'],
+      ['KEY', 'created'],
+    ])
+    const back = await find('KEY')
+    expect(back).toMatchObject(described)
+    expect(back.id).not.toBe(id)
+    const [elsewhere] = await project.must<Secret[]>('GET', '/secret?environmentId=staging&q=NEW_NAME')
+    expect(elsewhere).toMatchObject({ id, values: [{ value: 'one' }], ...described })
+  })
+
+  test('leaves the trash to those who reach the whole project', async () => {
+    await makeDescribed('one')
+    const { id } = await find('KEY')
+    await project.must('DELETE', '/secret/KEY')
+    const scope = { environments: [project.idOf('production')] }
+    const { token } = await createToken(service, owner.session, { scope })
+    const path = `/environment/${project.idOf('production')}/revision/1/restore`
+    await project.must('POST', path, {}, token)
+    expect(await find('KEY')).toMatchObject(described)
+    expect(await project.must('GET', '/secret/trash')).toMatchObject([{ id }])
+  })
+
   test('works where the old values and the present ones would refer to each other', async () => {
     await project.set('production', { FIRST: '${SECOND}' })
     await project.remove('production', 'FIRST')
@@ -719,9 +796,10 @@ test('what was removed before its secret went to the trash stays removed, even w
 })
 
 /** What the service should hold: secrets by name with their values, those in the trash, and every state that ever was. */
-type ModelSecret = { name: string; readonly values: Map<Place, string> }
+type ModelSecret = { readonly id: number; name: string; note: string; readonly values: Map<Place, string> }
 type Place = (typeof places)[number]
-type Model = { live: ModelSecret[]; trash: ModelSecret[]; readonly history: Record<Place, Values[]> }
+type Stood = { readonly values: Values; readonly ids: Readonly<Record<string, number>> }
+type Model = { live: ModelSecret[]; trash: ModelSecret[]; made: number; readonly history: Record<Place, Stood[]> }
 const places = ['development', 'staging'] as const
 
 const name = fc.constantFrom('A', 'B', 'C', 'D')
@@ -740,6 +818,7 @@ const command = fc.oneof(
     do: fc.constant('create' as const),
     places: fc.uniqueArray(place, { minLength: 1 }),
     values: fc.dictionary(name, value, { minKeys: 1, noNullPrototype: true }),
+    note: fc.option(fc.constantFrom('this', 'that'), { nil: undefined }),
     mode,
   }),
   fc.record({ do: fc.constant('update' as const), key: name, place, value }),
@@ -773,13 +852,16 @@ const modelState = ({ live }: Model, where: Place): Values =>
 
 /** Does to the model what the request should do; the status of a refusal, which changes nothing, or 200. */
 function follow(model: Model, wanted: Command): number {
-  const copy = (list: readonly ModelSecret[]) => list.map((one) => ({ name: one.name, values: new Map(one.values) }))
-  const next: Model = { live: copy(model.live), trash: copy(model.trash), history: model.history }
+  const copy = (list: readonly ModelSecret[]) => list.map((one) => ({ ...one, values: new Map(one.values) }))
+  const next: Model = { ...model, live: copy(model.live), trash: copy(model.trash) }
   const touched = new Set<Place>()
   const status = change(next, wanted, touched)
   if (status !== 200) return status
-  Object.assign(model, { live: next.live, trash: next.trash })
-  for (const where of touched) model.history[where].push(modelState(model, where))
+  Object.assign(model, { live: next.live, trash: next.trash, made: next.made })
+  for (const where of touched) {
+    const ids = Object.fromEntries(model.live.map((one) => [one.name, one.id]))
+    model.history[where].push({ values: modelState(model, where), ids })
+  }
   return 200
 }
 
@@ -787,7 +869,7 @@ function change(model: Model, wanted: Command, touched: Set<Place>): number {
   const secret = 'key' in wanted ? findIn(model.live, wanted.key) : undefined
   switch (wanted.do) {
     case 'create':
-      return writeAll(model, wanted.places, wanted.values, wanted.mode, touched)
+      return writeAll(model, wanted.places, wanted.values, wanted.mode, touched, wanted.note)
     case 'update':
       return secret ? writeAll(model, [wanted.place], { [wanted.key]: wanted.value }, 'upsert', touched) : 404
     case 'rename':
@@ -818,13 +900,26 @@ function change(model: Model, wanted: Command, touched: Set<Place>): number {
       return writeAll(model, [wanted.place], chosen, wanted.mode, touched)
     }
     case 'restore': {
-      const then = model.history[wanted.place][revisionOf(model, wanted)] ?? {}
+      const { values: then = {}, ids = {} } = model.history[wanted.place][revisionOf(model, wanted)] ?? {}
       for (const key of Object.keys(modelState(model, wanted.place))) {
         if (!(key in then)) removeOne(model, key, wanted.place, touched)
       }
+      for (const key of Object.keys(then)) if (!findIn(model.live, key)) bringBack(model, key, ids[key] ?? 0)
       return writeAll(model, [wanted.place], then, 'upsert', touched)
     }
   }
+}
+
+/** Itself, if it lies in the trash; another one like it, if it has another name by now. */
+function bringBack(model: Model, key: string, id: number): void {
+  const trashed = model.trash.find((secret) => secret.id === id)
+  if (trashed) {
+    model.trash.splice(model.trash.indexOf(trashed), 1)
+    model.live.push({ ...trashed, name: key, values: new Map() })
+    return
+  }
+  const note = model.live.find((secret) => secret.id === id)?.note ?? ''
+  model.live.push({ id: ++model.made, name: key, note, values: new Map() })
 }
 
 const revisionOf = (model: Model, { place: where, back }: { place: Place; back: number }) =>
@@ -836,17 +931,20 @@ function writeAll(
   values: Values,
   how: 'create' | 'upsert' | 'skip',
   touched: Set<Place>,
+  note?: string,
 ): number {
   for (const environment of where) {
     for (const [key, written] of Object.entries(values)) {
       let secret = findIn(model.live, key)
       const old = secret?.values.get(environment)
       if (old !== undefined && how === 'create') return 409
-      if (old === written || (old !== undefined && how === 'skip')) continue
+      if (old !== undefined && how === 'skip') continue
       if (!secret) {
-        secret = { name: key, values: new Map() }
+        secret = { id: ++model.made, name: key, note: '', values: new Map() }
         model.live.push(secret)
       }
+      secret.note = note ?? secret.note
+      if (old === written) continue
       secret.values.set(environment, written)
       touched.add(environment)
     }
@@ -888,7 +986,8 @@ async function send(model: Model, wanted: Command): Promise<number> {
   const { ask, idOf } = project
   switch (wanted.do) {
     case 'create': {
-      const secrets = Object.entries(wanted.values).map(([key, written]) => ({ key, value: written }))
+      const { note } = wanted
+      const secrets = Object.entries(wanted.values).map(([key, written]) => ({ key, value: written, note }))
       const body = { environments: wanted.places, secrets, mode: wanted.mode }
       const { status } = await ask('POST', '/secret', body)
       return status === 201 ? 200 : status
@@ -919,26 +1018,46 @@ async function send(model: Model, wanted: Command): Promise<number> {
   }
 }
 
+/** Each secret is the one that it was, under whatever name, and is described as it was. */
+async function expectSameSecrets(model: Model, known: Map<number, string>): Promise<void> {
+  const secrets = await project.must<Secret[]>('GET', '/secret?view=keys')
+  expect(secrets.map((secret) => [secret.name, secret.note])).toEqual(
+    model.live.map((secret) => [secret.name, secret.note]).sort(([a = ''], [b = '']) => (a < b ? -1 : 1)),
+  )
+  for (const { name: key, id } of secrets) {
+    const modelId = findIn(model.live, key)?.id ?? 0
+    expect(known.get(modelId) ?? id, key).toBe(id)
+    known.set(modelId, id)
+  }
+  expect(new Set(known.values()).size).toBe(known.size)
+}
+
 test('after any history, restoring any revision gives exactly the state that stood at it', async () => {
   const histories = fc.array(command, { minLength: 1, maxLength: 25 })
   await fc.assert(
     fc.asyncProperty(histories, async (commands) => {
       project = await createSecretProject(service, owner.session)
-      const model: Model = { live: [], trash: [], history: { development: [{}], staging: [{}] } }
+      const empty = { values: {}, ids: {} }
+      const model: Model = { live: [], trash: [], made: 0, history: { development: [empty], staging: [empty] } }
+      const known = new Map<number, string>()
       for (const wanted of commands) {
         // Two moments are never the same: which of two equal names went to the trash last is then certain.
         service.clock.offsetMs += 5
         const status = await send(model, wanted)
         expect(status, JSON.stringify(wanted)).toBe(follow(model, wanted))
+        await expectSameSecrets(model, known)
       }
       for (const where of places) {
         const states = model.history[where]
-        expect(await project.state(where)).toEqual(states.at(-1))
+        expect(await project.state(where)).toEqual(states.at(-1)?.values)
         const [newest] = await project.revisions(where, '?limit=1')
         expect(newest?.revision ?? 0).toBe(states.length - 1)
-        for (const [revision, state] of states.entries()) {
+        for (const [revision, { values }] of [...states].entries()) {
+          const back = states.length - 1 - revision
           await restoreRevision(where, revision)
-          expect(await project.state(where), `${where}@${revision}`).toEqual(state)
+          expect(follow(model, { do: 'restore', place: where, back })).toBe(200)
+          await expectSameSecrets(model, known)
+          expect(await project.state(where), `${where}@${revision}`).toEqual(values)
         }
       }
     }),

@@ -5,9 +5,9 @@ import {
   listVersions,
   promoteSecrets,
   readVersion,
-  restoreRevision,
   restoreVersion,
 } from '../../domain/history.ts'
+import { restoreRevision } from '../../domain/secret-restore.ts'
 import { type Routes, sendPage } from '../route.ts'
 
 export const historyRoutes: Routes = (serve) => {

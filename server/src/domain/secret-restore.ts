@@ -1,0 +1,90 @@
+/** Bringing an environment back to how it stood after one of its revisions, as a new revision. */
+import type { RevisionPath, RevisionRestore } from '@coffer/contract/history'
+import type { RevisionResults } from '@coffer/contract/secret'
+import { Failure } from '../failure.ts'
+import type { SecretRecord } from '../store/secret.ts'
+import { type ProjectAccess, requireEnvironment } from './access.ts'
+import type { Context, WriteContext } from './context.ts'
+import { reachesProject } from './scope.ts'
+import { recordSecret } from './secret-owner.ts'
+import type { Wish } from './secret-plan.ts'
+import { createAllowance } from './secret-size.ts'
+import { type Standing, stateAt } from './secret-state.ts'
+import { isKept } from './secret-trash.ts'
+import { announceSecrets, createRevisions, writeValues } from './secret-write.ts'
+import { inTransaction } from './transaction.ts'
+
+export async function restoreRevision(
+  ctx: Context,
+  path: RevisionPath,
+  body: RevisionRestore,
+): Promise<RevisionResults> {
+  const access = await requireEnvironment(ctx, path, 'secret:write')
+  const { environment, picture } = access
+  return inTransaction(ctx, picture.workspace.id, async (ctx) => {
+    const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
+    if (path.revision > current) throw new Failure('notFound')
+    const load = (revision: number) => {
+      const allowance = createAllowance('revision', 'restore versions of single secrets')
+      return stateAt(ctx, access, allowance, environment, revision)
+    }
+    const [then, now] = [await load(path.revision), await load(current)]
+    const set = [...then].filter(([key, { value }]) => now.get(key)?.value !== value)
+    const origins = await findOrigins(ctx, access, set)
+    const wishes: Wish[] = [
+      ...[...now.keys()].filter((key) => !then.has(key)).map((key) => ({ key, environment, value: null })),
+      ...set.map(([key, { value }]) => ({ key, environment, value, ...origins.get(key) })),
+    ]
+    const { dryRun, message = `restored revision ${path.revision}` } = body
+    if (!dryRun) await takeFromTrash(ctx, access, [...origins.values()])
+    const revisions = createRevisions(ctx, access)
+    const results = await writeValues(ctx, access, wishes, { mode: 'upsert', message, dryRun, revisions })
+    return { success: true, results, revision: revisions.of(environment.id) || current }
+  })
+}
+
+/** What a name that is free by now comes back as. */
+type Origin = Pick<Wish, 'secret' | 'note' | 'type' | 'dataType'>
+
+/**
+ * The secret itself, where it lies in the trash: with its id, its note and its versions. Where it has another name by now,
+ * the other environments keep it under that name, and the old name becomes a secret of its own, described alike.
+ */
+async function findOrigins(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  set: readonly (readonly [key: string, then: Standing])[],
+): Promise<ReadonlyMap<string, Origin>> {
+  const { project, reach } = access
+  const keys = set.map(([key]) => key)
+  const taken = new Set((await ctx.store.secrets.listByNames(project.id, keys)).map(({ name }) => name))
+  const free = set.filter(([key]) => !taken.has(key))
+  const ids = free.map(([, { secretId }]) => secretId)
+  const records = ids.length === 0 ? [] : await ctx.store.secrets.listWithTrash(project.id, ids)
+  const byId = new Map(records.map((secret) => [secret.id, secret]))
+  // What lies in the trash belongs to those who reach the whole project.
+  const isTakenOut = (secret: SecretRecord) =>
+    secret.trashedAt !== null && isKept(ctx, secret) && reachesProject(reach, project)
+  return new Map(
+    free.flatMap(([key, { secretId }]): [string, Origin][] => {
+      const old = byId.get(secretId)
+      if (!old) return []
+      const { note, type, dataType } = old
+      if (!isTakenOut(old)) return [[key, { note, type, dataType }]]
+      return [[key, { secret: { ...old, name: key, trashedAt: null, updatedAt: ctx.now() } }]]
+    }),
+  )
+}
+
+async function takeFromTrash(ctx: WriteContext, access: ProjectAccess, origins: readonly Origin[]): Promise<void> {
+  const { project, picture } = access
+  const secrets = origins.flatMap(({ secret }) => (secret ? [secret] : []))
+  if (secrets.length === 0) return
+  for (const secret of secrets) {
+    await ctx.store.secrets.update(secret)
+    await recordSecret(ctx, access, 'UPDATE', secret, { restored: true })
+  }
+  await ctx.store.secrets.countAll(project.id, picture.workspace.id, secrets.length)
+  const environmentIds = project.environments.map(({ id }) => id)
+  await announceSecrets(ctx, access, environmentIds)
+}
