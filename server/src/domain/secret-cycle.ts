@@ -1,9 +1,16 @@
 import { Failure } from '../failure.ts'
 import type { ProjectAccess } from './access.ts'
 import type { WriteContext } from './context.ts'
-import { referenceOptions } from './secret-read.ts'
+import { type ReferenceOptions, referenceOptions } from './secret-read.ts'
 import { hasReferences } from './secret-reference.ts'
-import { findCycle, type Place, type PlacedValue, placeName } from './secret-reference-graph.ts'
+import {
+  defaultMaxDepth,
+  findCycle,
+  type LoadValues,
+  type Place,
+  type PlacedValue,
+  placeName,
+} from './secret-reference-graph.ts'
 
 /** Values that would lead back to themselves, as this owner sees them (nobody's: only what is shared), are refused. */
 export async function refuseCycles(
@@ -17,12 +24,12 @@ export async function refuseCycles(
   if (roots.length === 0) return
   const options = referenceOptions(ctx, access, ownerId)
   const byPlace = new Map(written.map((place) => [placeName(place), place.value]))
+  const load = loadInFewQueries(options)
   const cycle = await findCycle(roots, {
     locate: options.locate,
     // What this very request writes counts as written, and what it removes as gone.
     load: async (places) => {
-      const stored = await options.load(places)
-      const values = new Map(stored)
+      const values = new Map(await load(places))
       for (const place of removed) values.delete(placeName(place))
       for (const name of places.map(placeName)) {
         const value = byPlace.get(name)
@@ -32,6 +39,24 @@ export async function refuseCycles(
     },
   })
   if (cycle) {
-    throw new Failure('conflict', `This would refer back to itself: ${cycle.map(({ key }) => key).join(' → ')}.`)
+    const shown = cycle.slice(0, 20).map(({ key }) => key)
+    const round = [...shown, ...(cycle.length > shown.length ? ['…'] : [])].join(' → ')
+    throw new Failure('conflict', `This would refer back to itself: ${round}.`)
+  }
+}
+
+/** Chains that go on for longer than any read follows them are walked in memory: their environments are loaded whole. */
+function loadInFewQueries({ load, loadEnvironments }: ReferenceOptions): LoadValues {
+  const whole = new Map<string, string>()
+  const loaded = new Set<string>()
+  let hops = 0
+  return async (places) => {
+    hops += 1
+    if (hops <= defaultMaxDepth) return load(places)
+    const missing = new Set(places.map(({ environmentId }) => environmentId)).difference(loaded)
+    if (missing.size > 0) for (const [name, value] of await loadEnvironments([...missing])) whole.set(name, value)
+    for (const id of missing) loaded.add(id)
+    const names = places.map(placeName)
+    return new Map(names.flatMap((name) => (whole.has(name) ? [[name, whole.get(name) ?? '']] : [])))
   }
 }

@@ -182,14 +182,17 @@ export function numberComponents(graph: ReferenceGraph): ReadonlyMap<string, num
   return components
 }
 
-/** The places of one cycle among the given values and what they reach, in the order of reference; one through a given value if there is any. */
+/**
+ * The places of one cycle through a given value, in the order of reference, however long it is. One that the given values only
+ * lead to was there before them, and is not theirs.
+ */
 export async function findCycle(
   roots: readonly PlacedValue[],
-  options: GraphOptions,
+  options: Omit<GraphOptions, 'maxDepth'>,
 ): Promise<readonly Place[] | undefined> {
-  const graph = await loadReferenceGraph(roots, options)
+  const graph = await loadReferenceGraph(roots, { ...options, maxDepth: Number.POSITIVE_INFINITY })
   const components = numberComponents(graph)
-  for (const start of graph.nodes.keys()) {
+  for (const { name: start } of graph.roots) {
     const component = components.get(start)
     const onCycle = successors(graph, start).some((next) => components.get(next) === component)
     if (onCycle) return shortestCycle(graph, components, start)

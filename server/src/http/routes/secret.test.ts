@@ -289,6 +289,42 @@ test('a rename that closes a circle of references is refused', async () => {
   )
 })
 
+test('a circle of any length is refused, by a few queries', async () => {
+  const place = await newPlace()
+  const count = 300
+  const links = Object.fromEntries(Array.from({ length: count }, (_, index) => [`K${index}`, ref(`K${index + 1}`)]))
+  await create(place, { ...links, AWAY: ref('staging.AWAY') })
+  await create(place, { AWAY: ref('production.AWAY') }, [place.staging])
+  const close = (key: string, environmentId: string, value: string) =>
+    send('POST', place.secret, { body: { environments: [environmentId], secrets: [{ key, value }] } })
+  for (const index of [17, 18, 40, count]) {
+    const body = { name: `K${index}`, values: [{ environmentId: place.dev, value: ref('K0') }] }
+    const answer =
+      index === count
+        ? await close(`K${count}`, place.dev, ref('K0'))
+        : await send('PUT', `${place.secret}/K${index}`, { body })
+    expect(answer.status, answer.text.slice(0, 200)).toBe(409)
+    expect(answer.text.length).toBeLessThan(300)
+  }
+  expect((await close('AWAY', place.production, ref('development.AWAY'))).status).toBe(409)
+  expect((await close(`K${count}`, place.dev, 'the end')).status).toBe(201)
+  expect((await close('BEFORE', place.dev, ref('K0'))).status).toBe(201)
+})
+
+test('a value that leads to a circle it is no part of is written and promoted', async () => {
+  const place = await newPlace()
+  await create(place, { A: ref('staging.A') })
+  const { token } = await createToken(service, owner.session, { scope: { environments: [place.staging] } })
+  const circle = { environments: [place.staging], secrets: [{ key: 'A', value: ref('development.A') }] }
+  expect((await send('POST', place.secret, { token, body: circle })).status).toBe(201)
+  await create(place, { POINTER: ref('A') })
+  const to = place.secret.replace(/secret$/, `environment/${place.production}/promote`)
+  const promoted = await send('POST', to, { body: { from: 'development', keys: ['POINTER'] } })
+  expect(promoted.status, promoted.text).toBe(200)
+  const again = { environments: [place.dev], secrets: [{ key: 'A', value: `x${ref('staging.A')}` }], mode: 'upsert' }
+  expect((await send('POST', place.secret, { body: again })).status).toBe(409)
+})
+
 test('a circle that nobody could see at its writing stays unresolved at reading', async () => {
   const place = await newPlace()
   await create(place, { A: ref('staging.A') })
