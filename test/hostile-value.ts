@@ -7,6 +7,7 @@ export type Schema = {
   readonly enum?: readonly string[]
   readonly const?: unknown
   readonly anyOf?: readonly Schema[]
+  readonly oneOf?: readonly Schema[]
   readonly minItems?: number
   readonly pattern?: string
   readonly format?: string
@@ -133,7 +134,8 @@ function texts(schema: Schema): fc.Arbitrary<string> {
 export function validFor(schema: Schema): fc.Arbitrary<unknown> {
   if (schema.enum) return fc.constantFrom(...schema.enum)
   if (schema.const !== undefined) return fc.constant(schema.const)
-  if (schema.anyOf) return fc.oneof(...schema.anyOf.map(validFor))
+  const either = schema.anyOf ?? schema.oneOf
+  if (either) return fc.oneof(...either.map(validFor))
   if (Array.isArray(schema.type)) return fc.oneof(fc.constant(null), texts(schema))
   // Accepted whatever it is, and ignored.
   if (schema.type === undefined) return fc.constantFrom(null, 1, 'any text', [], {})

@@ -33,6 +33,17 @@ export const Nothing = Type.Object({}, closed)
 export const words = <const Words extends readonly string[]>(...list: Words) =>
   Type.Unsafe<Words[number]>({ type: 'string', enum: list })
 
+type Shape = TSchema & { readonly properties: Record<string, TSchema> }
+/** One of several shapes, told apart by the word in one field: what is wrong is then said of the shape that is meant. */
+export const variants = <const Shapes extends readonly Shape[]>(field: string, ...shapes: Shapes) =>
+  Type.Unsafe<Static<Shapes[number]>>({
+    type: 'object',
+    required: [field],
+    properties: { [field]: words(...shapes.map(({ properties }) => Object(properties[field]).const)) },
+    discriminator: { propertyName: field },
+    oneOf: shapes,
+  })
+
 export const Permission = words('read', 'read-write')
 export type Permission = Static<typeof Permission>
 export const Role = words('member', 'developer', 'admin')

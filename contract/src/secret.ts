@@ -1,5 +1,5 @@
 import type { Endpoint } from './endpoint.ts'
-import { closed, Id, line, ProjectPath, Slug, Success, Timestamp, words } from './field.ts'
+import { closed, Id, line, ProjectPath, Slug, Success, Timestamp, variants, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 export const maxValueBytes = 64 * 1024
@@ -57,9 +57,11 @@ const readQuery = {
   onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
   view: Type.Optional(words('full', 'keys')),
 }
+/** An empty one finds everything. */
+const SearchText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f]*$' })
 export const SecretQuery = Type.Object(readQuery)
 export type SecretQuery = Static<typeof SecretQuery>
-export const SecretListQuery = Type.Object({ ...readQuery, q: Type.Optional(line(255)) })
+export const SecretListQuery = Type.Object({ ...readQuery, q: Type.Optional(SearchText) })
 export type SecretListQuery = Static<typeof SecretListQuery>
 
 export const SecretPath = Type.Object({ ws: Slug, prj: Slug, key: SecretName })
@@ -174,7 +176,8 @@ export const SecretBatch = Type.Object(
     message: Type.Optional(Message),
     dryRun: Type.Optional(Type.Boolean()),
     operations: Type.Array(
-      Type.Union([
+      variants(
+        'op',
         Type.Object(
           {
             op: Type.Literal('set'),
@@ -187,7 +190,7 @@ export const SecretBatch = Type.Object(
         ),
         Type.Object({ op: Type.Literal('rename'), key: SecretName, to: SecretName }, closed),
         Type.Object({ op: Type.Literal('delete'), key: SecretName, ifVersion: IfVersion }, closed),
-      ]),
+      ),
       { minItems: 1, maxItems: maxSecretsPerRequest },
     ),
   },

@@ -87,6 +87,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   refuseDuplicates(body.operations.map(({ key }) => key))
   const renames = body.operations.flatMap((operation) => (operation.op === 'rename' ? [operation] : []))
   if (renames.length > 0) requireWholeProject(access, 'rename a secret')
+  refuseOvertaken(body)
   const wishes = body.operations.flatMap((operation): Wish[] => {
     if (operation.op === 'rename') return []
     const { key, ifVersion } = operation
@@ -98,7 +99,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     const revisions = createRevisions(ctx, access)
     const options = { mode: 'upsert', message: body.message, isUndone: body.dryRun, revisions } as const
     for (const { key, to } of renames) {
-      const secret = await requireSecret(ctx, access, key)
+      const secret = await requireSecret(ctx, access, key, `There is no secret ${key} to rename.`)
       await renameSecret(ctx, access, secret, to, options)
       results.push({ key: to, environmentId: environment.id, status: 'renamed', id: secret.id, version: 0 })
     }
@@ -164,6 +165,20 @@ async function inTransactionOrDryRun<Result>(
   } catch (error) {
     if (error === undo && result) return result.value
     throw error
+  }
+}
+
+/** Renames come first: what was written before one of them, under the name that it gives, would change another secret. */
+function refuseOvertaken({ operations }: SecretBatch): void {
+  const written = new Set<string>()
+  for (const operation of operations) {
+    if (operation.op !== 'rename') written.add(operation.key)
+    else if (written.has(operation.to)) {
+      throw invalid(
+        'operations',
+        `${operation.to} is written before ${operation.key} is renamed to it: put the rename first.`,
+      )
+    }
   }
 }
 

@@ -8,10 +8,15 @@ import { reachesProject } from './scope.ts'
 import { findSecret } from './secret.ts'
 import { personalOwner } from './secret-environment.ts'
 
-export async function requireSecret(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord> {
+export async function requireSecret(
+  ctx: Context,
+  access: ProjectAccess,
+  key: string,
+  absence?: string,
+): Promise<SecretRecord> {
   const secret = await findSecret(ctx, access, key)
-  if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
-  if ((await findUnseen(ctx, access, [secret.id])).size > 0) throw new Failure('notFound')
+  if (!secret || secret.trashedAt !== null) throw new Failure('notFound', absence)
+  if ((await findUnseen(ctx, access, [secret.id])).size > 0) throw new Failure('notFound', absence)
   return secret
 }
 

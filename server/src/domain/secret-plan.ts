@@ -63,14 +63,14 @@ export function planWishes(
     const current = values.get(valueName(wish.environment.id, secret.id, ownerId))
     const exists = current?.isThere ?? false
     const version = current?.version ?? 0
-    refuseStale(wish, exists ? version : 0)
+    refuseStale(wish, current)
     const result = { key: wish.key, environmentId: wish.environment.id, id: secret.id }
     const change = (status: Planned['status']) => {
       plan.planned.push({ wish, secret, ownerId, status, version: version + 1 })
       plan.results.push({ ...result, status, version: version + 1 })
     }
     if (wish.value === null) {
-      if (!exists) throw new Failure('notFound')
+      if (!exists) throw new Failure('notFound', `${describeAbsence(wish)}.`)
       change('deleted')
     } else if (exists && mode === 'create') taken.push(wish.key)
     else if (exists && mode === 'skip') plan.results.push({ ...result, status: 'skipped', version })
@@ -133,7 +133,8 @@ export function isDescribedAnew(secret: SecretRecord, wish: Wish): boolean {
 
 export function checkWish({ key, value, environment, isPersonal }: Wish): void {
   if (isId(key)) throw invalid('key', 'must not look like an id.')
-  if (isPersonal && !environment.hasPersonalOverrides) {
+  // What is hidden may still be taken away.
+  if (isPersonal && value !== null && !environment.hasPersonalOverrides) {
     throw invalid('isPersonal', `personal values are switched off in ${environment.name}.`)
   }
   if (value === null) return
@@ -142,11 +143,18 @@ export function checkWish({ key, value, environment, isPersonal }: Wish): void {
     throw invalid('value', `the value of ${key} is only a display mask: send the value itself.`)
 }
 
-function refuseStale(wish: Wish, version: number): void {
-  if (wish.ifVersion !== undefined && wish.ifVersion !== version) {
-    throw new Failure('preconditionFailed', `${wish.key} is at version ${version} now: read it again.`)
-  }
+/** Where there is no value 0 is right; where one was removed, the version of its removal is too. */
+function refuseStale(wish: Wish, current: Current | undefined): void {
+  const { ifVersion } = wish
+  if (ifVersion === undefined || ifVersion === (current?.version ?? 0)) return
+  if (ifVersion === 0 && !current?.isThere) return
+  const now = current?.isThere ? `${wish.key} is at version ${current.version}` : describeAbsence(wish)
+  throw new Failure('preconditionFailed', `${now} now: read it again.`)
 }
+
+/** The same words whether there is such a secret or not: some may not know. */
+const describeAbsence = ({ key, environment, isPersonal }: Wish) =>
+  `${key} has no ${isPersonal ? 'personal ' : ''}value in ${environment.name}`
 
 export function listKeys(keys: readonly string[]): string {
   const unique = [...new Set(keys)]

@@ -13,6 +13,7 @@ const shared = {
   removeAdditional: false,
   strict: false,
   ownProperties: true,
+  discriminator: true,
 } as const
 /** A body means what it says; paths and queries are text, and their numbers are read from it. */
 const exact = addFormats(new Ajv({ ...shared, coerceTypes: false }), ['date-time'])

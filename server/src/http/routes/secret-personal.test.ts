@@ -158,6 +158,20 @@ test('personal values are written only where the environment allows them; the sw
   expect(await etagOf()).toBe(shown)
 })
 
+test('a personal value may be removed while it is hidden', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's' })
+  await setOwn(place, owner, 'mine')
+  await allow(place, place.dev, false)
+  const remove = () => send('DELETE', `${place.secret}/A?environmentId=${place.dev}&personal=true`)
+  expect((await remove()).body).toEqual({ success: true })
+  const absent = { status: 404, body: { message: 'A has no personal value in development.' } }
+  expect(await remove()).toMatchObject(absent)
+  await allow(place, place.dev, true)
+  expect(await remove()).toMatchObject(absent)
+  expect(await rowsFor(place, owner.session)).toEqual(['shared s'])
+})
+
 test('the removal of a personal value removes nothing but one’s own', async () => {
   const place = await newPlace()
   await create(place, { A: 's' }, [place.dev, place.staging])

@@ -558,17 +558,61 @@ test('a batch that fails in one operation does none of them', async () => {
     [{ op: 'set', key: 'A', value: '2', ifVersion: 7 }, 412, 'A is at version 1'],
     [{ op: 'set', key: 'NEW', value: '2', ifVersion: 1 }, 412, 'NEW'],
     [{ op: 'delete', key: 'A', ifVersion: 2 }, 412, 'A'],
-    [{ op: 'delete', key: 'NONE' }, 404, ''],
-    [{ op: 'rename', key: 'NONE', to: 'C' }, 404, ''],
+    [{ op: 'delete', key: 'NONE' }, 404, 'NONE has no value in development.'],
+    [{ op: 'rename', key: 'NONE', to: 'C' }, 404, 'There is no secret NONE to rename.'],
     [{ op: 'rename', key: 'A', to: 'B' }, 409, 'B'],
     [{ op: 'set', key: 'GOOD', value: '2' }, 400, 'GOOD'],
     [{ op: 'set', key: 'A', value: ref('A') }, 409, 'A'],
-    [{ op: 'put', key: 'A', value: '' }, 400, ''],
+    [{ op: 'put', key: 'A', value: '' }, 400, 'operations.1.op: must be one of: set, rename, delete.'],
+    [{ key: 'A', value: '' }, 400, 'operations.1.op: is required.'],
+    [{ op: 1, key: 'A', value: '' }, 400, 'operations.1.op: '],
+    [{ op: 'delete', key: 'A', extra: 1 }, 400, 'operations.1.extra: is not a known field.'],
+    [{ op: 'delete', key: 'A', value: '' }, 400, 'operations.1.value: is not a known field.'],
+    [{ op: 'rename', key: 'A', too: 'C' }, 400, 'operations.1.to: is required.'],
+    [{ op: 'rename', key: 'A', to: 'C', value: '' }, 400, 'operations.1.value: is not a known field.'],
+    [{ op: 'set', key: 'A' }, 400, 'operations.1.value: is required.'],
+    [{ op: 'set', key: 'a.b', value: '' }, 400, 'operations.1.key: '],
+    [{ op: 'rename', key: 'A', to: 'GOOD' }, 400, 'operations: GOOD is written before A is renamed to it'],
+    ['set', 400, 'operations.1: must be an object.'],
   ]
   for (const [operation, status, message] of bad) {
     const body = { environmentId: place.dev, operations: [good, operation] }
     expect(await expectRefused(place, ['POST', `${place.secret}/batch`, body], status)).toContain(message)
   }
+})
+
+test('a batch may write under a new name once the rename to it has come, and not before', async () => {
+  const place = await newPlace()
+  await create(place, { A: '1', B: '1' })
+  const rename = { op: 'rename', key: 'A', to: 'C' }
+  const batch = (operations: unknown[]) => ({ environmentId: place.dev, operations })
+  for (const early of [
+    { op: 'set', key: 'C', value: '2' },
+    { op: 'delete', key: 'C' },
+  ]) {
+    const message = await expectRefused(place, ['POST', `${place.secret}/batch`, batch([early, rename])], 400)
+    expect(message).toMatch(/^operations: C /)
+  }
+  const set = { op: 'set', key: 'C', value: '2' }
+  expect((await send('POST', `${place.secret}/batch`, { body: batch([rename, set]) })).status).toBe(200)
+  expect(await valuesIn(place, place.dev)).toEqual({ B: '1', C: '2' })
+})
+
+test('a version that is stale is refused with what is there now; of a removed value 0 and its removal are not', async () => {
+  const place = await newPlace()
+  await create(place, { A: '1' })
+  const put = (ifVersion: number) =>
+    send('PUT', `${place.secret}/A/value`, { body: { environmentId: place.dev, value: 'again', ifVersion } })
+  const remove = () => send('DELETE', `${place.secret}/A?environmentId=${place.dev}`)
+  expect(await put(0)).toMatchObject({ status: 412, body: { message: 'A is at version 1 now: read it again.' } })
+  await remove()
+  for (const stale of [1, 3, 99]) {
+    const absent = { message: 'A has no value in development now: read it again.' }
+    expect(await put(stale)).toMatchObject({ status: 412, body: absent })
+  }
+  expect(await put(2)).toMatchObject({ status: 200, body: { version: 3 } })
+  await remove()
+  expect(await put(0)).toMatchObject({ status: 200, body: { version: 5 } })
 })
 
 test('a batch writes the note of a secret whose value stays as it is', async () => {

@@ -127,6 +127,7 @@ test('a search keeps the names that hold the text', async () => {
   expect(namesOf(await list(place, '?q=DB_'))).toEqual(['DB_PASSWORD', 'DB_URL'])
   expect(namesOf(await list(place, '?q=_'))).toHaveLength(3)
   expect(namesOf(await list(place, '?q=%25'))).toEqual([])
+  expect(namesOf(await list(place, '?q='))).toHaveLength(3)
 })
 
 test('one secret is read by name and by id, and is not found without a row that the caller sees', async () => {
