@@ -5,7 +5,7 @@ import { traceOf } from '../log.ts'
 import { type BatchEntry, type SharedFields, sharedFields } from '../store/audit-batch.ts'
 import { gather } from '../store/commit-queue.ts'
 import { storeOver } from '../store/store.ts'
-import { type AuditEvent, appendBatch, describeEvent } from './audit.ts'
+import { type AuditEvent, appendBatch, describeEvent, withEnvironments } from './audit.ts'
 import type { Context } from './context.ts'
 
 const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
@@ -22,8 +22,9 @@ export type ReadRecorder = {
 /** What one answer shows, as the text that is recorded: made once for an answer, however often it is given. */
 export type ReadDetails = { readonly text: string }
 
-export function readDetails(after: Record<string, unknown>): ReadDetails {
-  return { text: JSON.stringify(JSON.stringify({ after })) }
+/** `environmentIds` are those of all values in it, also of those that others refer to. */
+export function readDetails(after: Record<string, unknown>, environmentIds: readonly string[]): ReadDetails {
+  return { text: JSON.stringify(JSON.stringify({ after: withEnvironments(after, environmentIds) })) }
 }
 
 type Shared = {

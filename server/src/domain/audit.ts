@@ -12,6 +12,8 @@ export type AuditEvent = {
   readonly entity: { readonly type: string; readonly id: string; readonly name: string }
   readonly projectId?: string
   readonly environmentId?: string
+  /** All that it touched, for the entry's own field where it is one, and for its details where there are several. */
+  readonly environmentIds?: readonly string[]
   readonly outcome?: 'success' | 'failure'
   readonly before?: Record<string, unknown>
   readonly after?: Record<string, unknown>
@@ -75,10 +77,17 @@ export async function appendBatch(ctx: ChainContext, chain: string, entries: rea
   extendChain(ctx, chain, { ...head, ...(await insertBatch(ctx, chain, head, entries)) })
 }
 
-const detailsOf = ({ before, after }: AuditEvent) => JSON.stringify({ before, after })
+const detailsOf = ({ before, after, environmentIds = [] }: AuditEvent) =>
+  JSON.stringify({ before, after: withEnvironments(after, environmentIds) })
+
+export function withEnvironments(after: Record<string, unknown> | undefined, environmentIds: readonly string[]) {
+  const distinct = new Set(environmentIds)
+  return distinct.size > 1 ? { ...after, environmentIds: [...distinct] } : after
+}
 
 /** Who did what to which thing, from where. */
 export function describeEvent(ctx: Context, event: Omit<AuditEvent, 'before' | 'after'>) {
+  const [only = null, ...others] = new Set(event.environmentIds)
   return {
     actorType: ctx.actor.type,
     actorId: ctx.actor.id,
@@ -88,7 +97,7 @@ export function describeEvent(ctx: Context, event: Omit<AuditEvent, 'before' | '
     entityId: event.entity.id,
     entityName: event.entity.name,
     projectId: event.projectId ?? null,
-    environmentId: event.environmentId ?? null,
+    environmentId: event.environmentId ?? (others.length === 0 ? only : null),
     ip: ctx.request.ip,
     userAgent: ctx.request.userAgent.slice(0, maxUserAgentLength),
     outcome: event.outcome ?? 'success',

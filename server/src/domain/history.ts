@@ -57,7 +57,7 @@ export async function readVersion(ctx: Context, path: VersionPath, query: Versio
   if (!row) throw new Failure('notFound')
   if (row.sealed === null) return toVersion(row)
   const value = await openVersion(ctx, access, place, row)
-  await recordView(ctx, access, environment, secret, [secret.name], { version: path.version })
+  await recordView(ctx, access, [environment], secret, [secret.name], { version: path.version })
   return { ...toVersion(row), value }
 }
 
@@ -151,7 +151,8 @@ export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQu
       return [key, { ...(old && { from: old.value }), ...(next && { to: next.value }) }]
     }),
   )
-  await recordView(ctx, access, undefined, undefined, keys, { from: query.from, to: query.to })
+  const compared = [from.environment, to.environment]
+  await recordView(ctx, access, compared, undefined, keys, { from: query.from, to: query.to })
   return { ...diff, values }
 }
 
@@ -186,7 +187,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     const results = await writeValues(ctx, access, wishes, { mode, dryRun, message, revisions })
     // Copying is reading: what was taken is recorded for the environment that it came from, or it is not taken.
     const after = { keys: wanted, promotedTo: environment.name }
-    if (!dryRun) await record(ctx, { ...viewOf(access, source), after })
+    if (!dryRun) await record(ctx, { ...viewOf(access, [source]), after })
     return { success: true, results, revision: revisions.of(environment.id), diff }
   })
 }
@@ -214,15 +215,16 @@ async function requireValue(
 function recordView(
   ctx: Context,
   access: ProjectAccess,
-  environment: PicturedEnvironment | undefined,
+  environments: readonly PicturedEnvironment[],
   secret: SecretRecord | undefined,
   keys: readonly string[],
   more: Record<string, unknown>,
 ): Promise<void> {
-  return ctx.reads.record(ctx, viewOf(access, environment, secret), readDetails({ keys, ...more }))
+  const view = viewOf(access, environments, secret)
+  return ctx.reads.record(ctx, view, readDetails({ keys, ...more }, view.environmentIds))
 }
 
-function viewOf(access: ProjectAccess, environment?: PicturedEnvironment, secret?: SecretRecord): AuditEvent {
+function viewOf(access: ProjectAccess, environments: readonly PicturedEnvironment[], secret?: SecretRecord) {
   const { project, picture } = access
   return {
     chain: picture.workspace.id,
@@ -231,8 +233,8 @@ function viewOf(access: ProjectAccess, environment?: PicturedEnvironment, secret
       ? { type: 'secret', id: secret.id, name: secret.name }
       : { type: 'project', id: project.id, name: project.slug },
     projectId: project.id,
-    ...(environment && { environmentId: environment.id }),
-  }
+    environmentIds: environments.map(({ id }) => id),
+  } as const satisfies AuditEvent
 }
 
 type Compared = { readonly version: number; readonly secretId: string } | undefined

@@ -44,9 +44,11 @@ export async function exportSecrets(
       projectId: access.project.id,
       environmentId: environment.id,
     } as const
-    const referenced = resolution ? namePlaces(access, resolution.referenced) : []
-    const details = readDetails({ keys, export: format, ...(referenced.length > 0 && { referenced }) })
-    await ctx.reads.record(ctx, event, details)
+    const places = resolution?.referenced ?? []
+    const referenced = namePlaces(access, places)
+    const after = { keys, export: format, ...(referenced.length > 0 && { referenced }) }
+    const readIn = [environment.id, ...places.map(({ environmentId }) => environmentId)]
+    await ctx.reads.record(ctx, event, readDetails(after, readIn))
   }
   return file
 }

@@ -54,6 +54,7 @@ export async function renameSecret(
     action: 'UPDATE',
     entity: { type: 'secret', id: secret.id, name },
     projectId: project.id,
+    environmentIds: renames.map(({ environmentId }) => environmentId),
     before: { name: secret.name },
     after: { name },
   })

@@ -244,18 +244,20 @@ const countedBy = { created: 1, updated: 0, deleted: -1 } as const
 function describeChange({ picture, project }: ProjectAccess, { planned, message }: Change): AuditEvent {
   const [first] = planned
   const isOne = (what: (one: Planned) => string) => planned.every((one) => first && what(one) === what(first))
+  const isOneSecret = isOne(({ secret }) => secret.id)
   return {
     chain: picture.workspace.id,
     action: first && isOne(({ status }) => status) ? actions[first.status] : 'UPDATE',
     entity:
-      first && isOne(({ secret }) => secret.id)
+      first && isOneSecret
         ? { type: 'secret', id: first.secret.id, name: first.secret.name }
         : { type: 'project', id: project.id, name: project.slug },
     projectId: project.id,
-    ...(first && isOne(({ wish }) => wish.environment.id) && { environmentId: first.wish.environment.id }),
+    environmentIds: planned.map(({ wish }) => wish.environment.id),
     after: {
       ...(message !== '' && { message }),
-      changes: planned.map(({ wish, status, version }) => ({
+      changes: planned.map(({ wish, secret, status, version }) => ({
+        ...(!isOneSecret && { id: secret.id }),
         key: wish.key,
         environment: wish.environment.name,
         status,

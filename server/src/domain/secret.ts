@@ -168,11 +168,13 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   if (key !== undefined && (result[0]?.values.length ?? 0) === 0) throw new Failure('notFound')
   const keys = secrets.filter(({ id }) => rowsBySecret.has(id)).map(({ name }) => name)
   const environmentNames = environments.map(({ name }) => name)
-  const referenced = resolution ? namePlaces(access, resolution.referenced) : []
+  const places = resolution?.referenced ?? []
+  const readIn = [...environments.map(({ id }) => id), ...places.map(({ environmentId }) => environmentId)]
+  const referenced = namePlaces(access, places)
   const auditDetails =
     isKeys || keys.length === 0
       ? undefined
-      : readDetails({ keys, environments: environmentNames, ...(referenced.length > 0 && { referenced }) })
+      : readDetails({ keys, environments: environmentNames, ...(referenced.length > 0 && { referenced }) }, readIn)
   return { secrets: result, auditDetails, environmentIds: resolution?.environmentIds ?? new Set(), epochs }
 }
 

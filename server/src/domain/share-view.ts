@@ -148,6 +148,7 @@ async function note(
     action: 'VIEW',
     entity: entity(share),
     projectId: share.projectId,
+    environmentIds: share.environmentIds,
     outcome: outcome === 'failure' ? 'failure' : 'success',
     after,
   })

@@ -92,16 +92,17 @@ async function recordMaking(
 ): Promise<void> {
   const chain = picture.workspace.id
   const projectId = project.id
+  const { environmentIds } = share
   if (copied) {
     const { keys, environments, referenced } = copied
     const after = { keys, environments, ...(referenced.length > 0 && { referenced }), share: share.id }
     const read = { type: 'project', id: project.id, name: project.slug }
-    await record(ctx, { chain, action: 'VIEW', entity: read, projectId, after })
+    await record(ctx, { chain, action: 'VIEW', entity: read, projectId, environmentIds, after })
   }
   const { kind, maxViews, maxFailures, hasPassword, sizeBytes } = share
   const limits = { maxViews, maxFailures, hasPassword, expiresAt: iso(share.expiresAt) }
   const after = { kind, sizeBytes, ...limits, ...(copied && { keys: copied.keys }) }
-  await record(ctx, { chain, action: 'CREATE', entity: entity(share), projectId, after })
+  await record(ctx, { chain, action: 'CREATE', entity: entity(share), projectId, environmentIds, after })
 }
 
 async function planShare(ctx: Context, access: ProjectAccess, body: NewShare): Promise<Plan> {
@@ -161,7 +162,8 @@ export async function revokeShare(ctx: Context, path: SharePath): Promise<void> 
   const chain = access.picture.workspace.id
   await inTransaction(ctx, chain, async (ctx) => {
     if (!(await ctx.store.shares.revoke(share, ctx.now()))) return
-    await record(ctx, { chain, action: 'DELETE', entity: entity(share), projectId: share.projectId })
+    const { projectId, environmentIds } = share
+    await record(ctx, { chain, action: 'DELETE', entity: entity(share), projectId, environmentIds })
   })
 }
 

@@ -171,6 +171,7 @@ async function begin(
       entity: { type: 'sync', id: sync.id, name: sync.name },
       projectId: sync.projectId,
       ...(access && { environmentId: access.environment.id }),
+      environmentIds,
       after,
     })
   })

@@ -593,7 +593,12 @@ describe('the difference', () => {
     })
     const [view, ...others] = await project.views()
     expect(others).toEqual([])
-    expect(view?.after).toEqual({ keys: ['CHANGED', 'GONE', 'NEW'], from: 'development', to: 'staging' })
+    expect(view?.after).toEqual({
+      keys: ['CHANGED', 'GONE', 'NEW'],
+      from: 'development',
+      to: 'staging',
+      environmentIds: ['development', 'staging'].map(project.idOf),
+    })
     expect(await diff('development', 'staging', '&values=false')).toEqual(expected)
     expect(await project.views()).toHaveLength(1)
   })
