@@ -1,14 +1,16 @@
 /** The reading of the audit trail: pages newest first, a stream of everything, and the check of its chain. */
 import type { AuditEntry, AuditQuery, AuditVerdict } from '@coffer/contract/audit'
 import type { WorkspacePath } from '@coffer/contract/field'
-import { invalid } from '../failure.ts'
-import type { AuditFilter } from '../store/audit.ts'
+import { Failure, invalid } from '../failure.ts'
 import type { AuditRow } from '../store/audit-entry.ts'
+import type { AuditFilter, SoughtEntity, SoughtEnvironment } from '../store/audit-search.ts'
 import { requireWorkspace } from './access.ts'
 import { verifyChain } from './audit-chain.ts'
 import type { Context } from './context.ts'
 import { decodeCursor } from './cursor.ts'
 import { defaultPageLength, type Page, pageOf } from './page.ts'
+import type { Picture, PicturedEnvironment } from './picture.ts'
+import { isId } from './secret.ts'
 import { iso } from './time.ts'
 
 const stretchLength = 2_000
@@ -16,7 +18,7 @@ const stretchLength = 2_000
 export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): Promise<Page<AuditEntry>> {
   const { picture } = await requireWorkspace(ctx, path, 'audit:read')
   const chain = picture.workspace.id
-  const filter = toFilter(query, picture.projectsBySlug.get(query.project ?? '')?.id)
+  const filter = await toFilter(ctx, picture, query)
   const limit = query.limit ?? defaultPageLength
   const head = await ctx.store.audit.findHead(chain)
   const newest = head?.sequence ?? 0
@@ -35,7 +37,7 @@ export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQ
 export async function* streamAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): AsyncGenerator<AuditEntry> {
   const { picture } = await requireWorkspace(ctx, path, 'audit:read')
   const chain = picture.workspace.id
-  const filter = toFilter(query, picture.projectsBySlug.get(query.project ?? '')?.id)
+  const filter = await toFilter(ctx, picture, query)
   const end = (await ctx.store.audit.findHead(chain))?.sequence ?? 0
   for (let after = 0; after < end; after += stretchLength) {
     const stretch = { after, upTo: Math.min(after + stretchLength, end) }
@@ -69,17 +71,46 @@ function toEntry(row: AuditRow): AuditEntry {
   }
 }
 
-function toFilter(query: AuditQuery, projectId: string | undefined): AuditFilter {
+async function toFilter(ctx: Context, picture: Picture, query: AuditQuery): Promise<AuditFilter> {
+  const project = query.project === undefined ? undefined : findProject(picture, query.project)
   return {
-    actor: query.actor ?? null,
+    actor: query.actor === undefined ? null : foldId(query.actor),
     action: query.action?.toUpperCase() ?? null,
-    entity: query.entity ?? null,
-    project: projectId ?? query.project ?? null,
-    environment: query.environment ?? null,
+    entity: query.entity === undefined ? null : await toEntity(ctx, picture, foldId(query.entity)),
+    project: project?.id ?? null,
+    environment: query.environment === undefined ? null : toEnvironment(picture, query.environment, project),
     from: readMoment('from', query.from),
     to: readMoment('to', query.to),
-    text: query.q?.toLowerCase() ?? null,
+    text: query.q ?? null,
   }
+}
+
+const foldId = (text: string) => (isId(text) ? text.toLowerCase() : text)
+
+type SoughtProject = { readonly id: string; readonly environments?: readonly PicturedEnvironment[] }
+
+/** Nothing is known of what was deleted but its id: an unknown id finds nothing, an unknown name is refused. */
+function findProject({ projects, projectsBySlug }: Picture, idOrSlug: string): SoughtProject {
+  const folded = idOrSlug.toLowerCase()
+  const found = projectsBySlug.get(folded) ?? projects.get(folded) ?? (isId(folded) ? { id: folded } : undefined)
+  if (!found) throw new Failure('notFound', 'project: there is none of this name; a deleted one is found by its id.')
+  return found
+}
+
+function toEnvironment(picture: Picture, idOrName: string, project: SoughtProject | undefined): SoughtEnvironment {
+  const folded = idOrName.toLowerCase()
+  const named = project?.environments?.find(({ name }) => name.toLowerCase() === folded)
+  const found = picture.environments.get(folded) ?? named
+  const owner = found && picture.projects.get(found.projectId)
+  if (owner) return { id: found.id, known: { projectId: owner.id, slug: owner.slug, name: found.name } }
+  if (isId(folded)) return { id: folded }
+  if (!project) throw invalid('environment', 'must be an id, or a name together with its project.')
+  throw new Failure('notFound', 'environment: the project has none of this name; a deleted one is found by its id.')
+}
+
+async function toEntity(ctx: Context, { workspace, projects }: Picture, text: string): Promise<SoughtEntity> {
+  const secret = isId(text) ? await ctx.store.secrets.findNames(text, workspace.id) : undefined
+  return { text, secret: secret && { ...secret, slug: projects.get(secret.projectId)?.slug ?? '' } }
 }
 
 /** The form is checked by the schema, which lets pass what Date does not read: a leap second, a space for the T. */

@@ -4,6 +4,7 @@
  */
 import { type BatchRow, expandBatch, linksOfBatch } from './audit-batch.ts'
 import { type AuditLink, type AuditRow, emptyHash, linkOf } from './audit-entry.ts'
+import { type AuditFilter, entryFilter, patternsFor } from './audit-search.ts'
 import { type Db, forUpdate, fragment, sql } from './sql.ts'
 
 export type AuditHead = {
@@ -13,37 +14,15 @@ export type AuditHead = {
   readonly keyId: string | null
 }
 
-export type AuditFilter = {
-  readonly actor: string | null
-  readonly action: string | null
-  readonly entity: string | null
-  readonly project: string | null
-  readonly environment: string | null
-  readonly from: number | null
-  readonly to: number | null
-  /** A part of a name, a type or an action, in lower case. */
-  readonly text: string | null
-}
-
 const columns = fragment(`
   chain_id as "chainId", sequence, id, at, actor_type as "actorType", actor_id as "actorId", actor_name as "actorName",
   action, entity_type as "entityType", entity_id as "entityId", entity_name as "entityName", project_id as "projectId",
   environment_id as "environmentId", ip, user_agent as "userAgent", request_id as "requestId", outcome, details, hash`)
 
-function matches(row: AuditRow, filter: AuditFilter): boolean {
-  const { actor, action, entity, project, environment, from, to, text } = filter
-  return (
-    (actor === null || row.actorId === actor || row.actorName === actor) &&
-    (action === null || row.action === action) &&
-    (entity === null || row.entityId === entity || row.entityType === entity || row.entityName === entity) &&
-    (project === null || row.projectId === project) &&
-    (environment === null || row.environmentId === environment) &&
-    (from === null || row.at >= from) &&
-    (to === null || row.at <= to) &&
-    (text === null ||
-      [row.entityName, row.actorName, row.entityType, row.action].some((field) => field.toLowerCase().includes(text)))
-  )
-}
+type Stretch = { readonly after: number; readonly upTo: number }
+
+/** At least so many rows are narrowed down by SQL in one go, however few are asked for. */
+const minNarrowed = 100
 
 export function auditStore(db: Db) {
   const listBatches = (chainId: string, after: number, upTo: number): Promise<BatchRow[]> =>
@@ -52,6 +31,47 @@ export function auditStore(db: Db) {
         previous_hash as "previousHash", entries, hash
       from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
       order by last_sequence`)
+
+  /** Entries with a row of their own, newest first: those that are meant, among those that SQL lets through. */
+  async function searchEntries(
+    chainId: string,
+    stretch: Stretch,
+    filter: AuditFilter,
+    isMeant: (row: AuditRow) => boolean,
+    limit: number,
+  ): Promise<AuditRow[]> {
+    const { actor, action, project, from, to } = filter
+    const entity = filter.entity?.text ?? null
+    const environment = filter.environment?.id ?? null
+    const { entityEnd, secretEnd, environmentId, environmentName, text } = patternsFor(filter)
+    const most = Math.max(limit, minNarrowed)
+    const found: AuditRow[] = []
+    let { upTo } = stretch
+    while (upTo > stretch.after && found.length < limit) {
+      const rows = await db.all<AuditRow>(sql`
+        select ${columns} from audit_entry
+        where chain_id = ${chainId} and sequence > ${stretch.after} and sequence <= ${upTo}
+          and (cast(${actor} as text) is null or actor_id = ${actor} or actor_name = ${actor})
+          and (cast(${action} as text) is null or action = ${action})
+          and (cast(${project} as text) is null or project_id = ${project})
+          and (cast(${from} as bigint) is null or at >= ${from})
+          and (cast(${to} as bigint) is null or at <= ${to})
+          and (cast(${entity} as text) is null or entity_id = ${entity} or entity_name = ${entity}
+            or entity_type = ${entity} or details like ${entityEnd} escape '\\'
+            or (entity_type <> 'secret' or details like '%"referenced"%') and details like ${secretEnd} escape '\\')
+          and (cast(${environment} as text) is null or environment_id = ${environment}
+            or details like ${environmentId} escape '\\'
+            or (environment_id is null or details like '%"referenced"%')
+              and details like ${environmentName} escape '\\')
+          and (cast(${text} as text) is null or lower(entity_name) like ${text} escape '\\'
+            or lower(actor_name) like ${text} escape '\\' or lower(entity_type) like ${text} escape '\\'
+            or lower(action) like ${text} escape '\\' or lower(details) like ${text} escape '\\')
+        order by sequence desc limit ${most}`)
+      found.push(...rows.filter(isMeant))
+      upTo = rows.length < most ? stretch.after : (rows.at(-1)?.sequence ?? 0) - 1
+    }
+    return found
+  }
 
   return {
     /** Locks the chain: entries get their place one transaction after another. */
@@ -114,33 +134,12 @@ export function auditStore(db: Db) {
     },
 
     /** What matches in a stretch, newest first. A chain is searched stretch by stretch, so no query runs long. */
-    async searchStretch(
-      chainId: string,
-      stretch: { after: number; upTo: number },
-      filter: AuditFilter,
-      limit: number,
-    ): Promise<AuditRow[]> {
-      const { actor, action, entity, project, environment, from, to, text } = filter
-      const pattern = text === null ? null : `%${text.replace(/[\\%_]/g, '\\$&')}%`
-      const rows = await db.all<AuditRow>(sql`
-        select ${columns} from audit_entry
-        where chain_id = ${chainId} and sequence > ${stretch.after} and sequence <= ${stretch.upTo}
-          and (cast(${actor} as text) is null or actor_id = ${actor} or actor_name = ${actor})
-          and (cast(${action} as text) is null or action = ${action})
-          and (cast(${entity} as text) is null or entity_id = ${entity} or entity_type = ${entity}
-            or entity_name = ${entity})
-          and (cast(${project} as text) is null or project_id = ${project})
-          and (cast(${environment} as text) is null or environment_id = ${environment})
-          and (cast(${from} as bigint) is null or at >= ${from})
-          and (cast(${to} as bigint) is null or at <= ${to})
-          and (cast(${pattern} as text) is null or lower(entity_name) like ${pattern} escape '\\'
-            or lower(actor_name) like ${pattern} escape '\\' or lower(entity_type) like ${pattern} escape '\\'
-            or lower(action) like ${pattern} escape '\\')
-        order by sequence desc limit ${limit}`)
+    async searchStretch(chainId: string, stretch: Stretch, filter: AuditFilter, limit: number): Promise<AuditRow[]> {
+      const isMeant = entryFilter(filter)
+      const found = await searchEntries(chainId, stretch, filter, isMeant, limit)
       const batches = await listBatches(chainId, stretch.after, stretch.upTo)
-      const isMeant = (row: AuditRow) =>
-        row.sequence > stretch.after && row.sequence <= stretch.upTo && matches(row, filter)
-      const found = [...rows, ...batches.flatMap(expandBatch).filter(isMeant)]
+      const isWithin = ({ sequence }: AuditRow) => sequence > stretch.after && sequence <= stretch.upTo
+      found.push(...batches.flatMap(expandBatch).filter((row) => isWithin(row) && isMeant(row)))
       return found.sort((a, b) => b.sequence - a.sequence).slice(0, limit)
     },
   }

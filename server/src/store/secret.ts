@@ -62,6 +62,17 @@ export function secretStore(db: Db) {
       return db.one<SecretRecord>(sql`select ${columns} from secret where id = ${id} and project_id = ${projectId}`)
     },
 
+    /** Every name that it has had, also of one in the trash. */
+    async findNames(id: string, workspaceId: string): Promise<{ projectId: string; names: string[] } | undefined> {
+      const rows = await db.all<{ projectId: string; name: string }>(sql`
+        select project_id as "projectId", name from secret where id = ${id} and workspace_id = ${workspaceId}
+        union
+        select s.project_id, r.old_name from secret s join secret_rename r on r.secret_id = s.id
+        where s.id = ${id} and s.workspace_id = ${workspaceId}`)
+      const [first] = rows
+      return first && { projectId: first.projectId, names: rows.map(({ name }) => name) }
+    },
+
     async listByNames(projectId: string, names: readonly string[]): Promise<SecretRecord[]> {
       if (names.length === 0) return []
       return db.all<SecretRecord>(sql`

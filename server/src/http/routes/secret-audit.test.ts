@@ -123,10 +123,10 @@ describe('with a broken table', () => {
     const { ask, expectSoundTrail } = asker(house)
     const views = async () =>
       (await ask(['GET', '/v1/workspace/main/audit?action=VIEW&limit=200&entity=A'])).body as AuditEntry[]
-    const before = await views()
+    const [last] = await views()
     await Promise.all(Array.from({ length: 100 }, () => ask(['GET', `${path}/secret/A`])))
-    const after = await views()
-    expect(after).toHaveLength(before.length + 100)
+    const after = (await views()).filter(({ sequence }) => sequence > (last?.sequence ?? 0))
+    expect(after).toHaveLength(100)
     expect(after[0]).toMatchObject({ entity: { type: 'secret', name: 'A' }, after: { keys: ['A'] } })
     await expectSoundTrail()
   })

@@ -544,7 +544,7 @@ test('every reading of values is one entry with its keys; what reveals none leav
     },
     { environmentId: null, after: { keys: ['A', 'B', 'C'], environments: ['development', 'staging', 'production'] } },
   ])
-  expect(await auditOf(`project=${place.slug}&environment=${place.dev}&action=view`)).toHaveLength(2)
+  expect(await auditOf(`project=${place.slug}&environment=${place.dev}&action=view`)).toHaveLength(3)
   const verdict = await verify()
   const [newest] = await auditOf('')
   expect(verdict).toEqual({ ok: true, entries: newest?.sequence, head: newest?.hash })

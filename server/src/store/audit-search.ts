@@ -1,0 +1,155 @@
+/**
+ * Which entries a filter means: one rule for both kinds of rows on both engines. SQL only narrows what is looked at, and
+ * lets through more than is meant rather than less.
+ */
+import type { AuditRow } from './audit-entry.ts'
+
+export type AuditFilter = {
+  readonly actor: string | null
+  readonly action: string | null
+  readonly entity: SoughtEntity | null
+  readonly project: string | null
+  readonly environment: SoughtEnvironment | null
+  readonly from: number | null
+  readonly to: number | null
+  readonly text: string | null
+}
+
+/** By id, type or name; a secret that is sought by its id also by its names, as reads of many record their keys alone. */
+export type SoughtEntity = { readonly text: string; readonly secret?: SoughtSecret | undefined }
+type SoughtSecret = { readonly projectId: string; readonly slug: string; readonly names: readonly string[] }
+
+/** Entries that were written before they held the ids of all environments name them. */
+export type SoughtEnvironment = { readonly id: string; readonly known?: KnownEnvironment | undefined }
+type KnownEnvironment = { readonly projectId: string; readonly slug: string; readonly name: string }
+
+/** What is looked for in the details of an entry. */
+type Mentioned = {
+  readonly names: ReadonlySet<string>
+  readonly ids: ReadonlySet<string>
+  readonly environmentIds: readonly string[]
+  readonly environmentNames: ReadonlySet<string>
+  /** Read on the way to other values: `project.environment.KEY`. */
+  readonly referenced: readonly string[]
+  readonly folded: string
+}
+
+const maxKnown = 100
+const maxKnownLength = 65_536
+
+/** Says of each entry whether it is meant. Reads of the same answer share their details, which are parsed once. */
+export function entryFilter(filter: AuditFilter): (row: AuditRow) => boolean {
+  const { actor, action, entity, project, environment, from, to } = filter
+  const text = filter.text === null ? null : fold(filter.text)
+  const known = new Map<string, Mentioned>()
+  const mentionedIn = ({ details }: AuditRow): Mentioned => {
+    const seen = known.get(details)
+    if (seen) return seen
+    const mentioned = readMentioned(details)
+    if (known.size >= maxKnown) known.clear()
+    if (details.length <= maxKnownLength) known.set(details, mentioned)
+    return mentioned
+  }
+  return (row) =>
+    (actor === null || row.actorId === actor || row.actorName === actor) &&
+    (action === null || row.action === action) &&
+    (project === null || row.projectId === project) &&
+    (from === null || row.at >= from) &&
+    (to === null || row.at <= to) &&
+    (entity === null || isEntity(row, entity.text) || mentionsEntity(row, mentionedIn(row), entity)) &&
+    (environment === null ||
+      row.environmentId === environment.id ||
+      mentionsEnvironment(row, mentionedIn(row), environment)) &&
+    (text === null || isNamed(row, text) || mentionedIn(row).folded.includes(text))
+}
+
+function isEntity(row: AuditRow, text: string): boolean {
+  return row.entityId === text || row.entityName === text || row.entityType === text
+}
+
+function mentionsEntity(row: AuditRow, mentioned: Mentioned, { text, secret }: SoughtEntity): boolean {
+  const { names, ids, referenced } = mentioned
+  if (names.has(text) || ids.has(text) || referenced.some((place) => place.endsWith(`.${text}`))) return true
+  if (!secret) return false
+  // Where ids were recorded, they say it better than names.
+  const isByName = ids.size === 0 && row.entityType !== 'secret' && row.projectId === secret.projectId
+  if (isByName && secret.names.some((name) => names.has(name))) return true
+  return referenced.some(
+    (place) => place.startsWith(`${secret.slug}.`) && secret.names.some((name) => place.endsWith(`.${name}`)),
+  )
+}
+
+function mentionsEnvironment(row: AuditRow, mentioned: Mentioned, { id, known }: SoughtEnvironment): boolean {
+  const { environmentIds, environmentNames, referenced } = mentioned
+  if (environmentIds.length > 0 || !known) return environmentIds.includes(id)
+  const isByName = row.environmentId === null && row.projectId === known.projectId
+  if (isByName && (environmentNames.has(known.name) || environmentNames.has(id))) return true
+  return referenced.some((place) => place.startsWith(`${known.slug}.${known.name}.`))
+}
+
+const isNamed = (row: AuditRow, text: string) =>
+  [row.entityName, row.actorName, row.entityType, row.action].some((field) => fold(field).includes(text))
+
+const fold = (text: string) => text.toLowerCase()
+
+function readMentioned(details: string): Mentioned {
+  const { before, after } = parseDetails(details)
+  const changes = Array.isArray(after.changes) ? after.changes.map(Object) : []
+  const pushed = [after.create, after.update, after.delete].flatMap(textsIn)
+  const names = [...textsIn(after.keys), ...changes.flatMap(({ key }) => textsIn(key)), ...pushed]
+  const called = [before.name, after.name].flatMap(textsIn)
+  const referenced = textsIn(after.referenced)
+  // Those that were read; what was compared is one of them, perhaps with a revision.
+  const read = 'keys' in after ? [after.environments, after.from, after.to].flatMap(textsIn) : []
+  const environmentNames = [
+    ...read.map((state) => state.replace(/@.*/, '')),
+    ...changes.flatMap(({ environment }) => textsIn(environment)),
+  ]
+  return {
+    names: new Set([...names, ...called]),
+    ids: new Set(changes.flatMap(({ id }) => textsIn(id))),
+    environmentIds: textsIn(after.environmentIds),
+    environmentNames: new Set(environmentNames),
+    referenced,
+    // No needle holds the end of a line: what is found lies within one name.
+    folded: fold([...names, ...called, ...referenced].join('\n')),
+  }
+}
+
+/** What somebody wrote over mentions nothing; the check of the chain says that it was. */
+function parseDetails(details: string): { before: Record<string, unknown>; after: Record<string, unknown> } {
+  try {
+    const { before, after } = Object(JSON.parse(details))
+    return { before: Object(before), after: Object(after) }
+  } catch {
+    return { before: {}, after: {} }
+  }
+}
+
+const textsIn = (value: unknown): string[] =>
+  (Array.isArray(value) ? value : [value]).filter((item) => typeof item === 'string')
+
+/** Patterns for SQL, null where nothing is sought. */
+export function patternsFor({ entity, environment, text }: AuditFilter) {
+  const secret = entity?.secret
+  return {
+    entityEnd: entity && endPattern(entity.text),
+    // Several names take more than one pattern: all of them are let through.
+    secretEnd: secret ? endPattern(secret.names.length === 1 ? (secret.names[0] ?? '') : '') : null,
+    environmentId: environment && `%${escapePattern(environment.id)}%`,
+    environmentName: environment?.known ? `%${escapePattern(environment.known.name)}%` : null,
+    text: text === null ? null : `%${loosePattern(fold(text))}%`,
+  }
+}
+
+const escapePattern = (text: string) => text.replace(/[\\%_]/g, '\\$&')
+
+/** The end of a text within JSON: of a key, or of a place that ends with one. */
+const endPattern = (text: string) => `%${escapePattern(JSON.stringify(text).slice(1))}%`
+
+/** Engines lower-case what is not ASCII, and the letters that İ and the sign for kelvin become, each in their own way. */
+const loosePattern = (text: string) =>
+  text.replace(/[%_]|[ik]|[^ !#-[\]-~]+/gu, (part) => {
+    if (part === '%' || part === '_') return `\\${part}`
+    return part === 'i' || part === 'k' ? '_' : '%'
+  })
