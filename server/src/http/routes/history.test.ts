@@ -971,8 +971,11 @@ function renameOne(model: Model, { key, to }: { key: string; to: string }, touch
   return 200
 }
 
-/** Renames come first, whatever their place in the list. */
+/** Renames come first, whatever their place in the list; what was written before one, under the name it gives, is refused. */
 function followBatch(model: Model, { place: where, steps }: { place: Place; steps: BatchStep[] }, touched: Set<Place>) {
+  const isWritten = (key: string, before: number) =>
+    steps.slice(0, before).some((step) => step.op !== 'rename' && step.key === key)
+  if (steps.some((step, index) => step.op === 'rename' && isWritten(step.to, index))) return 400
   const work = steps.map((step) => () => {
     if (step.op === 'rename') return renameOne(model, step, touched)
     if (step.op === 'delete') return removeOne(model, step.key, where, touched)
