@@ -746,6 +746,53 @@ describe('connections', () => {
     expect(new Set(answers.map(({ headers }) => headers.get('x-request-id'))).size).toBe(5)
   })
 
+  const whole = (line: string, body?: string, ...headers: string[]) => {
+    const own = body === undefined ? [] : [json, `Content-Length: ${body.length}`]
+    return [line, 'Host: localhost', ...own, ...headers, '', body ?? ''].join('\r\n')
+  }
+  const login = () => whole('POST /v1/auth/login HTTP/1.1', JSON.stringify({ email: owner.email, password }))
+  const garbage = 'GARBAGE\r\n\r\n'
+
+  test.each<[what: string, bytes: () => string, statuses: number[]]>([
+    ['one that takes its time', () => login() + garbage, [200, 400]],
+    ['one without a body', () => whole('GET /v1/me HTTP/1.1', undefined, bearer()) + garbage, [200, 400]],
+    ['one that is answered at once', () => whole('GET /v1/unknown HTTP/1.1') + garbage, [404, 400]],
+    [
+      'several',
+      () =>
+        [
+          whole('GET /v1/me HTTP/1.1', undefined, bearer()),
+          login(),
+          whole(`POST ${teams} HTTP/1.1`, '{"name":"Before garbage"}', bearer()),
+          whole('GET /v1/unknown HTTP/1.1'),
+          garbage,
+        ].join(''),
+      [200, 200, 201, 404, 400],
+    ],
+    [
+      'one, where it lies in the body of the next,',
+      () =>
+        `${login()}${whole(`POST ${teams} HTTP/1.1`, undefined, bearer(), json, 'Transfer-Encoding: chunked')}zz\r\n`,
+      [200, 400],
+    ],
+    ['one that ends the connection', () => login().replace('\r\n', '\r\nConnection: close\r\n') + garbage, [200]],
+  ])('what is not HTTP is answered after %s that came before it', async (_what, bytes, statuses) => {
+    const answers = await sendRaw(service.url, bytes())
+    for (const answer of answers) checkForm(answer, false)
+    expect(answers.map(({ status }) => status)).toEqual(statuses)
+  })
+
+  test('what is not HTTP is answered once, though more of it arrives before its turn', async () => {
+    const socket = open(service.url)
+    const received = receive(socket)
+    socket.write(login() + garbage)
+    for (let at = 0; at < 5; at++) {
+      await new Promise((resolve) => setImmediate(resolve))
+      socket.write(garbage)
+    }
+    expect(parseAnswers(await received).map(({ status }) => status)).toEqual([200, 400])
+  })
+
   test('what follows a request on its connection belongs to the next one', async () => {
     const bytes = `GET /v1/unknown HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nGET /${head('GET /v1/me HTTP/1.1', bearer())}`
     const answers = await sendRaw(service.url, bytes)

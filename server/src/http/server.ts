@@ -1,6 +1,6 @@
 /** The HTTP floor put together: the routes, what happens to every request, and what is answered without one. */
 import { randomBytes } from 'node:crypto'
-import type { Server } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { answerError } from './answer-error.ts'
 import { docsRoutes } from './docs.ts'
@@ -81,8 +81,8 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('clientError', (error, socket: Socket) => {
     // What came before it on the connection may have been held back: that is answered first.
-    if (door.letIn()) setImmediate(answerClientError, error, socket)
-    else answerClientError(error, socket)
+    if (door.letIn()) setImmediate(answerInTurn, error, socket)
+    else answerInTurn(error, socket)
   })
   return { server, door, routes }
 }
@@ -124,6 +124,29 @@ const clientErrors: Record<string, [status: string, message: string]> = {
 }
 
 const lingerMs = 5_000
+
+/** Node keeps to itself, in this field, which answer the connection waits for. */
+type Waiting = Socket & { readonly _httpMessage?: ServerResponse | null }
+
+const inTurn = new WeakSet<Socket>()
+
+/** Requests that came whole before it are answered first: or its answer would be taken for theirs, and theirs be lost. */
+function answerInTurn(error: NodeJS.ErrnoException, socket: Waiting): void {
+  const earlier = socket._httpMessage
+  const isWhole = earlier && (earlier.req.complete || earlier.writableEnded)
+  if (!isWhole || error.code === 'ECONNRESET' || !socket.writable) {
+    answerClientError(error, socket)
+    return
+  }
+  // Whatever else arrives meanwhile is no HTTP either, and needs no answer of its own.
+  if (inTurn.has(socket)) return
+  inTurn.add(socket)
+  earlier.once('finish', () => {
+    inTurn.delete(socket)
+    // Not so after an answer that ends the connection.
+    if (socket.writable) answerInTurn(error, socket)
+  })
+}
 
 /** What is not HTTP never becomes a request: answered here, in the same form. */
 function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
