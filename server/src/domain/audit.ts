@@ -85,6 +85,10 @@ export function withEnvironments(after: Record<string, unknown> | undefined, env
   return distinct.size > 1 ? { ...after, environmentIds: [...distinct] } : after
 }
 
+/** Work on several secrets is recorded as work on the secrets of their project. */
+export const secretsOf = ({ id, slug }: { readonly id: string; readonly slug: string }) =>
+  ({ type: 'secrets', id, name: slug }) as const
+
 /** Who did what to which thing, from where. */
 export function describeEvent(ctx: Context, event: Omit<AuditEvent, 'before' | 'after'>) {
   const [only = null, ...others] = new Set(event.environmentIds)

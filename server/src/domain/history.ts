@@ -20,7 +20,7 @@ import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ChangeRow, ValuePlace } from '../store/secret-value.ts'
 import { type ProjectAccess, requireEnvironment, requireProject } from './access.ts'
-import { type AuditEvent, record } from './audit.ts'
+import { type AuditEvent, record, secretsOf } from './audit.ts'
 import { readDetails } from './audit-read.ts'
 import type { Context, WriteContext } from './context.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
@@ -229,9 +229,7 @@ function viewOf(access: ProjectAccess, environments: readonly PicturedEnvironmen
   return {
     chain: picture.workspace.id,
     action: 'VIEW',
-    entity: secret
-      ? { type: 'secret', id: secret.id, name: secret.name }
-      : { type: 'project', id: project.id, name: project.slug },
+    entity: secret ? { type: 'secret', id: secret.id, name: secret.name } : secretsOf(project),
     projectId: project.id,
     environmentIds: environments.map(({ id }) => id),
   } as const satisfies AuditEvent

@@ -4,6 +4,7 @@ import type { RevisionResults } from '@coffer/contract/secret'
 import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
 import { Failure } from '../failure.ts'
 import { requireProject } from './access.ts'
+import { secretsOf } from './audit.ts'
 import { readDetails } from './audit-read.ts'
 import type { Context } from './context.ts'
 import { namePlaces } from './secret.ts'
@@ -40,7 +41,7 @@ export async function exportSecrets(
     const event = {
       chain: access.picture.workspace.id,
       action: 'VIEW',
-      entity: { type: 'project', id: access.project.id, name: access.project.slug },
+      entity: secretsOf(access.project),
       projectId: access.project.id,
       environmentId: environment.id,
     } as const

@@ -8,7 +8,7 @@ import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { SealedValue, VersionRow } from '../store/secret-value.ts'
 import { hasRole, type ProjectAccess, reauthorise } from './access.ts'
-import { type AuditEvent, recordAll } from './audit.ts'
+import { type AuditEvent, recordAll, secretsOf } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { refuseCycles } from './secret-cycle.ts'
 import { personalOwner } from './secret-environment.ts'
@@ -249,9 +249,7 @@ function describeChange({ picture, project }: ProjectAccess, { planned, message 
     chain: picture.workspace.id,
     action: first && isOne(({ status }) => status) ? actions[first.status] : 'UPDATE',
     entity:
-      first && isOneSecret
-        ? { type: 'secret', id: first.secret.id, name: first.secret.name }
-        : { type: 'project', id: project.id, name: project.slug },
+      first && isOneSecret ? { type: 'secret', id: first.secret.id, name: first.secret.name } : secretsOf(project),
     projectId: project.id,
     environmentIds: planned.map(({ wish }) => wish.environment.id),
     after: {

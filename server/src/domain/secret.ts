@@ -6,6 +6,7 @@ import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ReminderRow } from '../store/secret-reminder.ts'
 import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
+import { secretsOf } from './audit.ts'
 import { type ReadDetails, readDetails } from './audit-read.ts'
 import { type Context, grantOf } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
@@ -97,8 +98,7 @@ function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details
   const event = {
     chain: picture.workspace.id,
     action: 'VIEW',
-    entity:
-      key === undefined ? { type: 'project', id: project.id, name: project.slug } : { type: 'secret', ...known.entity },
+    entity: key === undefined ? secretsOf(project) : { type: 'secret', ...known.entity },
     projectId: project.id,
     ...(only && environments.length === 1 && { environmentId: only.id }),
   } as const

@@ -17,7 +17,7 @@ import { createShareToken } from '../crypto/token.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { ShareContent, ShareLock, ShareRecord } from '../store/share.ts'
 import { hasRole, type ProjectAccess, reachesEnvironments, reauthorise, requireProject } from './access.ts'
-import { record } from './audit.ts'
+import { record, secretsOf } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
 import { type CopiedSecrets, copySecrets } from './share-secret.ts'
@@ -96,8 +96,7 @@ async function recordMaking(
   if (copied) {
     const { keys, environments, referenced } = copied
     const after = { keys, environments, ...(referenced.length > 0 && { referenced }), share: share.id }
-    const read = { type: 'project', id: project.id, name: project.slug }
-    await record(ctx, { chain, action: 'VIEW', entity: read, projectId, environmentIds, after })
+    await record(ctx, { chain, action: 'VIEW', entity: secretsOf(project), projectId, environmentIds, after })
   }
   const { kind, maxViews, maxFailures, hasPassword, sizeBytes } = share
   const limits = { maxViews, maxFailures, hasPassword, expiresAt: iso(share.expiresAt) }

@@ -64,8 +64,11 @@ export function entryFilter(filter: AuditFilter): (row: AuditRow) => boolean {
 }
 
 function isEntity(row: AuditRow, text: string): boolean {
-  return row.entityId === text || row.entityName === text || row.entityType === text
+  return row.entityId === text || row.entityName === text || typesOf(text).includes(row.entityType)
 }
+
+/** Work on many secrets at once is of the type `secrets`. */
+export const typesOf = (type: string): string[] => [type, `${type}s`]
 
 function mentionsEntity(row: AuditRow, mentioned: Mentioned, { text, secret }: SoughtEntity): boolean {
   const { names, ids, referenced } = mentioned

@@ -4,8 +4,8 @@
  */
 import { type BatchRow, expandBatch, linksOfBatch } from './audit-batch.ts'
 import { type AuditLink, type AuditRow, emptyHash, linkOf } from './audit-entry.ts'
-import { type AuditFilter, entryFilter, patternsFor } from './audit-search.ts'
-import { type Db, forUpdate, fragment, sql } from './sql.ts'
+import { type AuditFilter, entryFilter, patternsFor, typesOf } from './audit-search.ts'
+import { anyOf, type Db, forUpdate, fragment, sql } from './sql.ts'
 
 export type AuditHead = {
   readonly sequence: number
@@ -57,7 +57,7 @@ export function auditStore(db: Db) {
           and (cast(${from} as bigint) is null or at >= ${from})
           and (cast(${to} as bigint) is null or at <= ${to})
           and (cast(${entity} as text) is null or entity_id = ${entity} or entity_name = ${entity}
-            or entity_type = ${entity} or details like ${entityEnd} escape '\\'
+            or entity_type ${anyOf(typesOf(entity ?? ''))} or details like ${entityEnd} escape '\\'
             or (entity_type <> 'secret' or details like '%"referenced"%') and details like ${secretEnd} escape '\\')
           and (cast(${environment} as text) is null or environment_id = ${environment}
             or details like ${environmentId} escape '\\'

@@ -224,6 +224,28 @@ describe('the filter entity', () => {
     expect(await named({ entity: 'G' })).toEqual(['the first', 'gone', 'gone', 'the second'])
   })
 
+  test('tells work on the secrets of a project from work on the project', async () => {
+    const projects = await findAll({ entity: 'project', project: project.slug })
+    expect(projects.map(({ action }) => action)).toEqual(['CREATE'])
+    const entry = (await find({ entity: 'D', action: 'CREATE', project: project.slug })).at(-1)
+    expect(entry?.entity).toEqual({ type: 'secrets', id: project.id, name: project.slug })
+    const secrets = await named({ entity: 'secret', project: project.slug })
+    expect(new Set(secrets)).toEqual(
+      new Set(
+        [
+          ...withD,
+          'one in two',
+          'import',
+          ...inProduction,
+          'list of one',
+          'diff of one',
+          'rename',
+          'list after',
+        ].filter((what) => what !== 'share opened'),
+      ),
+    )
+  })
+
   test('finds what is rare behind much that looks like it', async () => {
     const id = await createTeam(service, session, 'created')
     const place = await createSecretProject(service, session)
@@ -307,7 +329,7 @@ describe('entries of the past, which held names and no ids', () => {
     'that somebody wrote over with %j stop no search',
     async (details) => {
       await raw.restoring(['audit_entry'], async () => {
-        await raw.query(`update audit_entry set details = ? where entity_type = 'project'`, [details])
+        await raw.query(`update audit_entry set details = ? where entity_type = 'secrets'`, [details])
         for (const query of [{ q: 'nothing' }, { entity: 'nothing' }, { environment: project.idOf('staging') }]) {
           await find({ ...query, action: 'DELETE' })
         }

@@ -320,7 +320,7 @@ describe('an export', () => {
     expect(others).toEqual([])
     expect(view).toMatchObject({
       actor: { id: owner.id },
-      entity: { type: 'project', id: project.id },
+      entity: { type: 'secrets', id: project.id },
       environmentId: project.idOf('development'),
       after: { keys: ['A', 'B'], export: 'csv' },
     })

@@ -756,7 +756,7 @@ describe('a promotion', () => {
     const [view, ...others] = await project.views()
     expect(others).toEqual([])
     expect(view).toMatchObject({
-      entity: { type: 'project', id: project.id },
+      entity: { type: 'secrets', id: project.id },
       environmentId: project.idOf('development'),
       after: { keys: ['A'], promotedTo: 'staging' },
     })

@@ -535,7 +535,7 @@ test('every reading of values is one entry with its keys; what reveals none leav
     { after: { keys: ['A', 'B'] } },
     {
       actor: { type: 'user', id: owner.id, name: owner.email },
-      entity: { type: 'project', id: place.id, name: place.slug },
+      entity: { type: 'secrets', id: place.id, name: place.slug },
       projectId: place.id,
       environmentId: place.dev,
       userAgent: 'u/1',

@@ -484,7 +484,7 @@ describe('the audit trail', () => {
     expect(made).toMatchObject({ entity: { type: 'share', id, name: 'audited' }, projectId: project.id })
     expect(made?.after).toMatchObject({ kind: 'server', maxViews: 1, keys: ['DB_URL', 'EMPTY'] })
     const [read] = await trail(`action=VIEW&project=${project.slug}`)
-    expect(read).toMatchObject({ actor: { id: owner.id }, entity: { type: 'project', id: project.id } })
+    expect(read).toMatchObject({ actor: { id: owner.id }, entity: { type: 'secrets', id: project.id } })
     const referenced = [`${project.slug}.development.DB_HOST`]
     expect(read?.after).toEqual({ keys: ['DB_URL', 'EMPTY'], environments: ['development'], referenced, share: id })
     expect(JSON.stringify([made, read])).not.toContain('db.example.com')
