@@ -67,6 +67,8 @@ export type Endpoint = {
   readonly streams?: readonly ('application/x-ndjson' | 'application/yaml' | 'text/csv' | 'text/plain')[]
   /** Answers with an ETag, and with 304 to a matching If-None-Match. */
   readonly isCached?: true
+  /** Takes If-Match, and answers 412 where the ETag in it is no longer that of the secret. */
+  readonly isConditional?: true
   /** Where bodies are smaller than everywhere else. */
   readonly maxBodyBytes?: number
   /** A dry run creates nothing: it answers 200. */

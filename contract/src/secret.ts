@@ -265,7 +265,8 @@ export const secretEndpoints = {
     body: SecretChange,
     status: 200,
     response: Success,
-    errors: [403, 404, 409],
+    errors: [403, 404, 409, 412],
+    isConditional: true,
   },
   writeSecretValue: {
     method: 'PUT',
@@ -278,6 +279,7 @@ export const secretEndpoints = {
     status: 200,
     response: Type.Object({ ...Success.properties, version: Type.Integer() }),
     errors: [403, 404, 409, 412],
+    isConditional: true,
   },
   deleteSecret: {
     method: 'DELETE',
@@ -289,7 +291,8 @@ export const secretEndpoints = {
     query: SecretDeletion,
     status: 200,
     response: Success,
-    errors: [403, 404],
+    errors: [403, 404, 412],
+    isConditional: true,
   },
   listTrash: {
     method: 'GET',

@@ -17,6 +17,7 @@ import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import { findNamed, requireReached } from './secret-environment.ts'
+import { requireMatch } from './secret-match.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
 import { listKeys, type Wish } from './secret-plan.ts'
 import { renameSecret } from './secret-rename.ts'
@@ -39,7 +40,12 @@ export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSe
   return { success: true, results }
 }
 
-export async function updateSecret(ctx: Context, path: SecretPath, body: SecretChange): Promise<void> {
+export async function updateSecret(
+  ctx: Context,
+  path: SecretPath,
+  body: SecretChange,
+  ifMatch: string | undefined,
+): Promise<void> {
   const access = await requireProject(ctx, path, 'secret:update')
   const rows = body.values.map((row) => ({ ...row, environment: requireReached(access, row.environmentId) }))
   refuseDuplicates(rows.map(({ environment, isPersonal }) => `${environment.name}${isPersonal ? ' (personal)' : ''}`))
@@ -49,6 +55,8 @@ export async function updateSecret(ctx: Context, path: SecretPath, body: SecretC
     const hasNewFields = type !== secret.type || dataType !== secret.dataType || note !== secret.note
     const isRename = body.name !== secret.name
     requireWriter(ctx, access, isRename || hasNewFields ? [...rows, { isPersonal: false }] : rows)
+    const [first, another] = new Set(rows.map(({ environment }) => environment))
+    await requireMatch(ctx, access, secret, ifMatch, another ? undefined : first)
     const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
     if (isRename) {
       requireWholeProject(access, 'rename a secret')
@@ -110,7 +118,12 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   return { success: true, results, revision }
 }
 
-export async function deleteSecret(ctx: Context, path: SecretPath, query: SecretDeletion): Promise<void> {
+export async function deleteSecret(
+  ctx: Context,
+  path: SecretPath,
+  query: SecretDeletion,
+  ifMatch: string | undefined,
+): Promise<void> {
   const access = await requireProject(ctx, path, 'secret:update')
   const isPersonal = query.personal ?? false
   requireWriter(ctx, access, [{ isPersonal: isPersonal && !query.purge }])
@@ -118,14 +131,15 @@ export async function deleteSecret(ctx: Context, path: SecretPath, query: Secret
   if (query.purge && (environment || isPersonal)) {
     throw invalid('purge', 'destroys the whole secret; send it without environmentId and personal.')
   }
-  if (query.purge) return purgeSecret(ctx, access, path.key)
+  if (query.purge) return purgeSecret(ctx, access, path.key, ifMatch)
   if (!environment) {
     if (isPersonal) throw invalid('environmentId', 'is required with personal=true.')
     requireWholeProject(access, 'delete a secret everywhere')
-    return trashSecret(ctx, access, path.key)
+    return trashSecret(ctx, access, path.key, ifMatch)
   }
   await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
+    await requireMatch(ctx, access, secret, ifMatch, environment)
     await writeValues(
       ctx,
       access,

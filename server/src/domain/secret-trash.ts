@@ -7,6 +7,7 @@ import { hasRole, type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
 import { findSecret, isId } from './secret.ts'
+import { requireMatch } from './secret-match.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
 import type { Wish } from './secret-plan.ts'
 import { announceSecrets, upsert, writeValues } from './secret-write.ts'
@@ -16,9 +17,15 @@ import { inTransaction } from './transaction.ts'
 export const trashLifeMs = 30 * dayMs
 
 /** Its values become removed versions; the secret itself waits thirty days for a change of mind. */
-export async function trashSecret(ctx: Context, access: ProjectAccess, key: string): Promise<void> {
+export async function trashSecret(
+  ctx: Context,
+  access: ProjectAccess,
+  key: string,
+  ifMatch: string | undefined,
+): Promise<void> {
   await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, key)
+    await requireMatch(ctx, access, secret, ifMatch)
     const rows = await ctx.store.secretValues.listOf(
       access.project.environments.map(({ id }) => id),
       [secret.id],
@@ -117,11 +124,17 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
 }
 
 /** Destroys every version: nothing brings it back. */
-export async function purgeSecret(ctx: Context, access: ProjectAccess, key: string): Promise<void> {
+export async function purgeSecret(
+  ctx: Context,
+  access: ProjectAccess,
+  key: string,
+  ifMatch: string | undefined,
+): Promise<void> {
   if (!hasRole(access, 'admin')) throw new Failure('forbidden', 'This needs the role admin.')
   requireWholeProject(access, 'purge a secret')
   await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const secret = (await findSecret(ctx, access, key)) ?? (await findTrashed(ctx, access, key))
+    await requireMatch(ctx, access, secret, ifMatch)
     if (secret.trashedAt === null) {
       await removeEverywhere(ctx, access, secret)
       await ctx.store.secrets.countAll(access.project.id, access.picture.workspace.id, -1)

@@ -9,6 +9,7 @@ import type { PicturedEnvironment } from './picture.ts'
 import { reachesProject } from './scope.ts'
 import { isId } from './secret.ts'
 import { requireReached } from './secret-environment.ts'
+import { requireMatch } from './secret-match.ts'
 import { findUnseen, requireSecret } from './secret-owner.ts'
 import { checkWish, foresee, hasValue, type Present, planWishes } from './secret-plan.ts'
 import { hasReferences } from './secret-reference.ts'
@@ -25,19 +26,25 @@ import { enterTransaction, inTransaction } from './transaction.ts'
 
 type Written = { readonly success: boolean; readonly version: number }
 
-export async function writeSecretValue(ctx: Context, path: SecretPath, body: ValueChange): Promise<Written> {
+export async function writeSecretValue(
+  ctx: Context,
+  path: SecretPath,
+  body: ValueChange,
+  ifMatch: string | undefined,
+): Promise<Written> {
   const access = await requireProject(ctx, path, 'secret:update')
   const { value, ifVersion, isPersonal = false } = body
   requireWriter(ctx, access, [{ isPersonal }])
   const environment = requireReached(access, body.environmentId)
   const { workspace } = access.picture
-  // What is one's own is authorised anew, and references are followed: that is done alone.
-  if (!isPersonal && !hasReferences(value)) {
+  // What is one's own is authorised anew, references are followed, a precondition is a read: that is done alone.
+  if (!isPersonal && ifMatch === undefined && !hasReferences(value)) {
     const request = { ctx, access, environment, key: path.key, body }
     return ctx.engine.joinTransaction(workspace.id, access.project.id, request, writeTogether)
   }
   return inTransaction(ctx, workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
+    await requireMatch(ctx, access, secret, ifMatch, environment)
     const wish = { key: secret.name, secret, environment, value, isPersonal, ifVersion }
     const [result] = await writeValues(ctx, access, [wish], upsert(ctx, access, body.message))
     return { success: true, version: result?.version ?? 0 }

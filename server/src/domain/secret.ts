@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import type { ProjectPath } from '@coffer/contract/field'
 import type { Secret, SecretListQuery, SecretPath, SecretQuery, SecretRow } from '@coffer/contract/secret'
-import { Failure, invalid } from '../failure.ts'
+import { Failure, invalid, isFailure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ReminderRow } from '../store/secret-reminder.ts'
 import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
@@ -123,6 +123,22 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer>
   const dependencies = [...chosen, ...referenced.map((id) => ({ environmentId: id, epoch: made.epochs.get(id) ?? -1 }))]
   ctx.answers.keep(question, access.picture, dependencies, answer)
   return { ...answer, open: () => body }
+}
+
+/** What a plain read of these environments would have as its ETag; undefined where it would find nothing. */
+export async function findEtag(
+  ctx: Context,
+  access: ProjectAccess,
+  environments: readonly PicturedEnvironment[],
+  key: string,
+): Promise<string | undefined> {
+  try {
+    const { secrets } = await readSecrets(ctx, { access, environments, query: {}, question: '', key })
+    return etagOf(ctx, JSON.stringify(secrets[0]))
+  } catch (error) {
+    if (isFailure(error, 'notFound')) return undefined
+    throw error
+  }
 }
 
 type Made = {

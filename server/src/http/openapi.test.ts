@@ -122,6 +122,7 @@ describe('/openapi.json', () => {
       }
       return Object.keys(schema.properties ?? {}).map((name) => `${place} ${name}`)
     })
+    if (endpoint.isConditional) declared.push('header If-Match')
     expect(described.sort()).toEqual(declared.sort())
     const inPath = [...endpoint.path.matchAll(/:(\w+)/g)].map(([, name]) => `path ${name}`)
     expect(described.filter((name) => name.startsWith('path ')).sort()).toEqual(inPath.sort())

@@ -53,6 +53,11 @@ async function describeApi(routes: readonly Route[]): Promise<string> {
   return description
 }
 
+const ifMatch = {
+  type: 'string',
+  description: 'ETags that reads of the secret have given, or `*`; none of them fits: 412.',
+}
+
 function declare(app: FastifyInstance, endpoint: Endpoint): void {
   const { method, path, area, summary, permission, status, streams, response } = endpoint
   const { params, query, body } = partsOf(endpoint)
@@ -69,6 +74,7 @@ function declare(app: FastifyInstance, endpoint: Endpoint): void {
       ...(params && { params }),
       ...(query && { querystring: query }),
       ...(body && { body }),
+      ...(endpoint.isConditional && { headers: { type: 'object', properties: { 'If-Match': ifMatch } } }),
       ...(streams && { produces: ['application/json', ...streams] }),
       response: { [status]: response },
     },

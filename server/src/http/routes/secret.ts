@@ -20,15 +20,22 @@ export const secretRoutes: Routes = (serve) => {
     if (body.dryRun) reply.status(200)
     return createSecrets(ctx, params, body)
   })
-  serve(secretEndpoints.updateSecret, ({ ctx, params, body }) => succeed(updateSecret(ctx, params, body)))
-  serve(secretEndpoints.writeSecretValue, ({ ctx, params, body }) => writeSecretValue(ctx, params, body))
-  serve(secretEndpoints.deleteSecret, ({ ctx, params, query }) => succeed(deleteSecret(ctx, params, query)))
+  serve(secretEndpoints.updateSecret, ({ ctx, params, body }, reply) =>
+    succeed(updateSecret(ctx, params, body, ifMatch(reply))),
+  )
+  serve(secretEndpoints.writeSecretValue, ({ ctx, params, body }, reply) =>
+    writeSecretValue(ctx, params, body, ifMatch(reply)),
+  )
+  serve(secretEndpoints.deleteSecret, ({ ctx, params, query }, reply) =>
+    succeed(deleteSecret(ctx, params, query, ifMatch(reply))),
+  )
   serve(secretEndpoints.listTrash, ({ ctx, params }) => listTrash(ctx, params))
   serve(secretEndpoints.restoreSecret, ({ ctx, params }) => succeed(restoreSecret(ctx, params)))
   serve(secretEndpoints.writeBatch, ({ ctx, params, body }) => writeBatch(ctx, params, body))
 }
 
 const ifNoneMatch = (reply: Reply) => reply.headers['if-none-match']
+const ifMatch = (reply: Reply) => reply.headers['if-match']
 
 /** The body is JSON already: made once, and kept sealed until now. */
 function send(reply: Reply, { etag, body }: ReadAnswer): Reply {
