@@ -2,8 +2,8 @@ import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
 import { closed, Id, line, MaybeTimestamp, ProjectPath, Slug, Success, Timestamp, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
-/** What a share holds at most, before it is sealed. */
-export const maxShareBytes = 64 * 1024
+/** What a share holds at most, as JSON before it is sealed: the largest value of a secret fits, six bytes for each of its own at worst. */
+export const maxShareBytes = 512 * 1024
 /** Nonce, tag and at least one block of padding around what an end-to-end share holds. */
 export const shareBlockBytes = 256
 export const shareOverheadBytes = 12 + 16

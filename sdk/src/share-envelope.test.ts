@@ -112,9 +112,9 @@ describe('an envelope', () => {
     )
   })
 
-  test('holds 64 KiB and not a block more', async () => {
+  test('holds 512 KiB and not a block more', async () => {
     const frame = JSON.stringify({ t: 'text', v: '' }).length + 4
-    const largest = 'x'.repeat(64 * 1024 - frame)
+    const largest = 'x'.repeat(512 * 1024 - frame)
     const { envelope, fragment } = await seal({ t: 'text', v: largest })
     expect(await open(fragment, envelope.ciphertext, envelope.commit)).toEqual({ t: 'text', v: largest })
     await expect(seal({ t: 'text', v: `${largest}x` })).rejects.toMatchObject({ problem: 'too-large' })

@@ -45,7 +45,8 @@ const tagBytes = 16
 const lengthBytes = 4
 /** All contents of similar length look alike from outside. */
 const paddingBytes = 256
-const maxPlaintextBytes = 64 * 1024
+/** The largest value of a secret fits, also where JSON needs six bytes for each of its own. */
+const maxPlaintextBytes = 512 * 1024
 const passphraseRounds = 600_000
 
 const encoder = new TextEncoder()
@@ -166,7 +167,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> => typeof va
 
 function pad(json: Bytes): Bytes {
   const length = Math.ceil((lengthBytes + json.length) / paddingBytes) * paddingBytes
-  if (length > maxPlaintextBytes) throw new ShareEnvelopeError('too-large', 'A share holds 64 KiB at most.')
+  if (length > maxPlaintextBytes) throw new ShareEnvelopeError('too-large', 'A share holds 512 KiB at most.')
   const padded = new Uint8Array(length)
   new DataView(padded.buffer).setUint32(0, json.length)
   padded.set(json, lengthBytes)

@@ -3,7 +3,7 @@ import type { NewShare } from '@coffer/contract/share'
 import { Failure, invalid } from '../failure.ts'
 import type { ProjectAccess } from './access.ts'
 import type { Context } from './context.ts'
-import { namePlaces, refuseUnresolved } from './secret.ts'
+import { namePlaces } from './secret.ts'
 import { requireReached } from './secret-environment.ts'
 import { openValues, resolveRows } from './secret-read.ts'
 
@@ -41,9 +41,9 @@ export async function copySecrets(
   const sealed = await ctx.store.secretValues.listOf(environmentIds, secretIds, nobody)
   const chosen = sealed.filter((row) => distinct.has(nameOf(row.secretId, row.environmentId)))
   const rows = await openValues(ctx, access, chosen, names)
-  const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'error' })
+  // What leads nowhere is mostly meant for somebody else, such as a shell: it stays as it stands.
+  const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'keep' })
   const { byRow, referenced } = resolution
-  refuseUnresolved(byRow, names)
   const secrets = places.map(({ secretId, environment }) => {
     const row = rows.find((value) => value.secretId === secretId && value.environmentId === environment.id)
     const resolved = row && byRow.get(row)

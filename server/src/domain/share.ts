@@ -24,7 +24,7 @@ import { type CopiedSecrets, copySecrets } from './share-secret.ts'
 import { dayMs, iso, maybeIso, secondMs } from './time.ts'
 import { inTransaction } from './transaction.ts'
 
-/** More than anybody shares by hand, and 64 MiB at most. */
+/** More than anybody shares by hand, and 512 MiB at most. */
 const maxLivingShares = 1_000
 
 /** How long it is known that there was one. */
@@ -113,7 +113,10 @@ async function planShare(ctx: Context, access: ProjectAccess, body: NewShare): P
   const sizeBytes = copied
     ? copied.secrets.reduce((sum, { name, value }) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0)
     : Buffer.byteLength(body.content ?? '')
-  if (sizeBytes > maxShareBytes) throw invalid(copied ? 'secrets' : 'content', 'a share holds 64 KiB at most.')
+  // As it is sealed: what an end-to-end share can hold is measured in the same way.
+  if (Buffer.byteLength(JSON.stringify(content)) > maxShareBytes) {
+    throw invalid(copied ? 'secrets' : 'content', 'a share holds 512 KiB at most, as JSON.')
+  }
   const passwordHash = body.password === undefined ? null : await hashPassword(body.password)
   const lock = { passwordHash, linkProofHash: null, passProofHash: null }
   return { kind: 'server', sizeBytes, content, lock, ...(copied && { copied }) }
