@@ -65,11 +65,9 @@ type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: U
 /** What a row takes in memory and in an answer beside its value. */
 export const rowBytes = 200
 
-const placeText = `
-  v.environment_id as "environmentId", v.secret_id as "secretId", v.owner_id as "ownerId", v.version,
-  v.updated_at as "updatedAt"`
-const placeColumns = fragment(placeText)
-const valueColumns = fragment(`${placeText}, v.sealed`)
+const valueColumns = fragment(`
+  v.environment_id as "environmentId", v.secret_id as "secretId", v.owner_id as "ownerId", v.version, v.sealed,
+  v.updated_at as "updatedAt"`)
 export const versionColumns = fragment(`
   environment_id as "environmentId", secret_id as "secretId", version, revision, name, action, sealed,
   created_at as "createdAt", created_by as "createdBy", message`)
@@ -133,10 +131,13 @@ export function secretValueStore(db: Db, keys: Keys) {
         where environment_id ${anyOf(environmentIds)} and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
     },
 
-    /** The same rows without what is sealed in them. */
-    async listPlaces(environmentIds: readonly string[], ownerId: string): Promise<Omit<SealedValue, 'sealed'>[]> {
+    /** Where there are such values, without what they are. */
+    async listPlaces(
+      environmentIds: readonly string[],
+      ownerId: string,
+    ): Promise<{ secretId: string; environmentId: string; ownerId: string }[]> {
       return db.all(sql`
-        select ${placeColumns} from secret_value v
+        select v.secret_id as "secretId", v.environment_id as "environmentId", v.owner_id as "ownerId" from secret_value v
         where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null`)
     },
 
