@@ -841,7 +841,7 @@ describe('of the values that came in by every way there is,', () => {
     expect(entries).toContainEqual(
       expect.objectContaining({
         entity: { type: 'secret', id: body.id, name: 'CREATED' },
-        after: { keys: ['CREATED'], environments: expect.any(Array) },
+        after: { keys: ['CREATED'], environments: expect.any(Array), environmentIds: expect.any(Array) },
       }),
     )
   })
