@@ -13,6 +13,7 @@ const freshForMs = 10 * minuteMs
 const overAfterMs = hourMs
 /** A kid that is not there may have been added since. */
 const retryKidAfterMs = minuteMs
+const never = Number.NEGATIVE_INFINITY
 const retryFailureAfterMs = 10 * secondMs
 const timeoutMs = 5 * secondMs
 const maxDiscoveryBytes = 128 * 1024
@@ -29,7 +30,14 @@ export type Issuers = {
 
 type Jose = typeof import('jose')
 type KeySet = { readonly find: ReturnType<Jose['createLocalJWKSet']>; readonly fetchedAt: number }
-type Known = { keys?: KeySet; problem: string; triedAt: number; fetching?: Promise<void> | undefined }
+type Known = {
+  keys?: KeySet
+  problem: string
+  triedAt: number
+  /** When keys were last fetched only because a kid was not among them. */
+  kidTriedAt: number
+  fetching?: Promise<void> | undefined
+}
 
 export function createIssuers(outbound: Outbound, now: () => number): Issuers {
   const known = new Map<string, Known>()
@@ -38,12 +46,14 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     // Loaded only where it is used: most installations trust no outside issuer.
     const jose = await import('jose')
     const entry = remember(issuer)
-    if (ageOf(entry) >= freshForMs) await fetchUnlessTried(jose, issuer, entry, retryFailureAfterMs)
+    const seen = entry.keys
+    if (ageOf(entry) >= freshForMs) await fetchUnlessTried(jose, issuer, entry)
     if (!entry.keys || ageOf(entry) >= overAfterMs) return entry.problem
-    const problem = await verify(jose, entry.keys, token)
-    if (problem !== unknownKey) return problem
     const before = entry.keys
-    await fetchUnlessTried(jose, issuer, entry, retryKidAfterMs)
+    const problem = await verify(jose, before, token)
+    // Keys that have come just now are not asked for once more.
+    if (problem !== unknownKey || before !== seen) return problem
+    await fetchForKid(jose, issuer, entry)
     return entry.keys === before ? problem : verify(jose, entry.keys, token)
   }
 
@@ -51,7 +61,7 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
 
   /** The one that was used last stays longest. */
   function remember(issuer: string): Known {
-    const entry = known.get(issuer) ?? { problem: '', triedAt: Number.NEGATIVE_INFINITY }
+    const entry = known.get(issuer) ?? { problem: '', triedAt: never, kidTriedAt: never }
     known.delete(issuer)
     known.set(issuer, entry)
     const oldest = known.keys().next()
@@ -59,9 +69,19 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     return entry
   }
 
+  async function fetchUnlessTried(jose: Jose, issuer: string, entry: Known): Promise<void> {
+    if (entry.fetching || now() - entry.triedAt >= retryFailureAfterMs) await fetchOnce(jose, issuer, entry)
+  }
+
+  /** Fetches for other reasons do not count: a key may be new right after one. */
+  async function fetchForKid(jose: Jose, issuer: string, entry: Known): Promise<void> {
+    if (!entry.fetching && now() - entry.kidTriedAt < retryKidAfterMs) return
+    if (!entry.fetching) entry.kidTriedAt = now()
+    await fetchOnce(jose, issuer, entry)
+  }
+
   /** Whoever comes while keys are being fetched waits for the same ones. */
-  async function fetchUnlessTried(jose: Jose, issuer: string, entry: Known, pauseMs: number): Promise<void> {
-    if (!entry.fetching && now() - entry.triedAt < pauseMs) return
+  async function fetchOnce(jose: Jose, issuer: string, entry: Known): Promise<void> {
     entry.fetching ??= fetchInto(jose, issuer, entry).finally(() => {
       entry.fetching = undefined
     })

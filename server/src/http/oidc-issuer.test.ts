@@ -77,17 +77,18 @@ describe('the keys of an issuer', () => {
     expect(issuer.requests).toEqual([])
   })
 
-  test('that are new are found a minute after the last fetch, at most once a minute', async () => {
+  test('that are new are found at once, for one unknown key id a minute', async () => {
     await federate(service, await issuer.sign())
+    expect(issuer.requests).toHaveLength(2)
     const next = await createKey('ES256', 'second')
     issuer.keys.push(next.jwk)
-    const sign = () => issuer.sign({}, {}, next)
-    expect((await tryFederation(service, await sign())).status).toBe(401)
-    expect(issuer.requests).toHaveLength(2)
-    service.clock.offsetMs += minuteMs
-    const token = await sign()
+    const token = await issuer.sign({}, {}, next)
     const rotated = await Promise.all(Array.from({ length: 20 }, () => tryFederation(service, token)))
     expect(new Set(rotated.map(({ status }) => status))).toEqual(new Set([200]))
+    expect(issuer.requests).toHaveLength(4)
+    const third = await createKey('ES256', 'third')
+    issuer.keys.push(third.jwk)
+    expect((await tryFederation(service, await issuer.sign({}, {}, third))).status).toBe(401)
     expect(issuer.requests).toHaveLength(4)
     const stranger = await createKey('ES256', 'never')
     const unknown = await issuer.sign({}, {}, stranger)
@@ -97,6 +98,15 @@ describe('the keys of an issuer', () => {
     expect(issuer.requests).toHaveLength(6)
     expect(await problem(unknown)).toBe('the issuer has no key that fits the kid and the algorithm')
     await federate(service, await issuer.sign())
+  })
+
+  test('are asked for once, where the very first token bears a key id that is not among them', async () => {
+    const unknown = await issuer.sign({}, {}, await createKey('ES256', 'never'))
+    expect((await tryFederation(service, unknown)).status).toBe(401)
+    expect(issuer.requests).toHaveLength(2)
+    expect((await tryFederation(service, unknown)).status).toBe(401)
+    expect((await tryFederation(service, unknown)).status).toBe(401)
+    expect(issuer.requests).toHaveLength(4)
   })
 
   test('that the issuer took back are refused after ten minutes', async () => {
