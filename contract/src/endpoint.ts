@@ -71,6 +71,8 @@ export type Endpoint = {
   readonly isConditional?: true
   /** Where bodies are smaller than everywhere else. */
   readonly maxBodyBytes?: number
+  /** The part of the body that answers a form: what is wrong in it starts with the id of the form's field. */
+  readonly answersIn?: string
   /** A dry run creates nothing: it answers 200. */
   readonly dryRuns?: true
 }

@@ -239,6 +239,7 @@ export const syncEndpoints = {
     params: ProviderPath,
     body: FlowAnswers,
     maxBodyBytes: 256 * 1024,
+    answersIn: 'values',
     status: 200,
     response: FlowProgress,
     errors: [403, 404, 409],

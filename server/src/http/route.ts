@@ -30,7 +30,7 @@ export function serveInto(routes: Route[]): Serve {
     if (!endpoint.permission) throw new Error(`${path} declares no permission`)
     const { params, query, body } = partsOf(endpoint)
     const validateParams = params && validatorOf(params, 'params')
-    const validateBody = body && validatorOf(body, 'body')
+    const validateBody = body && validatorOf(body, 'body', endpoint.answersIn)
     const validateQuery = query && validatorOf(query, 'querystring')
     routes.push({
       method,

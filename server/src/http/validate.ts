@@ -19,32 +19,43 @@ const shared = {
 const exact = addFormats(new Ajv({ ...shared, coerceTypes: false }), ['date-time'])
 const fromText = addFormats(new Ajv({ ...shared, coerceTypes: true }), ['date-time'])
 
-/** Throws the first problem. Numbers that are read from text are put in its place. */
-export function validatorOf(schema: TSchema, part: 'params' | 'querystring' | 'body'): (data: unknown) => void {
+/** Throws the first problem. Numbers that are read from text are put in its place. `answersIn`: see `Endpoint`. */
+export function validatorOf(
+  schema: TSchema,
+  part: 'params' | 'querystring' | 'body',
+  answersIn?: string,
+): (data: unknown) => void {
   let validate: ValidateFunction | undefined
   return (data) => {
     // Compiled when it is first needed: most processes never serve most routes.
     validate ??= (part === 'body' ? exact : fromText).compile(schema)
-    if (!validate(data)) throw new Failure('invalid', describe(validate.errors?.[0], part))
+    if (!validate(data)) throw new Failure('invalid', describe(validate.errors ?? [], part, answersIn))
   }
 }
 
-function describe(error: ErrorObject | undefined, part: string): string {
+function describe(errors: readonly ErrorObject[], part: string, answersIn: string | undefined): string {
+  // Of the forms that a value may have, the one that fits it best says what is wrong: by its type, or by how far it got.
+  const told = errors.filter(({ keyword }) => keyword !== 'anyOf')
+  const [deepest] = told.toSorted((a, b) => b.instancePath.length - a.instancePath.length)
+  const error = told.find(({ keyword }) => keyword !== 'type') ?? deepest
   if (!error) return `${part}: is not valid.`
-  const path = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
+  const whole = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
+  const path = answersIn !== undefined && whole.startsWith(`${answersIn}.`) ? whole.slice(answersIn.length + 1) : whole
   const inside = (name: unknown) => [path, String(name)].filter(Boolean).join('.')
   if (error.keyword === 'required') return `${inside(error.params.missingProperty)}: is required.`
   if (error.keyword === 'additionalProperties') {
     // The name is the caller's own text: cut, so that a huge one does not come back whole.
     return `${inside(error.params.additionalProperty).slice(0, 100)}: is not a known field.`
   }
+  const types = errors.filter(({ keyword, instancePath }) => keyword === 'type' && instancePath === error.instancePath)
+  if (error.keyword === 'type') return `${path || part}: must be ${types.map(typeOf).join(' or ')}.`
   return `${path || part}: ${problem(error)}`
 }
 
+const typeOf = ({ params }: ErrorObject) => article(String(params.type).replace(',', ' or '))
+
 function problem({ keyword, params, message }: ErrorObject): string {
   switch (keyword) {
-    case 'type':
-      return `must be ${article(String(params.type).replace(',', ' or '))}.`
     case 'minLength':
       return params.limit === 1 ? 'must not be empty.' : `must have ${params.limit} characters or more.`
     case 'maxLength':
@@ -60,7 +71,7 @@ function problem({ keyword, params, message }: ErrorObject): string {
     case 'maxProperties':
       return `must have ${params.limit} fields or fewer.`
     case 'minItems':
-      return `must have ${params.limit} or more items.`
+      return params.limit === 1 ? 'must not be empty.' : `must have ${params.limit} or more items.`
     case 'maxItems':
       return `must have ${params.limit} items or fewer.`
     case 'minimum':
