@@ -7,6 +7,8 @@ type AnswerableField = Exclude<Field, CopyField>
 
 const isAnswerable = (field: Field): field is AnswerableField => field.kind !== 'copy'
 const isAnswered = (values: Values, id: string) => (values[id] ?? '') !== ''
+const isOptionalIn = ({ isOptional }: AnswerableField, values: Values): boolean =>
+  typeof isOptional === 'function' ? isOptional(values) : isOptional === true
 
 /** With what the form would fill in by itself. */
 function withDefaults(fields: readonly Field[], values: Values): Values {
@@ -28,6 +30,16 @@ function visibleFields(fields: readonly Field[], values: Values): Field[] {
   )
 }
 
+/** Whether something that must be answered waits for what is shown now: the step is then asked once more. */
+export function isAskedAgain(fields: readonly Field[], values: Values): boolean {
+  const filled = withDefaults(fields, values)
+  const shown = new Set(visibleFields(fields, values))
+  return fields.filter(isAnswerable).some((field) => {
+    const isWaiting = !shown.has(field) && field.when?.(filled) !== false
+    return isWaiting && !isAnswered(filled, field.id) && !isOptionalIn(field, filled)
+  })
+}
+
 export type Checked = {
   readonly answers: Values
   /** The first field that was not shown yet: the step is asked once more, with it. */
@@ -44,10 +56,11 @@ export function checkAnswers(fields: readonly Field[], shown: Values, given: Val
   const answers: Record<string, string> = {}
   for (const field of visibleFields(fields, trimmed).filter(isAnswerable)) {
     const value = trimmed[field.id] || field.defaultValue || ''
+    const others = { ...trimmed, ...answers }
     if (value !== '') {
-      checkAnswer(field, value, { ...trimmed, ...answers })
+      checkAnswer(field, value, others)
       answers[field.id] = value
-    } else if (!field.isOptional) {
+    } else if (!isOptionalIn(field, others)) {
       if (!wasVisible.has(field.id)) return { answers, next: field.id }
       throw invalid(field.id, 'is required.')
     }
@@ -72,22 +85,24 @@ export async function renderFields(
   connection: Connection,
 ): Promise<FlowField[]> {
   const rendered: FlowField[] = []
-  for (const field of visibleFields(fields, values)) rendered.push(await renderField(field, values, connection))
+  const filled = withDefaults(fields, values)
+  for (const field of visibleFields(fields, values)) rendered.push(await renderField(field, values, filled, connection))
   return rendered
 }
 
-async function renderField(field: Field, values: Values, connection: Connection): Promise<FlowField> {
+/** `filled`: `values`, with the defaults of those that are not answered yet. */
+async function renderField(field: Field, values: Values, filled: Values, connection: Connection): Promise<FlowField> {
   const { id, label, description } = field
   const about = description === undefined ? {} : { description }
   if (field.kind === 'copy') {
     const value = field.text({ syncId: connection.syncId, values })
     return { id, label, type: 'copy', data: { value, language: field.language, ...about } }
   }
-  const { placeholder = '', isOptional } = field
+  const { placeholder = '' } = field
   const defaultValue = field.kind === 'password' ? undefined : values[id] || field.defaultValue
   const common = {
     placeholder,
-    isRequired: !isOptional,
+    isRequired: !isOptionalIn(field, filled),
     ...about,
     ...(defaultValue !== undefined && defaultValue !== '' && { defaultValue }),
   }

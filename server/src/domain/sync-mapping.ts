@@ -47,7 +47,7 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
     kind: 'text',
     id: 'objectName',
     label: 'Name of the one entry',
-    isOptional: true,
+    isOptional: ({ mode }) => mode === 'per-key',
     description: 'Only for the forms that put all secrets into one entry.',
     check: (value) => (value.length > 512 ? 'is longer than 512 characters.' : undefined),
   },

@@ -80,7 +80,6 @@ const submit: Record<FlowAnswers['step'], Submit> = {
     const entries = Object.entries(answers)
     const mapping = Object.fromEntries(entries.filter(([id]) => !own.has(id)))
     const options = Object.fromEntries(entries.filter(([id]) => own.has(id)))
-    if (mapping.mode !== 'per-key' && !mapping.objectName) throw invalid('objectName', 'is required for this form.')
     await saveDraft(ctx, setup, 'mapping', { ...draft, mapping, options })
     return next === undefined ? 'review' : 'mapping'
   },

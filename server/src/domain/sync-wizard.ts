@@ -19,7 +19,7 @@ import {
 import { record } from './audit.ts'
 import type { Context } from './context.ts'
 import { explainFault } from './sync-fault.ts'
-import { renderFields } from './sync-form.ts'
+import { isAskedAgain, renderFields } from './sync-form.ts'
 import { mappingFields } from './sync-mapping.ts'
 import { reviewForm } from './sync-review.ts'
 import { connectTo, requireProvider } from './sync-source.ts'
@@ -204,7 +204,7 @@ export async function readFlowStep(ctx: Context, { slug }: ProviderPath, query: 
     return {
       description: descriptions[step](setup.provider),
       fields: await renderFields(fields, answers, connection),
-      next: { text: 'Continue', step: following[step] },
+      next: { text: 'Continue', step: isAskedAgain(fields, answers) ? step : following[step] },
     }
   } catch (error) {
     if (!isFault(error)) throw error

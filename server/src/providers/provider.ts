@@ -22,7 +22,8 @@ type FieldBase = {
 type AnsweredField = FieldBase & {
   readonly placeholder?: string
   readonly defaultValue?: string
-  readonly isOptional?: true
+  /** Or where it is, given the other answers of its form. */
+  readonly isOptional?: true | ((values: Values) => boolean)
   /** What is wrong with an answer, to be read after the field's id and a colon: "is not a region." */
   readonly check?: (value: string, values: Values) => string | undefined
 }
