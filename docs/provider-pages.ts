@@ -156,7 +156,8 @@ function limitRows({ limits, capabilities, normaliseName }: Provider): string[] 
     row('Names', sentence(names.join('; '))),
     row('Values', sentence(values.join('; '))),
     ...(totalMaxBytes === undefined ? [] : [row('All names and values together', sentence(bytes(totalMaxBytes)))]),
-    ...(maxItems === undefined ? [] : [row('Entries', sentence(`${count(maxItems)} at most`))]),
+    // Where it depends on the target, the notes say how.
+    ...(typeof maxItems === 'number' ? [row('Entries', sentence(`${count(maxItems)} at most`))] : []),
     row('Form, by default', defaultMode === 'json' ? 'All in one entry, as JSON.' : 'One entry for each secret.'),
     row(
       'Calls',

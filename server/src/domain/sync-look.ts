@@ -19,7 +19,7 @@ export type Outlook = {
 
 export type Intent = {
   readonly sync: Pick<SealedSync, 'id' | 'placeHash' | 'lastOkAt'>
-  readonly settings: Pick<SyncSettings, 'mapping' | 'options' | 'macKey'>
+  readonly settings: Pick<SyncSettings, 'mapping' | 'options' | 'target' | 'macKey'>
   readonly ledger: readonly LedgerEntry[]
   readonly repairs: boolean
   /** Looks at the target whatever the ledger says. */
@@ -34,9 +34,9 @@ export async function lookAhead(
   intent: Intent,
 ): Promise<Outlook> {
   const { sync, settings, repairs } = intent
-  const { mapping, options, macKey } = settings
+  const { mapping, options, target, macKey } = settings
   const fold = foldOf(provider)
-  const mapped = spellAsBefore(fold, mapSecrets(provider, mapping, options, source.secrets), intent.ledger)
+  const mapped = spellAsBefore(fold, mapSecrets(provider, mapping, options, source.secrets, target), intent.ledger)
   const desired = new Map([...mapped.desired].map(([name, value]) => [name, macOf(macKey, name, value)]))
   const ledger = new Map(intent.ledger.map((entry) => [entry.name, entry]))
   const fixed = {

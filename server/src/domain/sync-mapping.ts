@@ -141,6 +141,7 @@ export function mapSecrets(
   mapping: Values,
   options: Values,
   secrets: ReadonlyMap<string, string>,
+  target: Values = {},
 ): Mapped {
   const isChosen = chooser(mapping)
   const chosen = [...secrets].filter(([key]) => isChosen(key)).sort(([a], [b]) => (a < b ? -1 : 1))
@@ -163,7 +164,7 @@ export function mapSecrets(
       desired.set(name, value)
     }
   }
-  return { desired, keys, problems: [...problems, ...problemsOfAll(provider.limits, desired)] }
+  return { desired, keys, problems: [...problems, ...problemsOfAll(provider.limits, target, desired)] }
 }
 
 /** Everything in one entry; without secrets there is none. */
@@ -188,7 +189,8 @@ function mapToOne(
   if (typeof value !== 'string') return { desired: new Map(), keys, problems: [value] }
   const problem = problemOf(provider.limits, { ...mapping, onInvalidName: 'error' }, options, name, value)
   if (problem !== undefined) return { desired: new Map(), keys, problems: [{ name, problem }] }
-  return { desired: new Map([[name, value]]), keys, problems: problemsOfAll(provider.limits, new Map([[name, value]])) }
+  const desired = new Map([[name, value]])
+  return { desired, keys, problems: problemsOfAll(provider.limits, {}, desired) }
 }
 
 /** Sorted by name, without spaces: the same secrets are the same text. */
@@ -263,10 +265,11 @@ function problemOf(limits: Limits, mapping: Values, options: Values, name: strin
   return limits.refuseValue?.(value, options)
 }
 
-function problemsOfAll({ maxItems, totalMaxBytes }: Limits, desired: Desired): Problem[] {
+function problemsOfAll({ maxItems, totalMaxBytes }: Limits, target: Values, desired: Desired): Problem[] {
   const problems: Problem[] = []
-  if (maxItems !== undefined && desired.size > maxItems) {
-    problems.push({ name: '*', problem: `are ${desired.size} entries; the target takes ${maxItems} at most.` })
+  const most = typeof maxItems === 'function' ? maxItems(target) : maxItems
+  if (most !== undefined && desired.size > most) {
+    problems.push({ name: '*', problem: `are ${desired.size} entries; the target takes ${most} at most.` })
   }
   const bytes = [...desired].reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0)
   if (totalMaxBytes !== undefined && bytes > totalMaxBytes) {

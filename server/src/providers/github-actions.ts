@@ -165,6 +165,7 @@ export const githubActions: Provider = {
     nameHint: 'letters, digits and underscores, not starting with a digit or GITHUB_',
     valueMaxBytes: 48 * 1024,
     allowsEmpty: false,
+    maxItems: ({ scope }) => (scope === 'organization' ? 1_000 : 100),
     foldsCase: true,
     // Each write is followed by a read: that makes the one write a second that GitHub asks for.
     rate: { perSecond: 2, concurrency: 1 },

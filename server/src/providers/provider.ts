@@ -125,7 +125,7 @@ export type Limits = {
   readonly allowsEmpty: boolean
   /** Of all values of one target together. */
   readonly totalMaxBytes?: number
-  readonly maxItems?: number
+  readonly maxItems?: number | ((target: Values) => number)
   /** Names that differ only by case are the same to the vendor. */
   readonly foldsCase?: true
   /** What the vendor would misread in a value, to be read after the key's name: "holds {{, which …". */
