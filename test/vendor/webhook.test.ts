@@ -1,5 +1,6 @@
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
+import type { Op } from '../../server/src/providers/provider.ts'
 import { webhook } from '../../server/src/providers/webhook.ts'
 import { applyAll, connectionTo, create, describeProvider, remove, update } from './conformance.ts'
 import { fakeReceiver } from './fake/webhook.ts'
@@ -65,7 +66,7 @@ test('with names alone no value leaves, whatever is not chosen counting as names
   }
 })
 
-test('creates, updates and deletes go in one message, and every message has an id of its own', async () => {
+test('creates, updates and deletes go in one message, and every run has ids of its own', async () => {
   const fake = fakeReceiver()
   const running = await startFake(fake)
   const ops = [create('ALPHA', 'one'), remove({ name: 'BETA' })]
@@ -73,6 +74,27 @@ test('creates, updates and deletes go in one message, and every message has an i
   await applyAll(webhook, connectionTo(running), ops)
   expect(running.requests.length).toBe(2)
   expect(fake.ids.size).toBe(2)
+  expect(fake.violations).toEqual([])
+  await running.close()
+})
+
+test('what one run sends again has the same id, and anything else another one', async () => {
+  const fake = fakeReceiver()
+  const running = await startFake(fake)
+  let time = Date.now()
+  const { apply } = webhook.connect(connectionTo(running, { now: () => time }))
+  const ops = [create('ALPHA', 'one'), remove({ name: 'BETA' })]
+  const id = async (part: readonly Op[]) => {
+    await Array.fromAsync(apply(part))
+    time += 2_000
+    return running.requests.at(-1)?.headers['webhook-id']
+  }
+  const first = await id(ops)
+  expect(first).toMatch(/^msg_[0-9a-f]{32}$/)
+  expect(await id(ops)).toBe(first)
+  expect(await id(ops.slice(0, 1))).not.toBe(first)
+  expect(running.requests.map(({ headers }) => headers['webhook-timestamp'])).toHaveLength(3)
+  expect(fake.messages).toHaveLength(2)
   expect(fake.violations).toEqual([])
   await running.close()
 })

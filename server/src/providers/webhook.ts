@@ -2,7 +2,7 @@
  * For everyone else: the names of the keys that changed, and if so chosen their values, posted to an address and signed
  * by the Standard Webhooks scheme. What the receiver makes of it is not known, and nothing can be asked back.
  */
-import { createHash, createHmac, randomUUID } from 'node:crypto'
+import { createHash, createHmac, randomBytes } from 'node:crypto'
 import type { Connection, Op, OpResult, Provider, Values } from './provider.ts'
 
 const secretPrefix = 'whsec_'
@@ -26,12 +26,15 @@ function pushOf({ syncId, options }: Connection, ops: readonly Op[]): Push {
   return { type: 'sync.push', syncId, upserted, deleted }
 }
 
-/** A repeated push has an id of its own: a receiver that drops what it has seen must not drop a later change. */
-async function post(connection: Connection, message: Message): Promise<void> {
+/**
+ * The same message of the same run has the same id, however often it is sent: receivers drop by it what they have seen.
+ * In another run it has another one: what is said again then may be a later change.
+ */
+async function post(connection: Connection, runKey: Buffer, message: Message): Promise<void> {
   const { url = '', secret = '' } = connection.credential
-  const id = `msg_${randomUUID()}`
   const timestamp = String(Math.floor(connection.now() / 1_000))
   const body = JSON.stringify(message)
+  const id = `msg_${createHmac('sha256', runKey).update(body).digest('hex').slice(0, 32)}`
   const key = Buffer.from(secret.slice(secretPrefix.length), 'base64')
   const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
   await connection.http.send({
@@ -47,8 +50,10 @@ async function post(connection: Connection, message: Message): Promise<void> {
   })
 }
 
-async function* applyOps(connection: Connection, ops: readonly Op[]): AsyncIterable<OpResult> {
-  await post(connection, pushOf(connection, ops))
+const newRunKey = () => randomBytes(32)
+
+async function* applyOps(connection: Connection, runKey: Buffer, ops: readonly Op[]): AsyncIterable<OpResult> {
+  await post(connection, runKey, pushOf(connection, ops))
   for (const { name } of ops) yield { name }
 }
 
@@ -77,7 +82,7 @@ export const webhook: Provider = {
   glyph: { text: 'WH', colour: '#2f5d62' },
   notes: [
     'Each push is one or more signed POSTs: type "sync.push", the sync’s ID, upserted keys and deleted ones. With names alone, the receiver fetches the values itself.',
-    'Any 2xx is success. 410 stops the sync; 429 and 5xx are tried again. The same push may come more than once, and says the same each time.',
+    'Any 2xx is success. 410 stops the sync; 429 and 5xx are tried again. The same push may come more than once, and says the same each time; while one run tries again, its webhook-id stays the same.',
     'Nothing can be asked back: what somebody else changes or removes at the receiver’s is not seen.',
     'When it is set up, a message of type "sync.verify" is sent, which wants nothing but a 2xx.',
   ],
@@ -110,7 +115,7 @@ export const webhook: Provider = {
     { kind: 'password', id: 'secret', label: 'Signing secret', placeholder: 'whsec_…', check: checkSecret },
   ],
   async verify(connection) {
-    await post(connection, { type: 'sync.verify', syncId: connection.syncId })
+    await post(connection, newRunKey(), { type: 'sync.verify', syncId: connection.syncId })
     return hostOf(connection.credential.url)
   },
   target: [],
@@ -145,8 +150,11 @@ export const webhook: Provider = {
       .digest('hex'),
   }),
   normaliseName: (name) => name,
-  connect: (connection) => ({
-    async *list() {},
-    apply: (ops) => applyOps(connection, ops),
-  }),
+  connect(connection) {
+    const runKey = newRunKey()
+    return {
+      async *list() {},
+      apply: (ops) => applyOps(connection, runKey, ops),
+    }
+  },
 }

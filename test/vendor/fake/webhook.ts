@@ -16,7 +16,8 @@ function verifyAt(nowMs: number, text: string, headers: FakeRequest['headers']):
 export type FakeReceiver = Fake & {
   /** Every message that was believed. */
   readonly messages: Record<string, unknown>[]
-  readonly ids: Set<string>
+  /** What each id stood for: a receiver drops by it what it has seen. */
+  readonly ids: Map<string, string>
 }
 
 /** `clock`: where time does not pass as it does for the library, which is then asked for the signature alone. */
@@ -24,7 +25,7 @@ export function fakeReceiver({ clock }: { clock?: () => number } = {}): FakeRece
   const values = new Map<string, string>()
   const violations: string[] = []
   const messages: Record<string, unknown>[] = []
-  const ids = new Set<string>()
+  const ids = new Map<string, string>()
   let exists = true
 
   function answer({ method, path, headers, text }: FakeRequest): FakeAnswer {
@@ -37,10 +38,13 @@ export function fakeReceiver({ clock }: { clock?: () => number } = {}): FakeRece
       return { status: 401, body: { message: String(error) } }
     }
     const id = headers['webhook-id'] ?? ''
-    if (ids.has(id)) violations.push(`${id} came twice`)
-    ids.add(id)
+    const seen = ids.get(id)
+    if (seen !== undefined && seen !== text) violations.push(`${id} stands for two messages`)
+    if (seen !== undefined) return { status: 204 }
     messages.push(message)
-    return message.type === 'sync.push' ? take(message) : { status: 204 }
+    const taken = message.type === 'sync.push' ? take(message) : { status: 204 }
+    if (taken.status < 300) ids.set(id, text)
+    return taken
   }
 
   function take(message: Record<string, unknown>): FakeAnswer {
