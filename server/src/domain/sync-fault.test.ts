@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { VendorFault } from '../providers/fault.ts'
-import { explainFault, scrub } from './sync-fault.ts'
+import { vaultKv } from '../providers/vault-kv.ts'
+import { webhook } from '../providers/webhook.ts'
+import { explainFault, scrub, secretsOf } from './sync-fault.ts'
 
 const spellings: [string, (secret: string) => string][] = [
   ['as it is', (secret) => secret],
@@ -64,4 +66,28 @@ test('a message without an end is not quoted, and costs nothing', () => {
   expect(new Set(faults.map((fault) => explainFault('Heroku', fault, secrets)))).toEqual(
     new Set(['Heroku answered 400. The vendor refuses this name or value: change it, or leave it out in the mapping.']),
   )
+})
+
+test('of a credential, passwords and what no form asks for are hidden; the rest stays readable', () => {
+  const credential = {
+    address: 'https://vault.example.com',
+    method: 'token',
+    token: 'hvs.canary',
+    former: 'old-canary',
+  }
+  expect(secretsOf(vaultKv, credential)).toEqual(['hvs.canary', 'old-canary'])
+})
+
+test('an address that may hold a token is hidden, as a whole and in its parts', () => {
+  const url = 'https://hooks.example.com/services/T0CANARY01/B0CANARY02?key=canary-3333'
+  const secrets = secretsOf(webhook, { url, secret: 'whsec_canary4' })
+  const said = [
+    url,
+    '/services/T0CANARY01/B0CANARY02?key=canary-3333',
+    'T0CANARY01',
+    'key=canary-3333',
+    'whsec_canary4',
+  ]
+  for (const text of said) expect(scrub(`POST ${text} is not known`, secrets)).not.toMatch(/canary/i)
+  expect(scrub('hooks.example.com is not known', secrets)).toBe('hooks.example.com is not known')
 })

@@ -1,6 +1,6 @@
 /** What a vendor's refusal means to people: what happened, in the vendor's words without any value, and what to do. */
 import { type FaultKind, isFault, type VendorFault } from '../providers/fault.ts'
-import type { Values } from '../providers/provider.ts'
+import type { Provider, Values } from '../providers/provider.ts'
 
 const advice: Record<FaultKind, string> = {
   auth: 'The credential is not accepted any more: open the step auth of this sync and enter a new one.',
@@ -50,10 +50,25 @@ export function explainFault(
 export const needsPerson = (fault: VendorFault): boolean =>
   !isFault(fault, 'rate') && !isFault(fault, 'transient') && !isFault(fault, 'protocol')
 
-export const secretsOf = (credential: Values, values: Iterable<string>): string[] => [
-  ...Object.values(credential),
-  ...values,
-]
+/** Of the answers of the step auth those that nobody may quote: names of regions and roles stay readable. */
+export function secretsOf(provider: Provider, credential: Values): string[] {
+  return Object.entries(credential).flatMap(([id, value]) => {
+    const field = provider.auth.find((one) => one.id === id)
+    // What no form asks for any more may have been a password.
+    if (!field || field.kind === 'copy' || field.kind === 'password') return [value]
+    return field.mayHoldToken ? [value, ...longPartsOf(value)] : []
+  })
+}
+
+const minTokenLength = 8
+
+/** Of an address, what comes after the host: all of it, and each part that is long enough for a token. */
+function longPartsOf(address: string): string[] {
+  const url = URL.parse(address)
+  if (!url) return []
+  const rest = url.pathname + url.search
+  return [rest, ...rest.split(/[/?&=]/)].filter(({ length }) => length >= minTokenLength)
+}
 
 const hidden = '[hidden]'
 

@@ -74,7 +74,7 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
   const { live } = await ctx.store.syncs.open(sync)
   const provider = await findProvider(sync.provider)
   if (!live || !provider) throw new Blocked('provider', 'This kind of target is not known here any more.')
-  secrets.push(...secretsOf(live.credential, []))
+  secrets.push(...secretsOf(provider, live.credential))
   const isRemoval = sync.state === 'removing'
   const access = await findGranted(ctx, sync, live.scopes)
   if (!access && !isRemoval) throw new Blocked('rights', lostRights)

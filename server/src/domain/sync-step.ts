@@ -7,7 +7,7 @@ import type { SealedSync, SyncDraft, SyncRecord } from '../store/sync.ts'
 import { reauthorise } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
-import { explainFault } from './sync-fault.ts'
+import { explainFault, secretsOf } from './sync-fault.ts'
 import { checkAnswers } from './sync-form.ts'
 import { activate, credentialHash, placeHashOf, requireUnchanged } from './sync-review.ts'
 import { connectTo } from './sync-source.ts'
@@ -104,7 +104,7 @@ async function trying<Result>(
     return await work()
   } catch (error) {
     if (!isFault(error)) throw error
-    throw invalid(fieldOf(error, field), explainFault(provider.name, error, Object.values(credential), true))
+    throw invalid(fieldOf(error, field), explainFault(provider.name, error, secretsOf(provider, credential), true))
   }
 }
 

@@ -18,7 +18,7 @@ import {
 } from './access.ts'
 import { record } from './audit.ts'
 import type { Context } from './context.ts'
-import { explainFault } from './sync-fault.ts'
+import { explainFault, secretsOf } from './sync-fault.ts'
 import { isAskedAgain, renderFields } from './sync-form.ts'
 import { mappingFields } from './sync-mapping.ts'
 import { reviewForm } from './sync-review.ts'
@@ -210,7 +210,7 @@ export async function readFlowStep(ctx: Context, { slug }: ProviderPath, query: 
     if (!isFault(error)) throw error
     throw new Failure(
       'conflict',
-      explainFault(setup.provider.name, error, Object.values(setup.draft.credential ?? {}), true),
+      explainFault(setup.provider.name, error, secretsOf(setup.provider, setup.draft.credential ?? {}), true),
     )
   }
 }
