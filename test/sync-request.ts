@@ -1,4 +1,4 @@
-/** Requests to every endpoint about syncs, about one tenant. No vendor is at hand: what asks one is refused in words. */
+/** Requests to every endpoint about syncs, about one tenant. No vendor is at hand: what asks one is a 503. */
 import type { syncEndpoints } from '@coffer/contract/sync'
 import { type Ask, absentId, one } from './ask.ts'
 import type { World } from './world.ts'
@@ -44,7 +44,7 @@ export function syncAsks(world: World): Record<keyof typeof syncEndpoints, reado
     ],
     submitFlowStep: [
       one('incomplete', flow, { on, body: answers(syncs.draft, 'auth'), status: 400 }),
-      one('refused', flow, { on, body: answers(syncs.draft, 'auth', { token: 'HRKU-x' }), status: 400 }),
+      one('nobody to try it', flow, { on, body: answers(syncs.draft, 'auth', { token: 'HRKU-x' }), status: 503 }),
       one('too early', flow, { on, body: answers(syncs.draft, 'mapping'), status: 409 }),
       one('of one that runs', flow, {
         on,
@@ -55,7 +55,7 @@ export function syncAsks(world: World): Record<keyof typeof syncEndpoints, reado
     ],
     listSyncs: [one('list', list, { on })],
     readSync: each('', {}, {}),
-    planSync: each('/plan', { status: 409 }, { status: 409 }),
+    planSync: each('/plan', { status: 409 }, { status: 503 }),
     runSync: each('/run', { status: 409 }, {}),
     pauseSync: each('/pause', { status: 409 }, {}),
     resumeSync: each('/resume', { status: 409 }, { status: 409 }),

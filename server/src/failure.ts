@@ -36,6 +36,7 @@ const catalogue = {
     status: 503,
     message: 'This could not be recorded in the audit trail, so it did not happen; try again in a moment.',
   },
+  vendorUnavailable: { status: 503, message: 'The vendor does not answer as it should; try again in a moment.' },
   overloaded: { status: 503, message: 'The service is busy; try again in a moment.' },
   stopping: { status: 503, message: 'The service is stopping; try again in a moment.' },
 } as const

@@ -289,7 +289,7 @@ describe('an exchange', () => {
     const outbound = createOutbound({ allow: parseAllowList(''), resolve: () => new Promise(() => {}) })
     const url = address.startsWith('/') ? `http://127.0.0.1:${server.port}${address}` : address
     const error = await failureOf(outbound.request({ url, trusted: true, timeoutMs: 150 }))
-    expect(error.kind).toBe('timeout')
+    expect([error.kind, error.isUnreached]).toEqual(['timeout', !address.startsWith('/')])
   })
 
   test('does not connect after a look-up that came too late', async () => {
@@ -339,7 +339,19 @@ describe('an exchange', () => {
       '127.0.0.1',
     )
     const error = await failureOf(trusted({ url: `http://127.0.0.1:${server.port}/` }))
-    expect(error.kind).toBe('connection')
+    expect([error.kind, error.isUnreached]).toEqual(['connection', false])
+  })
+
+  test('tells nobody at the address from somebody who fails', async () => {
+    const server = await listenHttp(() => undefined)
+    const address = `127.0.0.1:${server.port}`
+    expect(await failureOf(trusted({ url: `https://${address}/` }))).toMatchObject({ isUnreached: true })
+    const headers = { 'x-a': 'b\n' }
+    expect(await failureOf(trusted({ url: `http://${address}/`, headers }))).toMatchObject({ isUnreached: false })
+    const refused = outboundWith('').request({ url: `http://${address}/` })
+    expect(await failureOf(refused)).toMatchObject({ kind: 'refused', isUnreached: true })
+    expect(await failureOf(trusted({ url: 'ftp://127.0.0.1/' }))).toMatchObject({ isUnreached: true })
+    expect(await failureOf(trusted({ url: 'http://127.0.0.1:1/' }))).toMatchObject({ isUnreached: true })
   })
 
   test.each([

@@ -46,15 +46,18 @@ export type OutboundErrorKind = 'refused' | 'timeout' | 'too_large' | 'connectio
 /** The message names the host at most, never a path, query, header or body; there is no cause, as that might. */
 export class OutboundError extends Error {
   readonly kind: OutboundErrorKind
+  /** There was no connection, TLS included: the address is wrong, not allowed, or nobody is there. */
+  readonly isUnreached: boolean
 
-  constructor(kind: OutboundErrorKind, message: string) {
+  constructor(kind: OutboundErrorKind, message: string, isUnreached = kind === 'bad_url') {
     super(message)
     this.name = 'OutboundError'
     this.kind = kind
+    this.isUnreached = isUnreached
   }
 }
 
-type Target = { url: URL; hostname: string; headers: Record<string, string> }
+type Target = { url: URL; hostname: string; headers: Record<string, string>; isReached: boolean }
 
 export function createOutbound(options: {
   allow: AllowList
@@ -77,7 +80,7 @@ export function createOutbound(options: {
       const abort = new AbortController()
       const deadline = Promise.withResolvers<never>()
       const timer = setTimeout(() => {
-        deadline.reject(new OutboundError('timeout', `${target.hostname} did not answer in time.`))
+        deadline.reject(new OutboundError('timeout', `${target.hostname} did not answer in time.`, !target.isReached))
         abort.abort()
       }, request.timeoutMs ?? 10_000)
 
@@ -128,7 +131,7 @@ function readTarget({ url: text, headers = {} }: OutboundRequest): Target {
   if (url.username !== '' || url.password !== '') {
     throw new OutboundError('bad_url', `The address of ${hostname} must not contain a user name or a password.`)
   }
-  return { url, hostname, headers: checkedHeaders(url, hostname, headers) }
+  return { url, hostname, headers: checkedHeaders(url, hostname, headers), isReached: false }
 }
 
 // These say where the message goes and where it ends, which is for this file to decide.
@@ -172,7 +175,7 @@ function requirePermitted(target: Target, addresses: ResolvedAddress[], allow: A
   if (unlisted.length === 0) return
 
   const refuse = (reason: string) => {
-    throw new OutboundError('refused', `Connecting to ${target.hostname} is refused: ${reason}.`)
+    throw new OutboundError('refused', `Connecting to ${target.hostname} is refused: ${reason}.`, true)
   }
   for (const { address: text } of unlisted) {
     const address = parseAddress(text)
@@ -222,6 +225,11 @@ async function exchange(
     ...(ca === undefined ? {} : { ca }),
   })
 
+  outgoing.on('socket', (socket) =>
+    socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
+      target.isReached = true
+    }),
+  )
   outgoing.on('error', (error) => reject(connectionError(target, 'could not be reached', error)))
   outgoing.on('close', () => reject(connectionError(target, 'closed the connection')))
   outgoing.on('response', (incoming) => {
@@ -255,5 +263,5 @@ function pinnedLookup(addresses: ResolvedAddress[]): LookupFunction {
 function connectionError(target: Target, what: string, error?: unknown): OutboundError {
   const code = codeOf(error)
   const suffix = /^[A-Z][A-Z0-9_]{2,50}$/.test(code) ? ` (${code})` : ''
-  return new OutboundError('connection', `${target.hostname} ${what}${suffix}.`)
+  return new OutboundError('connection', `${target.hostname} ${what}${suffix}.`, !target.isReached)
 }

@@ -38,6 +38,8 @@ test('the forms of every provider hold together', () => {
         expect(field.options.map(({ value }) => value)).toContain(field.defaultValue)
       }
     }
+    const addresses = provider.auth.filter(({ id }) => /^(address|baseUrl|server|url)$/.test(id))
+    for (const address of addresses) expect(address).toMatchObject({ isAddress: true })
     expect(provider.notes.length).toBeGreaterThan(0)
     expect(provider.limits.name.test('')).toBe(false)
     expect(provider.limits.name.flags).not.toMatch(/[gy]/)

@@ -1,6 +1,8 @@
 /** What a vendor's refusal means to people: what happened, in the vendor's words without any value, and what to do. */
+import { Failure } from '../failure.ts'
 import { type FaultKind, isFault, type VendorFault } from '../providers/fault.ts'
 import type { Provider, Values } from '../providers/provider.ts'
+import { dayMs, minuteMs, secondMs } from './time.ts'
 
 const advice: Record<FaultKind, string> = {
   auth: 'The credential is not accepted any more: open the step auth of this sync and enter a new one.',
@@ -23,6 +25,8 @@ const adviceAtOnce: Record<FaultKind, string> = {
   protocol: 'The vendor answered in an unknown way: try again in a moment.',
 }
 
+const adviceUnreached = 'Look whether it can be reached from here, and try again.'
+
 const maxMessageLength = 300
 /** Whoever writes more than this does not write to people: it is not quoted, nor looked through for secrets. */
 const maxQuotableLength = 8 * 1024
@@ -43,7 +47,30 @@ export function explainFault(
     : ''
   const what =
     status === undefined ? `${vendor}: ${fault.message}` : `${vendor} answered ${status}${said && `: ${said}`}`
-  return `${what.replace(/[.\s]*$/, '.')} ${(isAwaited ? adviceAtOnce : advice)[fault.kind]}`
+  return `${what.replace(/[.\s]*$/, '.')} ${adviceOn(fault, isAwaited)}`
+}
+
+function adviceOn({ kind, facts }: VendorFault, isAwaited: boolean): string {
+  if (!isAwaited) return advice[kind]
+  return facts.isUnreached ? adviceUnreached : adviceAtOnce[kind]
+}
+
+/**
+ * To somebody who waits: the vendor's own trouble is a 503 that names no field, as no answer is wrong. What waiting does
+ * not mend is for `refuse` to say.
+ */
+export function answerFault(
+  provider: Provider,
+  credential: Values,
+  fault: VendorFault,
+  refuse: (explanation: string) => Failure,
+): Failure {
+  const explanation = explainFault(provider.name, fault, secretsOf(provider, credential), true)
+  if (needsPerson(fault)) return refuse(explanation)
+  const usualMs = fault.kind === 'rate' ? minuteMs : 5 * secondMs
+  const waitMs = Math.min(fault.facts.retryAfterMs ?? usualMs, dayMs)
+  const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / secondMs))
+  return new Failure('vendorUnavailable', explanation, { retryAfterSeconds })
 }
 
 /** Faults that waiting does not mend. */

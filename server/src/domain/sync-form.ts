@@ -78,6 +78,20 @@ function checkAnswer(field: AnswerableField, value: string, values: Values): voi
   if (problem !== undefined) throw invalid(field.id, problem)
 }
 
+/** The first choice that the vendor, asked once more, does not offer; what it may not be asked for is typed, and fine. */
+export async function findUnoffered(
+  fields: readonly Field[],
+  answers: Values,
+  connection: Connection,
+): Promise<string | undefined> {
+  for (const field of visibleFields(fields, answers)) {
+    if (field.kind !== 'select' || typeof field.options !== 'function' || !isAnswered(answers, field.id)) continue
+    const offered = await field.options(connection)
+    if (offered && !offered.some(({ value }) => value === answers[field.id])) return field.id
+  }
+  return undefined
+}
+
 /** `connection`: with the credential just entered and the answers so far, for lists that the vendor is asked for. */
 export async function renderFields(
   fields: readonly Field[],

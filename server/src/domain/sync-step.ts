@@ -2,13 +2,13 @@
 import type { FlowAnswers, FlowProgress, ProviderPath } from '@coffer/contract/sync'
 import { Failure, invalid } from '../failure.ts'
 import { isFault, type VendorFault } from '../providers/fault.ts'
-import type { Values } from '../providers/provider.ts'
+import type { Field, Values } from '../providers/provider.ts'
 import type { SealedSync, SyncDraft, SyncRecord } from '../store/sync.ts'
 import { reauthorise } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
-import { explainFault, secretsOf } from './sync-fault.ts'
-import { checkAnswers } from './sync-form.ts'
+import { answerFault, explainFault, needsPerson, secretsOf } from './sync-fault.ts'
+import { checkAnswers, findUnoffered } from './sync-form.ts'
 import { activate, credentialHash, placeHashOf, requireUnchanged } from './sync-review.ts'
 import { connectTo } from './sync-source.ts'
 import { draftLifeMs, formOf, requireSetup, type Setup, shownAgain, syncEntity } from './sync-wizard.ts'
@@ -34,7 +34,7 @@ const submit: Record<FlowAnswers['step'], Submit> = {
       return 'auth'
     }
     const connection = connectTo(ctx, provider, sync.id, { credential: answers, target: {}, options: {} })
-    const account = await trying(setup, answers, passwordField(setup, answers), () => provider.verify(connection))
+    const account = await trying(setup, { fields, answers, credential: answers }, () => provider.verify(connection))
     if (content.live && account === content.live.account && needsOnlyCredential(setup, answers)) {
       await renewCredential(ctx, setup, answers)
       return 'done'
@@ -58,14 +58,18 @@ const submit: Record<FlowAnswers['step'], Submit> = {
     const { fields, answers: shown } = formOf(setup, 'target')
     const { answers, next } = checkAnswers(fields, shown, values)
     const { isTargetComplete: _was, ...rest } = draft
+    const credential = draft.credential ?? {}
+    const connection = connectTo(ctx, provider, sync.id, { credential, target: answers, options: {} })
+    const unoffered = () => findUnoffered(fields, answers, connection)
     if (next !== undefined) {
+      // Nothing can be tried yet, and what is offered next depends on it.
+      const wrong = await trying(setup, { fields, answers, credential }, unoffered)
+      if (wrong !== undefined) throw invalid(wrong, `is not one of those that ${provider.name} offers.`)
       await saveDraft(ctx, setup, 'target', { ...rest, target: answers })
       return 'target'
     }
-    const credential = draft.credential ?? {}
-    const far = provider.connect(connectTo(ctx, provider, sync.id, { credential, target: answers, options: {} }))
-    const last = Object.keys(answers).at(-1) ?? fields.at(-1)?.id ?? 'target'
-    await trying(setup, credential, last, async () => {
+    const far = provider.connect(connection)
+    await trying(setup, { fields, answers, credential, unoffered }, async () => {
       for await (const _item of far.list(new Set())) break
     })
     await saveDraft(ctx, setup, 'target', { ...rest, target: answers, isTargetComplete: true })
@@ -88,32 +92,56 @@ const submit: Record<FlowAnswers['step'], Submit> = {
     const [stranger] = Object.keys(others).filter((id) => id !== 'plan')
     if (stranger !== undefined) throw invalid(stranger, 'is not a field of this step.')
     if (confirm === undefined || confirm === '') throw invalid('confirm', 'is required.')
-    await trying(setup, setup.draft.credential ?? {}, 'confirm', () => activate(ctx, setup, confirm))
+    const answered = { fields: [], answers: { confirm }, credential: setup.draft.credential ?? {} }
+    await trying(setup, answered, () => activate(ctx, setup, confirm))
     return 'done'
   },
 }
 
-/** What the vendor refuses is a fault of the answer: a 400 that starts with the field. */
-async function trying<Result>(
-  { provider }: Setup,
-  credential: Values,
-  field: string,
-  work: () => Promise<Result>,
-): Promise<Result> {
+type Tried = {
+  readonly fields: readonly Field[]
+  readonly answers: Values
+  readonly credential: Values
+  /** The choice that is not the vendor's, for when it refuses them all together. */
+  readonly unoffered?: () => Promise<string | undefined>
+}
+
+/** What the vendor refuses is a fault of the answer: a 400 that starts with the field. Its own trouble is a 503. */
+async function trying<Result>({ provider }: Setup, tried: Tried, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {
     if (!isFault(error)) throw error
-    throw invalid(fieldOf(error, field), explainFault(provider.name, error, secretsOf(provider, credential), true))
+    const { credential } = tried
+    const address = error.facts.isUnreached && addressField(tried)
+    if (address) throw invalid(address, explainFault(provider.name, error, secretsOf(provider, credential), true))
+    const field = needsPerson(error) ? await fieldToBlame(error, tried) : undefined
+    throw answerFault(provider, credential, error, (explanation) =>
+      field === undefined ? new Failure('conflict', explanation) : invalid(field, explanation),
+    )
   }
 }
 
-const fieldOf = ({ facts }: VendorFault, fallback: string) => facts.field ?? fallback
+/** Nobody is where the person says; of the vendor's own address they said nothing. */
+function addressField({ fields, answers }: Tried): string | undefined {
+  const field = fields.find((one) => one.kind !== 'copy' && one.isAddress)
+  if (!field || field.kind === 'copy' || answers[field.id] === undefined) return undefined
+  return answers[field.id] === field.defaultValue ? undefined : field.id
+}
 
-const passwordField = ({ provider }: Setup, answers: Values): string =>
-  provider.auth.find(({ id, kind }) => kind === 'password' && answers[id] !== undefined)?.id ??
-  provider.auth.find(({ kind }) => kind !== 'copy')?.id ??
-  'auth'
+/** Undefined where no answer can be to blame. */
+async function fieldToBlame({ facts }: VendorFault, tried: Tried): Promise<string | undefined> {
+  if (facts.field !== undefined) return facts.field
+  if (facts.isUnreached) return undefined
+  const { fields, answers, unoffered } = tried
+  const wrong = await unoffered?.().catch((error) => {
+    // It refuses that, too: what it said first is what counts.
+    if (!isFault(error)) throw error
+    return undefined
+  })
+  const password = fields.find(({ id, kind }) => kind === 'password' && answers[id] !== undefined)?.id
+  return wrong ?? password ?? Object.keys(answers).at(-1) ?? fields.find(({ kind }) => kind !== 'copy')?.id
+}
 
 async function saveDraft(ctx: Context, setup: Setup, step: FlowAnswers['step'], draft: SyncDraft): Promise<void> {
   await change(ctx, setup, async (ctx, current, live) => {

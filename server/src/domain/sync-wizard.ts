@@ -18,7 +18,7 @@ import {
 } from './access.ts'
 import { record } from './audit.ts'
 import type { Context } from './context.ts'
-import { explainFault, secretsOf } from './sync-fault.ts'
+import { answerFault } from './sync-fault.ts'
 import { isAskedAgain, renderFields } from './sync-form.ts'
 import { mappingFields } from './sync-mapping.ts'
 import { reviewForm } from './sync-review.ts'
@@ -208,9 +208,7 @@ export async function readFlowStep(ctx: Context, { slug }: ProviderPath, query: 
     }
   } catch (error) {
     if (!isFault(error)) throw error
-    throw new Failure(
-      'conflict',
-      explainFault(setup.provider.name, error, secretsOf(setup.provider, setup.draft.credential ?? {}), true),
-    )
+    const { provider, draft } = setup
+    throw answerFault(provider, draft.credential ?? {}, error, (explanation) => new Failure('conflict', explanation))
   }
 }

@@ -22,7 +22,7 @@ import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { decodeIdCursor } from './cursor.ts'
 import { defaultPageLength, type Page, pageOf } from './page.ts'
-import { explainFault, secretsOf } from './sync-fault.ts'
+import { answerFault } from './sync-fault.ts'
 import { readLedger } from './sync-ledger.ts'
 import { lookAhead } from './sync-look.ts'
 import { toPlan } from './sync-review.ts'
@@ -104,7 +104,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
     return toPlan(await lookAhead(ctx, provider, far, source, intent))
   } catch (error) {
     if (!isFault(error)) throw error
-    throw new Failure('conflict', explainFault(provider.name, error, secretsOf(provider, live.credential), true))
+    throw answerFault(provider, live.credential, error, (explanation) => new Failure('conflict', explanation))
   }
 }
 

@@ -93,7 +93,7 @@ const errorTexts: Record<number, string> = {
   415: 'The body is not JSON.',
   429: 'Rate limit exceeded; Retry-After says how long to wait.',
   500: 'Something went wrong on our side.',
-  503: 'The service cannot reach its storage, or is stopping; Retry-After says how long to wait.',
+  503: 'The service cannot reach its storage or a vendor, or is stopping; Retry-After says how long to wait.',
 }
 
 function errorOf(code: number, { refusal }: Endpoint): TSchema {

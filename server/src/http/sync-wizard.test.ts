@@ -3,7 +3,7 @@ import type { FlowField, FlowProgress } from '@coffer/contract/sync'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { registerOwner, startService, type TestService, type TestUser } from '../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../test/secret-project.ts'
-import { readStep, type SyncWorld, startSetup } from '../../../test/sync.ts'
+import { flowPath, readStep, type SyncWorld, startSetup, submitStep } from '../../../test/sync.ts'
 import { everyProvider, type ProviderCase } from '../../../test/vendor/every.ts'
 import { directly } from '../../../test/vendor/fake.ts'
 import type { Outbound } from '../outbound.ts'
@@ -65,6 +65,21 @@ describe.each(everyProvider)('$slug', (entry) => {
       step = body.step
     }
     expect([...new Set(steps)]).toEqual(['auth', 'target', 'mapping', 'review'])
+    await project.must('DELETE', `/sync/${id}`)
+  })
+
+  test.each([
+    ['too many requests', { status: 429, headers: { 'retry-after': '30' } }, '30'],
+    ['an outage', { status: 503 }, '5'],
+  ] as const)('%s at the vendor’s: no fault of what was entered', async (_title, answer, retryAfter) => {
+    const world = worldOf(entry)
+    const id = await startSetup(world)
+    door = directly(world.fake, () => ({ kind: 'answer', answer }))
+    const refused = await submitStep(world, id, 'auth', world.fake.credential)
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, retryAfter])
+    expect(refused.body.message).toMatch(new RegExp(`^${entry.provider.name.replace(/[/()]/g, '.')} answered `))
+    const asked = await service.call('GET', flowPath(world.slug, id, 'target'), { token: owner.session })
+    expect(asked.status).toBe(409)
     await project.must('DELETE', `/sync/${id}`)
   })
 })

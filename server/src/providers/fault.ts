@@ -12,6 +12,8 @@ export type FaultFacts = {
   /** The vendor's own words: they may quote a value, so they are scrubbed before anybody sees them. */
   readonly vendorMessage?: string
   readonly retryAfterMs?: number
+  /** There was no connection at all: the address is wrong, not allowed, or nobody is there. */
+  readonly isUnreached?: true
   /** Of the wizard's form, where the answer to it is at fault. */
   readonly field?: string
 }

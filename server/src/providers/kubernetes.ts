@@ -226,6 +226,7 @@ export const kubernetes: Provider = {
       id: 'server',
       label: 'API server',
       placeholder: 'https://cluster.example.com:6443',
+      isAddress: true,
       check: checkOrigin,
     },
     {

@@ -9,6 +9,7 @@ export function baseUrlField(field: Pick<InputField, 'label' | 'description' | '
     kind: 'text',
     id: 'baseUrl',
     isOptional: true,
+    isAddress: true,
     check: (value) => checkOrigin(withoutSlash(value)),
     ...field,
   } as const satisfies InputField

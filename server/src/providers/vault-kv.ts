@@ -227,6 +227,7 @@ export const vaultKv: Provider = {
       id: 'address',
       label: 'Address',
       placeholder: 'https://vault.example.com:8200',
+      isAddress: true,
       check: checkOrigin,
     },
     {

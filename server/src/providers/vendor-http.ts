@@ -124,7 +124,8 @@ async function exchange(outbound: Outbound, request: VendorRequest): Promise<Ven
     if (!(error instanceof OutboundError)) throw error
     // What may not be reached will not be allowed by waiting; everything else is the weather.
     const isForGood = error.kind === 'refused' || error.kind === 'bad_url'
-    throw new VendorFault(isForGood ? 'gone' : 'transient', error.message)
+    const facts = error.isUnreached ? { isUnreached: true as const } : {}
+    throw new VendorFault(isForGood ? 'gone' : 'transient', error.message, facts)
   }
 }
 

@@ -102,6 +102,7 @@ export const webhook: Provider = {
       label: 'Address',
       description: 'Where the messages go.',
       placeholder: 'https://hooks.example.com/coffer',
+      isAddress: true,
       mayHoldToken: true,
       check: checkUrl,
     },
