@@ -206,6 +206,8 @@ function expectedStatus(caller: Caller, name: EndpointName, ask: Ask): number {
   if (ask.needs && ranks[role] < ranks[ask.needs]) return 403
   if (ask.whole !== undefined && !holds(caller, ask.whole)) return 403
   if (ask.token !== undefined && caller.kind !== 'session' && ask.token !== 'itself') return 403
+  // A new value outlives a JWT by far.
+  if (name === 'rotateToken' && caller.kind === 'jwt') return 403
   // The token of others that an admin sees is the owner's, which may do more than an admin.
   if (name === 'rotateToken' && ask.token === 'others' && role !== 'owner') return 403
   if (ask.newToken?.permission === 'read-write' && role === 'member') return 403
