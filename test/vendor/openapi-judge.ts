@@ -1,5 +1,5 @@
 /** Judges requests and answers by a vendor's own OpenAPI description. */
-import { Ajv } from 'ajv'
+import { Ajv, type ValidateFunction } from 'ajv'
 import formats from 'ajv-formats'
 import type { FakeAnswer, FakeRequest } from './fake.ts'
 
@@ -27,11 +27,18 @@ export function judgeBy(description: Description): Judge {
     .map((template) => ({ template, pattern: patternOf(template), count: template.split('{').length }))
     .sort((one, other) => one.count - other.count)
 
-  function find({ method, path }: { method: string; path: string }) {
+  type Found = { readonly operation: Operation; readonly pointer: readonly string[] } | undefined
+  const known = new Map<string, Found>()
+
+  function find({ method, path }: { method: string; path: string }): Found {
+    const name = `${method} ${path}`
+    if (known.has(name)) return known.get(name)
     const verb = method.toLowerCase()
     const found = templates.find(({ template, pattern }) => pattern.test(path) && description.paths[template]?.[verb])
     const operation = found && description.paths[found.template]?.[verb]
-    return found && operation && { operation, pointer: ['paths', found.template, verb] }
+    const result = found && operation && { operation, pointer: ['paths', found.template, verb] }
+    known.set(name, result)
+    return result
   }
 
   function resolve<Kind>(value: Kind & { $ref?: string }): Kind {
@@ -40,9 +47,13 @@ export function judgeBy(description: Description): Judge {
     return path.reduce<unknown>((node, key) => Reflect.get(Object(node), key), description) as Kind
   }
 
-  function check(pointer: string[], value: unknown, what: string): string[] {
-    const reference = pointer.map((part) => part.replaceAll('~', '~0').replaceAll('/', '~1')).map(encodeURIComponent)
-    const validate = ajv.compile({ $ref: `api#/${reference.join('/')}` })
+  const compiled = new Map<string, ValidateFunction>()
+
+  function check(pointer: readonly string[], value: unknown, what: string): string[] {
+    const parts = pointer.map((part) => part.replaceAll('~', '~0').replaceAll('/', '~1')).map(encodeURIComponent)
+    const reference = `api#/${parts.join('/')}`
+    const validate = compiled.get(reference) ?? ajv.compile({ $ref: reference })
+    compiled.set(reference, validate)
     if (validate(value)) return []
     return (validate.errors ?? []).map(({ instancePath, message }) => `${what}${instancePath} ${message}`)
   }
@@ -53,8 +64,10 @@ export function judgeBy(description: Description): Judge {
       if (!found) return [`${request.method} ${request.path} is not described`]
       const { operation, pointer } = found
       const parameters = (operation.parameters ?? []).map((parameter) => resolve(parameter))
-      const known = new Set(parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => name))
-      const wrong = [...request.query.keys()].filter((name) => !known.has(name)).map((name) => `query ${name} unknown`)
+      const described = new Set(parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => name))
+      const wrong = [...request.query.keys()]
+        .filter((name) => !described.has(name))
+        .map((name) => `query ${name} unknown`)
       for (const { name, schema } of parameters.filter((parameter) => parameter.in === 'query')) {
         const value = request.query.get(name)
         if (value !== null && schema?.type === 'integer' && !/^\d+$/.test(value)) wrong.push(`query ${name} no integer`)

@@ -20,11 +20,15 @@ export function swaggerJudge({ basePath, paths }: Swagger) {
   const ajv = new Ajv({ strict: false, validateFormats: false })
   const compiled = new Map<Schema, ValidateFunction>()
 
+  const templates = Object.entries(paths).map(([template, operations]) => ({
+    pattern: new RegExp(`^${basePath}${template.replace(/\{[^}]+\}/g, '[^/]+')}$`),
+    operations,
+  }))
+
   function findOperation({ method, path }: FakeRequest) {
-    for (const [template, operations] of Object.entries(paths)) {
-      const pattern = `^${basePath}${template.replace(/\{[^}]+\}/g, '[^/]+')}$`
+    for (const { pattern, operations } of templates) {
       const operation = operations[method.toLowerCase()] as Operation | undefined
-      if (operation !== undefined && new RegExp(pattern).test(path)) {
+      if (operation !== undefined && pattern.test(path)) {
         const shared = (operations.parameters ?? []) as Parameter[]
         return { operation, parameters: [...shared, ...(operation.parameters ?? [])] }
       }

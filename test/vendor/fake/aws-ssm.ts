@@ -67,15 +67,13 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number } = {
     return { names: found.slice(from, end), next: end < found.length ? { NextToken: String(end) } : {} }
   }
 
-  const under = (folder: string) =>
-    [...parameters.keys()].filter(
-      (name) => name.startsWith(`${folder}/`) && !name.slice(folder.length + 1).includes('/'),
-    )
+  const lies = (name: string, folder: string) => name.startsWith(`${folder}/`) && !name.includes('/', folder.length + 1)
+  const under = (folder: string) => [...parameters.keys()].filter((name) => lies(name, folder))
 
   function matches(name: string, { Key, Option, Values = [] }: Filter): boolean {
     const isGood = Key === 'Path' ? Option === 'OneLevel' || Option === 'Recursive' : /^tag:.+/.test(Key)
     if (!isGood) violations.push(`filter ${Key} ${Option}`)
-    if (Key === 'Path') return Values.some((folder) => under(folder).includes(name))
+    if (Key === 'Path') return Values.some((folder) => lies(name, folder))
     const tags = parameters.get(name)?.tags ?? []
     return tags.some((tag) => `tag:${tag.Key}` === Key && Values.includes(tag.Value))
   }

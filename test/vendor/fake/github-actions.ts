@@ -4,15 +4,21 @@ import blake from 'blakejs'
 import nacl from 'tweetnacl'
 import type { Values } from '../../../server/src/providers/provider.ts'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
-import { type Description, judgeBy } from '../openapi-judge.ts'
+import { type Description, type Judge, judgeBy } from '../openapi-judge.ts'
 
 const token = 'github_pat_00000000_fake'
 
 const description = (name: string): Description =>
   JSON.parse(readFileSync(new URL(`../node_modules/@octokit/openapi/generated/${name}.json`, import.meta.url), 'utf8'))
 
-const clouds = judgeBy(description('api.github.com'))
-const ownServers = judgeBy(description('ghes-3.19'))
+/** More than ten megabytes each: read once, and only where it is needed. */
+const judges = new Map<string, Judge>()
+
+function judgeOf(name: string): Judge {
+  const judge = judges.get(name) ?? judgeBy(description(name))
+  judges.set(name, judge)
+  return judge
+}
 
 type Secret = { value: string; createdAt: string; updatedAt: string; visibility?: unknown; repositories?: unknown }
 type KeyPair = { id: string; publicKey: Uint8Array; secretKey: Uint8Array }
@@ -50,7 +56,7 @@ export function fakeGitHub(scope = 'repository', { baseUrl }: { baseUrl?: string
   const violations: string[] = []
   const prefix = baseUrl === undefined ? '' : '/api/v3'
   const host = baseUrl === undefined ? 'api.github.com' : new URL(baseUrl).host
-  const judge = baseUrl === undefined ? clouds : ownServers
+  const judge = judgeOf(baseUrl === undefined ? 'api.github.com' : 'ghes-3.19')
   const repositories = [
     { id: 101, full_name: 'acme/shop' },
     { id: 102, full_name: 'acme/billing' },
