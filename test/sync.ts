@@ -26,10 +26,14 @@ export type SyncWorld = {
 }
 
 /** Nothing runs by itself: `pushDue` does it. */
-export async function startSyncWorld(provider: Provider, fake: Fake): Promise<SyncWorld & { stop(): Promise<void> }> {
+export async function startSyncWorld(
+  provider: Provider,
+  fake: Fake,
+  settings: Record<string, string> = {},
+): Promise<SyncWorld & { stop(): Promise<void> }> {
   const running = await startFake(fake)
   const doors = { outbound: running.outbound, sleep: async () => undefined }
-  const service = await startService({ COFFER_SYNC: 'off' }, doors)
+  const service = await startService({ COFFER_SYNC: 'off', ...settings }, doors)
   const owner = await registerOwner(service)
   const project = await createSecretProject(service, owner.session)
   return {

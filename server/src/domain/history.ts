@@ -78,7 +78,8 @@ export async function restoreVersion(
       message: `restored version ${path.version}`,
       revisions: createRevisions(ctx, access),
     } as const
-    const [result] = await writeValues(ctx, access, [{ key: secret.name, environment, value }], options)
+    const wish = { key: secret.name, environment, value, copiedFrom: row.authors }
+    const [result] = await writeValues(ctx, access, [wish], options)
     return { success: true, version: result?.version ?? 0 }
   })
 }
@@ -180,7 +181,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     }
     const wishes = wanted.flatMap((key): Wish[] => {
       const state = there.get(key)
-      return state ? [{ key, environment, value: state.value }] : []
+      return state ? [{ key, environment, value: state.value, copiedFrom: state.authors }] : []
     })
     const revisions = createRevisions(ctx, access)
     const { mode = 'upsert', dryRun, message = `promoted from ${source.name}` } = body

@@ -8,6 +8,7 @@ import type { ProjectAccess } from './access.ts'
 import type { WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { isId } from './secret.ts'
+import { authorsOf } from './secret-author.ts'
 
 /** What one key should be in one environment; null is its removal. */
 export type Wish = {
@@ -16,6 +17,8 @@ export type Wish = {
   readonly secret?: SecretRecord
   readonly environment: PicturedEnvironment
   readonly value: string | null
+  /** Who wrote it, where it was taken from another version or environment. */
+  readonly copiedFrom?: string
   readonly isPersonal?: boolean
   readonly ifVersion?: number | undefined
   readonly type?: string | undefined
@@ -36,6 +39,7 @@ export type Planned = {
   readonly ownerId: string
   readonly status: 'created' | 'updated' | 'deleted'
   readonly version: number
+  readonly authors: string
 }
 export type Plan = {
   readonly results: WriteResult[]
@@ -66,7 +70,8 @@ export function planWishes(
     refuseStale(wish, current)
     const result = { key: wish.key, environmentId: wish.environment.id, id: secret.id }
     const change = (status: Planned['status']) => {
-      plan.planned.push({ wish, secret, ownerId, status, version: version + 1 })
+      const authors = ownerId === '' ? authorsOf(ctx, access, wish) : ''
+      plan.planned.push({ wish, secret, ownerId, status, version: version + 1, authors })
       plan.results.push({ ...result, status, version: version + 1 })
     }
     if (wish.value === null) {

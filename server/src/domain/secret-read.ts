@@ -19,6 +19,7 @@ export type OpenValue = {
   readonly version: number
   readonly updatedAt: number
   readonly value: string
+  readonly authors: string
 }
 
 type Names = ReadonlyMap<string, string>
@@ -37,10 +38,10 @@ export async function openValues(
   const opened: OpenValue[] = []
   for (const row of rows) {
     if (row.sealed === null || !names.has(row.secretId) || isHidden(access, row)) continue
-    const { secretId, environmentId, ownerId, version, updatedAt, sealed } = row
+    const { secretId, environmentId, ownerId, version, updatedAt, sealed, authors } = row
     const place = { workspaceId: picture.workspace.id, projectId: project.id, environmentId, secretId, ownerId }
-    const value = await ctx.store.secretValues.open(place, { version, sealed }, picture.environmentKeys)
-    opened.push({ secretId, environmentId, isPersonal: ownerId !== '', version, updatedAt, value })
+    const value = await ctx.store.secretValues.open(place, { version, sealed, authors }, picture.environmentKeys)
+    opened.push({ secretId, environmentId, isPersonal: ownerId !== '', version, updatedAt, value, authors })
     if (opened.length % opensPerTurn === 0) await nextTurn()
   }
   return opened
@@ -84,13 +85,30 @@ export type ReferenceOptions = {
   readonly loadEnvironments: (environmentIds: readonly string[]) => Promise<ReadonlyMap<string, string>>
 }
 
+/** Asked of every reference where values are handed on in another's name, beside the rights of that other. */
+export type Guard = {
+  /** Values that references may stand in, told before any of theirs is asked about. */
+  meet(values: readonly { readonly place: Place; readonly authors: string }[]): Promise<void>
+  allows(from: Place, reference: Reference, to: Place): boolean
+}
+
 /** What references may reach: the caller's own rights at every hop, by one query for each hop. */
-export function referenceOptions(ctx: Context, access: ProjectAccess, ownerId: string): ReferenceOptions {
+export function referenceOptions(
+  ctx: Context,
+  access: ProjectAccess,
+  ownerId: string,
+  guard?: Guard,
+): ReferenceOptions {
   const { picture, reach } = access
   const { secretValues } = ctx.store
   const allowance = createAllowance('value', 'let fewer or smaller values be referred to')
 
-  function locate(from: string, reference: Reference): Place | undefined {
+  function locate(from: string, reference: Reference, key: string): Place | undefined {
+    const place = find(from, reference)
+    return place && guard?.allows({ environmentId: from, key }, reference, place) !== false ? place : undefined
+  }
+
+  function find(from: string, reference: Reference): Place | undefined {
     const home = picture.environments.get(from)
     if (reference.environment === undefined) return home && { environmentId: from, key: reference.key }
     const project =
@@ -104,16 +122,19 @@ export function referenceOptions(ctx: Context, access: ProjectAccess, ownerId: s
 
   async function openNamed(rows: NamedValue[]): Promise<Map<string, string>> {
     const values = new Map<string, string>()
+    const met: { place: Place; authors: string }[] = []
     let opened = 0
     // Shared ones first, so that a person's own overwrites them.
     for (const row of rows.sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1))) {
       if (row.sealed === null || isHidden(access, row)) continue
-      const { environmentId, secretId, projectId, version, sealed } = row
+      const { environmentId, secretId, projectId, version, sealed, authors } = row
       const place = { workspaceId: picture.workspace.id, projectId, environmentId, secretId, ownerId: row.ownerId }
-      const value = await secretValues.open(place, { version, sealed }, picture.environmentKeys)
+      const value = await secretValues.open(place, { version, sealed, authors }, picture.environmentKeys)
       values.set(placeName({ environmentId, key: row.name }), value)
+      met.push({ place: { environmentId, key: row.name }, authors })
       if (++opened % opensPerTurn === 0) await nextTurn()
     }
+    await guard?.meet(met)
     return values
   }
 
@@ -153,7 +174,7 @@ export async function resolveRows(
   access: ProjectAccess,
   rows: readonly OpenValue[],
   names: Names,
-  options: { ownerId: string; onUnresolved: OnUnresolved },
+  options: { ownerId: string; onUnresolved: OnUnresolved; guard?: Guard },
 ): Promise<Resolution> {
   const effective = new Set(effectiveValues(rows))
   const roots = rows.map((row) => {
@@ -162,7 +183,8 @@ export async function resolveRows(
     return { environmentId: row.environmentId, key: effective.has(row) ? name : `\u0000${name}`, value: row.value }
   })
   const referenced: Place[] = []
-  const { locate, load } = referenceOptions(ctx, access, options.ownerId)
+  const { locate, load } = referenceOptions(ctx, access, options.ownerId, options.guard)
+  await options.guard?.meet(roots.map((place, index) => ({ place, authors: rows[index]?.authors ?? '' })))
   const { results, visited } = await resolveValues(roots, {
     locate,
     load: async (places) => {

@@ -10,8 +10,8 @@ import { parseReferences, type Reference, writeReferenceName } from './secret-re
 export type Place = { readonly environmentId: string; readonly key: string }
 export type PlacedValue = Place & { readonly value: string }
 
-/** Where a reference leads that stands in the environment `from`; undefined if that does not exist or the caller may not reach it. */
-export type Locate = (from: string, reference: Reference) => Place | undefined
+/** Where a reference leads that stands in this value of the environment `from`; undefined if that does not exist or may not be reached. */
+export type Locate = (from: string, reference: Reference, key: string) => Place | undefined
 
 /** Values, keyed by `placeName`, of those places that exist and that the caller may read. Asked once per hop, never twice for one place. */
 export type LoadValues = (places: readonly Place[]) => Promise<ReadonlyMap<string, string>>
@@ -127,7 +127,7 @@ function readNode(place: Place, value: string, locate: Locate): ValueNode {
       known.count += 1
       return known
     }
-    const found = locate(place.environmentId, piece)
+    const found = locate(place.environmentId, piece, place.key)
     const link: Link = found ? { name, place: found, placeName: placeName(found), count: 1 } : { name, count: 1 }
     links.set(name, link)
     return link

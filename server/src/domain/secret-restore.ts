@@ -33,7 +33,13 @@ export async function restoreRevision(
     const origins = await findOrigins(ctx, access, set)
     const wishes: Wish[] = [
       ...[...now.keys()].filter((key) => !then.has(key)).map((key) => ({ key, environment, value: null })),
-      ...set.map(([key, { value }]) => ({ key, environment, value, ...origins.get(key) })),
+      ...set.map(([key, { value, authors }]) => ({
+        key,
+        environment,
+        value,
+        copiedFrom: authors,
+        ...origins.get(key),
+      })),
     ]
     const { dryRun, message = `restored revision ${path.revision}` } = body
     if (!dryRun) await takeFromTrash(ctx, access, [...origins.values()])

@@ -9,7 +9,12 @@ import { requireReached } from './secret-environment.ts'
 import { openValues } from './secret-read.ts'
 import { type Allowance, opensPerTurn } from './secret-size.ts'
 
-export type Standing = { readonly value: string; readonly version: number; readonly secretId: string }
+export type Standing = {
+  readonly value: string
+  readonly version: number
+  readonly secretId: string
+  readonly authors: string
+}
 export type State = ReadonlyMap<string, Standing>
 
 /** The shared values of an environment as they stood after a revision, by the names that they had then. */
@@ -33,8 +38,9 @@ export async function stateAt(
   for (const row of rows) {
     const place = placeOf(access, environment, row.secretId)
     const renamed = renamesOf.get(row.secretId)?.findLast(({ revision: at }) => at > row.revision)
+    const { version, secretId, authors } = row
     const value = await openVersion(ctx, access, place, row)
-    state.set(renamed?.newName ?? row.name, { value, version: row.version, secretId: row.secretId })
+    state.set(renamed?.newName ?? row.name, { value, version, secretId, authors })
     if (state.size % opensPerTurn === 0) await nextTurn()
   }
   return state
@@ -62,7 +68,10 @@ export async function stateNow(
   )
   const values = await openValues(ctx, access, sealed, names)
   return new Map(
-    values.map(({ secretId, value, version }) => [names.get(secretId) ?? '', { value, version, secretId }]),
+    values.map(({ secretId, value, version, authors }) => [
+      names.get(secretId) ?? '',
+      { value, version, secretId, authors },
+    ]),
   )
 }
 
@@ -95,6 +104,6 @@ export async function openVersion(
   row: VersionRow,
 ): Promise<string> {
   if (row.sealed === null) throw new Failure('notFound')
-  const { version, sealed } = row
-  return ctx.store.secretValues.open(place, { version, sealed }, access.picture.environmentKeys)
+  const { version, sealed, authors } = row
+  return ctx.store.secretValues.open(place, { version, sealed, authors }, access.picture.environmentKeys)
 }

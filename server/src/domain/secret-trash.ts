@@ -106,12 +106,8 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
       }
       const last = await ctx.store.secretValues.findVersion(place, row.version - 1)
       if (!last?.sealed) continue
-      const value = await ctx.store.secretValues.open(
-        place,
-        { version: last.version, sealed: last.sealed },
-        picture.environmentKeys,
-      )
-      wishes.push({ key: secret.name, environment, value })
+      const value = await ctx.store.secretValues.open(place, { ...last, sealed: last.sealed }, picture.environmentKeys)
+      wishes.push({ key: secret.name, environment, value, copiedFrom: last.authors })
     }
     if (wishes.length > 0) await writeValues(ctx, access, wishes, upsert(ctx, access, 'restored from the trash'))
     await recordSecret(ctx, access, 'UPDATE', secret, { restored: true })

@@ -195,19 +195,19 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
   for (const change of changes) {
     const now = change.ctx.now()
     const by = { createdAt: now, createdBy: change.ctx.actor.name, message: change.message }
-    for (const { wish, secret, ownerId, status, version } of change.planned) {
+    for (const { wish, secret, ownerId, status, version, authors } of change.planned) {
       const environmentId = wish.environment.id
       environmentIds.add(environmentId)
       const place = { workspaceId, projectId: project.id, environmentId, secretId: secret.id, ownerId }
       const sealed =
         wish.value === null
           ? null
-          : await ctx.store.secretValues.seal(place, version, wish.value, picture.environmentKeys)
+          : await ctx.store.secretValues.seal(place, version, wish.value, authors, picture.environmentKeys)
       // Of several in a row only the last is what is there afterwards.
-      values.set(`${environmentId} ${secret.id} ${ownerId}`, { ...place, version, sealed, updatedAt: now })
+      values.set(`${environmentId} ${secret.id} ${ownerId}`, { ...place, version, sealed, authors, updatedAt: now })
       if (ownerId === '') {
         const revision = change.revisions.of(environmentId)
-        versions.push({ ...place, version, revision, name: secret.name, action: status, sealed, ...by })
+        versions.push({ ...place, version, revision, name: secret.name, action: status, sealed, authors, ...by })
       }
       if (isDescribedAnew(secret, wish) && !change.fresh.includes(secret)) {
         touched.set(secret.id, { ...withFields(secret, wish), updatedAt: now })

@@ -241,15 +241,12 @@ export const isId = (key: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-
 
 export function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names: ReadonlyMap<string, string>): void {
   for (const [row, { unresolved }] of byRow) {
-    if (unresolved.length > 0) {
-      const name = names.get(row.secretId) ?? ''
-      throw new Failure(
-        'conflict',
-        `${name}: refers to ${unresolved.slice(0, 10).join(', ')}, which cannot be resolved.`,
-      )
-    }
+    if (unresolved.length > 0) throw new Failure('conflict', tellUnresolved(names.get(row.secretId) ?? '', unresolved))
   }
 }
+
+export const tellUnresolved = (name: string, unresolved: readonly string[]): string =>
+  `${name}: refers to ${unresolved.slice(0, 10).join(', ')}, which cannot be resolved.`
 
 function findReminder(reminders: readonly ReminderRow[], row: OpenValue): ReminderRow | undefined {
   if (row.isPersonal) return undefined

@@ -69,8 +69,9 @@ const foldOf =
 /** A name that we have written keeps its spelling: by another one it would be made anew, and then deleted as the old. */
 function spellAsBefore(fold: Fold, mapped: Mapped, ledger: readonly LedgerEntry[]): Mapped {
   const spellings = new Map(ledger.map(({ name }) => [fold(name), name]))
-  const desired = new Map([...mapped.desired].map(([name, value]) => [spellings.get(fold(name)) ?? name, value]))
-  return { ...mapped, desired }
+  const respell = <Value>(byName: ReadonlyMap<string, Value>) =>
+    new Map([...byName].map(([name, value]) => [spellings.get(fold(name)) ?? name, value]))
+  return { ...mapped, desired: respell(mapped.desired), sources: respell(mapped.sources) }
 }
 
 async function look(fold: Fold, far: Remote, macKey: string, wanted: ReadonlySet<string>): Promise<Map<string, Seen>> {

@@ -12,7 +12,8 @@ export type Desired = ReadonlyMap<string, string>
 export type Mapped = {
   readonly desired: Desired
   readonly problems: readonly Problem[]
-  readonly keys: readonly string[]
+  /** The keys that make up each entry there. */
+  readonly sources: ReadonlyMap<string, readonly string[]>
 }
 
 /** All of these meet every key, at every run. */
@@ -145,11 +146,11 @@ export function mapSecrets(
 ): Mapped {
   const isChosen = chooser(mapping)
   const chosen = [...secrets].filter(([key]) => isChosen(key)).sort(([a], [b]) => (a < b ? -1 : 1))
-  const keys = chosen.map(([key]) => key)
-  if (mapping.mode === 'json' || mapping.mode === 'dotenv') return mapToOne(provider, mapping, options, chosen, keys)
+  if (mapping.mode === 'json' || mapping.mode === 'dotenv') return mapToOne(provider, mapping, options, chosen)
   const rename = readRenames(mapping.rename ?? '') ?? new Map()
   const problems: Problem[] = []
   const desired = new Map<string, string>()
+  const sources = new Map<string, readonly string[]>()
   const takenBy = new Map<string, string>()
   for (const [key, value] of chosen) {
     const name = provider.normaliseName(rename.get(key) ?? nameFor(key, mapping))
@@ -162,36 +163,32 @@ export function mapSecrets(
     else {
       takenBy.set(folded, key)
       desired.set(name, value)
+      sources.set(name, [key])
     }
   }
-  return { desired, keys, problems: [...problems, ...problemsOfAll(provider.limits, target, desired)] }
+  return { desired, sources, problems: [...problems, ...problemsOfAll(provider.limits, target, desired)] }
 }
 
 /** Everything in one entry; without secrets there is none. */
-function mapToOne(
-  provider: Provider,
-  mapping: Values,
-  options: Values,
-  chosen: readonly [string, string][],
-  keys: readonly string[],
-): Mapped {
-  if (chosen.length === 0) return { desired: new Map(), problems: [], keys }
+function mapToOne(provider: Provider, mapping: Values, options: Values, chosen: readonly [string, string][]): Mapped {
+  if (chosen.length === 0) return withProblems()
   const name = provider.normaliseName(mapping.objectName ?? '')
-  if (name === '') return { desired: new Map(), keys, problems: [{ name: 'objectName', problem: 'is required.' }] }
+  if (name === '') return withProblems({ name: 'objectName', problem: 'is required.' })
   const rename = readRenames(mapping.rename ?? '') ?? new Map()
   const entries = chosen.map(([key, value]) => ({ key: rename.get(key) ?? nameFor(key, mapping), value }))
   const seen = new Set<string>()
   const twice = entries.find(({ key }) => seen.size === seen.add(key).size)
-  if (twice) {
-    return { desired: new Map(), keys, problems: [{ name: twice.key, problem: 'stands for two secrets at once.' }] }
-  }
+  if (twice) return withProblems({ name: twice.key, problem: 'stands for two secrets at once.' })
   const value = mapping.mode === 'json' ? toJson(entries) : toDotenv(entries, name)
-  if (typeof value !== 'string') return { desired: new Map(), keys, problems: [value] }
+  if (typeof value !== 'string') return withProblems(value)
   const problem = problemOf(provider.limits, { ...mapping, onInvalidName: 'error' }, options, name, value)
-  if (problem !== undefined) return { desired: new Map(), keys, problems: [{ name, problem }] }
+  if (problem !== undefined) return withProblems({ name, problem })
   const desired = new Map([[name, value]])
-  return { desired, keys, problems: problemsOfAll(provider.limits, {}, desired) }
+  const sources = new Map([[name, chosen.map(([key]) => key)]])
+  return { desired, sources, problems: problemsOfAll(provider.limits, {}, desired) }
 }
+
+const withProblems = (...problems: Problem[]): Mapped => ({ desired: new Map(), sources: new Map(), problems })
 
 /** Sorted by name, without spaces: the same secrets are the same text. */
 function toJson(entries: readonly { key: string; value: string }[]): string {

@@ -10,7 +10,7 @@ import { record } from './audit.ts'
 import { type Context, grantOf } from './context.ts'
 import { readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
-import { connectTo, readSource, requireAnswer } from './sync-source.ts'
+import { connectTo, requireAnswer, requireSource } from './sync-source.ts'
 import type { Setup } from './sync-wizard.ts'
 import { minuteMs, secondMs } from './time.ts'
 import { inTransaction } from './transaction.ts'
@@ -97,7 +97,7 @@ async function preview(ctx: Context, setup: Setup) {
   const macKey = isElsewhere || !content.live ? randomBytes(32).toString('base64') : content.live.macKey
   const ledger = isElsewhere ? [] : await readLedger(ctx.store, { syncId: sync.id, macKey })
   const far = provider.connect(connectTo(ctx, provider, sync.id, draft))
-  const source = await readSource(ctx, access)
+  const source = await requireSource(ctx, access)
   const outlook = await lookAhead(ctx, provider, far, source, {
     sync: { id: sync.id, placeHash, lastOkAt: isElsewhere ? null : sync.lastOkAt },
     settings: { ...draft, macKey },

@@ -14,6 +14,7 @@ import type { SyncRunRecord } from '../store/sync-run.ts'
 import { type EnvironmentAccess, findGranted } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, Services } from './context.ts'
+import { namePlaces } from './secret.ts'
 import { explainFault, secretsOf } from './sync-fault.ts'
 import { readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
@@ -78,7 +79,7 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
   const isRemoval = sync.state === 'removing'
   const access = await findGranted(ctx, sync, live.scopes)
   if (!access && !isRemoval) throw new Blocked('rights', lostRights)
-  const source = access && !isRemoval ? await requireSource(ctx, access) : nothing
+  const source = access && !isRemoval ? await readWhole(ctx, sync, access) : emptySource
   secrets.push(...source.secrets.values())
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
   const far = provider.connect(connectTo(ctx, provider, sync.id, live, signal))
@@ -126,16 +127,22 @@ const looking = new Set<SyncTrigger>(['first', 'manual', 'resume', 'drift', 'rem
 const lostRights =
   'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
 
-const nothing: Source = { secrets: new Map(), environmentIds: [], referenced: [] }
+const emptySource: Source = {
+  secrets: new Map(),
+  environmentIds: [],
+  referencedBy: () => [],
+  refusal: undefined,
+}
 
-async function requireSource(ctx: Context, access: EnvironmentAccess): Promise<Source> {
-  try {
-    return await readSource(ctx, access)
-  } catch (error) {
-    // It leads nowhere, or is too large: trying again would not help.
-    if (isFailure(error, 'conflict') || isFailure(error, 'invalid')) throw new Blocked('source', error.message)
-    throw error
-  }
+async function readWhole(ctx: Context, sync: SealedSync, access: EnvironmentAccess): Promise<Source> {
+  const source = await readSource(ctx, access).catch((error) => {
+    // It is too large: trying again would not help.
+    throw isFailure(error, 'invalid') ? new Blocked('source', error.message) : error
+  })
+  if (source.refusal === undefined) return source
+  // What would mend it may be written in any of them: a change there sets the sync going again.
+  await whileHeld(ctx, sync, (store) => store.syncs.setSources(sync.id, source.environmentIds))
+  throw new Blocked('source', source.refusal)
 }
 
 function refuseProblems({ mapped: { problems } }: Outlook): void {
@@ -145,20 +152,22 @@ function refuseProblems({ mapped: { problems } }: Outlook): void {
   throw new Blocked('source', `${first.name}: ${first.problem}${more}`)
 }
 
-/** In the trail before anything leaves: what is about to be pushed, by name. */
+/** In the trail before anything leaves: what is about to be pushed, by name, and what else is in it by way of references. */
 async function begin(
   ctx: Context,
   sync: SealedSync,
   access: EnvironmentAccess | undefined,
-  { plan }: Outlook,
-  { environmentIds, referenced }: Source,
+  { plan, mapped }: Outlook,
+  { environmentIds, referencedBy }: Source,
 ): Promise<void> {
-  const isCopied = plan.create.length + plan.adopt.length + plan.update.length > 0
+  const written = [...plan.create, ...plan.adopt, ...plan.update]
+  const places = referencedBy(written.flatMap((name) => mapped.sources.get(name) ?? []))
+  const referenced = access ? namePlaces(access, places) : []
   const after = {
     ...(plan.create.length > 0 && { create: plan.create }),
     ...(plan.update.length + plan.adopt.length > 0 && { update: [...plan.adopt, ...plan.update] }),
     ...(plan.delete.length > 0 && { delete: plan.delete }),
-    ...(isCopied && referenced.length > 0 && { referenced }),
+    ...(referenced.length > 0 && { referenced }),
   }
   const hasWork = Object.keys(after).length > 0
   if (!hasWork) return whileHeld(ctx, sync, (store) => store.syncs.setSources(sync.id, environmentIds))
@@ -170,8 +179,10 @@ async function begin(
       action: 'PUSH',
       entity: { type: 'sync', id: sync.id, name: sync.name },
       projectId: sync.projectId,
-      ...(access && { environmentId: access.environment.id }),
-      environmentIds,
+      ...(access && {
+        environmentId: access.environment.id,
+        environmentIds: [access.environment.id, ...places.map(({ environmentId }) => environmentId)],
+      }),
       after,
     })
   })

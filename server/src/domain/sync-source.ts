@@ -6,8 +6,11 @@ import type { Connection, Provider, Values } from '../providers/provider.ts'
 import { createVendorHttp } from '../providers/vendor-http.ts'
 import type { EnvironmentAccess } from './access.ts'
 import type { Context, Services } from './context.ts'
-import { namePlaces, refuseUnresolved } from './secret.ts'
-import { loadProject, openValues, resolveRows } from './secret-read.ts'
+import { namePlaces, tellUnresolved } from './secret.ts'
+import { loadProject, type OpenValue, openValues, resolveRows } from './secret-read.ts'
+import type { Place } from './secret-reference-graph.ts'
+import type { Resolved } from './secret-reference-resolution.ts'
+import { createTrail, type Trail } from './sync-reference.ts'
 
 /** Loaded with the first sync: most that is in it is never needed, and a start should not wait for it. */
 export const loadRegistry = () => import('../providers/registry.ts')
@@ -30,27 +33,59 @@ export type Source = {
   readonly secrets: ReadonlyMap<string, string>
   /** Its own environment, and those that references lead to: a change in any of them matters. */
   readonly environmentIds: readonly string[]
-  readonly referenced: readonly string[]
+  /** What other values have come along in these. */
+  referencedBy(keys: readonly string[]): readonly Place[]
+  /** Why it may not be pushed: half of the secrets are not. */
+  readonly refusal: string | undefined
 }
 
 /** A value of one's own is never pushed: the target would take it for everybody's. */
 const nobody = ''
 
-/** Throws a 409 that names the key, where a reference leads nowhere: half of the secrets are not pushed. */
 export async function readSource(ctx: Context, access: EnvironmentAccess): Promise<Source> {
   const { environment } = access
   const advice = 'move some of the secrets to another environment'
   const { names, sealed } = await loadProject(ctx, access, [environment], nobody, { advice })
   const rows = await openValues(ctx, access, sealed, names)
-  const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'error' })
-  refuseUnresolved(resolution.byRow, names)
+  const trail = createTrail(ctx, access)
+  const options = { ownerId: nobody, onUnresolved: 'error', guard: trail } as const
+  const { byRow, environmentIds } = await resolveRows(ctx, access, rows, names, options)
+  const placeOf = (key: string) => ({ environmentId: environment.id, key })
   const secrets = new Map<string, string>()
-  for (const [row, { value }] of resolution.byRow) secrets.set(names.get(row.secretId) ?? '', value)
+  for (const [row, { value }] of byRow) secrets.set(names.get(row.secretId) ?? '', value)
   return {
     secrets,
-    environmentIds: [...new Set([environment.id, ...resolution.environmentIds])],
-    referenced: namePlaces(access, resolution.referenced),
+    environmentIds: [...new Set([environment.id, ...environmentIds])],
+    referencedBy: (keys) => trail.reachedFrom(keys.map(placeOf)),
+    refusal: findRefusal(access, byRow, names, trail),
   }
+}
+
+/** As `readSource`, but a 409 where it may not be pushed. */
+export async function requireSource(ctx: Context, access: EnvironmentAccess): Promise<Source> {
+  const source = await readSource(ctx, access)
+  if (source.refusal !== undefined) throw new Failure('conflict', source.refusal)
+  return source
+}
+
+function findRefusal(
+  access: EnvironmentAccess,
+  byRow: ReadonlyMap<OpenValue, Resolved>,
+  names: ReadonlyMap<string, string>,
+  trail: Trail,
+): string | undefined {
+  for (const [row, { unresolved }] of byRow) {
+    if (unresolved.length === 0) continue
+    const key = names.get(row.secretId) ?? ''
+    const stop = trail.findStop({ environmentId: row.environmentId, key })
+    if (!stop) return tellUnresolved(key, unresolved)
+    const isOwn = stop.at.key === key && stop.at.environmentId === row.environmentId
+    const [place] = isOwn ? [key] : namePlaces(access, [stop.at])
+    const way = isOwn ? `${key}: refers` : `${key}: leads to ${place}, which refers`
+    const remedy = `Somebody who may read it deletes the value of ${place} and writes it anew, or an admin widens the scope of whoever wrote it.`
+    return `${way} to ${stop.reference}, and whoever wrote that may not read it. ${remedy}`
+  }
+  return undefined
 }
 
 export type Entered = { readonly credential: Values; readonly target: Values; readonly options: Values }

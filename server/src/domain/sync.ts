@@ -26,7 +26,7 @@ import { answerFault } from './sync-fault.ts'
 import { readLedger } from './sync-ledger.ts'
 import { lookAhead } from './sync-look.ts'
 import { toPlan } from './sync-review.ts'
-import { connectTo, loadRegistry, readSource, requireProvider } from './sync-source.ts'
+import { connectTo, loadRegistry, requireProvider, requireSource } from './sync-source.ts'
 import { isSyncVisible, syncEntity } from './sync-wizard.ts'
 import { iso, maybeIso } from './time.ts'
 import { inTransaction } from './transaction.ts'
@@ -96,7 +96,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
   const access = await findGranted(ctx, sync, live.scopes)
   if (!access) throw new Failure('conflict', 'Whoever set this sync up may no longer read its environment.')
   const provider = await requireProvider(sync.provider)
-  const source = await readSource(ctx, access)
+  const source = await requireSource(ctx, access)
   const far = provider.connect(connectTo(ctx, provider, sync.id, live))
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
   try {

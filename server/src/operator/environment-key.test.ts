@@ -23,7 +23,9 @@ beforeAll(async () => {
   owner = await registerOwner(service)
   project = await createProject(service, owner.session, 'api')
   const wanted = Array.from({ length: 60 }, (_, index) => ({ key: `KEY_${index}`, value: `value ${index}` }))
-  const body = { environments: ['development', 'staging'], secrets: wanted }
+  // Its seal is bound to who wrote it.
+  const referring = { key: 'REFERS', value: `\${staging.KEY_1}` }
+  const body = { environments: ['development', 'staging'], secrets: [...wanted, referring] }
   await service.call('POST', secrets, { token: owner.session, body })
   await write('a second version')
 })

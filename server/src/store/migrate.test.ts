@@ -128,14 +128,23 @@ describe('a migration', () => {
           }
         })
         const rows = async () => [
-          await engine.all(sql`select * from secret_version order by version`),
-          await engine.all(sql`select * from secret_value order by version`),
+          await engine.all(sql`
+            select environment_id, secret_id, version, workspace_id, revision, name, action, sealed, created_at, created_by,
+              message
+            from secret_version order by version`),
+          await engine.all(sql`
+            select environment_id, secret_id, owner_id, workspace_id, version, sealed, updated_at
+            from secret_value order by version`),
           await engine.all(sql`select * from secret_rename order by revision`),
         ]
         const before = await rows()
         expect(before.map((list) => list.length)).toEqual([3, 3, 3])
         await migrate(engine, 1)
         expect(await rows()).toEqual(before)
+        // Nobody knows who wrote these.
+        const authors = await engine.all(sql`
+          select authors from secret_version union all select authors from secret_value`)
+        expect(authors).toEqual(Array.from({ length: 6 }, () => ({ authors: '' })))
       }),
     )
   })

@@ -12,9 +12,10 @@ import { identity } from './migrations/006-identity.ts'
 import { share } from './migrations/007-share.ts'
 import { sync } from './migrations/008-sync.ts'
 import { batch } from './migrations/009-batch.ts'
+import { author } from './migrations/010-author.ts'
 import type { Engine } from './sql.ts'
 
-const migrations = [foundation, secret, leftover, invite, person, identity, share, sync, batch]
+const migrations = [foundation, secret, leftover, invite, person, identity, share, sync, batch, author]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>
   migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),

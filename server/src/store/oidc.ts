@@ -4,7 +4,7 @@ import type { ClaimRules } from '@coffer/contract/oidc'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { genuineRows } from './genuine-row.ts'
 import type { Keys } from './key.ts'
-import { type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
+import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
 export type IdentityRecord = {
   readonly id: string
@@ -93,6 +93,14 @@ export function oidcStore(db: Db, keys: Keys) {
       return genuineOnly(
         await db.all<IdentityRow>(sql`
           select ${columns} from oidc_identity where workspace_id = ${workspaceId} order by id desc`),
+      )
+    },
+
+    async listByIds(ids: readonly string[], workspaceId: string): Promise<IdentityRecord[]> {
+      if (ids.length === 0) return []
+      return genuineOnly(
+        await db.all<IdentityRow>(sql`
+          select ${columns} from oidc_identity where id ${anyOf(ids)} and workspace_id = ${workspaceId}`),
       )
     },
 

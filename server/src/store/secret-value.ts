@@ -21,6 +21,8 @@ export type SealedValue = {
   readonly version: number
   /** Null where the value was removed: its version goes on from there. */
   readonly sealed: Uint8Array | null
+  /** Who wrote it, where it refers to other environments (domain/secret-author.ts); the seal is bound to it. */
+  readonly authors: string
   readonly updatedAt: number
 }
 export type NamedValue = SealedValue & { readonly name: string; readonly projectId: string }
@@ -36,7 +38,7 @@ export type ChangeRow = {
   readonly createdBy: string
   readonly message: string
 }
-export type VersionRow = ChangeRow & { readonly sealed: Uint8Array | null }
+export type VersionRow = ChangeRow & { readonly sealed: Uint8Array | null; readonly authors: string }
 export type RenameRow = {
   readonly environmentId: string
   readonly secretId: string
@@ -60,16 +62,16 @@ export type ResealCursor = {
   readonly ownerId: string
   readonly version: number
 }
-type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: Uint8Array }
+type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: Uint8Array; readonly authors: string }
 
 /** What a row takes in memory and in an answer beside its value. */
 export const rowBytes = 200
 
 const valueColumns = fragment(`
   v.environment_id as "environmentId", v.secret_id as "secretId", v.owner_id as "ownerId", v.version, v.sealed,
-  v.updated_at as "updatedAt"`)
+  v.authors, v.updated_at as "updatedAt"`)
 export const versionColumns = fragment(`
-  environment_id as "environmentId", secret_id as "secretId", version, revision, name, action, sealed,
+  environment_id as "environmentId", secret_id as "secretId", version, revision, name, action, sealed, authors,
   created_at as "createdAt", created_by as "createdBy", message`)
 /** What rows take in memory: neither engine reads a value to know its length. */
 export const sealedSize = fragment(`coalesce(sum(octet_length(sealed) + ${rowBytes}), 0) as bytes`)
@@ -87,13 +89,13 @@ export function secretValueStore(db: Db, keys: Keys) {
   const sizeOf = async (query: Sql) => (await db.one<{ bytes: number }>(query))?.bytes ?? 0
 
   return {
-    async seal(place: ValuePlace, version: number, value: string, memory: KeyMemory): Promise<Buffer> {
+    async seal(place: ValuePlace, version: number, value: string, authors: string, memory: KeyMemory): Promise<Buffer> {
       let newest = memory.newest.get(place.environmentId)
       if (!newest) {
         newest = await newestEnvironmentKey(db, keys, place)
         memory.newest.set(place.environmentId, newest)
       }
-      const data = valueData(place, version, newest.version)
+      const data = valueData(place, version, authors, newest.version)
       return seal(newest.key, newest.version, data, Buffer.from(value, 'utf8'))
     },
 
@@ -112,10 +114,14 @@ export function secretValueStore(db: Db, keys: Keys) {
       }
     },
 
-    async open(place: ValuePlace, row: { version: number; sealed: Uint8Array }, memory: KeyMemory): Promise<string> {
+    async open(
+      place: ValuePlace,
+      row: { version: number; sealed: Uint8Array; authors: string },
+      memory: KeyMemory,
+    ): Promise<string> {
       const keyVersion = keyVersionOf(row.sealed)
       const key = await keyFor(place, keyVersion, memory)
-      return open(key, valueData(place, row.version, keyVersion), row.sealed).toString('utf8')
+      return open(key, valueData(place, row.version, row.authors, keyVersion), row.sealed).toString('utf8')
     },
 
     /** Shared values and this person's own, of the given environments. */
@@ -198,11 +204,12 @@ export function secretValueStore(db: Db, keys: Keys) {
       await db.runMany(
         rows,
         (row) => sql`
-        insert into secret_value (environment_id, secret_id, owner_id, workspace_id, version, sealed, updated_at)
+        insert into secret_value (environment_id, secret_id, owner_id, workspace_id, version, sealed, authors, updated_at)
         values (${row.environmentId}, ${row.secretId}, ${row.ownerId}, ${row.workspaceId}, ${row.version}, ${row.sealed},
-          ${row.updatedAt})
+          ${row.authors}, ${row.updatedAt})
         on conflict (environment_id, secret_id, owner_id) do update set
-          version = excluded.version, sealed = excluded.sealed, updated_at = excluded.updated_at`,
+          version = excluded.version, sealed = excluded.sealed, authors = excluded.authors,
+          updated_at = excluded.updated_at`,
       )
     },
 
@@ -216,9 +223,9 @@ export function secretValueStore(db: Db, keys: Keys) {
         rows,
         (row) => sql`
         insert into secret_version (environment_id, secret_id, version, workspace_id, revision, name, action, sealed,
-          created_at, created_by, message)
+          authors, created_at, created_by, message)
         values (${row.environmentId}, ${row.secretId}, ${row.version}, ${row.workspaceId}, ${row.revision}, ${row.name},
-          ${row.action}, ${row.sealed}, ${row.createdAt}, ${row.createdBy}, ${row.message})`,
+          ${row.action}, ${row.sealed}, ${row.authors}, ${row.createdAt}, ${row.createdBy}, ${row.message})`,
       )
     },
 
@@ -246,12 +253,12 @@ export function secretValueStore(db: Db, keys: Keys) {
       const { environmentId, workspaceId } = environment
       const rows = await db.all<SealedRow>(sql`
         select s.project_id as "projectId", r.secret_id as "secretId", r.owner_id as "ownerId", r.version, r.sealed,
-          r.source
+          r.authors, r.source
         from (
-          select secret_id, owner_id, version, sealed, 'value' as source from secret_value
+          select secret_id, owner_id, version, sealed, authors, 'value' as source from secret_value
           where environment_id = ${environmentId} and sealed is not null
           union all
-          select secret_id, '' as owner_id, version, sealed, 'version' as source from secret_version
+          select secret_id, '' as owner_id, version, sealed, authors, 'version' as source from secret_version
           where environment_id = ${environmentId} and sealed is not null) r
         join secret s on s.id = r.secret_id
         where (r.secret_id, r.source, r.owner_id, r.version) > (${after.secretId}, ${after.source}, ${after.ownerId},
@@ -260,9 +267,9 @@ export function secretValueStore(db: Db, keys: Keys) {
       let resealed = 0
       for (const row of rows) {
         if (keyVersionOf(row.sealed) >= newest) continue
-        const { projectId, secretId, ownerId, version } = row
+        const { projectId, secretId, ownerId, version, authors } = row
         const place = { workspaceId, projectId, environmentId, secretId, ownerId }
-        const sealed = await this.seal(place, version, await this.open(place, row, memory), memory)
+        const sealed = await this.seal(place, version, await this.open(place, row, memory), authors, memory)
         if (row.source === 'value') {
           await db.run(sql`
             update secret_value set sealed = ${sealed}
@@ -311,8 +318,9 @@ export function secretValueStore(db: Db, keys: Keys) {
 /** What is shared, and what is one's own. */
 const ownersSeen = (ownerId: string) => (ownerId === '' ? [''] : ['', ownerId])
 
-function valueData(place: ValuePlace, version: number, keyVersion: number): Buffer {
-  const field = place.ownerId === '' ? 'value' : `personal:${place.ownerId}`
+function valueData(place: ValuePlace, version: number, authors: string, keyVersion: number): Buffer {
+  const shared = authors === '' ? 'value' : `value by ${authors}`
+  const field = place.ownerId === '' ? shared : `personal:${place.ownerId}`
   const { workspaceId, projectId, environmentId, secretId } = place
   return associatedData('secret-value', workspaceId, projectId, environmentId, secretId, version, field, keyVersion)
 }

@@ -5,7 +5,7 @@ import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
 import { genuineRows } from './genuine-row.ts'
 import type { Keys } from './key.ts'
-import { type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
+import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
 export type TokenRecord = {
   readonly id: string
@@ -72,6 +72,16 @@ export function tokenStore(db: Db, keys: Keys) {
     return { ...token, scope: JSON.parse(row.scope), allowedIps: JSON.parse(row.allowedIps) }
   }
 
+  /** Rows that fail their MAC grant nothing: they are left out. */
+  async function genuineOnly(stored: readonly TokenRow[]): Promise<TokenRecord[]> {
+    const tokens: TokenRecord[] = []
+    for (const row of stored) {
+      const token = await genuine(row)
+      if (token) tokens.push(token)
+    }
+    return tokens
+  }
+
   async function save(row: TokenRow, expected: Uint8Array): Promise<boolean> {
     const changed = await db.run(sql`
       update token set prefix = ${row.prefix}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
@@ -123,16 +133,20 @@ export function tokenStore(db: Db, keys: Keys) {
 
     /** Newest first; `createdBy` narrows it to one person's. */
     async list(workspaceId: string, createdBy: string | null): Promise<TokenRecord[]> {
-      const stored = await db.all<TokenRow>(sql`
-        select ${columns} from token
-        where workspace_id = ${workspaceId} and (cast(${createdBy} as text) is null or created_by = ${createdBy})
-        order by id desc`)
-      const tokens: TokenRecord[] = []
-      for (const row of stored) {
-        const token = await genuine(row)
-        if (token) tokens.push(token)
-      }
-      return tokens
+      return genuineOnly(
+        await db.all<TokenRow>(sql`
+          select ${columns} from token
+          where workspace_id = ${workspaceId} and (cast(${createdBy} as text) is null or created_by = ${createdBy})
+          order by id desc`),
+      )
+    },
+
+    async listByIds(ids: readonly string[], workspaceId: string): Promise<TokenRecord[]> {
+      if (ids.length === 0) return []
+      return genuineOnly(
+        await db.all<TokenRow>(sql`
+          select ${columns} from token where id ${anyOf(ids)} and workspace_id = ${workspaceId}`),
+      )
     },
 
     async insert(token: TokenRecord): Promise<void> {

@@ -1,0 +1,96 @@
+/**
+ * Who wrote a value that refers to other environments. Whoever reads such a value follows its references with their own
+ * rights; where it is handed on in somebody else's name, as by a sync, they lead no further than its authors may read:
+ * nobody sees through another's eyes by writing `${production.KEY}`. Whoever copies it (restores, promotes) is an author too.
+ *
+ * Kept as `user:<id>`, `token:<id>:<user>` and `oidc:<id>`, with a space between; `!` behind one that did not reach all of
+ * what it referred to when it wrote. The value's seal is bound to it.
+ */
+import { type Access, type ProjectAccess, reachesEnvironments } from './access.ts'
+import type { Actor, Context } from './context.ts'
+import { type Reach, toScopeSet } from './scope.ts'
+import { referenceOptions } from './secret-read.ts'
+import { hasReferences, parseReferences } from './secret-reference.ts'
+
+const separator = ' '
+const outOfReach = '!'
+
+type Written = {
+  readonly key: string
+  readonly environment: { readonly id: string }
+  readonly value: string | null
+  readonly copiedFrom?: string
+}
+
+/** Nobody, where the text refers to no environment by name: then it never leads out of its own, and most values do not. */
+export function authorsOf(ctx: Context, access: ProjectAccess, written: Written): string {
+  const { key, environment, value, copiedFrom = '' } = written
+  if (value === null || !hasReferences(value)) return ''
+  const references = parseReferences(value).flatMap((piece) =>
+    typeof piece === 'string' || piece.environment === undefined ? [] : [piece],
+  )
+  if (references.length === 0) return ''
+  const { locate } = referenceOptions(ctx, access, '')
+  const isReached = references.every((reference) => locate(environment.id, reference, key))
+  const name = nameOf(ctx.actor)
+  const others = copiedFrom.split(separator).filter((author) => author !== '' && nameIn(author) !== name)
+  return [...others, isReached ? name : `${name}${outOfReach}`].join(separator)
+}
+
+function nameOf({ type, id, userId }: Actor): string {
+  return type === 'token' ? `token:${id}:${userId}` : `${type}:${id}`
+}
+
+const nameIn = (author: string) => (author.endsWith(outOfReach) ? author.slice(0, -outOfReach.length) : author)
+
+/** What authors may read now. */
+export type Judge = {
+  /** Before they are judged: tokens and identities are looked up, all that are new in one go. */
+  meet(authors: Iterable<string>): Promise<void>
+  mayRead(authors: string, environmentId: string): boolean
+}
+
+const everything: Reach = []
+const nothing: Reach = [toScopeSet({ all: false, teams: [], projects: [], environments: [] })]
+
+export function createJudge(ctx: Context, access: Access): Judge {
+  const { picture } = access
+  const workspaceId = picture.workspace.id
+  const known = new Map<string, Reach>()
+
+  async function meet(authors: Iterable<string>): Promise<void> {
+    const fresh = new Set([...new Set(authors)].flatMap((all) => all.split(separator)))
+    for (const author of fresh) if (author === '' || known.has(author)) fresh.delete(author)
+    const described = [...fresh].map((author) => {
+      const [type = '', id = '', userId = ''] = nameIn(author).split(':')
+      return { author, type, id, userId }
+    })
+    const idsOf = (wanted: string) => described.flatMap(({ type, id }) => (type === wanted ? [id] : []))
+    const grants = [
+      ...(await ctx.store.tokens.listByIds(idsOf('token'), workspaceId)),
+      ...(await ctx.store.oidc.listByIds(idsOf('oidc'), workspaceId)),
+    ]
+    const scopes = new Map(grants.map(({ id, scope }) => [id, toScopeSet(scope)]))
+    for (const { author, type, id, userId } of described) {
+      const member = picture.membersByUser.get(type === 'token' ? userId : id)?.scopeSet
+      const scope = scopes.get(id)
+      // Whoever went, or let a token go, must not gain by it: what they could not reach then is not reached without them.
+      const left = author.endsWith(outOfReach) ? nothing : everything
+      if (type === 'user') known.set(author, member ? [member] : left)
+      else if (type === 'oidc') known.set(author, scope ? [scope] : left)
+      else if (scope) known.set(author, member ? [member, scope] : left)
+      else known.set(author, left === everything && member ? [member] : left)
+    }
+  }
+
+  function mayRead(authors: string, environmentId: string): boolean {
+    return authors
+      .split(separator)
+      .every(
+        (author) =>
+          author === '' || reachesEnvironments({ ...access, reach: known.get(author) ?? nothing }, [environmentId]),
+      )
+  }
+
+  return { meet, mayRead }
+}
