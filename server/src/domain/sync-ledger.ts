@@ -3,12 +3,15 @@
  * for each target: a row that was written behind our back, or for another target, is none, and what it names is
  * somebody else's.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import type { Store } from '../store/store.ts'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
 
-type Owner = { readonly syncId: string; readonly macKey: string }
+type Owner = { readonly syncId: string; readonly macKey: KeyObject }
+
+/** Made once for all that a run signs: from bytes it would be made anew for each. */
+export const macKeyOf = (base64: string): KeyObject => createSecretKey(base64, 'base64')
 
 export async function readLedger(store: Store, owner: Owner): Promise<LedgerEntry[]> {
   const rows = await store.syncLedger.list(owner.syncId)
@@ -28,7 +31,7 @@ function macOfEntry({ syncId, macKey }: Owner, entry: LedgerEntry): string {
   const { name, remoteId, valueMac, mark, origin, status, updatedAt } = entry
   // An absent part is not an empty one.
   const parts = [name, remoteId, valueMac, mark, origin, status, updatedAt].map((part) => JSON.stringify(part))
-  return createHmac('sha256', Buffer.from(macKey, 'base64'))
+  return createHmac('sha256', macKey)
     .update(lengthPrefixed(['ledger', syncId, ...parts]))
     .digest('base64url')
 }

@@ -1,4 +1,5 @@
 /** What a run would do now: the same look and the same plan for the review, for `plan` and for the run itself. */
+import type { KeyObject } from 'node:crypto'
 import type { Provider, Remote } from '../providers/provider.ts'
 import type { SealedSync, SyncSettings } from '../store/sync.ts'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
@@ -19,7 +20,8 @@ export type Outlook = {
 
 export type Intent = {
   readonly sync: Pick<SealedSync, 'id' | 'placeHash' | 'lastOkAt'>
-  readonly settings: Pick<SyncSettings, 'mapping' | 'options' | 'target' | 'macKey'>
+  readonly settings: Pick<SyncSettings, 'mapping' | 'options' | 'target'>
+  readonly macKey: KeyObject
   readonly ledger: readonly LedgerEntry[]
   readonly repairs: boolean
   /** Looks at the target whatever the ledger says. */
@@ -33,8 +35,8 @@ export async function lookAhead(
   source: Pick<Source, 'secrets'>,
   intent: Intent,
 ): Promise<Outlook> {
-  const { sync, settings, repairs } = intent
-  const { mapping, options, target, macKey } = settings
+  const { sync, settings, macKey, repairs } = intent
+  const { mapping, options, target } = settings
   const fold = foldOf(provider)
   const mapped = spellAsBefore(fold, mapSecrets(provider, mapping, options, source.secrets, target), intent.ledger)
   const desired = new Map([...mapped.desired].map(([name, value]) => [name, macOf(macKey, name, value)]))
@@ -74,7 +76,12 @@ function spellAsBefore(fold: Fold, mapped: Mapped, ledger: readonly LedgerEntry[
   return { ...mapped, desired: respell(mapped.desired), sources: respell(mapped.sources) }
 }
 
-async function look(fold: Fold, far: Remote, macKey: string, wanted: ReadonlySet<string>): Promise<Map<string, Seen>> {
+async function look(
+  fold: Fold,
+  far: Remote,
+  macKey: KeyObject,
+  wanted: ReadonlySet<string>,
+): Promise<Map<string, Seen>> {
   const spellings = new Map([...wanted].map((name) => [fold(name), name]))
   const remote = new Map<string, Seen>()
   for await (const { value, ...item } of far.list(wanted)) {

@@ -3,6 +3,7 @@
  * of it after: a process that dies in between leaves a note that the next run follows up. Creates and updates come
  * before deletes, so that nothing is missing at the target in between.
  */
+import type { KeyObject } from 'node:crypto'
 import type { SyncRunItem } from '@coffer/contract/sync'
 import { isFault, VendorFault } from '../providers/fault.ts'
 import { type Patience, patiently } from '../providers/patience.ts'
@@ -17,7 +18,7 @@ export type Push = {
   readonly provider: Provider
   readonly far: Remote
   readonly outlook: Outlook
-  readonly macKey: string
+  readonly macKey: KeyObject
   readonly fence: number
   /** Within a transaction that holds only while the run still holds the sync. */
   readonly write: (work: (store: Store) => Promise<void>) => Promise<void>

@@ -8,7 +8,7 @@ import type { SealedSync, SyncDraft, SyncRecord, SyncSettings } from '../store/s
 import { type EnvironmentAccess, reauthorise, requireEnvironment } from './access.ts'
 import { record } from './audit.ts'
 import { type Context, grantOf } from './context.ts'
-import { readLedger } from './sync-ledger.ts'
+import { macKeyOf, readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
 import { connectTo, requireAnswer, requireSource } from './sync-source.ts'
 import type { Setup } from './sync-wizard.ts'
@@ -95,12 +95,13 @@ async function preview(ctx: Context, setup: Setup) {
   const placeHash = placeHashOf(provider, draft)
   const isElsewhere = content.live !== null && placeHashOf(provider, content.live) !== placeHash
   const macKey = isElsewhere || !content.live ? randomBytes(32).toString('base64') : content.live.macKey
-  const ledger = isElsewhere ? [] : await readLedger(ctx.store, { syncId: sync.id, macKey })
+  const ledger = isElsewhere ? [] : await readLedger(ctx.store, { syncId: sync.id, macKey: macKeyOf(macKey) })
   const far = provider.connect(connectTo(ctx, provider, sync.id, draft))
   const source = await requireSource(ctx, access)
   const outlook = await lookAhead(ctx, provider, far, source, {
     sync: { id: sync.id, placeHash, lastOkAt: isElsewhere ? null : sync.lastOkAt },
-    settings: { ...draft, macKey },
+    settings: draft,
+    macKey: macKeyOf(macKey),
     ledger,
     repairs: false,
     looks: true,

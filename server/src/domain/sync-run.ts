@@ -16,7 +16,7 @@ import { record } from './audit.ts'
 import type { Context, Services } from './context.ts'
 import { namePlaces } from './secret.ts'
 import { explainFault, secretsOf } from './sync-fault.ts'
-import { readLedger } from './sync-ledger.ts'
+import { macKeyOf, readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
 import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './sync-outcome.ts'
 import { isMassDelete } from './sync-plan.ts'
@@ -81,11 +81,13 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
   if (!access && !isRemoval) throw new Blocked('rights', lostRights)
   const source = access && !isRemoval ? await readWhole(ctx, sync, access) : emptySource
   secrets.push(...source.secrets.values())
-  const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
+  const macKey = macKeyOf(live.macKey)
+  const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
   const far = provider.connect(connectTo(ctx, provider, sync.id, live, signal))
   const intent = {
     sync: isRemoval ? { ...sync, lastOkAt: sync.lastOkAt ?? 0 } : sync,
     settings: live,
+    macKey,
     ledger,
     repairs: repairing.has(sync.triggerNext),
     // A change that comes just before a scan does not replace it.
@@ -110,7 +112,7 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
     provider,
     far,
     outlook,
-    macKey: live.macKey,
+    macKey,
     fence: sync.fence,
     write: (work) => whileHeld(ctx, sync, work),
     patience,

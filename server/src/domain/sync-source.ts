@@ -1,5 +1,5 @@
 /** What a sync reads and where it writes: the secrets of its environment, and a connection to its target. */
-import { createHmac } from 'node:crypto'
+import { createHmac, type KeyObject } from 'node:crypto'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { Connection, Provider, Values } from '../providers/provider.ts'
@@ -116,15 +116,15 @@ export function connectTo(
 }
 
 /** Tells values apart without telling anything about them: keyed, and bound to the name. */
-export function macOf(macKey: string, name: string, value: string): string {
-  return createHmac('sha256', Buffer.from(macKey, 'base64'))
+export function macOf(macKey: KeyObject, name: string, value: string): string {
+  return createHmac('sha256', macKey)
     .update(lengthPrefixed([name, value]))
     .digest('base64url')
 }
 
 /** The same op of the same run has the same id, for vendors that ignore what they have done already. */
-export function operationIdOf(macKey: string, fence: number, name: string, valueMac: string): string {
-  const hash = createHmac('sha256', Buffer.from(macKey, 'base64'))
+export function operationIdOf(macKey: KeyObject, fence: number, name: string, valueMac: string): string {
+  const hash = createHmac('sha256', macKey)
     .update(lengthPrefixed(['operation', String(fence), name, valueMac]))
     .digest()
   hash.writeUInt8(((hash[6] ?? 0) & 0x0f) | 0x40, 6)

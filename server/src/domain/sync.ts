@@ -23,7 +23,7 @@ import type { Context, WriteContext } from './context.ts'
 import { decodeIdCursor } from './cursor.ts'
 import { defaultPageLength, type Page, pageOf } from './page.ts'
 import { answerFault } from './sync-fault.ts'
-import { readLedger } from './sync-ledger.ts'
+import { macKeyOf, readLedger } from './sync-ledger.ts'
 import { lookAhead } from './sync-look.ts'
 import { toPlan } from './sync-review.ts'
 import { connectTo, loadRegistry, requireProvider, requireSource } from './sync-source.ts'
@@ -98,9 +98,10 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
   const provider = await requireProvider(sync.provider)
   const source = await requireSource(ctx, access)
   const far = provider.connect(connectTo(ctx, provider, sync.id, live))
-  const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey: live.macKey })
+  const macKey = macKeyOf(live.macKey)
+  const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
   try {
-    const intent = { sync, settings: live, ledger, repairs: true, looks: true }
+    const intent = { sync, settings: live, macKey, ledger, repairs: true, looks: true }
     return toPlan(await lookAhead(ctx, provider, far, source, intent))
   } catch (error) {
     if (!isFault(error)) throw error

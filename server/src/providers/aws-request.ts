@@ -20,6 +20,15 @@ export type AwsRequest = {
 export type AwsRefusal = { readonly code: string; readonly fault: VendorFault }
 export type AwsAnswer = { readonly response: VendorResponse; readonly refusal?: AwsRefusal }
 
+/** Of a connection: what is derived from the secret for a day, a region and a service, so that each call signs but once. */
+const signingKeys = new WeakMap<object, Map<string, ArrayBuffer>>()
+
+function signingKeysOf(http: Connection['http']): Map<string, ArrayBuffer> {
+  const known = signingKeys.get(http) ?? new Map<string, ArrayBuffer>()
+  signingKeys.set(http, known)
+  return known
+}
+
 export async function sendToAws(
   { http, now }: Pick<Connection, 'http' | 'now'>,
   keys: AwsKeys,
@@ -35,6 +44,7 @@ export async function sendToAws(
     ...keys,
     service,
     region,
+    cache: signingKeysOf(http),
     datetime: new Date(now()).toISOString().replace(/[:-]|\.\d{3}/g, ''),
     // The content type is to be signed, too, which aws4fetch leaves out by itself.
     allHeaders: true,
