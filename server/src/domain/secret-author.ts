@@ -1,6 +1,6 @@
 /**
  * Who wrote a value that refers to other environments. Whoever reads such a value follows its references with their own
- * rights; where it is handed on in somebody else's name, as by a sync, they lead no further than its authors may read:
+ * rights; where it is handed on in somebody else's name, by a sync or a share, they lead no further than its authors may read:
  * nobody sees through another's eyes by writing `${production.KEY}`. Whoever copies it (restores, promotes) is an author too.
  *
  * Kept as `user:<id>`, `token:<id>:<user>` and `oidc:<id>`, with a space between; `!` behind one that did not reach all of

@@ -1,4 +1,7 @@
-/** The secrets that a share is made from: shared values only, references resolved with the rights of who shares them. */
+/**
+ * The secrets that a share is made from: shared values only, references resolved with the rights of who shares them and of
+ * who wrote them.
+ */
 import type { NewShare } from '@coffer/contract/share'
 import { Failure, invalid } from '../failure.ts'
 import type { ProjectAccess } from './access.ts'
@@ -6,6 +9,7 @@ import type { Context } from './context.ts'
 import { namePlaces } from './secret.ts'
 import { requireReached } from './secret-environment.ts'
 import { openValues, resolveRows } from './secret-read.ts'
+import { createTrail } from './secret-trail.ts'
 
 export type CopiedSecrets = {
   /** In the order that was asked for. */
@@ -42,7 +46,8 @@ export async function copySecrets(
   const chosen = sealed.filter((row) => distinct.has(nameOf(row.secretId, row.environmentId)))
   const rows = await openValues(ctx, access, chosen, names)
   // What leads nowhere is mostly meant for somebody else, such as a shell: it stays as it stands.
-  const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'keep' })
+  const guard = createTrail(ctx, access)
+  const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'keep', guard })
   const { byRow, referenced } = resolution
   const secrets = places.map(({ secretId, environment }) => {
     const row = rows.find((value) => value.secretId === secretId && value.environmentId === environment.id)

@@ -10,7 +10,7 @@ import { namePlaces, tellUnresolved } from './secret.ts'
 import { loadProject, type OpenValue, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Resolved } from './secret-reference-resolution.ts'
-import { createTrail, type Trail } from './sync-reference.ts'
+import { createTrail, type Trail } from './secret-trail.ts'
 
 /** Loaded with the first sync: most that is in it is never needed, and a start should not wait for it. */
 export const loadRegistry = () => import('../providers/registry.ts')

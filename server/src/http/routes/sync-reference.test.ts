@@ -494,3 +494,22 @@ describe('the audit trail', () => {
     })
   })
 })
+
+test('nor does a share, which keeps such a reference as it stands', async () => {
+  const developer = await addDeveloper('development')
+  await write('development', { FLAG: `see ${leads}`, HOME: `at ${refer('ALPHA')}` }, developer.session)
+  await write('development', { OWN: `is ${leads}` })
+  const environmentId = world.project.idOf('development')
+  const listed = await world.project.must<{ id: string; name: string }[]>('GET', '/secret?environmentId=development')
+  const wanted = ['FLAG', 'HOME', 'OWN'].map((key) => listed.find(({ name }) => name === key)?.id)
+  const secrets = wanted.map((id) => ({ id, environmentId }))
+  const { token } = await world.project.must<{ token: string }>('POST', '/secret-share', { secrets, expiresIn: 300 })
+  const opened = await world.service.call('POST', `/v1/share/${token}/view`, { body: {} })
+  expect(opened.body).toMatchObject({
+    secrets: [
+      { name: 'FLAG', value: `see ${leads}` },
+      { name: 'HOME', value: 'at one' },
+      { name: 'OWN', value: `is ${password}` },
+    ],
+  })
+})

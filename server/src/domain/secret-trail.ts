@@ -1,6 +1,6 @@
 /**
- * References in a push. They lead where the person that it runs for may read, and whoever wrote them too; what they led to,
- * and where they were stopped, is known afterwards.
+ * References in what is handed on: a push, a share. They lead where the person in whose name it goes may read, and whoever
+ * wrote them too; what they led to, and where they were stopped, is known afterwards.
  */
 import type { ProjectAccess } from './access.ts'
 import type { Context } from './context.ts'
