@@ -24,6 +24,7 @@ import { type AuditEvent, record, secretsOf } from './audit.ts'
 import { readDetails } from './audit-read.ts'
 import type { Context, WriteContext } from './context.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
+import { defaultPageLength, type Page, pageOf } from './page.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { findSecret } from './secret.ts'
 import { requireNamed, requireReached } from './secret-environment.ts'
@@ -34,21 +35,19 @@ import { createRevisions, writeValues } from './secret-write.ts'
 import { iso } from './time.ts'
 import { inTransaction } from './transaction.ts'
 
-type Page<Item> = { readonly items: Item[]; readonly nextCursor: string | undefined }
-
 export async function listVersions(
   ctx: Context,
   path: VersionsPath,
   query: VersionListQuery,
 ): Promise<Page<SecretVersion>> {
   const { place } = await requireValue(ctx, path, query, 'secret:read')
-  const limit = query.limit ?? 50
+  const limit = query.limit ?? defaultPageLength
   const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
   const rows = await ctx.store.secretVersions.list(place, before, limit + 1)
   // A secret that never had a value here is not one that the caller can see here, on whichever page.
   if (rows.length === 0 && (await ctx.store.secretVersions.list(place, Number.MAX_SAFE_INTEGER, 1)).length === 0)
     throw new Failure('notFound')
-  return toPage(rows, limit, toVersion, ({ version }) => version)
+  return pageOf(rows, limit, { item: toVersion, position: ({ version }) => version })
 }
 
 export async function readVersion(ctx: Context, path: VersionPath, query: VersionQuery): Promise<SecretVersionValue> {
@@ -90,7 +89,7 @@ export async function listRevisions(
   query: RevisionListQuery,
 ): Promise<Page<Revision>> {
   const { environment } = await requireEnvironment(ctx, path, 'secret:read')
-  const limit = query.limit ?? 50
+  const limit = query.limit ?? defaultPageLength
   const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
   const found = await ctx.store.secretVersions.listRevisions(environment.id, before, limit + 1)
   const shown = firstRevisions(found.slice(0, limit))
@@ -249,16 +248,4 @@ function digestOf(
 
 function toVersion({ version, createdAt, createdBy, message, action }: ChangeRow): SecretVersion {
   return { version, createdAt: iso(createdAt), createdBy, message, deleted: action === 'deleted' }
-}
-
-function toPage<Row, Item>(
-  rows: readonly Row[],
-  limit: number,
-  toItem: (row: Row) => Item,
-  numberOf: (row: Row) => number,
-): Page<Item> {
-  const shown = rows.slice(0, limit)
-  const last = shown.at(-1)
-  const nextCursor = rows.length > limit && last !== undefined ? encodeCursor(numberOf(last)) : undefined
-  return { items: shown.map(toItem), nextCursor }
 }
