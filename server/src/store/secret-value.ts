@@ -73,8 +73,15 @@ const valueColumns = fragment(`
 export const versionColumns = fragment(`
   environment_id as "environmentId", secret_id as "secretId", version, revision, name, action, sealed, authors,
   created_at as "createdAt", created_by as "createdBy", message`)
-/** What rows take in memory: neither engine reads a value to know its length. */
-export const sealedSize = fragment(`coalesce(sum(octet_length(sealed) + ${rowBytes}), 0) as bytes`)
+/** For `sizeOf`: neither engine reads a value to know its length. */
+export const sealedSize = fragment(`coalesce(sum(octet_length(sealed)), 0) as bytes, count(*) as count`)
+
+/** What rows take in memory. */
+export async function sizeOf(db: Db, query: Sql): Promise<number> {
+  const size = await db.one<{ bytes: number; count: number }>(query)
+  return size ? size.bytes + size.count * rowBytes : 0
+}
+
 export function secretValueStore(db: Db, keys: Keys) {
   async function keyFor(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
     const name = `${place.environmentId}:${version}`
@@ -86,7 +93,7 @@ export function secretValueStore(db: Db, keys: Keys) {
     return key
   }
 
-  const sizeOf = async (query: Sql) => (await db.one<{ bytes: number }>(query))?.bytes ?? 0
+  const measured = (query: Sql) => sizeOf(db, query)
 
   return {
     async seal(place: ValuePlace, version: number, value: string, authors: string, memory: KeyMemory): Promise<Buffer> {
@@ -132,7 +139,7 @@ export function secretValueStore(db: Db, keys: Keys) {
     },
 
     async measure(environmentIds: readonly string[], ownerId: string): Promise<number> {
-      return sizeOf(sql`
+      return measured(sql`
         select ${sealedSize} from secret_value
         where environment_id ${anyOf(environmentIds)} and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
     },
@@ -161,7 +168,7 @@ export function secretValueStore(db: Db, keys: Keys) {
     },
 
     async measureOf(environmentIds: readonly string[], secretIds: readonly string[], ownerId: string): Promise<number> {
-      return sizeOf(sql`
+      return measured(sql`
         select ${sealedSize} from secret_value
         where environment_id ${anyOf(environmentIds)} and secret_id ${anyOf(secretIds)}
           and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
@@ -185,7 +192,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       names: readonly string[],
       ownerId: string,
     ): Promise<number> {
-      return sizeOf(sql`
+      return measured(sql`
         select ${sealedSize} from secret_value v join secret s on s.id = v.secret_id
         where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
           and s.name ${anyOf(names)} and s.trashed_at is null`)

@@ -3,6 +3,7 @@ import {
   type ChangeRow,
   type RenameRow,
   sealedSize,
+  sizeOf,
   type ValuePlace,
   type VersionRow,
   versionColumns,
@@ -65,12 +66,12 @@ export function secretVersionStore(db: Db) {
     },
 
     async measureAt(environmentId: string, revision: number): Promise<number> {
-      const row = await db.one<{ bytes: number }>(sql`
+      const query = sql`
         select ${sealedSize} from secret_version
         where environment_id = ${environmentId} and sealed is not null and (secret_id, version) in (
           select secret_id, max(version) from secret_version
-          where environment_id = ${environmentId} and revision <= ${revision} group by secret_id)`)
-      return row?.bytes ?? 0
+          where environment_id = ${environmentId} and revision <= ${revision} group by secret_id)`
+      return sizeOf(db, query)
     },
 
     /** The newest revision that was there at a moment. */
