@@ -639,7 +639,7 @@ async function run(cell: Cell, caller: Caller): Promise<string[]> {
   const known = name === 'listTokens' ? tokenMakers : new Map([...world.containers, ...world.homes, ...otherIds()])
   const shown = [...known.keys()].filter((id) => answer.text.includes(id))
   if (ask.shows && answer.text.includes(heirsOwn)) return [`${cell.title}: shows a value of another person's own`]
-  const seesOwn = caller.kind === 'session' || caller.name === 'cli token'
+  const seesOwn = caller.kind === 'session' || caller.name === 'cli token' || caller.name === 'JWT of cli token'
   const isOwnShown = answer.text.includes(ownValue)
   if (isOwnShown && !seesOwn) return [`${cell.title}: shows a machine a value of a person's own`]
   if (name === 'readSecret' && ask.what === 'by id' && !isOwnShown && seesOwn) return [`${cell.title}: hides one's own`]
