@@ -19,6 +19,12 @@ const columns = fragment(`
   id, workspace_id as "workspaceId", project_id as "projectId", name, type, data_type as "dataType", note,
   created_at as "createdAt", updated_at as "updatedAt", trashed_at as "trashedAt"`)
 
+/**
+ * SQLite has no checksums: one turned bit in the index of names leads from a name to the row of another secret. So the row is asked
+ * by its id, and by another index, whether that is its name.
+ */
+const isNamedSo = fragment('exists (select 1 from secret row where row.id = secret.id and row.name = secret.name)')
+
 /** Engines sort text differently: by code unit is the same everywhere. */
 const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 
@@ -54,7 +60,8 @@ export function secretStore(db: Db) {
 
     async findByName(projectId: string, name: string): Promise<SecretRecord | undefined> {
       return db.one<SecretRecord>(sql`
-        select ${columns} from secret where project_id = ${projectId} and name = ${name} and trashed_at is null`)
+        select ${columns} from secret
+        where project_id = ${projectId} and name = ${name} and trashed_at is null and ${isNamedSo}`)
     },
 
     /** Also one in the trash. */
@@ -77,7 +84,7 @@ export function secretStore(db: Db) {
       if (names.length === 0) return []
       return db.all<SecretRecord>(sql`
         select ${columns} from secret
-        where project_id = ${projectId} and name ${anyOf(names)} and trashed_at is null`)
+        where project_id = ${projectId} and name ${anyOf(names)} and trashed_at is null and ${isNamedSo}`)
     },
 
     async listByIds(projectId: string, ids: readonly string[]): Promise<SecretRecord[]> {
