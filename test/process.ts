@@ -1,9 +1,9 @@
 /** The service as a process of its own, asked like one in the process of the test. */
 import { Agent } from 'node:http'
-import { caller, type TestService } from './harness.ts'
+import { type Call, caller } from './caller.ts'
 import { type Listening, type Settings, startListening } from './program.ts'
 
-export type Serving = Listening & { readonly call: TestService['call'] }
+export type Serving = Listening & { readonly call: Call }
 
 /** On a free port unless the settings name one. */
 export async function serve(settings: Settings): Promise<Serving> {
