@@ -71,15 +71,24 @@ export async function deleteEnvironment(ctx: Context, path: EnvironmentPath): Pr
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const current = await requireStored(ctx, environment.id, workspaceId)
     const place = { projectId: project.id, environmentId: environment.id }
-    await ctx.store.shares.revokeFrom(environment.id, workspaceId, ctx.now())
-    for (const { id, name } of await ctx.store.syncs.removeOf(environment.id, workspaceId)) {
-      await record(ctx, { chain: workspaceId, action: 'DELETE', entity: { type: 'sync', id, name }, ...place })
-    }
+    await endUses(ctx, workspaceId, place)
     await ctx.store.environments.remove(environment.id, workspaceId)
     const before = { name: current.name }
     await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), ...place, before })
     await announce(ctx, 'workspace', workspaceId)
   })
+}
+
+/** What lends or pushes the values of an environment to others ends with it. */
+export async function endUses(
+  ctx: WriteContext,
+  workspaceId: string,
+  place: { readonly projectId: string; readonly environmentId: string },
+): Promise<void> {
+  await ctx.store.shares.revokeFrom(place.environmentId, workspaceId, ctx.now())
+  for (const { id, name } of await ctx.store.syncs.removeOf(place.environmentId, workspaceId)) {
+    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: { type: 'sync', id, name }, ...place })
+  }
 }
 
 /** Once more, under the workspace's lock: what the picture shows may have been deleted a moment ago. */

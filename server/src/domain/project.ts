@@ -14,6 +14,7 @@ import {
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { countSecrets } from './count.ts'
+import { endUses } from './environment.ts'
 import type { PicturedProject } from './picture.ts'
 import type { Reach } from './scope.ts'
 import { checkSlug } from './slug.ts'
@@ -108,8 +109,9 @@ export async function deleteProject(ctx: Context, path: ProjectPath): Promise<vo
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const current = await requireStored(ctx, project.id, workspaceId)
-    // Its own shares go with it; those of other projects may hold values of it too.
-    for (const { id } of project.environments) await ctx.store.shares.revokeFrom(id, workspaceId, ctx.now())
+    for (const { id } of project.environments) {
+      await endUses(ctx, workspaceId, { projectId: project.id, environmentId: id })
+    }
     await ctx.store.projects.remove(project.id, workspaceId)
     const before = { name: current.name, slug: current.slug }
     await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), projectId: project.id, before })

@@ -3,6 +3,7 @@ import type { AuditEntry } from '@coffer/contract/audit'
 import type { SyncDetail, SyncPlan, SyncProvider, SyncRun } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { addUser, createToken } from '../../../../test/harness.ts'
+import { createSecretProject } from '../../../../test/secret-project.ts'
 import {
   flowPath,
   lastRun,
@@ -720,6 +721,20 @@ describe('rights', () => {
     const path = `/v1/workspace/main/audit?action=DELETE&entity=sync&limit=1`
     expect((await world.service.call<AuditEntry[]>('GET', path, asked)).body).toMatchObject([{ entity: { id } }])
     world.service.clock.offsetMs = 0
+  })
+
+  test('a project that is deleted takes its syncs along, each with an entry in the trail', async () => {
+    const { service, owner } = world
+    const asked = { token: owner.session }
+    const doomed = await createSecretProject(service, owner.session)
+    const theirs = { ...world, project: doomed }
+    await doomed.set('development', { ALPHA: 'x' })
+    const id = await startSetup(theirs)
+    await walk(theirs, id, 'auth', { environment: doomed.idOf('development') })
+    await doomed.must('DELETE', '')
+    const path = `/v1/workspace/main/audit?action=DELETE&entity=sync&limit=1`
+    const { body } = await service.call<AuditEntry[]>('GET', path, asked)
+    expect(body).toMatchObject([{ entity: { id }, projectId: doomed.id, environmentId: doomed.idOf('development') }])
   })
 })
 
