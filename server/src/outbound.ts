@@ -4,7 +4,6 @@
  */
 import { lookup as lookupName } from 'node:dns/promises'
 import type { IncomingHttpHeaders } from 'node:http'
-import { request as requestHttps } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { domainToASCII } from 'node:url'
 import {
@@ -208,7 +207,8 @@ async function exchange(
   const length = body === undefined ? {} : { 'content-length': String(body.length) }
   const { promise, resolve, reject } = Promise.withResolvers<OutboundResponse>()
 
-  const send = url.protocol === 'https:' ? requestHttps : requestHttp
+  // TLS takes a start some 20 ms: it is loaded by the first who needs it.
+  const send = url.protocol === 'https:' ? process.getBuiltinModule('node:https').request : requestHttp
   const outgoing = send({
     host: hostname,
     port: addresses[0]?.port ?? (url.port === '' ? undefined : Number(url.port)),

@@ -65,8 +65,8 @@ export function openSqlite(path: string): Engine {
           execute(writer, statement.replaceAll('$serial', 'integer primary key autoincrement'))
           writer.prepare('insert into schema_step (step, name, applied_at) values (?, ?, ?)').run(step, name, nowMs)
         }
+        // Not waited for by the disk: what a power failure takes along is done again, and the first commit that counts hardens all.
         execute(writer, 'commit')
-        await wal.harden()
       } catch (error) {
         if (writer.isTransaction) execute(writer, 'rollback')
         throw error
