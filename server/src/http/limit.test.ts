@@ -5,6 +5,7 @@ import {
   type Answer,
   createDatabase,
   createToken,
+  type Database,
   exchange,
   openService,
   registerOwner,
@@ -283,7 +284,7 @@ describe('the limit of exchanges', () => {
 describe('limits shared by way of Redis', () => {
   const limit = 20
   let redis: TestRedis
-  let database: Awaited<ReturnType<typeof createDatabase>>
+  let database: Database
   let nodes: TestService[]
   let owner: TestUser
   let clients = 0

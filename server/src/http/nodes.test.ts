@@ -16,6 +16,7 @@ import {
   createDatabase,
   createProject,
   createToken,
+  type Database,
   exchange,
   engine as kind,
   openService,
@@ -34,7 +35,7 @@ const main = '/v1/workspace/main'
 const allowedMs = 1_000
 
 describe('what one node changes', () => {
-  let database: Awaited<ReturnType<typeof createDatabase>>
+  let database: Database
   let here: TestService
   let there: TestService
   let owner: TestUser

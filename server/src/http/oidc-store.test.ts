@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   createDatabase,
   createProject,
+  type Database,
   openService,
   registerOwner,
   startService,
@@ -114,7 +115,7 @@ describe('a row that was changed behind our back', () => {
 })
 
 describe('with several nodes', () => {
-  let database: Awaited<ReturnType<typeof createDatabase>>
+  let database: Database
   let here: TestService
   let there: TestService
   let issuer: TestIssuer

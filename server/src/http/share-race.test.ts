@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   createDatabase,
   createProject,
+  type Database,
   engine,
   openService,
   password,
@@ -26,7 +27,7 @@ const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))
 
 describe('64 readers at once, 50 times over', () => {
-  let database: Awaited<ReturnType<typeof createDatabase>>
+  let database: Database
   /** Two nodes where the engine allows it. */
   let nodes: TestService[]
   let project: ShareProject
@@ -105,7 +106,7 @@ describe('64 readers at once, 50 times over', () => {
 })
 
 describe('a process that is killed', () => {
-  let database: Awaited<ReturnType<typeof createDatabase>>
+  let database: Database
   let raw: RawDatabase
   let serving: Serving
   let session: string

@@ -7,7 +7,7 @@ import type { Project } from '@coffer/contract/project'
 import type { Secret } from '@coffer/contract/secret'
 import type { Team } from '@coffer/contract/team'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { createDatabase, password } from '../../../test/harness.ts'
+import { createDatabase, type Database, password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
 import { type Ended, runProgram, startProgram, until } from '../../../test/program.ts'
 import { keyVersionOf } from '../crypto/envelope.ts'
@@ -20,7 +20,7 @@ const command = ['keys', 'rotate-environment', 'main', 'api', 'development']
 /** Sixteen batches of values and versions, and more while the load runs. */
 const keys = Array.from({ length: 200 }, (_, index) => `KEY_${index}`)
 
-let database: Awaited<ReturnType<typeof createDatabase>>
+let database: Database
 let service: Serving
 let store: Engine
 let token: string

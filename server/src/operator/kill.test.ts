@@ -10,7 +10,7 @@ import type { Secret } from '@coffer/contract/secret'
 import type { Team } from '@coffer/contract/team'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createDice, type Dice } from '../../../test/dice.ts'
-import { createDatabase, password } from '../../../test/harness.ts'
+import { createDatabase, type Database, password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
 import { runProgram, until } from '../../../test/program.ts'
 import { findBrokenRows } from '../../../test/store.ts'
@@ -22,7 +22,7 @@ const cyclesPerWorkspace = 10
 
 type TimedPlace = Place & { readonly since: string }
 
-let database: Awaited<ReturnType<typeof createDatabase>>
+let database: Database
 beforeAll(async () => {
   database = await createDatabase()
 })

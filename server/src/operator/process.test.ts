@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Team } from '@coffer/contract/team'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createDatabase, engine, password } from '../../../test/harness.ts'
+import { createDatabase, type Database, engine, password } from '../../../test/harness.ts'
 import { freePort } from '../../../test/postgres.ts'
 import { type Serving, serve } from '../../../test/process.ts'
 import { messagesOf, runProgram, type Settings, startProgram, until } from '../../../test/program.ts'
@@ -14,8 +14,6 @@ import { settings as allSettings } from '../config.ts'
 import { openPostgres } from '../store/postgres.ts'
 import { type Db, type Engine, type Sql, sql } from '../store/sql.ts'
 import { openSqlite } from '../store/sqlite.ts'
-
-type Database = Awaited<ReturnType<typeof createDatabase>>
 
 const teams = '/v1/workspace/main/team'
 const registration = (email = 'owner@example.com', more: object = {}) => ({

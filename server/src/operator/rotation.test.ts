@@ -9,6 +9,7 @@ import {
   createDatabase,
   createProject,
   createToken,
+  type Database,
   exchange,
   engine as kind,
   openService,
@@ -34,8 +35,6 @@ import { countRootUses } from '../store/key-rotation.ts'
 import { type Db, type Engine, sql } from '../store/sql.ts'
 import { createStore } from '../store/store.ts'
 import { tokenStore } from '../store/token.ts'
-
-type Database = Awaited<ReturnType<typeof createDatabase>>
 
 const workspace = '/v1/workspace/main'
 

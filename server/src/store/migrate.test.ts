@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
-import { createDatabase, engine as kind } from '../../../test/harness.ts'
+import { createDatabase, type Database, engine as kind } from '../../../test/harness.ts'
 import { startPostgres } from '../../../test/postgres.ts'
 import { type Program, startNode, until } from '../../../test/program.ts'
 import { describeSchema, openEngine } from '../../../test/store.ts'
@@ -16,8 +16,6 @@ import { migrate, steps } from './migrate.ts'
 import { openPostgres } from './postgres.ts'
 import { anyOf, compile, type Engine, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 import { openSqlite } from './sqlite.ts'
-
-type Database = Awaited<ReturnType<typeof createDatabase>>
 
 async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
   const database = await createDatabase()

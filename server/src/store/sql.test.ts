@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createDatabase, engine as kind } from '../../../test/harness.ts'
+import { createDatabase, type Database, engine as kind } from '../../../test/harness.ts'
 import { Failure, isFailure } from '../failure.ts'
 import { type Connection, createCommitQueue } from './commit-queue.ts'
 import { openPostgres } from './postgres.ts'
@@ -20,7 +20,7 @@ import {
 } from './sql.ts'
 import { openSqlite } from './sqlite.ts'
 
-let database: Awaited<ReturnType<typeof createDatabase>>
+let database: Database
 let engine: Engine
 /** A second node on the same database. */
 let other: Engine
