@@ -5,19 +5,36 @@
 import { parseArgs } from 'node:util'
 import { createCases } from './case.ts'
 import { findGenerator, type Load, median } from './load.ts'
+import { readNumber, readOrEnd } from './options.ts'
 import { type Running, startService } from './process.ts'
 import { makeFolder } from './scratch.ts'
 import { seed } from './seed.ts'
 
-const { values: options } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '1' },
-    rounds: { type: 'string', default: '5' },
-    only: { type: 'string', default: '' },
-  },
+const help = `npm run bench:cost -- [options]
+
+Shows what one request costs the service in processor time, beside a bare node:http server that sends the same bytes.
+
+  --only NAME     only rows whose name has this in it, such as "read one"
+  --seconds N     of each measurement (1)
+  --rounds N      of which the median counts (5)
+  --help          this text
+`
+const { seconds, rounds, only } = readOrEnd(help, (args) => {
+  const { values } = parseArgs({
+    args,
+    options: {
+      seconds: { type: 'string', default: '1' },
+      rounds: { type: 'string', default: '5' },
+      only: { type: 'string', default: '' },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  return {
+    ...values,
+    seconds: readNumber('--seconds', values.seconds, 1),
+    rounds: readNumber('--rounds', values.rounds, 1),
+  }
 })
-const seconds = Number(options.seconds)
-const rounds = Number(options.rounds)
 
 const generator = findGenerator()
 const dataDir = makeFolder()
@@ -27,7 +44,7 @@ try {
   running.push(service)
   const cases = await createCases(service, await seed(service), running)
   print('microseconds of processor time', 'service', 'bare', 'ratio')
-  for (const { name, service, bare } of cases.filter((one) => one.name.includes(options.only))) {
+  for (const { name, service, bare } of cases.filter((one) => one.name.includes(only))) {
     await cost(service)
     await cost(bare)
     const pairs: { service: number; bare: number }[] = []

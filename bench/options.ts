@@ -19,6 +19,19 @@ minutes. Needs nothing but Node and npm.
   --help          this text
 `
 
+/** Prints the text where it is asked for, and where what was said makes no sense: then the reason stands before it. */
+export function readOrEnd<Read extends { readonly help: boolean }>(text: string, read: (args: string[]) => Read): Read {
+  try {
+    const options = read(process.argv.slice(2))
+    if (!options.help) return options
+    process.stdout.write(text)
+    process.exit()
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n\n${text}`)
+    process.exit(2)
+  }
+}
+
 export type Options = {
   readonly seconds: number
   readonly rounds: number
@@ -64,7 +77,7 @@ export function readOptions(args: readonly string[]): Options {
   }
 }
 
-function readNumber(name: string, text: string, min: number): number {
+export function readNumber(name: string, text: string, min: number): number {
   const number = Number(text)
   if (!/^\d{1,9}$/.test(text) || number < min) throw new Error(`${name} must be a whole number of at least ${min}.`)
   return number

@@ -12,7 +12,7 @@ import { measureGrowth, wantsGrowth } from './growth.ts'
 import { findGenerator } from './load.ts'
 import type { Bench } from './measure.ts'
 import { measureNodes, wantsNodes } from './nodes.ts'
-import { help, type Options, readOptions } from './options.ts'
+import { help, type Options, readOptions, readOrEnd } from './options.ts'
 import {
   conditionsOf,
   headingLine,
@@ -25,11 +25,7 @@ import {
 } from './report.ts'
 import { exchange } from './spending-case.ts'
 
-const options = readOptionsOrEnd()
-if (options.help) {
-  process.stdout.write(help)
-  process.exit()
-}
+const options = readOrEnd(help, readOptions)
 const bench = openBench(options)
 const { report } = bench
 await measureEngine(bench, sqlite, sqlitePlans)
@@ -46,15 +42,6 @@ try {
   await postgres?.stop()
 }
 finish()
-
-function readOptionsOrEnd(): Options {
-  try {
-    return readOptions(process.argv.slice(2))
-  } catch (error) {
-    console.error(`${error instanceof Error ? error.message : error}\n\n${help}`)
-    process.exit(2)
-  }
-}
 
 function openBench(options: Options): Bench {
   const generator = findGenerator()
