@@ -31,7 +31,7 @@ import { requireNamed, requireReached } from './secret-environment.ts'
 import type { Wish } from './secret-plan.ts'
 import { createAllowance } from './secret-size.ts'
 import { openVersion, parseState, placeOf, stateAt, stateNow } from './secret-state.ts'
-import { createRevisions, writeValues } from './secret-write.ts'
+import { createRevisions, standingRevision, writeValues } from './secret-write.ts'
 import { iso } from './time.ts'
 import { inTransaction } from './transaction.ts'
 
@@ -188,7 +188,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     // Copying is reading: what was taken is recorded for the environment that it came from, or it is not taken.
     const after = { keys: wanted, promotedTo: environment.name }
     if (!dryRun) await record(ctx, { ...viewOf(access, [source]), after })
-    return { success: true, results, revision: revisions.of(environment.id), diff }
+    return { success: true, results, revision: await standingRevision(ctx, access, environment), diff }
   })
 }
 

@@ -22,7 +22,14 @@ import { recordSecret, requireSecret, requireWholeProject } from './secret-owner
 import { listKeys, type Wish } from './secret-plan.ts'
 import { renameSecret } from './secret-rename.ts'
 import { purgeSecret, trashSecret } from './secret-trash.ts'
-import { announceSecrets, createRevisions, requireWriter, upsert, writeValues } from './secret-write.ts'
+import {
+  announceSecrets,
+  createRevisions,
+  requireWriter,
+  standingRevision,
+  upsert,
+  writeValues,
+} from './secret-write.ts'
 import { inTransaction } from './transaction.ts'
 
 export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSecrets): Promise<WriteResults> {
@@ -36,7 +43,7 @@ export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSe
     )
   }
   const wishes = environments.flatMap((environment) => body.secrets.map((secret) => ({ ...secret, environment })))
-  const { results } = await writeAll(ctx, access, wishes, body)
+  const results = await inTransaction(ctx, access.picture.workspace.id, (ctx) => writeAll(ctx, access, wishes, body))
   return { success: true, results }
 }
 
@@ -104,6 +111,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   })
   const results: WriteResult[] = []
   const work = async (ctx: WriteContext) => {
+    const before = await standingRevision(ctx, access, environment)
     const revisions = createRevisions(ctx, access)
     const options = { mode: 'upsert', message: body.message, isUndone: body.dryRun, revisions } as const
     for (const { key, to } of renames) {
@@ -112,7 +120,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
       results.push({ key: to, environmentId: environment.id, status: 'renamed', id: secret.id, version: 0 })
     }
     results.push(...(await writeValues(ctx, access, wishes, options)))
-    return ctx.store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
+    return body.dryRun ? before : standingRevision(ctx, access, environment)
   }
   const revision = await inTransactionOrDryRun(ctx, access, body.dryRun ?? false, work)
   return { success: true, results, revision }
@@ -152,12 +160,13 @@ export async function deleteSecret(
 type Wanted = { readonly mode?: WriteMode; readonly message?: string; readonly dryRun?: boolean }
 
 /** All of the wishes or none of them, as one revision of each environment. */
-export function writeAll(ctx: Context, access: ProjectAccess, wishes: readonly Wish[], wanted: Wanted) {
-  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
-    const { mode = 'create', message, dryRun } = wanted
-    const revisions = createRevisions(ctx, access)
-    return { revisions, results: await writeValues(ctx, access, wishes, { mode, message, dryRun, revisions }) }
-  })
+export function writeAll(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  wishes: readonly Wish[],
+  { mode = 'create', message, dryRun }: Wanted,
+): Promise<WriteResult[]> {
+  return writeValues(ctx, access, wishes, { mode, message, dryRun, revisions: createRevisions(ctx, access) })
 }
 
 /** A dry run does everything and keeps nothing: the transaction is given up at its end. */

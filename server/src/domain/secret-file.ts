@@ -11,6 +11,8 @@ import { namePlaces } from './secret.ts'
 import { writeAll } from './secret-change.ts'
 import { chooseEnvironment, personalOwner, requireReached } from './secret-environment.ts'
 import { effectiveValues, loadProject, openValues, resolveRows } from './secret-read.ts'
+import { standingRevision } from './secret-write.ts'
+import { inTransaction } from './transaction.ts'
 
 /** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
 export async function exportSecrets(
@@ -60,6 +62,8 @@ export async function importSecrets(ctx: Context, path: ProjectPath, body: Secre
   // Parsers are large, and most processes never need one.
   const { parseEntries } = await import('./secret-format/format.ts')
   const wishes = parseEntries(body.format, body.content).map((entry) => ({ ...entry, environment }))
-  const { results, revisions } = await writeAll(ctx, access, wishes, body)
-  return { success: true, results, revision: revisions.of(environment.id) }
+  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const results = await writeAll(ctx, access, wishes, body)
+    return { success: true, results, revision: await standingRevision(ctx, access, environment) }
+  })
 }

@@ -11,7 +11,7 @@ import type { Wish } from './secret-plan.ts'
 import { createAllowance } from './secret-size.ts'
 import { type Standing, stateAt } from './secret-state.ts'
 import { isKept } from './secret-trash.ts'
-import { announceSecrets, createRevisions, writeValues } from './secret-write.ts'
+import { announceSecrets, createRevisions, standingRevision, writeValues } from './secret-write.ts'
 import { inTransaction } from './transaction.ts'
 
 export async function restoreRevision(
@@ -45,7 +45,7 @@ export async function restoreRevision(
     if (!dryRun) await takeFromTrash(ctx, access, [...origins.values()])
     const revisions = createRevisions(ctx, access)
     const results = await writeValues(ctx, access, wishes, { mode: 'upsert', message, dryRun, revisions })
-    return { success: true, results, revision: revisions.of(environment.id) || current }
+    return { success: true, results, revision: await standingRevision(ctx, access, environment) }
   })
 }
 

@@ -52,6 +52,10 @@ export function createRevisions(ctx: WriteContext, access: ProjectAccess): Revis
   }
 }
 
+/** Where an environment stands, for the answer: what a request has made, or what was there if it made nothing. */
+export const standingRevision = (ctx: WriteContext, access: ProjectAccess, { id }: { readonly id: string }) =>
+  ctx.store.secretValues.currentRevision(id, access.picture.workspace.id)
+
 export type WriteOptions = {
   readonly mode: WriteMode
   readonly revisions: Revisions

@@ -384,6 +384,31 @@ describe('revisions', () => {
     expect(await project.state('development')).toEqual({ A: '1' })
   })
 
+  test('are told by every answer as they stand afterwards, also where nothing was made', async () => {
+    const file = (body: object) => ({ environmentId: 'development', format: 'dotenv', mode: 'upsert', ...body })
+    const batch = (value: string) => ({ environmentId: 'development', operations: [{ op: 'set', key: 'A', value }] })
+    const tell = async (path: string, body: object) =>
+      (await project.must<RevisionResults>('POST', path, body)).revision
+    const restore = (revision: number) => `/environment/${project.idOf('development')}/revision/${revision}/restore`
+    const promoting = `/environment/${project.idOf('development')}/promote`
+    expect(await tell('/secret/import', file({ content: 'A=1' }))).toBe(1)
+    expect(await tell('/secret/import', file({ content: 'A=2' }))).toBe(2)
+    await project.set('staging', { A: '2' })
+    for (const [path, body] of [
+      ['/secret/import', file({ content: 'A=2' })],
+      ['/secret/import', file({ content: 'A=3', dryRun: true })],
+      ['/secret/batch', batch('2')],
+      ['/secret/batch', { ...batch('3'), dryRun: true }],
+      [restore(2), {}],
+      [restore(1), { dryRun: true }],
+      [promoting, { from: 'staging' }],
+      [promoting, { from: 'staging', dryRun: true }],
+    ] as const) {
+      expect(await tell(path, body), JSON.stringify([path, body])).toBe(2)
+    }
+    expect(await tell(restore(1), {})).toBe(3)
+  })
+
   test('come in pages, each revision once and whole', async () => {
     for (let index = 1; index <= 5; index++) await project.set('development', { A: `${index}`, B: `${index}` })
     await project.rename('A', 'Z')
