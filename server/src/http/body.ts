@@ -20,8 +20,9 @@ export async function readJson({ request, headers }: Exchange, limit: number): P
     throw new Failure('unsupportedMediaType')
   }
   if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
-  const bytes = await readBytes(request, limit)
+  const bytes = await readBytes(request, limit, Number(headers['content-length'] ?? limit))
   refuseOtherEncodings(type, headers['content-encoding'])
+  if (bytes.length > largeBytes) refuseUnwieldy(bytes)
   const text = decode(bytes)
   return text.trim() === '' ? undefined : parse(text)
 }
@@ -38,7 +39,7 @@ function isEmpty(request: IncomingMessage): Promise<boolean> {
   })
 }
 
-function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
+function readBytes(request: IncomingMessage, limit: number, expected: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     let whole: Buffer = Buffer.alloc(0)
     let length = 0
@@ -49,7 +50,7 @@ function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
           reject(tooLarge(limit))
           return
         }
-        whole = length === 0 ? chunk : append(whole, length, chunk)
+        whole = length === 0 ? chunk : append(whole, length, chunk, expected)
         length += chunk.length
       })
       .on('end', () => resolve(whole.subarray(0, length)))
@@ -59,10 +60,11 @@ function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
 }
 
 /** Into room that doubles: the sender chooses how small the chunks are, and each of its own would cost far more than its bytes. */
-function append(whole: Buffer, length: number, chunk: Buffer): Buffer {
+function append(whole: Buffer, length: number, chunk: Buffer, expected: number): Buffer {
   const end = length + chunk.length
-  // What is full may be a chunk that was received: nothing is ever written into that.
-  const room = end > whole.length ? Buffer.concat([whole], Math.max(2 * end, minRoomBytes)) : whole
+  // What is full may be a chunk that was received: nothing is ever written into that. No more room than can be needed.
+  const doubled = Math.max(2 * end, minRoomBytes)
+  const room = end > whole.length ? Buffer.concat([whole], Math.max(end, Math.min(doubled, expected))) : whole
   chunk.copy(room, length)
   return room
 }
@@ -107,6 +109,31 @@ function parse(text: string): unknown {
   }
   if (/\\u[dD][89a-fA-F]/.test(text) && !isWellFormed(value)) throw notUnicode()
   return value
+}
+
+/** A small body is parsed in no time, whatever it is. */
+const largeBytes = 64 * 1024
+/** Far more than any endpoint takes; to parse millions of them would hold up everybody else for seconds. */
+const maxContainers = 200_000
+const maxDepth = 32
+
+const [quote, backslash, opening, closing, openingList, closingList] = Buffer.from('"\\{}[]')
+
+function refuseUnwieldy(bytes: Buffer): void {
+  let isText = false
+  let depth = 0
+  let containers = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]
+    if (isText) {
+      if (byte === backslash) at++
+      else if (byte === quote) isText = false
+    } else if (byte === quote) isText = true
+    else if (byte === opening || byte === openingList) {
+      if (++depth > maxDepth) throw new Failure('malformed', `body: is nested more than ${maxDepth} levels deep.`)
+      if (++containers > maxContainers) throw new Failure('malformed', 'body: holds too many objects and lists.')
+    } else if (byte === closing || byte === closingList) depth--
+  }
 }
 
 function refuseOtherEncodings(type: string, encoding: string | undefined): void {

@@ -22,6 +22,7 @@ export class Exchange {
   query: unknown = undefined
   body: unknown = undefined
   isValidated = false
+  identifiedAt = 0
   /** Set before any route is reached. */
   ctx: Context = undefined as unknown as Context
   statusCode = 200

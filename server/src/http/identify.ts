@@ -32,6 +32,7 @@ export function identifier(parts: IdentityParts) {
     // An endpoint is never reached without what follows, however its path was spelled.
     if (!endpoint && !isApi(exchange.url)) return requireHost(exchange)
     exchange.header('cache-control', 'no-store')
+    exchange.identifiedAt = services.now()
     const ip = clientAddress(exchange, services.config.trustedProxies)
     const counted = limiter.hit(clientNetwork(ip))
     if (counted instanceof Promise) return counted.then((hit) => admit(hit))
@@ -75,6 +76,25 @@ export function identifier(parts: IdentityParts) {
       exchange.ctx = contextFor(services, actor, exchange, ip)
       if (endpoint.permission === 'auth:exchange') await limitExchange(exchange, parts.exchangeLimiter, hit)
     }
+  }
+}
+
+/** While a body arrives, who asked is known for so long. */
+const maxTrustMs = 100
+
+/** Nothing is counted again: it is the same request. */
+export function identifierAgain({ services, follower }: IdentityParts) {
+  async function authenticate(exchange: Exchange): Promise<void> {
+    await follower.ensureFresh()
+    const { ip } = exchange.ctx.request
+    const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
+    exchange.ctx = contextFor(services, actor, exchange, ip)
+  }
+
+  return (exchange: Exchange): Promise<void> | undefined => {
+    const isPublic = (exchange.route?.endpoint?.permission ?? 'public') === 'public'
+    if (isPublic || services.now() - exchange.identifiedAt < maxTrustMs) return undefined
+    return authenticate(exchange)
   }
 }
 

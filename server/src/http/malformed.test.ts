@@ -29,6 +29,7 @@ import { createIdentity } from '../../../test/issuer.ts'
 import { until } from '../../../test/program.ts'
 import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../../../test/raw-request.ts'
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
+import { createSecretProject } from '../../../test/secret-project.ts'
 import { maxBodyBytes } from './body.ts'
 
 let service: TestService
@@ -228,6 +229,7 @@ describe('requests made from the contract', () => {
 
 const bearer = () => `Authorization: Bearer ${owner.session}`
 const teams = '/v1/workspace/main/team'
+const secrets = '/v1/workspace/main/project/api/secret'
 
 /** A request with a body of exactly these bytes. */
 function post(body: string | Buffer, ...headers: string[]): Buffer {
@@ -273,6 +275,7 @@ async function expectAnswer(bytes: string | Buffer, status: number, message: Reg
 
 describe('bodies on the wire', () => {
   const notJson = /^body: is not valid JSON\.$/
+  const tooDeep = /^body: is nested more than 32 levels deep\.$/
   const notUtf8 = /^body: is not valid UTF-8\.$/
   const notObject = /^body: must be an object\.$/
   const notText = /^name: must be a string\.$/
@@ -284,11 +287,14 @@ describe('bodies on the wire', () => {
     ['single quotes', "{'name':'a'}", notJson],
     ['NaN', '{"name":NaN}', notJson],
     ['a raw control character in a string', '{"name":"a\u0001"}', notJson],
-    ['100,000 open brackets', '['.repeat(100_000), notJson],
-    ['100,000 nested lists', '['.repeat(100_000) + ']'.repeat(100_000), notObject],
-    ['100,000 nested lists in a field', `{"name":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, notText],
-    ['100,000 nested objects in a field', `{"name":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`, notText],
-    ['100,000 nested surrogates', `{"name":${'["\\ud800",'.repeat(100_000)}1${']'.repeat(100_000)}}`, /^body: /],
+    ['10,000 open brackets', '['.repeat(10_000), notJson],
+    ['10,000 nested lists in a field', `{"name":${'['.repeat(10_000)}${']'.repeat(10_000)}}`, notText],
+    ['5,000 nested surrogates', `{"name":${'["\\ud800",'.repeat(5_000)}1${']'.repeat(5_000)}}`, /^body: holds half/],
+    ['100,000 open brackets', '['.repeat(100_000), tooDeep],
+    ['100,000 nested lists', '['.repeat(100_000) + ']'.repeat(100_000), tooDeep],
+    ['100,000 nested lists in a field', `{"name":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, tooDeep],
+    ['100,000 nested objects in a field', `{"name":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`, tooDeep],
+    ['100,000 nested surrogates', `{"name":${'["\\ud800",'.repeat(100_000)}1${']'.repeat(100_000)}}`, tooDeep],
     ['a million fields', `{${Array.from({ length: 300_000 }, (_, at) => `"f${at}":1`).join()}}`, /^(name|f0): /],
     ['a list for an object', '[]', notObject],
     ['null', 'null', notObject],
@@ -423,6 +429,18 @@ describe('bodies on the wire', () => {
     const answers = await sendRaw(service.url, bytes)
     for (const answer of answers) checkForm(answer, true)
     expect(answers.map(({ status }) => status)).toEqual([415, 200])
+  })
+
+  test('a large body that is nested deep or full of tiny things is refused unparsed; deep text in it is text', async () => {
+    const filler = ' '.repeat(70_000)
+    const refusals: [string, RegExp][] = [
+      ['['.repeat(40) + ']'.repeat(40), /^body: is nested more than 32 levels deep\.$/],
+      [`[${'{},'.repeat(200_001)}0]`, /^body: holds too many objects and lists\.$/],
+      ['['.repeat(4_000_000), /^body: is nested more than 32 levels deep\.$/],
+    ]
+    for (const [part, message] of refusals) await expectAnswer(post(`{"name":${part}${filler}}`, json), 400, message)
+    const text = JSON.stringify({ name: `"\\${'['.repeat(100)}`, filler })
+    await expectAnswer(post(text, json), 400, /^filler: /)
   })
 
   test('a body in chunks of one byte is read like any other', async () => {
@@ -850,6 +868,62 @@ describe('connections', () => {
     } finally {
       alone.app.server.closeAllConnections()
       await stopping
+    }
+  })
+
+  test('a credential that ends while a body is on its way does nothing with it', async () => {
+    const { id, token } = await createToken(service, owner.session)
+    const body = '{"environments":["development"],"secrets":[{"key":"LATE","value":"x"}],"mode":"upsert"}'
+    const begin = (credential: string) => {
+      const socket = open(service.url)
+      const received = receive(socket)
+      const length = `Content-Length: ${body.length}`
+      socket.write(
+        head(`POST ${secrets} HTTP/1.1`, `Authorization: Bearer ${credential}`, json, length) + body.slice(0, 9),
+      )
+      return async () => {
+        socket.end(body.slice(9))
+        return parseAnswers(await received).map(({ status }) => status)
+      }
+    }
+    const arrived = new Promise<void>((resolve) => {
+      let count = 0
+      const onRequest = () => {
+        if (++count < 2) return
+        service.app.server.off('request', onRequest)
+        resolve()
+      }
+      service.app.server.on('request', onRequest)
+    })
+    const [finishOurs, finishOther] = [begin(token), begin(owner.session)]
+    await arrived
+    const path = `/v1/workspace/main/tokens/${id}`
+    expect((await service.call('DELETE', path, { token: owner.session })).status).toBe(200)
+    service.clock.offsetMs += 1_000
+    expect(await finishOurs()).toEqual([401])
+    expect(await finishOther()).toEqual([201])
+  })
+
+  test('whoever takes nothing of an answer does not keep it for ever', async () => {
+    const alone = await startService()
+    try {
+      const { session } = await registerOwner(alone)
+      const project = await createSecretProject(alone, session)
+      const values = Object.fromEntries(Array.from({ length: 110 }, (_, at) => [`K${at}`, 'x'.repeat(60_000)]))
+      await project.set('development', values)
+      expect(alone.app.server.timeout).toBe(300_000)
+      alone.app.server.timeout = 100
+      const ended = new Promise<boolean>((resolve) =>
+        alone.app.server.once('connection', (socket) => socket.once('close', resolve)),
+      )
+      const socket = open(alone.url)
+      socket.on('error', () => undefined).pause()
+      const asked = `GET ${project.root}/secret?environmentId=development HTTP/1.1`
+      socket.write(`${asked}\r\nHost: localhost\r\nAuthorization: Bearer ${session}\r\n\r\n`)
+      await withinSeconds(20, ended)
+      socket.destroy()
+    } finally {
+      await alone.stop()
     }
   })
 

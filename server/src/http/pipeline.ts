@@ -27,6 +27,8 @@ export type Stages = {
   newId(): string
   /** Who asks; nothing is awaited where all that it needs is at hand. */
   identify(exchange: Exchange): Promise<void> | undefined
+  /** Once the body is there: where that took its time, whoever asks may have lost the right to meanwhile. */
+  identifyAgain(exchange: Exchange): Promise<void> | undefined
   /** Once for every answer, just before it leaves. */
   onAnswer(exchange: Exchange): void
   onError(error: unknown, exchange: Exchange): void
@@ -95,6 +97,8 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
   async function readBody(exchange: Exchange, route: Route): Promise<void> {
     exchange.body = await readJson(exchange, route.maxBodyBytes)
+    const waiting = stages.identifyAgain(exchange)
+    if (waiting) await waiting
     run(exchange, route)
   }
 

@@ -6,7 +6,7 @@ import { answerError } from './answer-error.ts'
 import { docsRoutes } from './docs.ts'
 import { type Door, keepDoor } from './door.ts'
 import type { Exchange } from './exchange.ts'
-import { type IdentityParts, identifier } from './identify.ts'
+import { type IdentityParts, identifier, identifierAgain } from './identify.ts'
 import { logoRoute } from './logo.ts'
 import { type Metrics, metricsRoute } from './metrics.ts'
 import { openapiRoute } from './openapi.ts'
@@ -63,6 +63,7 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
   const listener = createPipeline(routes, {
     newId: requestIds(),
     identify: identifier(parts),
+    identifyAgain: identifierAgain(parts),
     onAnswer: observer(parts),
     onError: (error, exchange) => answerError(services.log, error, exchange),
   })
@@ -74,6 +75,8 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
     keepAliveTimeout: 72_000,
   }
   const server = process.getBuiltinModule('node:http').createServer(options)
+  // Whoever takes nothing of an answer for so long does not get the rest: it would be kept for as long as they like.
+  server.timeout = stalledMs
   // Whoever has asked and closes their side still waits for the answer; Node has no option for it, only this field.
   Object.assign(server, { httpAllowHalfOpen: true })
   const door = keepDoor(server, listener)
@@ -124,6 +127,8 @@ const clientErrors: Record<string, [status: string, message: string]> = {
 }
 
 const lingerMs = 5_000
+/** Longer than the longest request works without a word: one that waits for a vendor. */
+const stalledMs = 300_000
 
 /** Node keeps to itself, in this field, which answer the connection waits for. */
 type Waiting = Socket & { readonly _httpMessage?: ServerResponse | null }
