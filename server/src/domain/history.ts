@@ -65,8 +65,10 @@ export async function restoreVersion(
   path: VersionPath,
   body: VersionRestore,
 ): Promise<{ success: boolean; version: number }> {
-  const { access, environment, secret, place } = await requireValue(ctx, path, body, 'secret:write')
+  const { access, environment, secret: named, place } = await requireValue(ctx, path, body, 'secret:write')
   return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    // Once more, under the workspace's lock: by now it may have another name, or another secret may have its name.
+    const secret = await requireLive(ctx, access, named.id)
     const row = await ctx.store.secretValues.findVersion(place, path.version)
     if (!row) throw new Failure('notFound')
     if (row.sealed === null)
@@ -77,7 +79,7 @@ export async function restoreVersion(
       message: `restored version ${path.version}`,
       revisions: createRevisions(ctx, access),
     } as const
-    const wish = { key: secret.name, environment, value, copiedFrom: row.authors }
+    const wish = { key: secret.name, secret, environment, value, copiedFrom: row.authors }
     const [result] = await writeValues(ctx, access, [wish], options)
     return { success: true, version: result?.version ?? 0 }
   })
@@ -207,9 +209,14 @@ async function requireValue(
 ): Promise<Found> {
   const access = await requireProject(ctx, path, permission)
   const environment = requireNamed(access, named.environmentId, named.environment_id)
-  const secret = await findSecret(ctx, access, path.key)
-  if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
+  const secret = await requireLive(ctx, access, path.key)
   return { access, environment, secret, place: placeOf(access, environment, secret.id) }
+}
+
+async function requireLive(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord> {
+  const secret = await findSecret(ctx, access, key)
+  if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
+  return secret
 }
 
 function recordView(

@@ -1,0 +1,77 @@
+/** Secrets that are renamed or deleted while somebody restores a version of theirs: what was asked for is restored, or nothing. */
+import type { SecretVersion } from '@coffer/contract/history'
+import type { Secret } from '@coffer/contract/secret'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
+import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
+
+let service: TestService
+let owner: TestUser
+let workspaceId: string
+let project: SecretProject
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await registerOwner(service)
+  const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+  workspaceId = body.id
+})
+afterAll(() => service.stop())
+beforeEach(async () => {
+  project = await createSecretProject(service, owner.session)
+  await project.set('development', { KEY: 'one', OTHER: 'other' })
+  await project.set('development', { KEY: 'two' })
+})
+
+type Change = readonly [method: string, path: string, body?: unknown]
+const batch = (...renames: readonly (readonly [key: string, to: string])[]): Change => [
+  'POST',
+  '/secret/batch',
+  { environmentId: 'development', operations: renames.map(([key, to]) => ({ op: 'rename', key, to })) },
+]
+
+/** The restore has found the secret before the change is done, and gets its turn right after it. */
+async function restoreDuring([method, path, body]: Change): Promise<number> {
+  const { engine } = service.app.services
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const transactions = vi.spyOn(engine, 'transaction')
+  const waiting = () => transactions.mock.calls.filter(([lock]) => lock === workspaceId).length
+  try {
+    const holding = engine.transaction(workspaceId, () => released)
+    const changing = project.ask(method, path, body)
+    await vi.waitFor(() => expect(waiting()).toBe(2))
+    const restoring = project.ask('POST', '/secret/KEY/version/1/restore', { environmentId: 'development' })
+    await vi.waitFor(() => expect(waiting()).toBe(3))
+    release()
+    const [changed, restored] = await Promise.all([changing, restoring, holding])
+    expect(changed.status, changed.text).toBe(200)
+    return restored.status
+  } finally {
+    release()
+    transactions.mockRestore()
+  }
+}
+
+const versionsOf = async (key: string) => {
+  const versions = await project.must<SecretVersion[]>('GET', `/secret/${key}/version?environmentId=development`)
+  return versions.map(({ version }) => version)
+}
+
+test('a secret that is renamed meanwhile is restored under its new name, and no second one is made', async () => {
+  const { id } = await project.must<Secret>('GET', '/secret/KEY')
+  expect(await restoreDuring(batch(['KEY', 'RENAMED']))).toBe(200)
+  expect(await project.state('development')).toEqual({ RENAMED: 'one', OTHER: 'other' })
+  expect((await project.must<Secret>('GET', '/secret/RENAMED')).id).toBe(id)
+  expect(await versionsOf('RENAMED')).toEqual([3, 2, 1])
+})
+
+test('one whose name is another’s by now leaves that other alone', async () => {
+  expect(await restoreDuring(batch(['KEY', 'FREE'], ['OTHER', 'KEY'], ['FREE', 'OTHER']))).toBe(200)
+  expect(await project.state('development')).toEqual({ OTHER: 'one', KEY: 'other' })
+  expect(await versionsOf('KEY')).toEqual([1])
+})
+
+test.each(['/secret/KEY', '/secret/KEY?purge=true'])('one that goes by DELETE %s does not come back', async (path) => {
+  expect(await restoreDuring(['DELETE', path])).toBe(404)
+  expect(await project.state('development')).toEqual({ OTHER: 'other' })
+})
