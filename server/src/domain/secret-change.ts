@@ -20,7 +20,7 @@ import { findNamed, requireReached } from './secret-environment.ts'
 import { requireMatch } from './secret-match.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
 import { listKeys, type Wish } from './secret-plan.ts'
-import { renameSecret } from './secret-rename.ts'
+import { refuseRenamedCycles, renameSecret } from './secret-rename.ts'
 import { purgeSecret, trashSecret } from './secret-trash.ts'
 import {
   announceSecrets,
@@ -82,6 +82,7 @@ export async function updateSecret(
       isPersonal,
     }))
     if (wishes.length > 0) await writeValues(ctx, access, wishes, options)
+    if (isRename) await refuseRenamedCycles(ctx, access, new Map([[secret.id, secret.name]]))
   })
 }
 
@@ -114,12 +115,15 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     const before = await standingRevision(ctx, access, environment)
     const revisions = createRevisions(ctx, access)
     const options = { mode: 'upsert', message: body.message, isUndone: body.dryRun, revisions } as const
+    const namesById = new Map<string, string>()
     for (const { key, to } of renames) {
       const secret = await requireSecret(ctx, access, key, `There is no secret ${key} to rename.`)
       await renameSecret(ctx, access, secret, to, options)
+      namesById.set(secret.id, to)
       results.push({ key: to, environmentId: environment.id, status: 'renamed', id: secret.id, version: 0 })
     }
     results.push(...(await writeValues(ctx, access, wishes, options)))
+    await refuseRenamedCycles(ctx, access, namesById)
     return body.dryRun ? before : standingRevision(ctx, access, environment)
   }
   const revision = await inTransactionOrDryRun(ctx, access, body.dryRun ?? false, work)

@@ -9,7 +9,10 @@ import { refuseCycles } from './secret-cycle.ts'
 import { openValues } from './secret-read.ts'
 import { announceSecrets, type WriteOptions } from './secret-write.ts'
 
-/** Gives a secret another name: a revision of every environment in which it has a value. */
+/**
+ * Gives a secret another name: a revision of every environment in which it has a value. Whether it is now what its own value
+ * refers to is asked by `refuseRenamedCycles`, once the request has done all that it does.
+ */
 export async function renameSecret(
   ctx: WriteContext,
   access: ProjectAccess,
@@ -29,10 +32,6 @@ export async function renameSecret(
     [secret.id],
     '',
   )
-  // Under its new name it may be what others refer to.
-  const values = await openValues(ctx, access, rows, new Map([[secret.id, name]]))
-  const written = values.map(({ environmentId, value }) => ({ environmentId, key: name, value }))
-  await refuseCycles(ctx, access, written, [], '')
   const renames: (RenameRow & { workspaceId: string })[] = []
   for (const { environmentId, sealed } of rows) {
     if (sealed === null) continue
@@ -63,4 +62,20 @@ export async function renameSecret(
     access,
     project.environments.map(({ id }) => id),
   )
+}
+
+/** Under their new names secrets may be what others refer to. What the same request wrote over or took away no longer counts. */
+export async function refuseRenamedCycles(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  namesById: ReadonlyMap<string, string>,
+): Promise<void> {
+  const environmentIds = access.project.environments.map(({ id }) => id)
+  // One after the other: their values are never held together.
+  for (const [id, name] of namesById) {
+    const rows = await ctx.store.secretValues.listOf(environmentIds, [id], '')
+    const values = await openValues(ctx, access, rows, new Map([[id, name]]))
+    const written = values.map(({ environmentId, value }) => ({ environmentId, key: name, value }))
+    await refuseCycles(ctx, access, written, [], '')
+  }
 }

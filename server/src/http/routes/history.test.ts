@@ -317,6 +317,60 @@ describe('revisions', () => {
     expect(await project.revisions('development')).toHaveLength(1)
   })
 
+  describe('a rename that would make a circle', () => {
+    const rename = { op: 'rename', key: 'A', to: 'B' }
+    const batch = (...operations: object[]) =>
+      ['POST', '/secret/batch', { environmentId: 'development', operations: [rename, ...operations] }] as const
+    const update = (...values: object[]) => ['PUT', '/secret/A', { name: 'B', values }] as const
+    const plain = { environmentId: 'development', value: 'plain' }
+
+    beforeEach(async () => {
+      await project.set('development', { A: '${X}', X: '${B}' })
+    })
+
+    test.each([
+      ['the value is replaced', update(plain), { B: 'plain', X: '${B}' }],
+      ['the value is replaced in a batch', batch({ op: 'set', key: 'B', value: 'plain' }), { B: 'plain', X: '${B}' }],
+      ['what it leads to is replaced', batch({ op: 'set', key: 'X', value: 'plain' }), { B: '${X}', X: 'plain' }],
+      ['what it leads to is deleted', batch({ op: 'delete', key: 'X' }), { B: '${X}' }],
+      ['it is renamed once more', batch({ op: 'rename', key: 'B', to: 'C' }), { C: '${X}', X: '${B}' }],
+      ['what it leads to is renamed', batch({ op: 'rename', key: 'X', to: 'Y' }), { B: '${X}', Y: '${B}' }],
+    ])('goes through where %s by the same request', async (_what, [method, path, body], after) => {
+      await project.must(method, path, body)
+      expect(await project.state('development')).toEqual(after)
+    })
+
+    test.each([
+      ['the value is replaced by an equal one', update({ ...plain, value: '${X}' })],
+      ['the value is replaced by one that leads there too', update({ ...plain, value: 'see ${X}' })],
+      ['the value is replaced in another environment', update({ ...plain, environmentId: 'staging' })],
+      ['only a value of one’s own is plain', update({ ...plain, isPersonal: true })],
+      ['something else is deleted', batch({ op: 'delete', key: 'ELSE' })],
+      ['something else is renamed', batch({ op: 'rename', key: 'ELSE', to: 'OTHER' })],
+      ['what it leads to is set to lead there again', batch({ op: 'set', key: 'X', value: '-${B}' })],
+    ])('is refused where %s', async (_what, [method, path, body]) => {
+      await project.allowPersonal('development')
+      await project.set('development', { ELSE: '1' })
+      const before = { development: await project.state('development'), staging: await project.state('staging') }
+      const dryRun = method === 'POST' ? [await project.ask(method, path, { ...body, dryRun: true })] : []
+      for (const answer of [...dryRun, await project.ask(method, path, body)]) {
+        expect(answer.status, answer.text).toBe(409)
+        expect(answer.body.message).toMatch(/refer back to itself/)
+      }
+      expect(await project.state('development')).toEqual(before.development)
+      expect(await project.state('staging')).toEqual(before.staging)
+      expect(await project.revisions('development')).toHaveLength(2)
+    })
+
+    test('is refused where it is one in another environment, too, and only the first is mended', async () => {
+      await project.set('staging', { A: '${X}', X: '${B}' })
+      const [method, path, body] = update(plain)
+      expect((await project.ask(method, path, body)).status).toBe(409)
+      await project.must(...update(plain, { ...plain, environmentId: 'staging' }))
+      expect(await project.state('staging')).toEqual({ B: 'plain', X: '${B}' })
+    })
+  })
+
   test('an import, a promotion and a restore are one each', async () => {
     const content = 'A=1\nB=2\nC=3\n'
     await project.must('POST', '/secret/import', { environmentId: 'staging', format: 'dotenv', content })
