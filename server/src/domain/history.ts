@@ -26,8 +26,9 @@ import type { Context, WriteContext } from './context.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import { defaultPageLength, type Page, pageOf } from './page.ts'
 import type { PicturedEnvironment } from './picture.ts'
-import { findSecret } from './secret.ts'
+import { findSecret, isId } from './secret.ts'
 import { requireNamed, requireReached } from './secret-environment.ts'
+import { findUnseen } from './secret-owner.ts'
 import type { Wish } from './secret-plan.ts'
 import { createAllowance } from './secret-size.ts'
 import { openVersion, parseState, placeOf, stateAt, stateNow } from './secret-state.ts'
@@ -210,7 +211,21 @@ async function requireValue(
   const access = await requireProject(ctx, path, permission)
   const environment = requireNamed(access, named.environmentId, named.environment_id)
   const secret = await requireLive(ctx, access, path.key)
-  return { access, environment, secret, place: placeOf(access, environment, secret.id) }
+  const place = placeOf(access, environment, secret.id)
+  if (!isId(path.key)) await requireKnownName(ctx, access, secret, place)
+  return { access, environment, secret, place }
+}
+
+/** Whoever sees its past alone knows it by the name that it had then: what it is called out of reach by now is not told. */
+async function requireKnownName(
+  ctx: Context,
+  access: ProjectAccess,
+  { id, name }: SecretRecord,
+  place: ValuePlace,
+): Promise<void> {
+  if ((await findUnseen(ctx, access, [id])).size === 0) return
+  const [newest] = await ctx.store.secretVersions.list(place, Number.MAX_SAFE_INTEGER, 1)
+  if (newest?.name !== name) throw new Failure('notFound')
 }
 
 async function requireLive(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord> {

@@ -165,6 +165,49 @@ test('of values that are written at the same moment each is judged by the reach 
   expect(answers.filter((answer) => answer === 'SEEN 200')).toHaveLength(2)
 })
 
+describe('the past of a value whose secret goes on out of scope', () => {
+  const past = (key: string): [method: string, path: string, body?: unknown][] => [
+    ['GET', `/secret/${key}/version?environmentId=development`],
+    ['GET', `/secret/${key}/version/1?environmentId=development`],
+    ['POST', `/secret/${key}/version/1/restore`, { environmentId: 'development' }],
+  ]
+  const ask = async (key: string) => {
+    const statuses: number[] = []
+    for (const [method, path, body] of past(key)) statuses.push((await project.ask(method, path, body, token)).status)
+    return statuses
+  }
+  let id: string
+
+  beforeEach(async () => {
+    id = (await project.must<Secret>('GET', '/secret/SEEN')).id
+    await project.remove('development', 'SEEN')
+  })
+
+  test('is there by the name that it had, and by id', async () => {
+    expect(await ask('SEEN')).toEqual([200, 200, 200])
+    await project.remove('development', 'SEEN')
+    expect(await ask(id)).toEqual([200, 200, 200])
+  })
+
+  test('does not tell what the secret is called by now', async () => {
+    await project.rename('SEEN', 'NEW_NAME')
+    expect((await project.ask('GET', '/secret/NEW_NAME', undefined, token)).status).toBe(404)
+    expect(await ask('NEW_NAME')).toEqual([404, 404, 404])
+    expect(await ask(id)).toEqual([200, 200, 200])
+    // The value that was restored is in scope, and so is its name.
+    expect(await ask('NEW_NAME')).toEqual([200, 200, 200])
+  })
+
+  test('is there by a name that it got while it was in scope', async () => {
+    await project.set('staging', { SEEN: 's' })
+    await project.rename('SEEN', 'NEW_NAME')
+    expect(await ask('NEW_NAME')).toEqual([200, 200, 200])
+    await project.remove('staging', 'NEW_NAME')
+    await project.remove('development', 'NEW_NAME')
+    expect(await ask('NEW_NAME')).toEqual([200, 200, 200])
+  })
+})
+
 describe('a list of one of the environments in scope', () => {
   const list = async (query: string, by = token) => {
     const secrets = await project.must<Secret[]>('GET', `/secret?${query}`, undefined, by)
