@@ -3,10 +3,10 @@ import type { RevisionPath, RevisionRestore } from '@coffer/contract/history'
 import type { RevisionResults } from '@coffer/contract/secret'
 import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
-import { type ProjectAccess, requireEnvironment } from './access.ts'
+import { type ProjectAccess, reachedEnvironments, requireEnvironment } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
-import { recordSecret } from './secret-owner.ts'
+import { findUnseen, recordSecret } from './secret-owner.ts'
 import type { Wish } from './secret-plan.ts'
 import { createAllowance } from './secret-size.ts'
 import { type Standing, stateAt } from './secret-state.ts'
@@ -54,7 +54,8 @@ type Origin = Pick<Wish, 'secret' | 'note' | 'type' | 'dataType'>
 
 /**
  * The secret itself, where it lies in the trash: with its id, its note and its versions. Where it has another name by now,
- * the other environments keep it under that name, and the old name becomes a secret of its own, described alike.
+ * the other environments keep it under that name, and the old name becomes a secret of its own, described alike
+ * for those who know how.
  */
 async function findOrigins(
   ctx: WriteContext,
@@ -68,18 +69,38 @@ async function findOrigins(
   const ids = free.map(([, { secretId }]) => secretId)
   const records = ids.length === 0 ? [] : await ctx.store.secrets.listWithTrash(project.id, ids)
   const byId = new Map(records.map((secret) => [secret.id, secret]))
+  const unknown = await findUnknown(ctx, access, records)
   // What lies in the trash belongs to those who reach the whole project.
   const isTakenOut = (secret: SecretRecord) =>
     secret.trashedAt !== null && isKept(ctx, secret) && reachesProject(reach, project)
   return new Map(
     free.flatMap(([key, { secretId }]): [string, Origin][] => {
       const old = byId.get(secretId)
-      if (!old) return []
+      if (!old || unknown.has(old.id)) return []
       const { note, type, dataType } = old
       if (!isTakenOut(old)) return [[key, { note, type, dataType }]]
       return [[key, { secret: { ...old, name: key, trashedAt: null, updatedAt: ctx.now() } }]]
     }),
   )
+}
+
+/** Those that the caller does not see, nor saw until they went to the trash, where they stay as they were. */
+async function findUnknown(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  records: readonly SecretRecord[],
+): Promise<ReadonlySet<string>> {
+  const unseen = await findUnseen(
+    ctx,
+    access,
+    records.map(({ id }) => id),
+  )
+  const environmentIds = reachedEnvironments(access.reach, access.project).map(({ id }) => id)
+  const rows = await ctx.store.secretValues.listOf(environmentIds, [...unseen], '')
+  const trashedAt = new Map(records.map((secret) => [secret.id, secret.trashedAt]))
+  // A value that was removed by the deletion itself was there until then.
+  const seenLast = rows.flatMap(({ secretId, updatedAt }) => (updatedAt === trashedAt.get(secretId) ? [secretId] : []))
+  return unseen.difference(new Set(seenLast))
 }
 
 async function takeFromTrash(ctx: WriteContext, access: ProjectAccess, origins: readonly Origin[]): Promise<void> {

@@ -639,6 +639,22 @@ describe('restoring a revision', () => {
     expect(await project.must('GET', '/secret/trash')).toMatchObject([{ id }])
   })
 
+  test.each([
+    ['has another name by now', () => project.rename('KEY', 'NEW_NAME')],
+    ['lies in the trash', () => project.must('DELETE', '/secret/KEY')],
+  ])('tells nothing of how a secret is described that went on out of reach and %s', async (_what, change) => {
+    await project.set('production', { KEY: 'one' })
+    await project.set('staging', { KEY: 'one' })
+    await project.remove('production', 'KEY')
+    await project.must('PUT', '/secret/KEY', { name: 'KEY', ...described, values: [] })
+    await change()
+    const scope = { environments: [project.idOf('production')] }
+    const { token } = await createToken(service, owner.session, { scope })
+    const path = `/environment/${project.idOf('production')}/revision/1/restore`
+    await project.must('POST', path, {}, token)
+    expect(await find('KEY')).toMatchObject({ note: '', type: 'runtime', dataType: 'text', values: [{ value: 'one' }] })
+  })
+
   test('works where the old values and the present ones would refer to each other', async () => {
     await project.set('production', { FIRST: '${SECOND}' })
     await project.remove('production', 'FIRST')
