@@ -46,8 +46,8 @@ export type Plan = {
   readonly planned: Planned[]
   /** Secrets that do not exist yet. */
   readonly fresh: Map<string, SecretRecord>
-  /** Secrets whose value stays, but not their note or type. */
-  readonly described: SecretRecord[]
+  /** Secrets of which a value stays, but not their note or type: each once, by id, in however many environments. */
+  readonly described: Map<string, SecretRecord>
 }
 
 export function planWishes(
@@ -59,7 +59,7 @@ export function planWishes(
   personalOwnerId: string,
 ): Plan {
   const { secrets: known, values } = present
-  const plan: Plan = { results: [], planned: [], fresh: new Map(), described: [] }
+  const plan: Plan = { results: [], planned: [], fresh: new Map(), described: new Map() }
   const taken: string[] = []
   for (const wish of wishes) {
     const secret = known.get(wish.key) ?? plan.fresh.get(wish.key) ?? newSecret(ctx, access, wish)
@@ -81,7 +81,7 @@ export function planWishes(
     else if (exists && mode === 'skip') plan.results.push({ ...result, status: 'skipped', version })
     else if (exists && current?.text === wish.value) {
       plan.results.push({ ...result, status: 'unchanged', version })
-      if (isDescribedAnew(secret, wish)) plan.described.push(withFields(secret, wish))
+      if (isDescribedAnew(secret, wish)) plan.described.set(secret.id, withFields(secret, wish))
     } else {
       if (!known.has(wish.key)) plan.fresh.set(wish.key, secret)
       change(exists ? 'updated' : 'created')

@@ -91,7 +91,7 @@ export async function writeValues(
   const { revisions, message = '' } = options
   const fresh = [...plan.fresh.values()]
   await applyChanges(ctx, access, [{ ctx, planned: plan.planned, fresh, revisions, message }])
-  await describe(ctx, access, plan.described)
+  await describe(ctx, access, [...plan.described.values()])
   return options.isUndone ? withoutIds(plan.results, unseen) : plan.results
 }
 

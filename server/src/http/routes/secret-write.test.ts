@@ -1,3 +1,4 @@
+import type { AuditEntry } from '@coffer/contract/audit'
 import type { Environment } from '@coffer/contract/environment'
 import type { Revision, SecretVersion } from '@coffer/contract/history'
 import type { TeamGroup } from '@coffer/contract/project'
@@ -151,6 +152,19 @@ test('an upsert with an equal value still writes the note, type and data type th
     dataType: 'number',
     values: [{ version: 1 }],
   })
+})
+
+test('a new note for equal values in several environments is one entry in the audit trail for each secret', async () => {
+  const place = await newPlace()
+  const environments = [place.dev, place.staging, place.production]
+  await create(place, { A: '1', B: '2' }, environments)
+  const secrets = ['A', 'B'].map((key, index) => ({ key, value: `${index + 1}`, note: 'new' }))
+  const answer = await send('POST', place.secret, { body: { environments, secrets, mode: 'upsert' } })
+  expect(answer.status, answer.text).toBe(201)
+  const audit = `/v1/workspace/main/audit?limit=200&action=UPDATE&project=${place.slug}`
+  const entries = (await send<AuditEntry[]>('GET', audit)).body.map(({ entity }) => entity.name)
+  expect(entries.sort()).toEqual(['A', 'B'])
+  for (const key of ['A', 'B']) expect((await read(place, key)).note).toBe('new')
 })
 
 test('a value that exists in one of several environments refuses all of them', async () => {
