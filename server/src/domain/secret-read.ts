@@ -9,7 +9,7 @@ import { reachesEnvironment } from './scope.ts'
 import { findEnvironmentByName } from './secret-environment.ts'
 import type { Reference } from './secret-reference.ts'
 import { type LoadValues, type Locate, type Place, placeName } from './secret-reference-graph.ts'
-import { type OnUnresolved, type Resolved, resolveValues } from './secret-reference-resolution.ts'
+import { type Gap, type OnUnresolved, type Resolved, resolveValues } from './secret-reference-resolution.ts'
 import { type Allowance, createAllowance, opensPerTurn } from './secret-size.ts'
 
 export type OpenValue = {
@@ -90,6 +90,8 @@ export type Guard = {
   /** Values that references may stand in, told before any of theirs is asked about. */
   meet(values: readonly { readonly place: Place; readonly authors: string }[]): Promise<void>
   allows(from: Place, reference: Reference, to: Place): boolean
+  /** What stays unresolved in a value, for whatever reason. */
+  miss(root: Place, gap: Gap): void
 }
 
 /** What references may reach: the caller's own rights at every hop, by one query for each hop. */
@@ -193,6 +195,7 @@ export async function resolveRows(
       return values
     },
     onUnresolved: options.onUnresolved,
+    onGap: options.guard?.miss,
     maxGrowthBytes,
   })
   const byRow = new Map<OpenValue, Resolved>()

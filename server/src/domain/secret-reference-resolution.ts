@@ -6,6 +6,7 @@ import {
   type Link,
   loadReferenceGraph,
   numberComponents,
+  type Place,
   type PlacedValue,
   type ReferenceGraph,
   type ValueNode,
@@ -22,8 +23,19 @@ export type OnUnresolved = 'keep' | 'empty' | 'error'
 /** `unresolved` holds what stood between `${` and `}`, each once, in the order of appearance. */
 export type Resolved = { readonly value: string; readonly unresolved: readonly string[] }
 
+/** An unresolved reference, and where it stands. */
+export type Gap = {
+  readonly name: string
+  readonly at: Place
+  /** The reference in the value itself that leads there, and all places on the way, the value itself first. */
+  readonly through: string
+  readonly way: readonly Place[]
+}
+
 export type ResolveOptions = GraphOptions & {
   readonly onUnresolved: OnUnresolved
+  /** Told of what stays unresolved in a value: of what stands in it, and of each other name once at least. */
+  readonly onGap?: ((root: Place, gap: Gap) => void) | undefined
   /** Size of one resolved value; beyond it, the value's own references are all left unresolved. */
   readonly maxBytes?: number
   /** By how much all values of one call may grow together; beyond it, further ones are left unresolved. */
@@ -54,14 +66,14 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
   for (const root of graph.roots) {
     if (isBreak(root)) await nextTurn()
     if (root.links.length === 0) {
-      results.push(writeValue(root, 0, options.onUnresolved))
+      results.push(writeValue(root, 0, options))
       continue
     }
     const bytes = measure(root, maxDepth)
     const growth = Math.max(0, bytes - measure(root, 0))
     const fits = bytes <= maxBytes && growth <= growthLeft
     if (fits) growthLeft -= growth
-    results.push(writeValue(root, fits ? maxDepth : 0, options.onUnresolved))
+    results.push(writeValue(root, fits ? maxDepth : 0, options))
   }
   return { results, visited: { places: graph.places, environments: graph.environments } }
 }
@@ -123,24 +135,27 @@ function createMeasure(graph: ReferenceGraph): (node: ValueNode, hopsLeft: numbe
   return measureEntry
 }
 
-function writeValue(root: ValueNode, maxDepth: number, onUnresolved: OnUnresolved): Resolved {
+function writeValue(root: ValueNode, maxDepth: number, { onUnresolved, onGap }: ResolveOptions): Resolved {
   const written: string[] = []
   const unresolved = new Set<string>()
-  const path = new Set<string>()
+  const path = new Map<string, Place>()
 
-  function writeNode(node: ValueNode, hopsLeft: number): void {
-    path.add(node.name)
+  function writeNode(node: ValueNode, hopsLeft: number, through?: Link): void {
+    path.set(node.name, node.place)
     for (const piece of node.pieces) {
       if (typeof piece === 'string') written.push(piece)
-      else followLink(piece, hopsLeft)
+      else followLink(node, piece, hopsLeft, through ?? piece)
     }
     path.delete(node.name)
   }
-  function followLink(link: Link, hopsLeft: number): void {
+  function followLink(from: ValueNode, link: Link, hopsLeft: number, through: Link): void {
     const { target } = link
     if (target && hopsLeft > 0 && !path.has(target.name)) {
-      writeNode(target, hopsLeft - 1)
+      writeNode(target, hopsLeft - 1, through)
       return
+    }
+    if (onGap && (from === root || !unresolved.has(link.name))) {
+      onGap(root.place, { name: link.name, at: from.place, through: through.name, way: [...path.values()] })
     }
     unresolved.add(link.name)
     if (onUnresolved !== 'empty') written.push(writeLink(link))

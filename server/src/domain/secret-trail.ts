@@ -8,21 +8,23 @@ import { createJudge } from './secret-author.ts'
 import type { Guard } from './secret-read.ts'
 import { writeReferenceName } from './secret-reference.ts'
 import { type Place, placeName } from './secret-reference-graph.ts'
-
-/** A reference that whoever wrote it may not follow. */
-export type Stop = { readonly at: Place; readonly reference: string }
+import type { Gap } from './secret-reference-resolution.ts'
 
 export type Trail = Guard & {
   /** What these values refer to, and what that refers to, each once. */
   reachedFrom(places: readonly Place[]): Place[]
-  findStop(place: Place): Stop | undefined
+  /** What stayed unresolved in a value: the first of its own references, or else the first of those that they lead to. */
+  findGap(root: Place): Gap | undefined
+  /** Where a reference would lead that whoever wrote it may not follow. */
+  findStop(gap: Gap): Place | undefined
 }
 
 export function createTrail(ctx: Context, access: ProjectAccess): Trail {
   const judge = createJudge(ctx, access)
   const authorsByPlace = new Map<string, string>()
   const next = new Map<string, Place[]>()
-  const stops = new Map<string, Stop>()
+  const gaps = new Map<string, Gap>()
+  const stops = new Map<string, Place>()
 
   function reachedFrom(places: readonly Place[]): Place[] {
     const reached = new Map<string, Place>()
@@ -47,7 +49,7 @@ export function createTrail(ctx: Context, access: ProjectAccess): Trail {
       const name = placeName(from)
       const authors = authorsByPlace.get(name) ?? ''
       if (to.environmentId !== from.environmentId && !judge.mayRead(authors, to.environmentId)) {
-        if (!stops.has(name)) stops.set(name, { at: from, reference: writeReferenceName(reference) })
+        stops.set(stopName(from, writeReferenceName(reference)), to)
         return false
       }
       const places = next.get(name)
@@ -58,12 +60,20 @@ export function createTrail(ctx: Context, access: ProjectAccess): Trail {
 
     reachedFrom,
 
-    findStop(place) {
-      for (const candidate of [place, ...reachedFrom([place])]) {
-        const stop = stops.get(placeName(candidate))
-        if (stop) return stop
-      }
-      return undefined
+    miss(root, gap) {
+      const name = placeName(root)
+      const known = gaps.get(name)
+      if (!known || (isWithin(root, gap) && !isWithin(root, known))) gaps.set(name, gap)
     },
+
+    findGap: (root) => gaps.get(placeName(root)),
+    findStop: (gap) => stops.get(stopName(gap.at, gap.name)),
   }
 }
+
+/** It stands in the value itself, and not only in what that leads to. */
+export const isWithin = ({ environmentId, key }: Place, { at }: Gap): boolean =>
+  at.environmentId === environmentId && at.key === key
+
+/** Neither part of it can hold a `$`. */
+const stopName = (at: Place, reference: string) => `${placeName(at)}$${reference}`

@@ -245,7 +245,7 @@ export function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names:
   }
 }
 
-export const tellUnresolved = (name: string, unresolved: readonly string[]): string =>
+const tellUnresolved = (name: string, unresolved: readonly string[]): string =>
   `${name}: refers to ${unresolved.slice(0, 10).join(', ')}, which cannot be resolved.`
 
 function findReminder(reminders: readonly ReminderRow[], row: OpenValue): ReminderRow | undefined {

@@ -144,7 +144,7 @@ async function readWhole(ctx: Context, sync: SealedSync, access: EnvironmentAcce
   if (source.refusal === undefined) return source
   // What would mend it may be written in any of them: a change there sets the sync going again.
   await whileHeld(ctx, sync, (store) => store.syncs.setSources(sync.id, source.environmentIds))
-  throw new Blocked('source', source.refusal)
+  throw new Blocked('source', source.refusal.kept)
 }
 
 function refuseProblems({ mapped: { problems } }: Outlook): void {

@@ -4,13 +4,13 @@ import { lengthPrefixed } from '../crypto/envelope.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { Connection, Provider, Values } from '../providers/provider.ts'
 import { createVendorHttp } from '../providers/vendor-http.ts'
-import type { EnvironmentAccess } from './access.ts'
+import { type Access, type EnvironmentAccess, reachesEnvironments } from './access.ts'
 import type { Context, Services } from './context.ts'
-import { namePlaces, tellUnresolved } from './secret.ts'
-import { loadProject, type OpenValue, openValues, resolveRows } from './secret-read.ts'
+import { namePlaces } from './secret.ts'
+import { loadProject, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
-import type { Resolved } from './secret-reference-resolution.ts'
-import { createTrail, type Trail } from './secret-trail.ts'
+import type { Gap } from './secret-reference-resolution.ts'
+import { createTrail, isWithin, type Trail } from './secret-trail.ts'
 
 /** Loaded with the first sync: most that is in it is never needed, and a start should not wait for it. */
 export const loadRegistry = () => import('../providers/registry.ts')
@@ -36,8 +36,14 @@ export type Source = {
   /** What other values have come along in these. */
   referencedBy(keys: readonly string[]): readonly Place[]
   /** Why it may not be pushed: half of the secrets are not. */
-  readonly refusal: string | undefined
+  readonly refusal: Refusal | undefined
 }
+
+/**
+ * What is kept is read by all who may see the sync. They reach its environment, but not always those that references lead to:
+ * names and values there are told only to those who ask and reach them.
+ */
+export type Refusal = { readonly kept: string; tellTo(asker: Access): string }
 
 /** A value of one's own is never pushed: the target would take it for everybody's. */
 const nobody = ''
@@ -53,40 +59,56 @@ export async function readSource(ctx: Context, access: EnvironmentAccess): Promi
   const placeOf = (key: string) => ({ environmentId: environment.id, key })
   const secrets = new Map<string, string>()
   for (const [row, { value }] of byRow) secrets.set(names.get(row.secretId) ?? '', value)
+  const roots = [...secrets.keys()].map(placeOf)
   return {
     secrets,
     environmentIds: [...new Set([environment.id, ...environmentIds])],
     referencedBy: (keys) => trail.reachedFrom(keys.map(placeOf)),
-    refusal: findRefusal(access, byRow, names, trail),
+    refusal: findRefusal(access, roots, trail),
   }
 }
 
 /** As `readSource`, but a 409 where it may not be pushed. */
-export async function requireSource(ctx: Context, access: EnvironmentAccess): Promise<Source> {
+export async function requireSource(ctx: Context, access: EnvironmentAccess, asker: Access): Promise<Source> {
   const source = await readSource(ctx, access)
-  if (source.refusal !== undefined) throw new Failure('conflict', source.refusal)
+  if (source.refusal) throw new Failure('conflict', source.refusal.tellTo(asker))
   return source
 }
 
-function findRefusal(
-  access: EnvironmentAccess,
-  byRow: ReadonlyMap<OpenValue, Resolved>,
-  names: ReadonlyMap<string, string>,
-  trail: Trail,
-): string | undefined {
-  for (const [row, { unresolved }] of byRow) {
-    if (unresolved.length === 0) continue
-    const key = names.get(row.secretId) ?? ''
-    const stop = trail.findStop({ environmentId: row.environmentId, key })
-    if (!stop) return tellUnresolved(key, unresolved)
-    const isOwn = stop.at.key === key && stop.at.environmentId === row.environmentId
-    const [place] = isOwn ? [key] : namePlaces(access, [stop.at])
-    const way = isOwn ? `${key}: refers` : `${key}: leads to ${place}, which refers`
-    const remedy = `Somebody who may read it deletes the value of ${place} and writes it anew, or an admin widens the scope of whoever wrote it.`
-    return `${way} to ${stop.reference}, and whoever wrote that may not read it. ${remedy}`
+function findRefusal(access: EnvironmentAccess, roots: readonly Place[], trail: Trail): Refusal | undefined {
+  const found = roots.flatMap((root) => {
+    const gap = trail.findGap(root)
+    return gap ? [{ root, gap, isOwn: isWithin(root, gap) }] : []
+  })
+  // What stands in the environment itself can be named to everybody, and is often what others there lead to.
+  const worst = found.find(({ isOwn }) => isOwn) ?? found[0]
+  if (!worst) return undefined
+  const { root, gap, isOwn } = worst
+  const stop = trail.findStop(gap)
+
+  function tell(reaches: (environmentId: string) => boolean): string {
+    if (!gap.way.every(({ environmentId }) => reaches(environmentId))) {
+      return `${root.key}: ${gap.through} leads on to a reference that cannot be resolved. ${whereToLook}`
+    }
+    const [place] = isOwn ? [root.key] : namePlaces(access, [gap.at])
+    const way = isOwn ? `${root.key}: refers` : `${root.key}: leads to ${place}, which refers`
+    const remedy = `To mend that, somebody who may read it deletes the value of ${place} and writes it anew, or an admin widens the scope of whoever wrote it.`
+    if (stop && reaches(stop.environmentId)) {
+      return `${way} to ${gap.name}, and whoever wrote that may not read it. ${remedy}`
+    }
+    if (!namesEnvironment(gap)) return `${way} to ${gap.name}, which cannot be resolved.`
+    // The same for a place that is not there and one that is out of reach: names must not be probeable.
+    return `${way} to ${gap.name}, which cannot be resolved; perhaps whoever wrote that may not read it. ${remedy}`
   }
-  return undefined
+
+  return {
+    kept: tell((id) => id === access.environment.id),
+    tellTo: (asker) => tell((id) => reachesEnvironments(asker, [id])),
+  }
 }
+
+const whereToLook = 'Ask for the plan of this sync: it names the place to those who may read there.'
+const namesEnvironment = ({ name }: Gap) => name.includes('.')
 
 export type Entered = { readonly credential: Values; readonly target: Values; readonly options: Values }
 

@@ -90,13 +90,13 @@ export async function readSync(ctx: Context, path: SyncPath): Promise<SyncDetail
 
 /** As a run would do it: with the rights of whoever set it up. */
 export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPlan> {
-  const { sync } = await requireSync(ctx, path, 'sync:write')
+  const { sync, access: asker } = await requireSync(ctx, path, 'sync:write')
   const { live } = await ctx.store.syncs.open(sync)
   if (!live) throw new Failure('conflict', 'This sync is not set up yet: go through its steps first.')
   const access = await findGranted(ctx, sync, live.scopes)
   if (!access) throw new Failure('conflict', 'Whoever set this sync up may no longer read its environment.')
   const provider = await requireProvider(sync.provider)
-  const source = await requireSource(ctx, access)
+  const source = await requireSource(ctx, access, asker)
   const far = provider.connect(connectTo(ctx, provider, sync.id, live))
   const macKey = macKeyOf(live.macKey)
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })

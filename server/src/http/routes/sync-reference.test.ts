@@ -4,6 +4,7 @@
  */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { Scope } from '@coffer/contract/field'
+import type { Sync } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDice, pick } from '../../../../test/dice.ts'
 import { addUser, createToken, type TestUser } from '../../../../test/harness.ts'
@@ -99,8 +100,10 @@ async function removeMember(user: TestUser): Promise<void> {
 const refer = (name: string) => `\${${name}}`
 const leads = refer('production.DB_PASSWORD')
 const remedyFor = (place: string) =>
-  `Somebody who may read it deletes the value of ${place} and writes it anew, or an admin widens the scope of whoever wrote it.`
-const refusal = `FLAG: refers to production.DB_PASSWORD, and whoever wrote that may not read it. ${remedyFor('FLAG')}`
+  `To mend that, somebody who may read it deletes the value of ${place} and writes it anew, or an admin widens the scope of whoever wrote it.`
+/** What is kept says no more than the value itself does; who asks and reaches where it leads is told that it is there. */
+const refusal = `FLAG: refers to production.DB_PASSWORD, which cannot be resolved; perhaps whoever wrote that may not read it. ${remedyFor('FLAG')}`
+const toldRefusal = `FLAG: refers to production.DB_PASSWORD, and whoever wrote that may not read it. ${remedyFor('FLAG')}`
 
 /** A sync of the owner, who reads everything, that has pushed what was there before. */
 async function running(): Promise<string> {
@@ -132,16 +135,16 @@ describe('a reference by somebody who may not read where it leads', () => {
     await write('development', { FLAG: leads }, developer.session)
     await expectBlocked(id, refusal)
     expect(state()).toEqual({ ALPHA: 'one' })
-    expect(await project.ask('POST', `/sync/${id}/plan`)).toMatchObject({ status: 409, body: { message: refusal } })
+    expect(await project.ask('POST', `/sync/${id}/plan`)).toMatchObject({ status: 409, body: { message: toldRefusal } })
 
     const another = await startSetup(world, 'Another')
     await submitStep(world, another, 'auth', fake.credential)
     await submitStep(world, another, 'target', fake.target)
     await submitStep(world, another, 'mapping', { ...fake.options, environment: project.idOf('development') })
     const review = await service.call('GET', flowPath(world.slug, another, 'review'), { token: owner.session })
-    expect(review).toMatchObject({ status: 409, body: { message: refusal } })
+    expect(review).toMatchObject({ status: 409, body: { message: toldRefusal } })
     const confirmed = await submitStep(world, another, 'review', { confirm: 'x' })
-    expect(confirmed).toMatchObject({ status: 409, body: { message: refusal } })
+    expect(confirmed).toMatchObject({ status: 409, body: { message: toldRefusal } })
   })
 
   test('is pushed once somebody who may has written other words', async () => {
@@ -213,6 +216,10 @@ async function expectBlockedStill(id: string): Promise<void> {
   expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: refusal })
 }
 
+/** What is kept of a reference that stands in another environment than the sync's. */
+const beyond = (key: string, through: string) =>
+  `${key}: ${through} leads on to a reference that cannot be resolved. Ask for the plan of this sync: it names the place to those who may read there.`
+
 describe('a chain', () => {
   const middle = refer('staging.URL')
 
@@ -223,10 +230,9 @@ describe('a chain', () => {
     await write('staging', { URL: `db:${leads}` }, ofBoth.session)
     await write('development', { FLAG: middle })
     const place = `${project.slug}.staging.URL`
-    await expectBlocked(
-      id,
-      `FLAG: leads to ${place}, which refers to production.DB_PASSWORD, and whoever wrote that may not read it. ${remedyFor(place)}`,
-    )
+    await expectBlocked(id, beyond('FLAG', 'staging.URL'))
+    const message = `FLAG: leads to ${place}, which refers to production.DB_PASSWORD, and whoever wrote that may not read it. ${remedyFor(place)}`
+    expect(await project.ask('POST', `/sync/${id}/plan`)).toMatchObject({ status: 409, body: { message } })
     // A change there is all that it needs, though it was never pushed from there.
     await write('staging', { URL: `at:${leads}` })
     await expectPushed(id, { ALPHA: 'one', FLAG: `at:${password}` })
@@ -240,6 +246,109 @@ describe('a chain', () => {
     await write('staging', { URL: leads })
     await write('development', { FLAG: middle }, developer.session)
     await expectBlocked(id, refusal.replace('production.DB_PASSWORD', 'staging.URL'))
+  })
+})
+
+describe('an admin of its environment alone', () => {
+  const secretive = 'HIDDEN_NAME'
+  const place = () => `${world.project.slug}.staging.${secretive}`
+
+  /** Everything that such a sync says of itself, asked for with this credential. */
+  async function listSaid(id: string, token: string): Promise<string[]> {
+    const { project } = world
+    const [run] = await project.must<{ id: string }[]>('GET', `/sync/${id}/run?limit=1`, undefined, token)
+    const paths = ['/sync', `/sync/${id}`, `/sync/${id}/run`, `/sync/${id}/run/${run?.id}`]
+    const read = await Promise.all(paths.map((path) => project.ask('GET', path, undefined, token)))
+    expect(read.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+    const plan = await project.ask('POST', `/sync/${id}/plan`, {}, token)
+    expect(plan.status).toBe(409)
+    return [...read.map(({ text }) => text), plan.body.message]
+  }
+
+  const addAdmin = (...environments: string[]) => {
+    const scope = environments.length > 0 ? scopeOf(...environments) : { ...scopeOf(), all: true }
+    return addUser(world.service, `admin-${++people}@example.com`, { workspaceId, role: 'admin', scope })
+  }
+
+  /** ALPHA, by the owner, leads to a place out of the admin's reach; what stands there leads no further. */
+  async function block(value: string): Promise<string> {
+    const id = await running()
+    const stranger = await addDeveloper('staging')
+    await write('staging', { [secretive]: value }, stranger.session)
+    await write('development', { ALPHA: refer(`staging.${secretive}`) })
+    await expectBlocked(id, beyond('ALPHA', `staging.${secretive}`))
+    return id
+  }
+
+  test.each([
+    ['may not be followed', `user:${leads}`],
+    ['leads nowhere', `user:${refer('NOWHERE_ELSE')}`],
+    ['leads to no environment', `user:${refer('nowhere.DB_PASSWORD')}`],
+  ])('is not told what stands in others: a reference there that %s', async (_, value) => {
+    const id = await block(value)
+    const admin = await addAdmin('development')
+    const peek = await world.project.ask('GET', '/secret?environmentId=staging', undefined, admin.session)
+    expect(peek.status).toBe(404)
+    const said = await listSaid(id, admin.session)
+    expect(said.at(-1)).toBe(beyond('ALPHA', `staging.${secretive}`))
+    for (const text of said) expect(text).not.toMatch(/DB_PASSWORD|NOWHERE|nowhere|production\.|user:|secrets-/)
+  })
+
+  test('is told by its plan where to look, if they may read there', async () => {
+    const id = await block(`user:${leads}`)
+    const told = `ALPHA: leads to ${place()}, which refers to production.DB_PASSWORD,`
+    const guess = ' which cannot be resolved; perhaps whoever wrote that may not read it.'
+    const known = ' and whoever wrote that may not read it.'
+    const ofTwo = await addAdmin('development', 'staging')
+    expect((await listSaid(id, ofTwo.session)).at(-1)).toBe(`${told}${guess} ${remedyFor(place())}`)
+    const ofAll = await addAdmin()
+    expect((await listSaid(id, ofAll.session)).at(-1)).toBe(`${told}${known} ${remedyFor(place())}`)
+    // A token is its maker, and no more than its scope.
+    const { token } = await createToken(world.service, ofAll.session, {
+      permission: 'read-write',
+      scope: scopeOf('development', 'production'),
+    })
+    expect((await listSaid(id, token)).at(-1)).toBe(beyond('ALPHA', `staging.${secretive}`))
+  })
+
+  test('is not told of a place that they may read, if only one that they may not leads there', async () => {
+    const { project } = world
+    const id = await running()
+    await write('staging', { URL: refer('NOWHERE') })
+    await write('production', { [secretive]: refer('staging.URL') })
+    await write('development', { ALPHA: refer(`production.${secretive}`) })
+    await expectBlocked(id, beyond('ALPHA', `production.${secretive}`))
+    const admin = await addAdmin('development', 'staging')
+    expect((await listSaid(id, admin.session)).at(-1)).toBe(beyond('ALPHA', `production.${secretive}`))
+    const place = `${project.slug}.staging.URL`
+    const told = `ALPHA: leads to ${place}, which refers to NOWHERE, which cannot be resolved.`
+    expect((await listSaid(id, world.owner.session)).at(-1)).toBe(told)
+  })
+
+  test('cannot tell an environment or a project that they may not see from one that does not exist', async () => {
+    const id = await running()
+    const admin = await addAdmin('development')
+    const said = []
+    for (const name of [
+      'production.KEY',
+      'absent.KEY',
+      `${world.project.slug}.production.KEY`,
+      'absent.production.KEY',
+    ]) {
+      await write('development', { FLAG: refer(name) }, admin.session)
+      await pushDue(world, debounceMs)
+      const texts = await listSaid(id, admin.session)
+      const { lastError } = await world.project.must<Sync>('GET', `/sync/${id}`, undefined, admin.session)
+      said.push([lastError, texts.at(-1)].map((text) => text?.replaceAll(name, 'NAME')))
+    }
+    expect(new Set(said.flat()).size).toBe(1)
+  })
+
+  test('is told of what stands in its environment first', async () => {
+    const id = await running()
+    await write('staging', { [secretive]: refer('NOWHERE') })
+    await write('development', { ALPHA: refer(`staging.${secretive}`), ZULU: refer('MISSING') })
+    await expectBlocked(id, 'ZULU: refers to MISSING, which cannot be resolved.')
   })
 })
 
