@@ -120,13 +120,19 @@ export async function requireSetup(ctx: Context, slug: string, id: string, step:
   const provider = await requireProvider(slug)
   if (sync.state === 'removing') throw new Failure('conflict', 'This sync is being removed.')
   const content = await ctx.store.syncs.open(sync)
-  const draft = content.draft ?? draftOf(provider, content)
+  const draft = withinReach(access, content.draft ?? draftOf(provider, content))
   const missing = missingStep(draft, step)
   if (missing) throw new Failure('conflict', `step: ${missing} comes before ${step}.`)
   if (step !== 'auth' && !mayUse(ctx, step, draft, content)) {
     throw new Failure('conflict', `step: auth comes before ${step}, as the credential is another person’s.`)
   }
   return { access, provider, sync, content, draft }
+}
+
+/** Filters and new names are names of keys: those for an environment out of reach are as good as not entered. */
+function withinReach(access: ProjectAccess, draft: SyncDraft): SyncDraft {
+  const { mapping, options: _options, ...rest } = draft
+  return mapping && !reachesEnvironments(access, [mapping.environment ?? '']) ? rest : draft
 }
 
 /** A change begins with what is there. */

@@ -77,6 +77,48 @@ describe('a credential that another person has entered', () => {
   })
 })
 
+describe('the filters for an environment that I may not read', () => {
+  let narrow: TestUser
+  beforeAll(async () => {
+    const { service, owner } = world
+    const workspace = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+    narrow = await addUser(service, 'narrow@example.com', {
+      workspaceId: workspace.body.id,
+      role: 'admin',
+      scope: { all: false, teams: [], projects: [], environments: [development()] },
+    })
+  })
+  const production = () => world.project.idOf('production')
+  const choose = (id: string) =>
+    submitStep(world, id, 'mapping', { environment: production(), rename: 'HIDDEN_NAME=OTHER' })
+
+  const expectUntold = async (id: string) => {
+    const { status, text } = await ask(id, 'mapping', narrow)
+    expect(status).toBe(200)
+    expect(text).not.toContain('HIDDEN_NAME')
+    expect(text).not.toContain(production())
+    const review = await ask(id, 'review', narrow)
+    expect([review.status, review.body.message]).toEqual([409, 'step: mapping comes before review.'])
+    expect((await submitStep({ ...world, owner: narrow }, id, 'review', { confirm: 'x' })).status).toBe(409)
+  }
+
+  test('are not shown to me in a change that somebody has begun', async () => {
+    const id = await setUpSync(world)
+    expect((await choose(id)).status).toBe(200)
+    await expectUntold(id)
+    expect(JSON.stringify(await readStep(world, id, 'mapping'))).toContain('HIDDEN_NAME')
+  })
+
+  test('are not shown to me in a setup that I go on with', async () => {
+    const id = await startSetup(world)
+    await submitStep(world, id, 'auth', world.fake.credential)
+    await walkTarget(id)
+    expect((await choose(id)).status).toBe(200)
+    expect((await submitStep({ ...world, owner: narrow }, id, 'auth', world.fake.credential)).status).toBe(200)
+    await expectUntold(id)
+  })
+})
+
 async function walkTarget(id: string): Promise<void> {
   let step = 'target'
   while (step === 'target') step = (await submitStep(world, id, 'target', world.fake.target)).body.step
