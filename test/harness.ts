@@ -9,7 +9,6 @@ import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Role, Scope } from '@coffer/contract/field'
 import type { IssuedToken, NewToken } from '@coffer/contract/token'
-import pg from 'pg'
 import { expect, inject } from 'vitest'
 import { type App, createApp, type Doors } from '../server/src/app.ts'
 import { readConfig } from '../server/src/config.ts'
@@ -21,6 +20,7 @@ import { createLog } from '../server/src/log.ts'
 import { createOutbound, parseAllowList } from '../server/src/outbound.ts'
 import { createStore } from '../server/src/store/store.ts'
 import { type Call, caller } from './caller.ts'
+import { connectPostgres } from './postgres-client.ts'
 
 export type { Answer, CallOptions } from './caller.ts'
 
@@ -82,8 +82,7 @@ export async function createDatabase({ hasSchema = false } = {}): Promise<Databa
 }
 
 async function runOnPostgres(url: string, text: string): Promise<void> {
-  const client = new pg.Client(url)
-  await client.connect()
+  const client = await connectPostgres(url)
   await client.query(text)
   await client.end()
 }

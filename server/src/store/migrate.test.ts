@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { createDatabase, type Database, engine as kind } from '../../../test/harness.ts'
 import { startPostgres } from '../../../test/postgres.ts'
+import { connectPostgres } from '../../../test/postgres-client.ts'
 import { type Program, startNode, until } from '../../../test/program.ts'
 import { describeSchema, openEngine } from '../../../test/store.ts'
 import { createServices } from '../app.ts'
@@ -42,8 +42,7 @@ async function empty({ settings, dataDir }: Database): Promise<void> {
     for (const end of ['', '-wal', '-shm']) await rm(join(dataDir, `coffer.db${end}`), { force: true })
     return
   }
-  const client = new pg.Client(url)
-  await client.connect()
+  const client = await connectPostgres(url)
   await client.query('drop schema public cascade; create schema public')
   await client.end()
 }
@@ -341,8 +340,7 @@ describe('a store that could lose a commit', () => {
       return
     }
     await withDatabase(async (database) => {
-      const client = new pg.Client(database.settings.COFFER_DATABASE_URL)
-      await client.connect()
+      const client = await connectPostgres(database.settings.COFFER_DATABASE_URL)
       const name = new URL(database.settings.COFFER_DATABASE_URL ?? '').pathname.slice(1)
       await client.query(`alter database ${name} set synchronous_commit = off`)
       await client.end()
@@ -450,8 +448,7 @@ describe('no statement reads a table that grows from end to end', () => {
   }
 
   async function postgresPlans({ settings }: Database): Promise<{ statement: Statement; lines: string[] }[]> {
-    const client = new pg.Client(settings.COFFER_DATABASE_URL)
-    await client.connect()
+    const client = await connectPostgres(settings.COFFER_DATABASE_URL)
     // An empty table is always read from end to end unless an index is the only other way.
     await client.query('set enable_seqscan = off')
     const plans: { statement: Statement; lines: string[] }[] = []
