@@ -1,4 +1,4 @@
-/** PostgreSQL stopped `immediate`, as a power failure would, and started again: Coffer goes on by itself. */
+/** PostgreSQL stopped `immediate`, as a power failure would, or `fast`, as for an upgrade: Coffer goes on by itself. */
 import { startPostgres } from '../test/postgres.ts'
 import { startListening, until } from '../test/program.ts'
 import { ask, pause } from './ask.ts'
@@ -8,7 +8,7 @@ import { register, verifyTrail } from './tenant.ts'
 
 export const outage: Case = {
   name: 'outage',
-  about: 'PostgreSQL stopped immediate and started again, under load',
+  about: 'PostgreSQL stopped immediate or fast and started again, under load',
   engines: ['postgres'],
   seconds: 50,
   async run(trial) {
@@ -24,7 +24,8 @@ export const outage: Case = {
     const due = trial.share(20)
     while (counts.stops < due && !trial.isOver() && load.unexpected.length === 0) {
       await pause(100 + trial.dice(500))
-      await postgres.crash()
+      if (counts.stops % 2 === 0) await postgres.crash()
+      else await postgres.pause()
       await pause(trial.dice(400))
       await postgres.start()
       const before = load.acknowledged

@@ -27,6 +27,8 @@ export function openPostgres(url: string): Engine {
   })
   // An idle connection that breaks is simply replaced by the next query.
   pool.on('error', () => undefined)
+  // The pool hands a new one out a moment before whoever asked can listen: an error that nobody hears ends the process.
+  pool.on('connect', (client) => client.on('error', () => undefined))
 
   const queues = new Map<string, CommitQueue>()
 

@@ -1,8 +1,9 @@
 /** The SQL layer and its group commit, on a real database of the engine under test. */
+import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
-import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createDatabase, type Database, engine as kind } from '../../../test/harness.ts'
+import { connectPostgres } from '../../../test/postgres-client.ts'
 import { Failure, isFailure } from '../failure.ts'
 import { type Connection, createCommitQueue } from './commit-queue.ts'
 import { openPostgres } from './postgres.ts'
@@ -736,10 +737,57 @@ describe('a connection that is lost', () => {
   })
 
   async function terminateBackend(pid: number): Promise<void> {
-    const client = new pg.Client(database.settings.COFFER_DATABASE_URL)
-    await client.connect()
+    const client = await connectPostgres(database.settings.COFFER_DATABASE_URL)
     await client.query('select pg_terminate_backend($1, 5000)', [pid])
     await client.end()
+  }
+
+  test('while it is being opened is unavailable, and nothing that would end the process', async () => {
+    if (engine.kind === 'sqlite') {
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const { url, close } = await startClosingServer(database.settings.COFFER_DATABASE_URL ?? '')
+    const uncaught: unknown[] = []
+    const note = (error: unknown) => void uncaught.push(error)
+    process.on('uncaughtException', note)
+    const node = openPostgres(url)
+    const outcomes = [
+      await settle(node.transaction('opening', async () => undefined)),
+      await settle(node.one(sql`select id from item limit 1`)),
+      await settle(node.migrateStep(1_000, 'test', 'create table never (id text)', 0)),
+    ]
+    await node.close()
+    await close()
+    process.off('uncaughtException', note)
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    expect(uncaught).toEqual([])
+  })
+
+  /** Lets clients in, and tells them in the same breath that the server is about to stop. */
+  async function startClosingServer(target: string) {
+    const { hostname, port } = new URL(target)
+    const readyForQuery = Buffer.from('5a0000000549', 'hex')
+    const fields = 'SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0'
+    const farewell = Buffer.concat([Buffer.from('E'), Buffer.alloc(4), Buffer.from(fields)])
+    farewell.writeInt32BE(farewell.length - 1, 1)
+    const server = createServer((client) => {
+      const upstream = connect(Number(port), hostname)
+      client.on('error', () => undefined).on('close', () => upstream.destroy())
+      upstream.on('error', () => undefined)
+      client.pipe(upstream)
+      upstream.on('data', (data) => {
+        if (data.includes(readyForQuery)) client.end(Buffer.concat([data, farewell]))
+        else client.write(data)
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const address = server.address()
+    const own = typeof address === 'object' && address ? address.port : 0
+    return {
+      url: Object.assign(new URL(target), { port: String(own) }).href,
+      close: () => new Promise((resolve) => server.close(resolve)),
+    }
   }
 
   test('at the socket is unavailable, never an error of ours', async () => {
