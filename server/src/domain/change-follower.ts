@@ -10,7 +10,10 @@ import { forget } from './transaction.ts'
 
 const pollEveryMs = 250
 const freshForMs = 900
-/** A transaction that took a number has committed or failed by then: statements are cut off earlier. */
+/**
+ * A transaction that took a number has committed or failed by then: PostgreSQL ends much earlier both a statement that
+ * takes too long and a node that freezes between two of them.
+ */
 const gapLifeMs = 60_000
 /** How far back a node looks at its start: transactions with these numbers may not have committed yet. */
 const startGap = 1_000

@@ -7,6 +7,8 @@ import { type Compiled, compile, type Db, type Engine, parameters, type Sql } fr
 const poolSize = 20
 const connectTimeoutMs = 5_000
 const statementTimeoutMs = 30_000
+/** Nothing of ours pauses within a transaction: whoever does has frozen, and holds the locks that others wait for. */
+const idleTransactionTimeoutMs = 10_000
 const int8 = 20
 
 /** Commit positions and times fit a double exactly; everything else stays as the driver gives it. */
@@ -21,6 +23,7 @@ export function openPostgres(url: string): Engine {
     connectionTimeoutMillis: connectTimeoutMs,
     statement_timeout: statementTimeoutMs,
     query_timeout: statementTimeoutMs + 1_000,
+    idle_in_transaction_session_timeout: idleTransactionTimeoutMs,
     application_name: 'coffer',
     keepAlive: true,
     types,
@@ -212,7 +215,8 @@ async function migrateStep(pool: pg.Pool, step: number, name: string, statement:
 const unavailableClasses = new Set(['08', '53', '57', '58'])
 const uniqueViolation = '23505'
 const foreignKeyViolation = '23503'
-const serializationFailures = new Set(['40001', '40P01'])
+/** Serialization failures, a deadlock, and a transaction that paused for too long: it may go well the next time. */
+const unavailableCodes = new Set(['40001', '40P01', '25P03'])
 
 async function wrapErrors<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
@@ -229,12 +233,7 @@ function asFailure(error: unknown): unknown {
     return new Failure('conflict', undefined, { cause: error })
   // Anything but an answer of the server is the socket or the pool that failed; EPIPE only looks like a SQLSTATE.
   const isServerAnswer = error instanceof pg.DatabaseError
-  if (
-    !isServerAnswer ||
-    code === undefined ||
-    unavailableClasses.has(code.slice(0, 2)) ||
-    serializationFailures.has(code)
-  ) {
+  if (!isServerAnswer || code === undefined || unavailableClasses.has(code.slice(0, 2)) || unavailableCodes.has(code)) {
     return new Failure('unavailable', undefined, { cause: error })
   }
   return error

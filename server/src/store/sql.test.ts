@@ -742,6 +742,38 @@ describe('a connection that is lost', () => {
     await client.end()
   }
 
+  test('by a pause within a transaction is unavailable, and whoever waits for its locks goes on', async () => {
+    if (engine.kind === 'sqlite') {
+      // There is no second node: a process that is frozen serves nobody.
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const limit = await engine.one<{ ms: number }>(sql`
+      select setting::bigint as ms from pg_settings where name = 'idle_in_transaction_session_timeout'`)
+    // Well under what a follower of the log of changes waits for a number that was taken.
+    expect(limit?.ms).toBe(10_000)
+    const id = unused()
+    await commit((db) => db.run(sql`insert into balance (id, amount) values (${id}, 1)`))
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>()
+    const { promise: holdsLock, resolve: hold } = Promise.withResolvers<void>()
+    const frozen = settle(
+      engine.transaction('frozen', async ({ db }) => {
+        await db.run(sql`set local idle_in_transaction_session_timeout = 100`)
+        await db.run(sql`update balance set amount = 2 where id = ${id}`)
+        hold()
+        await isOver
+        await db.run(sql`update balance set amount = 3 where id = ${id}`)
+      }),
+    )
+    await holdsLock
+    const waiting = other.transaction('waiting', ({ db }) =>
+      db.run(sql`update balance set amount = amount + 10 where id = ${id}`),
+    )
+    await within(waiting, 5_000, 'the lock of the one that pauses').finally(end)
+    expect(await frozen).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    expect(await engine.one(sql`select amount from balance where id = ${id}`)).toEqual({ amount: 11 })
+  })
+
   test('while it is being opened is unavailable, and nothing that would end the process', async () => {
     if (engine.kind === 'sqlite') {
       expect(kind).toBe('sqlite')
