@@ -6,10 +6,13 @@ import type { Log } from '../log.ts'
 import { traceOf } from '../log.ts'
 import type { Change } from '../store/change.ts'
 import type { Services } from './context.ts'
-import { forget } from './transaction.ts'
+import { hourMs } from './time.ts'
+import { forget, forgetAll, type Memories } from './transaction.ts'
 
 const pollEveryMs = 250
 const freshForMs = 900
+/** Rows are kept for an hour: whoever has not read them for so long cannot tell what they said. */
+const maxSilenceMs = hourMs / 2
 /**
  * A transaction that took a number has committed or failed by then: PostgreSQL ends much earlier both a statement that
  * takes too long and a node that freezes between two of them.
@@ -26,10 +29,12 @@ export type ChangeFollower = {
 }
 
 export function createChangeFollower(
-  services: Pick<Services, 'store' | 'keys' | 'pictures' | 'credentials' | 'epochs' | 'counts'> & { readonly log: Log },
+  services: Memories & Pick<Services, 'store' | 'keys' | 'now'> & { readonly log: Log },
 ): ChangeFollower {
   // Monotonic: a jump of the wall clock must not make stale memory look fresh.
   let readAt = Number.NEGATIVE_INFINITY
+  // And a machine that sleeps stops the monotonic one.
+  let readAtTime = Number.NEGATIVE_INFINITY
   let sequence = 0
   let reading: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
@@ -42,8 +47,15 @@ export function createChangeFollower(
     forget(services, change.subject, change.subjectId)
   }
 
+  /** True where rows after the last one that was read may be gone: this node was cut off, or stood still. */
+  async function hasMissed(next: Change | undefined, startedAt: number, startedAtTime: number): Promise<boolean> {
+    if (Math.max(startedAt - readAt, startedAtTime - readAtTime) > maxSilenceMs) return true
+    return next !== undefined && next.sequence > sequence + 1 && (await services.store.changes.oldest()) > sequence + 1
+  }
+
   async function read(): Promise<void> {
     const startedAt = performance.now()
+    const startedAtTime = services.now()
     if (gaps.size > 0) {
       for (const change of await services.store.changes.listOnly([...gaps.keys()])) {
         await apply(change)
@@ -51,12 +63,18 @@ export function createChangeFollower(
       }
       for (const [missing, since] of gaps) if (startedAt - since > gapLifeMs) gaps.delete(missing)
     }
-    for (const change of await services.store.changes.listAfter(sequence)) {
+    const changes = await services.store.changes.listAfter(sequence)
+    if (await hasMissed(changes[0], startedAt, startedAtTime)) {
+      await services.keys.reload()
+      forgetAll(services)
+    }
+    for (const change of changes) {
       await apply(change)
       for (let missing = sequence + 1; missing < change.sequence; missing++) gaps.set(missing, startedAt)
       sequence = change.sequence
     }
     readAt = startedAt
+    readAtTime = startedAtTime
   }
 
   function readOnce(): Promise<void> {

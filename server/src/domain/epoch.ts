@@ -5,6 +5,8 @@
 export type Epochs = {
   of(environmentId: string): number
   advance(environmentId: string): void
+  /** As if every environment had changed. */
+  advanceAll(): void
 }
 
 /** Beyond this many, all start anew from a number that was never given out. */
@@ -14,15 +16,21 @@ export function createEpochs(): Epochs {
   const numbers = new Map<string, number>()
   let floor = 0
   let highest = 0
+  function startAnew(): void {
+    numbers.clear()
+    floor = highest
+  }
+
   return {
     of: (environmentId) => numbers.get(environmentId) ?? floor,
     advance(environmentId) {
       highest++
-      if (numbers.size >= maxRemembered) {
-        numbers.clear()
-        floor = highest
-      }
+      if (numbers.size >= maxRemembered) startAnew()
       numbers.set(environmentId, highest)
+    },
+    advanceAll() {
+      highest++
+      startAnew()
     },
   }
 }

@@ -67,11 +67,16 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   if (subject === 'workspace') await ctx.store.syncs.wakeAll(subjectId, ctx.now())
 }
 
-export function forget(
-  services: Pick<Services, 'pictures' | 'credentials' | 'epochs' | 'counts'>,
-  subject: ChangeSubject,
-  id: string,
-): void {
+export type Memories = Pick<Services, 'pictures' | 'credentials' | 'epochs' | 'counts'>
+
+export function forgetAll({ pictures, credentials, epochs, counts }: Memories): void {
+  pictures.clear()
+  credentials.clear()
+  epochs.advanceAll()
+  counts.clear()
+}
+
+export function forget(services: Memories, subject: ChangeSubject, id: string): void {
   if (subject === 'workspace') {
     services.pictures.drop(id)
     services.counts.drop(id)

@@ -28,6 +28,7 @@ import { startPostgres } from '../../../test/postgres.ts'
 import { connectPostgres } from '../../../test/postgres-client.ts'
 import { until } from '../../../test/program.ts'
 import { everything } from '../domain/context.ts'
+import { cleanUp } from '../jobs/cleanup.ts'
 import { flushUsage } from '../jobs/usage.ts'
 import { sql } from '../store/sql.ts'
 
@@ -276,6 +277,46 @@ describe('what one node changes', () => {
     release()
     expect(await asked).toBe(401)
   })
+
+  test.each([
+    ['hears nothing of it any more', async () => undefined],
+    [
+      'hears only of later changes',
+      async () => {
+        const slug = `elsewhere-${made}`
+        await here.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Elsewhere', slug } })
+        const rename = { token: owner.session, body: { name: 'Renamed' } }
+        expect((await here.call('PUT', `/v1/workspace/${slug}`, rename)).status).toBe(200)
+      },
+    ],
+  ])(
+    'a node that was cut off from the store for over an hour forgets everything, also where it %s',
+    async (_, later) => {
+      const { id, token } = await createToken(here, owner.session)
+      await warm([token])
+      const { changes } = there.app.services.store
+      const listAfter = changes.listAfter.bind(changes)
+      const { promise: released, resolve: release } = Promise.withResolvers<void>()
+      let isHeld = false
+      changes.listAfter = async (sequence) => {
+        isHeld = true
+        await released
+        return listAfter(sequence)
+      }
+      await until(() => isHeld || undefined, 2_000, 'it is cut off')
+      expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
+      const hourLater = 3_660_000
+      await cleanUp({ ...here.app.services, now: () => Date.now() + hourLater })
+      expect(await here.app.services.store.changes.newest()).toBe(0)
+      await later()
+      const isSilent = (await here.app.services.store.changes.newest()) === 0
+      if (isSilent) there.clock.offsetMs = hourLater
+      changes.listAfter = listAfter
+      release()
+      await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is dead there')
+      there.clock.offsetMs = 0
+    },
+  )
 
   test('a change that commits late is not missed by a node that has just started', async () => {
     if (kind === 'sqlite') {

@@ -16,7 +16,7 @@ const knownAddressMs = 90 * dayMs
 export async function cleanUp(services: Services): Promise<void> {
   const at = services.now()
   await inQuietTransaction(services, 'cleanup', async (store) => {
-    // A node that has not read the log for an hour starts with an empty memory anyway.
+    // A node that has not read the log for half of that forgets everything (domain/change-follower.ts).
     await store.changes.removeBefore(at - hourMs)
     await store.loginAttempts.removeBefore(at - backOffMs)
     await store.loginAddresses.removeBefore(at - knownAddressMs)

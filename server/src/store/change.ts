@@ -18,6 +18,12 @@ export function changeStore(db: Db) {
       return row?.sequence ?? 0
     },
 
+    /** What was logged before it has been taken away. */
+    async oldest(): Promise<number> {
+      const row = await db.one<{ sequence: number }>(sql`select coalesce(min(sequence), 0) as sequence from change`)
+      return row?.sequence ?? 0
+    },
+
     async newestAt(): Promise<number> {
       const row = await db.one<{ at: number }>(sql`select coalesce(max(at), 0) as at from change`)
       return row?.at ?? 0
