@@ -12,7 +12,13 @@ import type { IdentityRecord } from '../store/oidc.ts'
 import { type Context, credentialPermission, everything, grantOf, type WriteContext } from './context.ts'
 import { requireLiving } from './credential.ts'
 import { ranks, rules, type WorkspacePermission } from './permission.ts'
-import type { Picture, PicturedEnvironment, PicturedProject, PicturedTeam } from './picture.ts'
+import {
+  type Picture,
+  type PicturedEnvironment,
+  type PicturedProject,
+  type PicturedTeam,
+  toPictured,
+} from './picture.ts'
 import {
   type Reach,
   reachesAll,
@@ -49,6 +55,29 @@ export async function reauthorise(ctx: WriteContext, access: Access, permission:
   const current = { ...access, member, reach: [toScopeSet(member.scope), ...ofToken] }
   authorise(ctx, current, permission)
   return current
+}
+
+/**
+ * With the environments of the project as they are under the workspace's lock: what concerns all of them must not pass
+ * over one that was made on another node a moment ago, which the picture here does not show yet.
+ */
+export async function withStoredEnvironments<Held extends ProjectAccess>(
+  ctx: WriteContext,
+  access: Held,
+): Promise<Held> {
+  const { picture, project: pictured } = access
+  const rows = await ctx.store.environments.listOf(pictured.id, picture.workspace.id)
+  const known = new Set(pictured.environments.map(({ id }) => id))
+  if (rows.length === known.size && rows.every(({ id }) => known.has(id))) return access
+  const project = { ...pictured, environments: rows.map(toPictured) }
+  const others = [...picture.environments].filter(([id]) => !known.has(id))
+  const current = {
+    ...picture,
+    environments: new Map([...others, ...project.environments.map((one) => [one.id, one] as const)]),
+    projects: new Map(picture.projects).set(project.id, project),
+    projectsBySlug: new Map(picture.projectsBySlug).set(project.slug, project),
+  }
+  return { ...access, project, picture: current }
 }
 
 export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:write'): Promise<TeamAccess> {

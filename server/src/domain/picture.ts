@@ -3,6 +3,7 @@
  * that were used. It is held in memory, dropped at every commit that changes it, and loaded again by the next request.
  */
 import type { Log } from '../log.ts'
+import type { EnvironmentRow } from '../store/environment.ts'
 import type { Member } from '../store/member.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
 import type { KeyMemory } from '../store/secret-value.ts'
@@ -62,6 +63,8 @@ export function createPictures(store: Store, log: Log): Pictures {
   return createRecall(maxPictures, (workspaceId) => loadPicture(store, log, workspaceId))
 }
 
+export const toPictured = (row: EnvironmentRow): PicturedEnvironment => ({ ...row, updatedAt: iso(row.updatedAt) })
+
 async function loadPicture(store: Store, log: Log, workspaceId: string): Promise<Picture | undefined> {
   const workspace = await store.workspaces.find(workspaceId)
   if (!workspace) return undefined
@@ -73,7 +76,7 @@ async function loadPicture(store: Store, log: Log, workspaceId: string): Promise
   ])
   if (tampered > 0) log.error('membership rows failed their integrity check', { workspaceId, count: tampered })
 
-  const environments = environmentRows.map((row) => ({ ...row, updatedAt: iso(row.updatedAt) }))
+  const environments = environmentRows.map(toPictured)
   const environmentsByProject = Map.groupBy(environments, (environment) => environment.projectId)
   const projects = projectRows.map((row) => ({
     ...row,

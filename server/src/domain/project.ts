@@ -10,6 +10,7 @@ import {
   requireWorkspace,
   seesProject,
   seesTeam,
+  withStoredEnvironments,
 } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
@@ -105,9 +106,10 @@ export async function updateProject(
 }
 
 export async function deleteProject(ctx: Context, path: ProjectPath): Promise<void> {
-  const { project, picture } = await requireProject(ctx, path, 'project:write')
-  const workspaceId = picture.workspace.id
+  const access = await requireProject(ctx, path, 'project:write')
+  const workspaceId = access.picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    const { project } = await withStoredEnvironments(ctx, access)
     const current = await requireStored(ctx, project.id, workspaceId)
     for (const { id } of project.environments) {
       await endUses(ctx, workspaceId, { projectId: project.id, environmentId: id })

@@ -23,7 +23,7 @@ import { listKeys, type Wish } from './secret-plan.ts'
 import { refuseRenamedCycles, renameSecret } from './secret-rename.ts'
 import { purgeSecret, trashSecret } from './secret-trash.ts'
 import {
-  announceSecrets,
+  announceEverywhere,
   createRevisions,
   requireWriter,
   standingRevision,
@@ -90,11 +90,7 @@ async function updateFields(ctx: WriteContext, access: ProjectAccess, secret: Se
   await ctx.store.secrets.update({ ...secret, updatedAt: ctx.now() })
   const { type, dataType } = secret
   await recordSecret(ctx, access, 'UPDATE', secret, { type, dataType })
-  await announceSecrets(
-    ctx,
-    access,
-    access.project.environments.map(({ id }) => id),
-  )
+  await announceEverywhere(ctx, access)
 }
 
 export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBatch): Promise<RevisionResults> {

@@ -1,13 +1,13 @@
 import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { RenameRow } from '../store/secret-value.ts'
-import type { ProjectAccess } from './access.ts'
+import { type ProjectAccess, withStoredEnvironments } from './access.ts'
 import { record } from './audit.ts'
 import type { WriteContext } from './context.ts'
 import { isId } from './secret.ts'
 import { refuseCycles } from './secret-cycle.ts'
 import { openValues } from './secret-read.ts'
-import { announceSecrets, type WriteOptions } from './secret-write.ts'
+import { announceEverywhere, type WriteOptions } from './secret-write.ts'
 
 /**
  * Gives a secret another name: a revision of every environment in which it has a value. Whether it is now what its own value
@@ -15,11 +15,12 @@ import { announceSecrets, type WriteOptions } from './secret-write.ts'
  */
 export async function renameSecret(
   ctx: WriteContext,
-  access: ProjectAccess,
+  pictured: ProjectAccess,
   secret: SecretRecord,
   name: string,
   { revisions, message = '' }: Pick<WriteOptions, 'revisions' | 'message'>,
 ): Promise<void> {
+  const access = await withStoredEnvironments(ctx, pictured)
   const { picture, project } = access
   const workspaceId = picture.workspace.id
   if (isId(name)) throw invalid('name', 'must not look like an id.')
@@ -57,19 +58,17 @@ export async function renameSecret(
     before: { name: secret.name },
     after: { name },
   })
-  await announceSecrets(
-    ctx,
-    access,
-    project.environments.map(({ id }) => id),
-  )
+  await announceEverywhere(ctx, access)
 }
 
 /** Under their new names secrets may be what others refer to. What the same request wrote over or took away no longer counts. */
 export async function refuseRenamedCycles(
   ctx: WriteContext,
-  access: ProjectAccess,
+  pictured: ProjectAccess,
   namesById: ReadonlyMap<string, string>,
 ): Promise<void> {
+  if (namesById.size === 0) return
+  const access = await withStoredEnvironments(ctx, pictured)
   const environmentIds = access.project.environments.map(({ id }) => id)
   // One after the other: their values are never held together.
   for (const [id, name] of namesById) {

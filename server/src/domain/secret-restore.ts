@@ -11,7 +11,7 @@ import type { Wish } from './secret-plan.ts'
 import { createAllowance } from './secret-size.ts'
 import { type Standing, stateAt } from './secret-state.ts'
 import { isKept } from './secret-trash.ts'
-import { announceSecrets, createRevisions, standingRevision, writeValues } from './secret-write.ts'
+import { announceEverywhere, createRevisions, standingRevision, writeValues } from './secret-write.ts'
 import { inTransaction } from './transaction.ts'
 
 export async function restoreRevision(
@@ -112,6 +112,5 @@ async function takeFromTrash(ctx: WriteContext, access: ProjectAccess, origins: 
     await recordSecret(ctx, access, 'UPDATE', secret, { restored: true })
   }
   await ctx.store.secrets.countAll(project.id, picture.workspace.id, secrets.length)
-  const environmentIds = project.environments.map(({ id }) => id)
-  await announceSecrets(ctx, access, environmentIds)
+  await announceEverywhere(ctx, access)
 }

@@ -3,14 +3,14 @@ import type { ProjectPath } from '@coffer/contract/field'
 import type { SecretPath, TrashedSecret } from '@coffer/contract/secret'
 import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
-import { hasRole, type ProjectAccess, requireProject } from './access.ts'
+import { hasRole, type ProjectAccess, requireProject, withStoredEnvironments } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
 import { findSecret, isId } from './secret.ts'
 import { requireMatch } from './secret-match.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
 import type { Wish } from './secret-plan.ts'
-import { announceSecrets, upsert, writeValues } from './secret-write.ts'
+import { announceEverywhere, upsert, writeValues } from './secret-write.ts'
 import { dayMs, iso } from './time.ts'
 import { inTransaction } from './transaction.ts'
 
@@ -19,11 +19,12 @@ export const trashLifeMs = 30 * dayMs
 /** Its values become removed versions; the secret itself waits thirty days for a change of mind. */
 export async function trashSecret(
   ctx: Context,
-  access: ProjectAccess,
+  pictured: ProjectAccess,
   key: string,
   ifMatch: string | undefined,
 ): Promise<void> {
-  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  await inTransaction(ctx, pictured.picture.workspace.id, async (ctx) => {
+    const access = await withStoredEnvironments(ctx, pictured)
     const secret = await requireSecret(ctx, access, key)
     await requireMatch(ctx, access, secret, ifMatch)
     const rows = await ctx.store.secretValues.listOf(
@@ -37,11 +38,7 @@ export async function trashSecret(
     await ctx.store.secrets.update({ ...secret, trashedAt: now, updatedAt: now })
     await ctx.store.secrets.countAll(access.project.id, access.picture.workspace.id, -1)
     await recordSecret(ctx, access, 'DELETE', secret, { trash: true })
-    await announceSecrets(
-      ctx,
-      access,
-      access.project.environments.map(({ id }) => id),
-    )
+    await announceEverywhere(ctx, access)
   })
 }
 
@@ -78,10 +75,11 @@ export async function listTrash(ctx: Context, path: ProjectPath): Promise<Trashe
 }
 
 export async function restoreSecret(ctx: Context, path: SecretPath): Promise<void> {
-  const access = await requireProject(ctx, path, 'secret:write')
-  requireWholeProject(access, 'restore a secret')
-  const { project, picture } = access
-  await inTransaction(ctx, picture.workspace.id, async (ctx) => {
+  const pictured = await requireProject(ctx, path, 'secret:write')
+  requireWholeProject(pictured, 'restore a secret')
+  await inTransaction(ctx, pictured.picture.workspace.id, async (ctx) => {
+    const access = await withStoredEnvironments(ctx, pictured)
+    const { project, picture } = access
     const secret = await findTrashed(ctx, access, path.key)
     if (await ctx.store.secrets.findByName(project.id, secret.name)) {
       throw new Failure('conflict', `A secret named ${secret.name} exists by now: rename or delete it first.`)
@@ -111,24 +109,21 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
     }
     if (wishes.length > 0) await writeValues(ctx, access, wishes, upsert(ctx, access, 'restored from the trash'))
     await recordSecret(ctx, access, 'UPDATE', secret, { restored: true })
-    await announceSecrets(
-      ctx,
-      access,
-      project.environments.map(({ id }) => id),
-    )
+    await announceEverywhere(ctx, access)
   })
 }
 
 /** Destroys every version: nothing brings it back. */
 export async function purgeSecret(
   ctx: Context,
-  access: ProjectAccess,
+  pictured: ProjectAccess,
   key: string,
   ifMatch: string | undefined,
 ): Promise<void> {
-  if (!hasRole(access, 'admin')) throw new Failure('forbidden', 'This needs the role admin.')
-  requireWholeProject(access, 'purge a secret')
-  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  if (!hasRole(pictured, 'admin')) throw new Failure('forbidden', 'This needs the role admin.')
+  requireWholeProject(pictured, 'purge a secret')
+  await inTransaction(ctx, pictured.picture.workspace.id, async (ctx) => {
+    const access = await withStoredEnvironments(ctx, pictured)
     const secret = (await findSecret(ctx, access, key)) ?? (await findTrashed(ctx, access, key))
     await requireMatch(ctx, access, secret, ifMatch)
     if (secret.trashedAt === null) {
@@ -137,11 +132,7 @@ export async function purgeSecret(
     }
     await ctx.store.secrets.remove(secret.id, access.project.id)
     await recordSecret(ctx, access, 'DELETE', secret, { purged: true })
-    await announceSecrets(
-      ctx,
-      access,
-      access.project.environments.map(({ id }) => id),
-    )
+    await announceEverywhere(ctx, access)
   })
 }
 

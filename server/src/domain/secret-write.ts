@@ -7,7 +7,7 @@ import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { SealedValue, VersionRow } from '../store/secret-value.ts'
-import { hasRole, type ProjectAccess, reauthorise } from './access.ts'
+import { hasRole, type ProjectAccess, reauthorise, withStoredEnvironments } from './access.ts'
 import { type AuditEvent, recordAll, secretsOf } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { refuseCycles } from './secret-cycle.ts'
@@ -166,10 +166,8 @@ async function describe(ctx: WriteContext, access: ProjectAccess, secrets: reado
     const { type, dataType } = secret
     await recordSecret(ctx, access, 'UPDATE', secret, { type, dataType })
   }
-  if (secrets.length > 0) await announceSecrets(ctx, access, environmentIdsOf(access))
+  if (secrets.length > 0) await announceEverywhere(ctx, access)
 }
-
-const environmentIdsOf = (access: ProjectAccess) => access.project.environments.map(({ id }) => id)
 
 /** What one request changes: one revision of each environment, one entry in the audit trail. */
 export type Change = {
@@ -223,7 +221,8 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
   for (const secret of touched.values()) await ctx.store.secrets.update(secret)
   await recordAll(changes.map((change) => ({ ctx: change.ctx, event: describeChange(access, change) })))
   const isNew = fresh.length > 0 || touched.size > 0
-  await announceSecrets(ctx, access, isNew ? environmentIdsOf(access) : environmentIds)
+  if (isNew) await announceEverywhere(ctx, access)
+  else await announceSecrets(ctx, access, environmentIds)
 }
 
 /** One statement for each environment; the numbers follow the order of the requests. */
@@ -271,6 +270,16 @@ function describeChange({ picture, project }: ProjectAccess, { planned, message 
 }
 
 const actions = { created: 'CREATE', updated: 'UPDATE', deleted: 'DELETE' } as const
+
+/** For what is said of a secret in all of them. */
+export async function announceEverywhere(ctx: WriteContext, access: ProjectAccess): Promise<void> {
+  const { project } = await withStoredEnvironments(ctx, access)
+  await announceSecrets(
+    ctx,
+    access,
+    project.environments.map(({ id }) => id),
+  )
+}
 
 export async function announceSecrets(
   ctx: WriteContext,

@@ -318,6 +318,62 @@ describe('what one node changes', () => {
     },
   )
 
+  /** Until a node has done with what the log of changes holds by now, its own changes among them. */
+  async function hear(node: TestService): Promise<void> {
+    const { changes } = node.app.services.store
+    const listAfter = changes.listAfter.bind(changes)
+    let reads = 0
+    changes.listAfter = async (sequence) => {
+      reads++
+      return listAfter(sequence)
+    }
+    // One that begins when another has ended.
+    await until(() => reads > 1 || undefined, 5_000, 'the log is read')
+    changes.listAfter = listAfter
+  }
+
+  const api = `${main}/project/api`
+  const untouched = { values: [] }
+
+  test.each([
+    ['purged', 'DELETE', '?purge=true', undefined, { status: 404, total: 0 }],
+    ['trashed', 'DELETE', '', undefined, { status: 404, total: 0 }],
+    ['renamed', 'PUT', '', { ...untouched, name: 'ANOTHER_NAME' }, { status: 404, total: 1 }],
+    ['described', 'PUT', '', { ...untouched, note: 'a new note' }, { status: 200, total: 1, note: 'a new note' }],
+  ])('a secret that is %s by a node which has not heard of a new environment is so there too', async (...row) => {
+    const [, method, query, body, expected] = row
+    const key = `KEY_${made}`
+    const token = owner.session
+    const secrets = [{ key, value: 'first' }]
+    await here.call('POST', `${api}/secret`, { token, body: { environments: ['development'], secrets } })
+    await warm([token], `${api}/secret/${key}?environmentId=development`)
+    const { pictures } = there.app.services
+    const stale = pictures.peek(await requireWorkspaceId('main'))
+    const name = `new-${made}`
+    const { id } = (await here.call<{ id: string }>('POST', `${api}/environment`, { token, body: { name } })).body
+    const path = `${api}/secret/${key}`
+    await here.call('PUT', `${path}/value`, { token, body: { environmentId: id, value: 'second' } })
+    const read = () => here.call<{ note?: string }>('GET', `${path}?environmentId=${id}`, { token })
+    await hear(here)
+    // What is asked for again is answered from memory.
+    for (let again = 0; again < 3; again++) expect((await read()).status).toBe(200)
+    const peek = pictures.peek
+    pictures.peek = () => stale
+    const change = { token, ...(body && { body: { name: key, ...body } }) }
+    const answer = await there.call(method, `${path}${query}`, change).finally(() => {
+      pictures.peek = peek
+    })
+    expect(answer.status, answer.text).toBe(200)
+    const found = async () => {
+      const { status, body } = await read()
+      const { note } = body
+      const list = await here.call<{ id: string; totalSecrets: number }[]>('GET', `${api}/environment`, { token })
+      const total = list.body.find((environment) => environment.id === id)?.totalSecrets
+      return { status, total, ...(status === 200 && { note }) }
+    }
+    await expect.poll(found, { timeout: 2_000 }).toEqual(expected)
+  })
+
   test('a change that commits late is not missed by a node that has just started', async () => {
     if (kind === 'sqlite') {
       // One writer at a time: numbers are given in the order of the commits.

@@ -32,6 +32,13 @@ export function environmentStore(db: Db, keys: Keys) {
       return rows.map(toEnvironment)
     },
 
+    async listOf(projectId: string, workspaceId: string): Promise<EnvironmentRow[]> {
+      const rows = await db.all<StoredRow>(sql`
+        select ${columns} from environment
+        where project_id = ${projectId} and workspace_id = ${workspaceId} order by id`)
+      return rows.map(toEnvironment)
+    },
+
     async find(id: string, workspaceId: string): Promise<EnvironmentRow | undefined> {
       const row = await db.one<StoredRow>(sql`
         select ${columns} from environment where id = ${id} and workspace_id = ${workspaceId}`)
