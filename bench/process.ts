@@ -70,7 +70,7 @@ function portOf(child: ChildProcess): Promise<number> {
 
 /** The very command of `npm start`. */
 const { scripts }: { scripts: { start: string } } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-const serviceArgs = scripts.start.split(' ').slice(1)
+const serviceArgs = scripts.start.replace(/^exec node /, '').split(' ')
 
 export const startService = (dataDir: string, settings: Record<string, string> = {}): Promise<Running> =>
   start(serviceArgs, {

@@ -37,9 +37,26 @@ export function startProgram(args: readonly string[], settings: Settings = {}): 
 }
 
 export function startNode(args: readonly string[], settings: Settings = {}): Program {
+  return startCommand(process.execPath, args, settings)
+}
+
+/** `npm …` with a process group of its own, by which whoever it leaves behind can be ended: `endGroup`. */
+export function startNpm(args: readonly string[], settings: Settings = {}): Program & { endGroup(): void } {
+  const program = startCommand('npm', args, settings, true)
+  const endGroup = () => {
+    try {
+      process.kill(-Number(program.child.pid), 'SIGKILL')
+    } catch {
+      // Nobody is left.
+    }
+  }
+  return { ...program, endGroup }
+}
+
+function startCommand(command: string, args: readonly string[], settings: Settings, detached = false): Program {
   const { PATH, HOME } = process.env
   const env = { PATH, HOME, NODE_COMPILE_CACHE: join(tmpdir(), 'coffer-test-compiled'), ...settings }
-  const child = spawn(process.execPath, args, { cwd: root, env, stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = spawn(command, args, { cwd: root, env, detached, stdio: ['pipe', 'pipe', 'pipe'] })
   living.add(child)
   const printed = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -86,12 +103,18 @@ export type Listening = {
 
 /** The service, listening on a free port unless the settings name one. */
 export async function startListening(settings: Settings, nodeArgs: readonly string[] = []): Promise<Listening> {
-  const program = startNode([...nodeArgs, main], {
-    COFFER_PORT: '0',
-    COFFER_RATE_LIMIT: '0',
-    COFFER_SHARE_RATE_LIMIT: '0',
-    ...settings,
-  })
+  return listening(
+    startNode([...nodeArgs, main], {
+      COFFER_PORT: '0',
+      COFFER_RATE_LIMIT: '0',
+      COFFER_SHARE_RATE_LIMIT: '0',
+      ...settings,
+    }),
+  )
+}
+
+/** A program that serves, once it does. */
+export async function listening(program: Program): Promise<Listening> {
   const port = await until(
     () => {
       if (program.hasEnded()) throw new Error(`the service ended at its start: ${program.err()}${program.out()}`)

@@ -9,7 +9,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createDatabase, type Database, engine, password } from '../../../test/harness.ts'
 import { freePort } from '../../../test/postgres.ts'
 import { type Serving, serve } from '../../../test/process.ts'
-import { messagesOf, runProgram, type Settings, startProgram, until } from '../../../test/program.ts'
+import {
+  listening,
+  messagesOf,
+  runProgram,
+  type Settings,
+  startNpm,
+  startProgram,
+  until,
+} from '../../../test/program.ts'
 import { settings as allSettings } from '../config.ts'
 import { openPostgres } from '../store/postgres.ts'
 import { type Db, type Engine, type Sql, sql } from '../store/sql.ts'
@@ -393,6 +401,24 @@ describe('the end', () => {
       await again.stop()
     }
   }, 120_000)
+
+  test.each(['start', 'run coffer-server', 'run dev'])(
+    'of "npm %s" by SIGTERM is the end of the service, and nobody holds its port',
+    async (words) => {
+      const npm = startNpm(words.split(' '), { ...database.settings, COFFER_PORT: '0' })
+      try {
+        const { url } = await listening(npm)
+        expect((await fetch(`${url}/healthz`)).status).toBe(200)
+        npm.kill('SIGTERM')
+        // Whoever is left behind still holds what it prints to: the end would not come.
+        await until(() => npm.hasEnded() || undefined, 15_000, 'it has ended')
+        await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed')
+        expect(messagesOf(npm.out())).toContain('stopped')
+      } finally {
+        npm.endGroup()
+      }
+    },
+  )
 
   async function removeTeams(service: Serving, token: string, list: Team[]): Promise<void> {
     const own = list.filter(({ name }) => name.startsWith('team '))
