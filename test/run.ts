@@ -16,6 +16,7 @@ const environment = { ...process.env, PATH: `${bin}:${process.env.PATH}` }
 const programs: [program: string, debianPackage: string][] = [
   ['redis-server', 'redis-server'],
   ['curl', 'curl'],
+  ['sqlite3', 'sqlite3'],
   ['chromium', 'chromium'],
 ]
 

@@ -1,22 +1,27 @@
 /** What the pages of docs/ tell their reader to type works: every example is run as it stands, one after the other. */
 import { spawn } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { SignedIn } from '@coffer/contract/auth'
 import type { IssuedInvite } from '@coffer/contract/invite'
 import type { WriteResults } from '@coffer/contract/secret'
+import type { Team } from '@coffer/contract/team'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import {
   addUser,
   createProject,
   createToken,
+  engine,
+  password,
   registerOwner,
   startService,
   type TestService,
 } from '../../../test/harness.ts'
 import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
-import { startNode } from '../../../test/program.ts'
+import { serve } from '../../../test/process.ts'
+import { runProgram, startNode } from '../../../test/program.ts'
 import { pushDue } from '../../../test/sync.ts'
 import { fakeGitLab } from '../../../test/vendor/fake/gitlab-ci.ts'
 import { startFake } from '../../../test/vendor/fake.ts'
@@ -24,7 +29,7 @@ import { startFake } from '../../../test/vendor/fake.ts'
 const docs = join(import.meta.dirname, '../../../docs')
 
 const blocksOf = (text: string, language: string) =>
-  [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map((match) => match[1] ?? '')
+  [...text.matchAll(new RegExp(`^ *\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\`$`, 'gm'))].map((match) => match[1] ?? '')
 
 type Finished = { readonly code: number | null; readonly statuses: readonly number[]; readonly output: string }
 
@@ -279,5 +284,58 @@ test('every curl example of docs/sync.md succeeds, and does at a GitLab what the
     expect(fake.violations).toEqual([])
   } finally {
     await gitlab.close()
+  }
+})
+
+test('what docs/operation.md says of backup and restore brings back what was there, also after a kill', async () => {
+  const page = await readFile(join(docs, 'operation.md'), 'utf8')
+  const examples = blocksOf(page, 'sh').filter((block) => block.includes('$BACKUP'))
+  const [backup = '', dump = '', restore = '', undump = ''] = examples
+  expect(examples.map((example) => /sqlite3|pg_dump|install|pg_restore/.exec(example)?.[0])).toEqual([
+    'sqlite3',
+    'pg_dump',
+    'install',
+    'pg_restore',
+  ])
+  expect([dump, undump].join()).toContain('coffer.dump')
+  // The tools of PostgreSQL are those of its server, and not among what is tested with.
+  if (engine === 'postgres') return
+  const dataDir = join(folder, 'data')
+  const settings = { COFFER_DATA_DIR: dataDir }
+  const variables = { BACKUP: join(folder, 'backup'), KEY: join(folder, 'kept.key') }
+  const teams = '/v1/workspace/main/team'
+  const copy = /`(cp [^`]+)`/.exec(page)?.[1] ?? ''
+  for (const [way, script] of Object.entries({ backup, copy: `umask 077; mkdir "$BACKUP"; ${copy}` })) {
+    await rm(dataDir, { recursive: true, force: true })
+    let running = await serve(settings)
+    const body = { email: 'owner@example.com', name: 'Owner', password }
+    const { accessToken: token } = (await running.call<SignedIn>('POST', '/v1/auth/register', { body })).body
+    const createTeam = (name: string) => running.call('POST', teams, { token, body: { name } })
+    await createTeam('Kept')
+    await copyFile(join(dataDir, 'master.key'), variables.KEY)
+    if (way === 'copy') await running.destroy()
+    expect(await runShell(script, folder, variables), way).toMatchObject({ code: 0, output: '' })
+    for (const name of await readdir(variables.BACKUP)) {
+      expect(name).toMatch(/^coffer\.db/)
+      expect((await stat(join(variables.BACKUP, name))).mode & 0o777, name).toBe(0o600)
+    }
+    if (way === 'copy') running = await serve(settings)
+    await createTeam('Lost')
+    // What a kill leaves behind belongs to the old file.
+    await running.destroy()
+    expect(await readdir(dataDir)).toContain('coffer.db-wal')
+    await rm(join(dataDir, 'master.key'))
+    expect(await runShell(restore, folder, variables), way).toMatchObject({ code: 0, output: '' })
+    const { code, out } = await runProgram(['doctor'], settings)
+    expect(code, out).toBe(0)
+    running = await serve(settings)
+    const names = (await running.call<Team[]>('GET', teams, { token })).body.map(({ name }) => name)
+    await running.stop()
+    expect(names, way).toContain('Kept')
+    expect(names, way).not.toContain('Lost')
+    for (const name of ['coffer.db', 'master.key']) {
+      expect((await stat(join(dataDir, name))).mode & 0o777, name).toBe(0o600)
+    }
+    await rm(variables.BACKUP, { recursive: true })
   }
 })
