@@ -13,6 +13,7 @@ import type { Services } from './domain/context.ts'
 import { createCounts } from './domain/count.ts'
 import { createCredentials } from './domain/credential.ts'
 import { createEpochs } from './domain/epoch.ts'
+import { createHealth } from './domain/health.ts'
 import { createIssuers } from './domain/oidc-issuer.ts'
 import { createRefusals } from './domain/oidc-refusal.ts'
 import { createPictures } from './domain/picture.ts'
@@ -65,7 +66,8 @@ export async function createApp(
   const limiters = await createLimiters(config, log)
   const metrics = await createMetrics(config, () => syncFigures(services))
   let isStopping = false
-  const parts = { services, follower, ...limiters, metrics, isStopping: () => isStopping }
+  const health = createHealth(services)
+  const parts = { services, follower, ...limiters, metrics, health, isStopping: () => isStopping }
   const { server, door, routes } = createServer(parts)
   const jobs = startJobs(services)
   return {
@@ -78,6 +80,7 @@ export async function createApp(
       isStopping = true
       await closeServer(server, farewellMs)
       follower.stop()
+      health.stop()
       await jobs.stop()
       await services.mail?.close()
       await limiters.close()

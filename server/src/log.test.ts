@@ -137,6 +137,12 @@ test('the trace of an error tells its kind, its code, its cause and where it aro
   for (const frame of String(trace.stack).split('\n')) expect(frame).toMatch(/^\s+at /)
 })
 
+test('the trace of an error of SQLite tells its number, by which a full disk is known', () => {
+  const full = Object.assign(new Error('x'), { code: 'ERR_SQLITE_ERROR', errcode: 13 })
+  expect(traceOf(full).code).toBe('ERR_SQLITE_ERROR 13')
+  expect(traceOf(new Error('outer', { cause: full })).code).toBe('Error < ERR_SQLITE_ERROR 13')
+})
+
 test.each<[string, unknown, string]>([
   ['a text', 'x', 'string'],
   ['nothing', undefined, 'undefined'],

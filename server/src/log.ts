@@ -60,7 +60,9 @@ export function createLog(level: LogLevel, destination: { write(line: string): v
 /** Where an error arose, without its message: messages of libraries quote what they were given. */
 export function traceOf(error: unknown, depth = 0): LogFields {
   if (!(error instanceof Error)) return { errorName: typeof error }
-  const code = 'code' in error && (typeof error.code === 'string' || typeof error.code === 'number') ? error.code : ''
+  // SQLite tells what is wrong by a number beside its code: 13 is a full disk.
+  const codes: unknown[] = ['code' in error && error.code, 'errcode' in error && error.errcode]
+  const code = codes.filter((part) => (typeof part === 'string' && part) || typeof part === 'number').join(' ')
   const cause = depth < 5 && error.cause instanceof Error ? traceOf(error.cause, depth + 1) : {}
   return {
     errorName: error.name,

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Health } from '../domain/health.ts'
 import { answerError } from './answer-error.ts'
 import { docsRoutes } from './docs.ts'
 import { type Door, keepDoor } from './door.ts'
@@ -33,7 +34,7 @@ import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 
-export type HttpParts = IdentityParts & { readonly metrics: Metrics }
+export type HttpParts = IdentityParts & { readonly metrics: Metrics; readonly health: Health }
 
 const areas = [
   authRoutes,
@@ -90,11 +91,11 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
   return { server, door, routes }
 }
 
-function collectRoutes({ services, metrics }: HttpParts): Route[] {
+function collectRoutes({ services, metrics, health }: HttpParts): Route[] {
   const routes: Route[] = []
   const serve = serveInto(routes)
   for (const area of areas) area(serve)
-  const beside = [openapiRoute(routes), ...docsRoutes, ...healthRoutes(services), logoRoute]
+  const beside = [openapiRoute(routes), ...docsRoutes, ...healthRoutes(health), logoRoute]
   return [...routes, ...beside, metricsRoute(metrics, services.config)]
 }
 

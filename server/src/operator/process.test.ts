@@ -303,7 +303,7 @@ describe('a start that is refused', () => {
     clearTimeout(timer)
     await tamper(database, (db) => db.run(sql`alter table elsewhere rename to account`))
     expect({ code, out }, err).toEqual({ code: 1, out: '' })
-    expect(err).toMatch(/^Coffer stopped unexpectedly \(error \w+\)\.\n/i)
+    expect(err).toMatch(/^Coffer stopped unexpectedly \((Error ERR_SQLITE_ERROR 1|error 42P01)\)\.\n/)
   })
 
   test('on the schema of a newer version', async () => {

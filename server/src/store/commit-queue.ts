@@ -44,7 +44,16 @@ export type CommitQueue = {
   readonly isIdle: boolean
 }
 
-export function createCommitQueue(begin: () => Promise<Connection>, onIdle?: () => void): CommitQueue {
+type Listeners = {
+  readonly onIdle?: () => void
+  /** A batch was lost, for whatever reason: that of the storage or that of a work that was alone in it. */
+  readonly onFailure?: (error: unknown) => void
+}
+
+export function createCommitQueue(
+  begin: () => Promise<Connection>,
+  { onIdle, onFailure }: Listeners = {},
+): CommitQueue {
   let waiting: Job[] = []
   let isRunning = false
   let lastCount = 0
@@ -55,7 +64,7 @@ export function createCommitQueue(begin: () => Promise<Connection>, onIdle?: () 
       await gather(() => waiting.length, lastCount)
       const jobs = waiting.splice(0, maxBatch)
       lastCount = jobs.length
-      const left = await runBatch(begin, jobs)
+      const left = await runBatch(begin, jobs, onFailure)
       waiting = left.concat(waiting)
     }
     isRunning = false
@@ -101,11 +110,16 @@ export async function gather(count: () => number, lastCount = 0): Promise<void> 
 }
 
 /** Returns the jobs that it did not get to. */
-async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<Job[]> {
+async function runBatch(
+  begin: () => Promise<Connection>,
+  jobs: Job[],
+  onFailure: Listeners['onFailure'],
+): Promise<Job[]> {
   let connection: Connection
   try {
     connection = await begin()
   } catch (error) {
+    onFailure?.(error)
     for (const job of jobs) job.reject(error)
     return []
   }
@@ -135,6 +149,7 @@ async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<
     for (const finish of transaction.beforeCommit.values()) await finish()
     await connection.commit()
   } catch (error) {
+    onFailure?.(error)
     await connection.rollback().catch(() => undefined)
     // Also those that were refused: what refused them may have been a change of this batch, which never came to be.
     for (const { job } of outcomes) job.reject(error)
@@ -144,6 +159,7 @@ async function runBatch(begin: () => Promise<Connection>, jobs: Job[]): Promise<
     return []
   }
   const softness = await connection.harden?.().catch((error: unknown) => ({ error }))
+  if (softness) onFailure?.(softness.error)
   // It has happened, even where nobody may rely on it yet: whoever keeps a picture of it has to know.
   for (const done of transaction.afterCommit) tell(done)
   for (const { job, settled } of outcomes) {

@@ -2,6 +2,7 @@
 import pg from 'pg'
 import { Failure } from '../failure.ts'
 import { type CommitQueue, type Connection, createCommitQueue } from './commit-queue.ts'
+import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
 
 const poolSize = 20
@@ -33,15 +34,16 @@ export function openPostgres(url: string): Engine {
   // The pool hands a new one out a moment before whoever asked can listen: an error that nobody hears ends the process.
   pool.on('connect', (client) => client.on('error', () => undefined))
 
+  const refusals = createRefusalBell(serializationFailures)
   const queues = new Map<string, CommitQueue>()
 
   function queueFor(lock: string): CommitQueue {
     let queue = queues.get(lock)
     if (!queue) {
-      queue = createCommitQueue(
-        () => begin(pool),
-        () => queues.delete(lock),
-      )
+      queue = createCommitQueue(() => begin(pool), {
+        onIdle: () => queues.delete(lock),
+        onFailure: refusals.ring,
+      })
       queues.set(lock, queue)
     }
     return queue
@@ -52,6 +54,7 @@ export function openPostgres(url: string): Engine {
     ...postgresDb((query) => pool.query(query)),
     transaction: (lock, work) => queueFor(lock).run(work),
     joinTransaction: (lock, group, item, work) => queueFor(lock).join(group, item, work),
+    onRefusal: refusals.listen,
     checkDurability: () => checkDurability(pool),
     checkFiles: () => checkFiles(pool),
     migratedSteps: () => migratedSteps(pool),

@@ -3,6 +3,8 @@
  * once per engine, keyed by the template object itself. SQL is portable: text, bigint and bytea columns, `returning`,
  * `on conflict`; the two places where the engines differ are the fragments below.
  */
+import type { Failure } from '../failure.ts'
+
 export type SqlValue = string | number | null | Uint8Array | List | Fragment
 export type List = { readonly list: readonly string[] }
 export type Fragment = { readonly sqlite: string; readonly postgres: string }
@@ -67,6 +69,8 @@ export type Engine = Db & {
   transaction<Result>(lock: string, work: (transaction: Transaction) => Promise<Result>): Promise<Result>
   /** The same, done in one go with all others of the same group that wait for the same work. */
   joinTransaction<Item, Result>(lock: string, group: string, item: Item, work: JointWork<Item, Result>): Promise<Result>
+  /** Calls back whenever the storage fails to take a commit, and stays silent about work that has failed by itself. */
+  onRefusal(listener: (error: Failure) => void): void
   /** Throws an Error with one sentence when a commit would not survive a power failure. */
   checkDurability(): Promise<void>
   /** What is known about damage to the files; throws where there is some. */

@@ -37,8 +37,14 @@ describe('on a full disk', () => {
     await expectRefused([...reads, promotion, ...writes])
     await expectAll(harmless, 200)
     expect(await state()).toEqual(before)
+    expect((await ask(['GET', '/readyz'])).status).toBe(503)
+    expect((await ask(['GET', '/healthz'])).status).toBe(200)
+    const told = (message: string) => service?.logs.filter((line) => line.includes(message)) ?? []
+    expect(told('writes are refused')).toEqual([expect.stringContaining('ERR_SQLITE_ERROR 13')])
 
     await unlink(ballast)
+    expect((await ask(['GET', '/readyz'])).status).toBe(200)
+    expect(told('writes are accepted again')).toHaveLength(1)
     await expectAll(reads, 200)
     expect((await ask(promotion)).status).toBe(200)
     await expectSoundTrail()

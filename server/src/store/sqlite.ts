@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { type Connection, createCommitQueue } from './commit-queue.ts'
+import { createRefusalBell } from './refusal.ts'
 import type { Engine } from './sql.ts'
 import { asFailure, execute, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
 import { openWal } from './sqlite-wal.ts'
@@ -38,19 +39,24 @@ export function openSqlite(path: string): Engine {
     },
     isLost: () => !writer.isTransaction,
   }
-  const queue = createCommitQueue(async () => {
-    await wal.prepare().catch((error: unknown) => {
-      throw asFailure(error)
-    })
-    await begin()
-    return connection
-  })
+  const refusals = createRefusalBell()
+  const queue = createCommitQueue(
+    async () => {
+      await wal.prepare().catch((error: unknown) => {
+        throw asFailure(error)
+      })
+      await begin()
+      return connection
+    },
+    { onFailure: refusals.ring },
+  )
 
   return {
     kind: 'sqlite',
     ...sqliteDb(reader),
     transaction: (_lock, work) => queue.run(work),
     joinTransaction: (_lock, group, item, work) => queue.join(group, item, work),
+    onRefusal: refusals.listen,
     checkDurability: async () => checkDurability(writer),
     checkFiles: async () => checkFiles(reader),
     migratedSteps: async () => {

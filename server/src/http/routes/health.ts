@@ -1,14 +1,13 @@
-import type { Services } from '../../domain/context.ts'
-import { checkReady } from '../../domain/health.ts'
+import type { Health } from '../../domain/health.ts'
 import type { Route } from '../pipeline.ts'
 import { plainRoute } from '../route.ts'
 
 /** Outside of /v1, for whatever keeps the process running: alive, and able to serve. */
-export function healthRoutes(services: Services): Route[] {
+export function healthRoutes(health: Health): Route[] {
   return [
     plainRoute('/healthz', async () => ({ status: 'ok' })),
     plainRoute('/readyz', async () => {
-      await checkReady(services)
+      await health.checkReady()
       return { status: 'ready' }
     }),
     plainRoute('/', async (exchange) => exchange.status(302).header('location', '/docs').send()),
