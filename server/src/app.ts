@@ -35,6 +35,7 @@ import { createOutbound } from './outbound.ts'
 import { wrappedMaster } from './store/instance.ts'
 import { hasKeys, type Keys, loadKeys } from './store/key.ts'
 import { migrate } from './store/migrate.ts'
+import { postgresRefusal } from './store/postgres-refusal.ts'
 import type { Engine } from './store/sql.ts'
 import { openSqlite } from './store/sqlite.ts'
 import { createStore, type Store } from './store/store.ts'
@@ -158,8 +159,8 @@ function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | un
 async function openStore(config: Config, now: () => number): Promise<{ engine: Engine; keys: Keys }> {
   const engine = await openEngine(config)
   try {
-    await refuseOnError(() => engine.checkDurability(), 'The database cannot be used')
-    await migrate(engine, now())
+    await refuseOnError(engine, () => engine.checkDurability())
+    await refuseOnError(engine, () => migrate(engine, now()))
     if (config.masterKey.kind === 'file') makeFolder(dirname(config.masterKey.path))
     const master = await loadMasterKey(config.masterKey, {
       wrapped: wrappedMaster(engine, now),
@@ -209,12 +210,16 @@ async function openEngine(config: Config): Promise<Engine> {
   }
 }
 
-async function refuseOnError(work: () => Promise<void>, what: string): Promise<void> {
+async function refuseOnError(engine: Engine, work: () => Promise<unknown>): Promise<void> {
   try {
     await work()
   } catch (error) {
-    if (isFailure(error)) throw new StartError(`${what}: it does not answer; check COFFER_DATABASE_URL.`)
-    throw new StartError(`${what}: ${error instanceof Error ? error.message : 'unknown error'}`)
+    if (isFailure(error) && (engine.kind === 'sqlite' || error.code === 'internal')) throw error
+    // What has neither a code nor a cause is a sentence of ours.
+    const isOurs = error instanceof Error && !('code' in error) && error.cause === undefined
+    const isServers = engine.kind === 'postgres' && !isOurs
+    const reason = isServers ? `${postgresRefusal(error)}.` : error instanceof Error ? error.message : 'unknown error'
+    throw new StartError(`The database cannot be used: ${reason}`)
   }
 }
 

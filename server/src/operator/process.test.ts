@@ -1,10 +1,12 @@
 /** The program as an operator meets it: first start, refusals, orderly and disorderly ends, the doctor. */
 import { randomBytes } from 'node:crypto'
 import { chmod, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { TLSSocket } from 'node:tls'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Team } from '@coffer/contract/team'
+import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDatabase, type Database, engine, password } from '../../../test/harness.ts'
 import { freePort } from '../../../test/postgres.ts'
@@ -19,6 +21,7 @@ import {
   until,
 } from '../../../test/program.ts'
 import { settings as allSettings } from '../config.ts'
+import { testCertificate, testPrivateKey } from '../outbound-test-certificate.ts'
 import { openPostgres } from '../store/postgres.ts'
 import { type Db, type Engine, type Sql, sql } from '../store/sql.ts'
 import { openSqlite } from '../store/sqlite.ts'
@@ -262,30 +265,96 @@ describe('a start that is refused', () => {
     }
   })
 
-  test('on a database server that does not answer', async () => {
+  const cannotBeUsed = (reason: string) => `The database cannot be used: ${reason}.`
+
+  test('on a database server that is not there', async () => {
     const url = `postgres://coffer:hunter2@127.0.0.1:${await freePort()}/coffer`
     await expectRefusal(
       { COFFER_DATABASE_URL: url },
-      'The database cannot be used: it does not answer; check COFFER_DATABASE_URL.',
+      cannotBeUsed('nothing listens at that address and port; check COFFER_DATABASE_URL (ECONNREFUSED)'),
+    )
+    // A name server may be away as well.
+    await expectRefusal(
+      { COFFER_DATABASE_URL: 'postgres://coffer:hunter2@coffer.invalid/coffer' },
+      /^Coffer cannot start\. The database cannot be used: its host name [^;]+; check COFFER_DATABASE_URL.* \((ENOTFOUND|EAI_AGAIN)\)\.$/m,
     )
   })
 
-  test('on a database server that refuses the password or has no such database', async () => {
+  test('on a database server whose certificate nobody vouches for, or without TLS although it is asked for', async () => {
+    const sockets: Socket[] = []
+    const server = createServer((socket) => {
+      sockets.push(socket.on('error', () => undefined))
+      socket.once('data', () => {
+        socket.write(hasTls ? 'S' : 'N')
+        if (!hasTls) return
+        new TLSSocket(socket, { isServer: true, key: testPrivateKey, cert: testCertificate }).on(
+          'error',
+          () => undefined,
+        )
+      })
+    })
+    let hasTls = true
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const address = server.address()
+    const base = `postgres://coffer:hunter2@127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/x`
+    try {
+      const notTrusted = cannotBeUsed(
+        'its certificate is not trusted: name its authority in COFFER_DATABASE_URL, ?sslmode=verify-full&sslrootcert=/path/of/ca.pem (DEPTH_ZERO_SELF_SIGNED_CERT)',
+      )
+      await expectRefusal({ COFFER_DATABASE_URL: `${base}?sslmode=require` }, notTrusted)
+      await expectRefusal({ COFFER_DATABASE_URL: `${base}?sslmode=verify-full` }, notTrusted)
+      await expectRefusal(
+        { COFFER_DATABASE_URL: `${base}?sslmode=verify-full&sslrootcert=/nowhere/ca.pem` },
+        cannotBeUsed('a file that COFFER_DATABASE_URL names is not there (ENOENT)'),
+      )
+      hasTls = false
+      await expectRefusal(
+        { COFFER_DATABASE_URL: `${base}?sslmode=verify-full` },
+        cannotBeUsed(
+          'the server offers no TLS: switch it on there, or leave sslmode out of COFFER_DATABASE_URL where the network is trusted',
+        ),
+      )
+    } finally {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    }
+  }, 60_000)
+
+  test('on a database server that refuses', async () => {
     const given = database.settings.COFFER_DATABASE_URL
     if (given === undefined) {
       expect(engine).toBe('sqlite')
       return
     }
-    const wrongPassword = new URL(given)
-    wrongPassword.password = 'hunter2'
-    await expectRefusal(
-      { COFFER_DATABASE_URL: wrongPassword.href },
-      /^Coffer cannot start\. The database cannot be used: /,
+    const refused = async (change: (url: URL) => void, reason: string) => {
+      const url = new URL(given)
+      change(url)
+      await expectRefusal({ COFFER_DATABASE_URL: url.href }, cannotBeUsed(reason))
+    }
+    const wrong = 'the user or the password is wrong or missing; check COFFER_DATABASE_URL (28P01)'
+    await refused((url) => Object.assign(url, { password: 'hunter2' }), wrong)
+    await refused((url) => Object.assign(url, { username: 'nobody' }), wrong)
+    await refused((url) => Object.assign(url, { password: '' }), wrong)
+    await refused(
+      (url) => Object.assign(url, { pathname: '/nowhere' }),
+      'the server has no database of that name; check COFFER_DATABASE_URL, or make it (3D000)',
     )
-    const nowhere = new URL(given)
-    nowhere.pathname = '/nowhere'
-    await expectRefusal({ COFFER_DATABASE_URL: nowhere.href }, /^Coffer cannot start\. The database cannot be used: /)
-  })
+
+    const empty = await createDatabase()
+    const own = String(empty.settings.COFFER_DATABASE_URL)
+    const { pathname } = new URL(own)
+    const role = `guest${pathname.slice(1)}`
+    const asOwner = new pg.Client(own)
+    await asOwner.connect()
+    await asOwner.query(`create role ${role} login password 'guest'`)
+    await refused(
+      (url) => Object.assign(url, { username: role, password: 'guest', pathname }),
+      'its user lacks a permission: make them the owner of the database, or grant them "create" on the schema public (42501)',
+    )
+    await asOwner.query(`drop role ${role}`)
+    await asOwner.end()
+    await empty.drop()
+  }, 60_000)
 
   test('in a folder that cannot be written', async () => {
     const file = join(database.dataDir, 'a-file')
