@@ -299,6 +299,32 @@ describe('the master key', () => {
 })
 
 describe('the file that COFFER_CONFIG names', () => {
+  test('takes comments, blank lines, quotes, "export" and the ends of lines of Windows', () => {
+    const lines = [
+      '\uFEFFCOFFER_PORT=9000',
+      '',
+      '  # a comment',
+      'export COFFER_SIGNUP = "open" # so',
+      "COFFER_HOST='::1'",
+    ]
+    const path = writeSettings(lines.join('\r\n'))
+    expect(readConfig({ COFFER_CONFIG: path })).toMatchObject({ port: 9_000, signup: 'open', host: '::1' })
+  })
+
+  test.each([
+    ['COFFER_PORT 9000', 'is not NAME=value'],
+    ['COFFER_PORT: 9000', 'is not NAME=value'],
+    ['hunter2', 'is not NAME=value'],
+    ['=hunter2', 'is not NAME=value'],
+    ['COFFER-PORT=9000', 'is not NAME=value'],
+    ['set COFFER_PORT=9000', 'is not NAME=value'],
+    ['COFFER_MASTER_KEY="hunter2', 'opens a quote that it does not close'],
+  ])('is refused with the number of a line that would be dropped, and not its text: %s', (line, problem) => {
+    const path = writeSettings(`COFFER_SIGNUP=open\n\n${line}\nCOFFER_LOG_LEVEL="debug"\n`)
+    const message = expectRefusal({ COFFER_CONFIG: path }, 'COFFER_CONFIG')
+    expect(message).toBe(`COFFER_CONFIG: line 3 of the file ${path} ${problem}.`)
+  })
+
   test('holds settings, comments and quotes', () => {
     const path = writeSettings('# a comment\nCOFFER_PORT=9000\nexport COFFER_SIGNUP="open"\n\nCOFFER_HOST=::1 # here\n')
     expect(readConfig({ COFFER_CONFIG: path })).toMatchObject({ port: 9_000, signup: 'open', host: '::1' })

@@ -143,7 +143,23 @@ function withFile(environment: Environment): Environment {
   } catch {
     throw new ConfigError(`COFFER_CONFIG: the file ${path} cannot be read.`)
   }
-  return { ...parseEnv(content), ...environment }
+  // Editors of Windows begin a file with a mark, which would become a part of the first name.
+  const lines = content.replace(/^\uFEFF/, '').split('\n')
+  lines.forEach((line, index) => {
+    const problem = problemOf(line.trim())
+    // The text may be a password that stands in the wrong place: it is not repeated.
+    if (problem) throw new ConfigError(`COFFER_CONFIG: line ${index + 1} of the file ${path} ${problem}.`)
+  })
+  return { ...parseEnv(lines.join('\n')), ...environment }
+}
+
+/** What is not understood would be left out silently, and a quote that stays open would take the next lines along. */
+function problemOf(line: string): string | undefined {
+  if (line === '' || line.startsWith('#')) return undefined
+  const value = /^(?:export\s+)?[A-Za-z_]\w*\s*=\s*(.*)$/.exec(line)?.[1]
+  if (value === undefined) return 'is not NAME=value'
+  const quote = /^["'`]/.exec(value)?.[0]
+  return quote !== undefined && !value.includes(quote, 1) ? 'opens a quote that it does not close' : undefined
 }
 
 /** A mistyped setting that is silently ignored is worse than one that stops the start. */
