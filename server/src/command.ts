@@ -5,6 +5,7 @@ import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { type App, createApp, StartError } from './app.ts'
 import { type Config, ConfigError, readConfig, settings } from './config.ts'
+import { codeOf } from './error-code.ts'
 import { Failure } from './failure.ts'
 import { createLog, traceOf } from './log.ts'
 import { MasterKeyError } from './master-key-error.ts'
@@ -74,9 +75,6 @@ function print(text: string): number {
 function explain(error: unknown): string {
   const isExpected = [ConfigError, StartError, MasterKeyError, Failure].some((kind) => error instanceof kind)
   if (isExpected && error instanceof Error) return `Coffer cannot start. ${error.message}`
-  if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') {
-    return 'Coffer cannot start. The port is taken: choose another with COFFER_PORT.'
-  }
   const { errorName, code, stack } = traceOf(error)
   return `Coffer stopped unexpectedly (${[errorName, code].filter(Boolean).join(' ')}).\n${stack ?? ''}`
 }
@@ -107,7 +105,7 @@ async function open(app: App, config: Config): Promise<() => Promise<void>> {
   let stopMetrics = async () => {}
   try {
     stopMetrics = await serveMetrics(app, config)
-    await listenOn(app.server, config.port, config.host)
+    await listenOn(app.server, config.host, 'COFFER_PORT', config.port)
     const address = app.server.address()
     await welcome(app, typeof address === 'object' && address ? address.port : config.port)
     return stopMetrics
@@ -149,17 +147,28 @@ async function serveMetrics(app: App, config: Config): Promise<() => Promise<voi
     const status = text === undefined ? 503 : isAsked ? 200 : 404
     response.writeHead(status, { 'content-type': app.metrics.contentType }).end(text)
   })
-  await listenOn(server, config.metricsPort, config.host)
+  await listenOn(server, config.host, 'COFFER_METRICS_PORT', config.metricsPort)
   return () => new Promise((resolve) => server.close(() => resolve()))
 }
 
-function listenOn(server: Server, port: number, host: string): Promise<void> {
+function listenOn(server: Server, host: string, portSetting: string, port: number): Promise<void> {
   // By its name it would be whichever of its addresses comes first, and not the same one everywhere.
   const address = host === 'localhost' ? '127.0.0.1' : host
   return new Promise((resolve, reject) => {
-    server.once('error', reject).listen(port, address, () => {
-      server.off('error', reject)
+    const refuse = (error: Error) => reject(new StartError(whyNotOn(host, portSetting, port, codeOf(error))))
+    server.once('error', refuse).listen(port, address, () => {
+      server.off('error', refuse)
       resolve()
     })
   })
+}
+
+function whyNotOn(host: string, portSetting: string, port: number, code: string): string {
+  if (code === 'EADDRINUSE') return `The port ${port} is taken: choose another with ${portSetting}.`
+  if (code === 'EACCES') {
+    return `The port ${port} needs rights that the process does not have: choose one from 1024 on with ${portSetting}.`
+  }
+  if (code === 'EADDRNOTAVAIL') return `COFFER_HOST: ${host} is not an address of this machine.`
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `COFFER_HOST: the name ${host} has no address (${code}).`
+  return `COFFER_HOST: ${host} cannot be listened on (${code}).`
 }

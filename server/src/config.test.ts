@@ -82,6 +82,8 @@ test('what does not start with COFFER_ is none of our business', () => {
 
 const accepted: [string, string, Partial<Config>][] = [
   ['COFFER_HOST', '0.0.0.0', { host: '0.0.0.0' }],
+  ['COFFER_HOST', 'fe80::1%eth0', { host: 'fe80::1%eth0' }],
+  ['COFFER_HOST', 'my_service.example.com', { host: 'my_service.example.com' }],
   ['COFFER_PORT', '0', { port: 0 }],
   ['COFFER_PORT', '65535', { port: 65_535, publicUrl: 'http://localhost:65535' }],
   ['COFFER_PUBLIC_URL', 'https://coffer.example.com', { publicUrl: 'https://coffer.example.com' }],
@@ -183,7 +185,8 @@ const refused: [string, readonly string[]][] = [
       'a@b',
     ],
   ],
-  ['COFFER_METRICS_PORT', ['0', '-1', '65536', 'nine']],
+  ['COFFER_HOST', ['[::1]', '0.0.0.0:80', '256.1.1.1', '*', 'http://localhost', 'a b']],
+  ['COFFER_METRICS_PORT', ['0', '-1', '65536', 'nine', '8080']],
   ['COFFER_LOG_LEVEL', ['verbose', 'INFO', 'trace', '30']],
   ['COFFER_MASTER_KEY_KMS', ['1234-5678', 'alias/coffer', 'arn:aws:s3:::hunter2']],
   [
@@ -206,6 +209,15 @@ test.each(refused.flatMap(([name, values]) => values.map((value): [string, strin
     expect(message).not.toContain('hunter2')
   },
 )
+
+test('an address to listen on that is none is named, and a port that is named twice', () => {
+  expect(refusalOf({ COFFER_HOST: '[::1]' })).toBe(
+    'COFFER_HOST: [::1] is not a host name, nor an IP address without brackets and port.',
+  )
+  expect(refusalOf({ COFFER_PORT: '9000', COFFER_METRICS_PORT: '9000' })).toBe(
+    'COFFER_METRICS_PORT must not be the same as COFFER_PORT, 9000.',
+  )
+})
 
 test('every setting has a name, a default and a meaning, each once', () => {
   const names = settings.map(({ name }) => name)

@@ -1,5 +1,6 @@
 /** Every setting: its name, its default, its check and its sentence. A wrong one stops the start. */
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { type AddressRange, parseAddress, parseRange } from './address-range.ts'
@@ -100,10 +101,10 @@ export function readConfig(environment: Environment): Config {
   const env = withFile(environment)
   refuseUnknown(env)
   const text = (name: string): string | undefined => env[name]?.trim() || undefined
-  const host = text('COFFER_HOST') ?? '127.0.0.1'
+  const host = readHost(text('COFFER_HOST') ?? '127.0.0.1')
   const port = readPort('COFFER_PORT', text('COFFER_PORT') ?? '8080', 0)
   const dataDir = resolve(text('COFFER_DATA_DIR') ?? './data')
-  const metricsPort = text('COFFER_METRICS_PORT')
+  const metricsPort = readMetricsPort(text('COFFER_METRICS_PORT'), port)
   return {
     host,
     port,
@@ -122,7 +123,7 @@ export function readConfig(environment: Environment): Config {
     outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
     smtpUrl: readSmtpUrl(text('COFFER_SMTP_URL')),
     mailFrom: readMailFrom(text('COFFER_MAIL_FROM')),
-    metricsPort: metricsPort === undefined ? undefined : readPort('COFFER_METRICS_PORT', metricsPort, 1),
+    metricsPort,
     metricsToken: text('COFFER_METRICS_TOKEN'),
     logLevel: readWord('COFFER_LOG_LEVEL', text('COFFER_LOG_LEVEL') ?? 'info', logLevels),
   }
@@ -213,6 +214,22 @@ function readTransit(address: string, token: string | undefined, namespace: stri
   if (!token) throw new ConfigError('COFFER_MASTER_KEY_TRANSIT needs a token in VAULT_TOKEN.')
   const source = { kind: 'transit', address: url.origin, mount: match[1], key: match[2], token } as const
   return namespace === undefined ? source : { ...source, namespace }
+}
+
+/** Whether there is such a host, and whether it is this one, is found out by listening. */
+function readHost(value: string): string {
+  const isName = /^[a-z\d_]([a-z\d._-]*[a-z\d_])?$/i.test(value) && !/(^|\.)\d+$/.test(value)
+  if (isIP(value) === 0 && !isName) {
+    throw new ConfigError(`COFFER_HOST: ${value} is not a host name, nor an IP address without brackets and port.`)
+  }
+  return value
+}
+
+function readMetricsPort(value: string | undefined, servicePort: number): number | undefined {
+  if (value === undefined) return undefined
+  const port = readPort('COFFER_METRICS_PORT', value, 1)
+  if (port === servicePort) throw new ConfigError(`COFFER_METRICS_PORT must not be the same as COFFER_PORT, ${port}.`)
+  return port
 }
 
 function readPort(name: string, value: string, min: number): number {

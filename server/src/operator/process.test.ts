@@ -246,23 +246,29 @@ describe('a start that is refused', () => {
   })
 
   test.each([
-    ['and no other', {}],
-    ['while metrics have one of their own', { COFFER_METRICS_PORT: 'free' }],
-  ])('on a port that is taken, %s', async (_what, more: Settings) => {
+    ['and no other', 'COFFER_PORT', {}],
+    ['while metrics have one of their own', 'COFFER_PORT', { COFFER_METRICS_PORT: 'free' }],
+    ['that of metrics', 'COFFER_METRICS_PORT', { COFFER_PORT: 'free' }],
+  ])('on a port that is taken, %s', async (_what, name, more: Settings) => {
     const taken = createServer()
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
     const address = taken.address()
     const port = typeof address === 'object' && address ? address.port : 0
-    const settings = more.COFFER_METRICS_PORT ? { COFFER_METRICS_PORT: String(await freePort()) } : {}
+    const settings: Record<string, string> = { [name]: String(port) }
+    for (const other of Object.keys(more)) settings[other] = String(await freePort())
     try {
-      await expectRefusal(
-        { COFFER_PORT: String(port), ...settings },
-        'The port is taken: choose another with COFFER_PORT.',
-        5_000,
-      )
+      await expectRefusal(settings, `The port ${port} is taken: choose another with ${name}.`, 5_000)
     } finally {
       await new Promise((resolve) => taken.close(resolve))
     }
+  })
+
+  test('on an address that is not one of this machine', async () => {
+    await expectRefusal({ COFFER_HOST: '203.0.113.5' }, 'COFFER_HOST: 203.0.113.5 is not an address of this machine.')
+    await expectRefusal(
+      { COFFER_HOST: 'coffer.invalid' },
+      /^Coffer cannot start\. COFFER_HOST: the name coffer\.invalid has no address \((ENOTFOUND|EAI_AGAIN)\)\.$/m,
+    )
   })
 
   const cannotBeUsed = (reason: string) => `The database cannot be used: ${reason}.`
