@@ -43,6 +43,12 @@ export function verifyJwt(
   return claims.exp > nowSeconds && claims.iat <= nowSeconds + 60 ? claims : undefined
 }
 
+/** The key that it says it is signed with, whoever says so. */
+export function keyIdOf(jwt: string): string | undefined {
+  const kid = decode(jwt.split('.', 1)[0] ?? '')?.kid
+  return typeof kid === 'string' ? kid : undefined
+}
+
 function isClaims(claims: Record<string, unknown>): claims is JwtClaims {
   return (
     typeof claims.iss === 'string' &&

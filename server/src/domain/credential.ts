@@ -4,7 +4,8 @@
  */
 import { hash } from 'node:crypto'
 import { type AddressRange, isInRange, parseAddress, parseRange } from '../address-range.ts'
-import { type JwtClaims, verifyJwt } from '../crypto/jwt.ts'
+import { type JwtClaims, keyIdOf, verifyJwt } from '../crypto/jwt.ts'
+import type { Keyring } from '../crypto/keyring.ts'
 import { bearerKind, hashBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
 import { Failure } from '../failure.ts'
 import type { Keys } from '../store/key.ts'
@@ -32,7 +33,13 @@ export type Credentials = {
   clear(): void
 }
 
-type Located = { readonly id: string; readonly workspaceId: string; readonly hashes: readonly Buffer[] }
+type Located = {
+  readonly id: string
+  readonly workspaceId: string
+  readonly hashes: readonly Buffer[]
+  /** The ring that they were made with. */
+  readonly keyring: Keyring
+}
 type LiveSession = { readonly session: Session; readonly user: { id: string; email: string }; seenAt: number }
 type Parts = {
   readonly store: Store
@@ -81,22 +88,37 @@ export function createCredentials(parts: Parts): Credentials {
 
   async function authenticateToken(value: string, ip: string): Promise<Actor> {
     const key = credentialKey(value)
-    const known = located.get(key) ?? (await locate(key, value))
-    return tokenActor(await requireToken(known.workspaceId, known.id), known, ip)
+    const known = located.get(key)
+    const actor = known && tokenActor(await requireToken(known.workspaceId, known.id), known, ip)
+    if (actor) return actor
+    located.delete(key)
+    const fresh = await locate(key, value)
+    const found = tokenActor(await requireToken(fresh.workspaceId, fresh.id), fresh, ip)
+    if (found) return found
+    // The store has it: it is the picture that was made under a root which is gone.
+    pictures.drop(fresh.workspaceId)
+    const last = tokenActor(await requireToken(fresh.workspaceId, fresh.id), fresh, ip)
+    if (!last) throw new Failure('unauthenticated')
+    return last
   }
 
-  function tokenActor(token: TokenRecord, known: Located, ip: string): Actor {
+  /** Undefined where the keys were turned between what is known of the value and what is known of the token. */
+  function tokenActor(token: TokenRecord, known: Located, ip: string): Actor | undefined {
     const isCurrent = known.hashes.some((candidate) => candidate.equals(token.hash))
-    if (!isCurrent && !isInGrace(token, known.hashes)) throw new Failure('unauthenticated')
+    if (!isCurrent && !isInGrace(token, known.hashes)) {
+      if (known.keyring !== keys.keyring || !keys.keyring.find(token.hashRootId)) return undefined
+      throw new Failure('unauthenticated')
+    }
     const generation = isCurrent ? token.generation : token.generation - 1
     return liveActor(token, ip, { type: token.type === 'cli' ? 'cli-token' : 'static', generation }, token.expiresAt)
   }
 
   async function locate(key: string, value: string): Promise<Located> {
-    const found = await keys.lookTwice(() => store.tokens.locate(value))
+    const found = await keys.lookTwice(key, () => store.tokens.locate(value))
     if (!found) throw new Failure('unauthenticated')
     if (found.isUnderOldRoot) later((store) => rehashToken(store, found, value))
-    const fresh = { ...found, hashes: keys.keyring.all.map((root) => hashBearer(root, value)) }
+    const { keyring } = keys
+    const fresh = { ...found, keyring, hashes: keyring.all.map((root) => hashBearer(root, value)) }
     remember(located, key, fresh)
     return fresh
   }
@@ -112,7 +134,7 @@ export function createCredentials(parts: Parts): Credentials {
     let known = claims.get(key)
     if (!known || known.exp * 1000 <= now()) {
       claims.delete(key)
-      known = await keys.lookTwice(async () =>
+      known = await keys.lookTwice(keyIdOf(value) ?? '', async () =>
         verifyJwt(value, keys.findJwtSigner, { issuer: parts.issuer, nowMs: now() }),
       )
       if (!known) throw new Failure('unauthenticated')
@@ -185,7 +207,7 @@ export function createCredentials(parts: Parts): Credentials {
 
   async function loadSession(key: string, value: string): Promise<LiveSession | undefined> {
     const generation = generations
-    const session = await keys.lookTwice(() => store.sessions.findByValue(value))
+    const session = await keys.lookTwice(key, () => store.sessions.findByValue(value))
     const account = session && (await store.accounts.find(session.userId))
     if (!session || !account) return undefined
     const live = { session, user: { id: account.id, email: account.email }, seenAt: session.lastSeenAt }

@@ -94,7 +94,7 @@ export type OpenInvite = Invite & { readonly hash: Uint8Array }
 /** Undefined for a token that is unknown, used, over or declined. */
 export async function findOpenInvite(ctx: Context, token: string): Promise<OpenInvite | undefined> {
   if (bearerKind(token) !== invitePrefix) return undefined
-  const invite = await ctx.keys.lookTwice(() => ctx.store.invites.findByValue(token))
+  const invite = await ctx.keys.lookTwice('invite', () => ctx.store.invites.findByValue(token))
   return invite && isOpen(ctx, invite) ? invite : undefined
 }
 

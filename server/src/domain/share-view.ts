@@ -54,7 +54,7 @@ export async function openShare(ctx: Context, { token }: ShareTokenPath, key: Sh
 
 /** A share that has not ended, or that is kept for its last readers. */
 async function findShare(ctx: Context, token: string): Promise<LockedShare | undefined> {
-  const share = await ctx.keys.lookTwice(() => inLookUpTurn(() => ctx.store.shares.findByToken(token)))
+  const share = await ctx.keys.lookTwice('share', () => inLookUpTurn(() => ctx.store.shares.findByToken(token)))
   if (!share) return undefined
   const at = ctx.now()
   if (isOver(share, at)) {

@@ -439,6 +439,57 @@ describe('after a rotation', () => {
       expect(await status(other, owner.session)).toBe(200)
     })
 
+    test('a made-up JWT a moment before does not keep a node from what is signed with the new key', async () => {
+      const token = await createToken(service, owner.session)
+      other.app.services.store.changes.listAfter = async () => []
+      const head = Buffer.from(JSON.stringify({ alg: 'EdDSA', typ: 'JWT', kid: 'x' })).toString('base64url')
+      expect(await status(other, `${head}.e30.AAAA`)).toBe(401)
+      await rotate(service)
+      const jwt = await exchange(service, token.token)
+      expect(await status(other, jwt)).toBe(200)
+    })
+
+    test('made-up credentials make a node read its keys a few times a second at most', async () => {
+      const { engine } = other.app.services
+      let reads = 0
+      const all = engine.all.bind(engine)
+      Object.assign(engine, {
+        all: (query: Parameters<Db['all']>[0]) => {
+          if (/from root_key/.test(query.strings.join(''))) reads++
+          return all(query)
+        },
+      })
+      const startedAt = performance.now()
+      const asked = 200
+      for (let made = 0; made < asked; made++) await status(other, createBearer(tokenPrefix))
+      const seconds = Math.ceil((performance.now() - startedAt) / 1_000)
+      expect(reads).toBeGreaterThan(0)
+      expect(reads).toBeLessThanOrEqual(Math.min(asked / 2, 10 * (seconds + 1)))
+    })
+
+    test.each([
+      ['has heard of another change', async () => other.app.services.pictures.clear()],
+      [
+        'has read the keys for another reason',
+        async () => {
+          await other.app.services.keys.reload()
+          other.app.services.pictures.clear()
+        },
+      ],
+    ])(
+      'a token whose hash has moved to the new root lives on a node that %s but of the rotation',
+      async (_, happen) => {
+        const { token } = await createToken(service, owner.session)
+        expect(await status(other, token)).toBe(200)
+        other.app.services.store.changes.listAfter = async () => []
+        await rotate(service)
+        expect(await status(service, token)).toBe(200)
+        await moved(1)
+        await happen()
+        for (let again = 0; again < 2; again++) expect(await status(other, token)).toBe(200)
+      },
+    )
+
     test('what was loaded before the new root was known is not remembered after', async () => {
       const { pictures } = other.app.services
       const id = (await other.app.services.store.workspaces.findIdForAnybody('main')) ?? ''

@@ -44,8 +44,11 @@ export type Keys = {
   findAuditSigner(id: string): Promise<Signer | undefined>
   /** Reads the ring again: another process may have turned it. */
   reload(): Promise<void>
-  /** What another node has issued under keys that were turned a moment ago is found at the second look. */
-  lookTwice<Found>(look: () => Promise<Found | undefined>): Promise<Found | undefined>
+  /**
+   * What another node has issued under keys that were turned a moment ago is found at the second look. Looks are counted
+   * by `name`, a key's id or a credential's hash, so that what is made up does not use up those of others.
+   */
+  lookTwice<Found>(name: string, look: () => Promise<Found | undefined>): Promise<Found | undefined>
   /** True for a row whose MAC holds; a root that this node has not seen yet is fetched first. */
   isGenuine(table: string, fields: readonly MacField[], row: RowMac): Promise<boolean>
   /** Makes a new root and new signing keys within a transaction; `reload` after its commit makes them known here. */
@@ -55,6 +58,8 @@ export type Keys = {
 }
 
 const minReloadGapMs = 1_000
+/** Within that time, whatever is asked for. */
+const maxReloads = 10
 /** The life of a JWT, and a minute for clocks and nodes that had not heard of the rotation. */
 const retiredJwtMs = (jwtLifetimeSeconds + 60) * 1_000
 
@@ -68,7 +73,9 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
   })
   let loaded = await readKeys(engine, master)
   let reading: Promise<void> | undefined
-  let probedAt = Number.NEGATIVE_INFINITY
+  let probedSince = Number.NEGATIVE_INFINITY
+  /** What was looked for since then. */
+  const probed = new Set<string>()
   /** Root ids that rows have named and nobody has, by when that was seen. */
   const absent = new Map<string, number>()
 
@@ -84,13 +91,22 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
   }
 
   /** For what the ring that was seen does not explain: true where there is another one by now. */
-  async function isTurned(seen: Keyring): Promise<boolean> {
-    // Made-up credentials must not become a query for every request.
-    if (loaded.keyring === seen && (reading || now() - probedAt >= minReloadGapMs)) {
-      probedAt = now()
-      await reloadTogether()
-    }
+  async function isTurned(seen: Keyring, name: string): Promise<boolean> {
+    // A read that is under way may have begun before the keys were turned: whoever is not served by it looks again.
+    await reading
+    if (loaded.keyring === seen && mayProbe(name)) await reloadTogether()
     return loaded.keyring !== seen
+  }
+
+  /** Made-up credentials must not become a query for every request. */
+  function mayProbe(name: string): boolean {
+    if (now() - probedSince >= minReloadGapMs) {
+      probed.clear()
+      probedSince = now()
+    }
+    if (probed.has(name) || probed.size >= maxReloads) return false
+    probed.add(name)
+    return true
   }
 
   async function knows(rootId: string): Promise<boolean> {
@@ -124,9 +140,9 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
       return known?.purpose === 'audit' ? known.signer : undefined
     },
     reload,
-    lookTwice: async (look) => {
+    lookTwice: async (name, look) => {
       const seen = loaded.keyring
-      return (await look()) ?? ((await isTurned(seen)) ? look() : undefined)
+      return (await look()) ?? ((await isTurned(seen, name)) ? look() : undefined)
     },
     turn: (db, nowMs) => createKeys(db, master, nowMs),
     isGenuine: async (table, fields, row) =>
