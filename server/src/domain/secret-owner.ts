@@ -1,6 +1,8 @@
 /** What changes of a secret as a whole have in common: finding it, being allowed to, and saying so. */
 import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
+import { ownersSeen } from '../store/secret-value.ts'
+import type { Store } from '../store/store.ts'
 import { type ProjectAccess, reachedEnvironments } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
@@ -25,14 +27,53 @@ const none: ReadonlySet<string> = new Set()
 /** What has no value within reach does not exist for those who reach only a part of the project: which of these do not. */
 export async function findUnseen(
   ctx: Context,
-  { reach, project }: ProjectAccess,
+  access: ProjectAccess,
   secretIds: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  if (reachesProject(reach, project)) return none
-  const environmentIds = reachedEnvironments(reach, project).map(({ id }) => id)
-  const rows = await ctx.store.secretValues.listOf(environmentIds, secretIds, personalOwner(ctx))
-  const seen = new Set(rows.flatMap(({ secretId, sealed }) => (sealed === null ? [] : [secretId])))
-  return new Set(secretIds.filter((id) => !seen.has(id)))
+  if (reachesProject(access.reach, access.project)) return none
+  const unseen = await listUnseen(
+    ctx.store,
+    secretIds.map((secretId) => ({ ctx, access, secretId })),
+  )
+  return new Set(unseen.map(({ secretId }) => secretId))
+}
+
+/** One of those who ask together, about a secret of one and the same project. */
+type Look = { readonly ctx: Context; readonly access: ProjectAccess; readonly secretId: string }
+
+/** Those that do not see what they ask about: found by one query for all, which loads no value. */
+export async function listUnseen<One extends Look>(
+  { secretValues }: Store,
+  looks: readonly One[],
+): Promise<readonly One[]> {
+  const partial = looks.filter(({ access: { reach, project } }) => !reachesProject(reach, project))
+  if (partial.length === 0) return partial
+  const sights = new Map(partial.map(({ access, ctx }) => [access, sightOf(ctx, access)]))
+  const distinct = (of: (sight: Sight) => Iterable<string>) => [
+    ...new Set([...sights.values()].flatMap((s) => [...of(s)])),
+  ]
+  const places = await secretValues.listPlacesOf(
+    distinct(({ environmentIds }) => environmentIds),
+    [...new Set(partial.map(({ secretId }) => secretId))],
+    distinct(({ ownerIds }) => ownerIds),
+  )
+  const placesOf = Map.groupBy(places, ({ secretId }) => secretId)
+  return partial.filter(({ access, secretId }) => {
+    const sight = sights.get(access)
+    return !placesOf
+      .get(secretId)
+      ?.some(({ environmentId, ownerId }) => sight?.environmentIds.has(environmentId) && sight.ownerIds.has(ownerId))
+  })
+}
+
+type Sight = { readonly environmentIds: ReadonlySet<string>; readonly ownerIds: ReadonlySet<string> }
+
+/** Where one may look, and whose values one sees there. */
+function sightOf(ctx: Context, { reach, project }: ProjectAccess): Sight {
+  return {
+    environmentIds: new Set(reachedEnvironments(reach, project).map(({ id }) => id)),
+    ownerIds: new Set(ownersSeen(personalOwner(ctx))),
+  }
 }
 
 export function recordSecret(

@@ -6,11 +6,10 @@ import type { JointWork } from '../store/sql.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
-import { reachesProject } from './scope.ts'
 import { isId } from './secret.ts'
 import { requireReached } from './secret-environment.ts'
 import { requireMatch } from './secret-match.ts'
-import { findUnseen, requireSecret } from './secret-owner.ts'
+import { listUnseen, requireSecret } from './secret-owner.ts'
 import { checkWish, foresee, hasValue, type Present, planWishes } from './secret-plan.ts'
 import { hasReferences } from './secret-reference.ts'
 import {
@@ -68,14 +67,14 @@ const writeTogether: JointWork<Request, Written> = async (transaction, requests)
   const secrets = await findSecrets(ctx, access, [...new Set(requests.map(({ key }) => key))])
   const environmentIds = requests.map(({ environment }) => environment.id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, '')
-  const unseen = await listUnseen(ctx, requests, secrets, present)
+  const blind = await findBlind(ctx, requests, secrets, present)
   const changes: Change[] = []
   const outcomes = requests.map((request): PromiseSettledResult<Written> => {
     try {
       const { environment, key, body } = request
       const own = { ...request.ctx, store: ctx.store, transaction }
       const secret = secrets.get(key)
-      if (!secret || unseen.has(request)) throw new Failure('notFound')
+      if (!secret || blind.has(request)) throw new Failure('notFound')
       const wish = { key: secret.name, environment, value: body.value, ifVersion: body.ifVersion }
       checkWish(wish)
       const plan = planWishes(own, access, [wish], 'upsert', present, '')
@@ -92,21 +91,19 @@ const writeTogether: JointWork<Request, Written> = async (transaction, requests)
 }
 
 /** Those whose caller reaches a part of the project, and no value of the secret in it. */
-async function listUnseen(
+async function findBlind(
   ctx: WriteContext,
   requests: readonly Request[],
   secrets: ReadonlyMap<string, SecretRecord>,
   present: Present,
 ): Promise<ReadonlySet<Request>> {
-  const unseen = new Set<Request>()
-  for (const request of requests) {
-    const { access, environment } = request
-    const secret = reachesProject(access.reach, access.project) ? undefined : secrets.get(request.key)
-    if (!secret || hasValue(present, environment.id, secret.id)) continue
-    const own = { ...request.ctx, store: ctx.store }
-    if ((await findUnseen(own, access, [secret.id])).size > 0) unseen.add(request)
-  }
-  return unseen
+  const looks = requests.flatMap((request) => {
+    const secret = secrets.get(request.key)
+    if (!secret || hasValue(present, request.environment.id, secret.id)) return []
+    return [{ ctx: request.ctx, access: request.access, secretId: secret.id, request }]
+  })
+  const unseen = await listUnseen(ctx.store, looks)
+  return new Set(unseen.map(({ request }) => request))
 }
 
 /** Those that are there, by what the requests call them: their names or ids. */

@@ -25,6 +25,7 @@ export type SealedValue = {
   readonly authors: string
   readonly updatedAt: number
 }
+export type ValueLocation = Pick<SealedValue, 'secretId' | 'environmentId' | 'ownerId'>
 export type NamedValue = SealedValue & { readonly name: string; readonly projectId: string }
 /** A version without what is sealed in it. */
 export type ChangeRow = {
@@ -67,6 +68,9 @@ type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: U
 /** What a row takes in memory and in an answer beside its value. */
 export const rowBytes = 200
 
+const locationColumns = fragment(
+  `v.secret_id as "secretId", v.environment_id as "environmentId", v.owner_id as "ownerId"`,
+)
 const valueColumns = fragment(`
   v.environment_id as "environmentId", v.secret_id as "secretId", v.owner_id as "ownerId", v.version, v.sealed,
   v.authors, v.updated_at as "updatedAt"`)
@@ -145,16 +149,26 @@ export function secretValueStore(db: Db, keys: Keys) {
     },
 
     /** Where there are such values, without what they are. */
-    async listPlaces(
-      environmentIds: readonly string[],
-      ownerId: string,
-    ): Promise<{ secretId: string; environmentId: string; ownerId: string }[]> {
+    async listPlaces(environmentIds: readonly string[], ownerId: string): Promise<ValueLocation[]> {
       return db.all(sql`
-        select v.secret_id as "secretId", v.environment_id as "environmentId", v.owner_id as "ownerId" from secret_value v
+        select ${locationColumns} from secret_value v
         where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null`)
     },
 
-    /** The same for some secrets; removed ones too, as their versions go on. */
+    /** The same for some secrets, and for the values of several people. */
+    async listPlacesOf(
+      environmentIds: readonly string[],
+      secretIds: readonly string[],
+      ownerIds: readonly string[],
+    ): Promise<ValueLocation[]> {
+      if (environmentIds.length === 0 || secretIds.length === 0) return []
+      return db.all(sql`
+        select ${locationColumns} from secret_value v
+        where v.environment_id ${anyOf(environmentIds)} and v.secret_id ${anyOf(secretIds)}
+          and v.owner_id ${anyOf(ownerIds)} and v.sealed is not null`)
+    },
+
+    /** Values of some secrets; removed ones too, as their versions go on. */
     async listOf(
       environmentIds: readonly string[],
       secretIds: readonly string[],
@@ -323,7 +337,7 @@ export function secretValueStore(db: Db, keys: Keys) {
 }
 
 /** What is shared, and what is one's own. */
-const ownersSeen = (ownerId: string) => (ownerId === '' ? [''] : ['', ownerId])
+export const ownersSeen = (ownerId: string) => (ownerId === '' ? [''] : ['', ownerId])
 
 function valueData(place: ValuePlace, version: number, authors: string, keyVersion: number): Buffer {
   const shared = authors === '' ? 'value' : `value by ${authors}`
