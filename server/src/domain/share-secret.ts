@@ -4,8 +4,10 @@
  */
 import type { NewShare } from '@coffer/contract/share'
 import { Failure, invalid } from '../failure.ts'
+import type { SealedValue } from '../store/secret-value.ts'
 import type { ProjectAccess } from './access.ts'
 import type { Context } from './context.ts'
+import type { PicturedEnvironment } from './picture.ts'
 import { namePlaces } from './secret.ts'
 import { requireReached } from './secret-environment.ts'
 import { openValues, resolveRows } from './secret-read.ts'
@@ -25,6 +27,10 @@ export type CopiedSecrets = {
 /** A value of one's own is never shared: the reader would take it for everybody's. */
 const nobody = ''
 
+type WantedPlace = { readonly secretId: string; readonly environment: PicturedEnvironment }
+
+const nameOf = (secretId: string, environmentId: string) => `${environmentId}:${secretId}`
+
 export async function copySecrets(
   ctx: Context,
   access: ProjectAccess,
@@ -34,7 +40,6 @@ export async function copySecrets(
     secretId: id.toLowerCase(),
     environment: requireReached(access, environmentId),
   }))
-  const nameOf = (secretId: string, environmentId: string) => `${environmentId}:${secretId}`
   const distinct = new Set(places.map(({ secretId, environment }) => nameOf(secretId, environment.id)))
   if (distinct.size < places.length) throw invalid('secrets', 'names the same value twice.')
   const environments = [...new Set(places.map(({ environment }) => environment))]
@@ -42,15 +47,14 @@ export async function copySecrets(
   const secretIds = [...new Set(places.map(({ secretId }) => secretId))]
   const records = await ctx.store.secrets.listByIds(access.project.id, secretIds)
   const names = new Map(records.map(({ id, name }) => [id, name]))
-  const sealed = await ctx.store.secretValues.listOf(environmentIds, secretIds, nobody)
-  const chosen = sealed.filter((row) => distinct.has(nameOf(row.secretId, row.environmentId)))
-  const rows = await openValues(ctx, access, chosen, names)
+  const rows = await openValues(ctx, access, await loadWanted(ctx, places), names)
   // What leads nowhere is mostly meant for somebody else, such as a shell: it stays as it stands.
   const guard = createTrail(ctx, access)
   const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'keep', guard })
   const { byRow, referenced } = resolution
+  const rowOf = new Map(rows.map((row) => [nameOf(row.secretId, row.environmentId), row]))
   const secrets = places.map(({ secretId, environment }) => {
-    const row = rows.find((value) => value.secretId === secretId && value.environmentId === environment.id)
+    const row = rowOf.get(nameOf(secretId, environment.id))
     const resolved = row && byRow.get(row)
     const name = names.get(secretId)
     if (!resolved || name === undefined) throw new Failure('notFound')
@@ -65,4 +69,14 @@ export async function copySecrets(
     environments: environmentNames,
     referenced: namePlaces(access, referenced),
   }
+}
+
+/** Environment by environment: each of the secrets in each of the environments would be many more than are wanted. */
+async function loadWanted(ctx: Context, places: readonly WantedPlace[]): Promise<SealedValue[]> {
+  const rows: SealedValue[] = []
+  for (const [{ id }, wanted] of Map.groupBy(places, ({ environment }) => environment)) {
+    const secretIds = wanted.map(({ secretId }) => secretId)
+    rows.push(...(await ctx.store.secretValues.listOf([id], secretIds, nobody)))
+  }
+  return rows
 }

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { Role } from '@coffer/contract/field'
 import type { IssuedShare, NewShare, Share } from '@coffer/contract/share'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { describeChanges, readContent } from '../../../../test/content.ts'
 import {
   addUser,
@@ -126,6 +126,23 @@ describe('a share', () => {
     expect(text).toContain('staging.example.com')
     expect(text).not.toContain('mine alone')
     await project.must('DELETE', `/secret/DB_HOST?environmentId=${staging}&personal=true`)
+  })
+
+  test('of secrets loads the values that are in it, and no others', async () => {
+    const production = project.idOf('production')
+    await project.set(production, { DB_HOST: 'other', EMPTY: '', DB_URL: 'production' })
+    const { engine } = service.app.services
+    const list = vi.spyOn(engine, 'all')
+    const wanted = [secret('DB_HOST'), secret('EMPTY', production), secret('DB_URL', production)]
+    const { token } = await project.make({ secrets: wanted })
+    const loaded = await Promise.all(list.mock.results.map(({ value }) => value))
+    list.mockRestore()
+    expect(loaded.flat().filter((row) => 'sealed' in Object(row))).toHaveLength(wanted.length)
+    expect((await project.view(token)).body.secrets).toEqual([
+      { name: 'DB_HOST', value: 'db.example.com' },
+      { name: 'EMPTY', value: '' },
+      { name: 'DB_URL', value: 'production' },
+    ])
   })
 
   test('sealed by its sender comes back as it was sent, to be opened by its reader', async () => {
