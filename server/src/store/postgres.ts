@@ -34,7 +34,7 @@ export function openPostgres(url: string): Engine {
   // The pool hands a new one out a moment before whoever asked can listen: an error that nobody hears ends the process.
   pool.on('connect', (client) => client.on('error', () => undefined))
 
-  const refusals = createRefusalBell(serializationFailures)
+  const refusals = createRefusalBell(passingCodes)
   const queues = new Map<string, CommitQueue>()
 
   function queueFor(lock: string): CommitQueue {
@@ -225,7 +225,7 @@ const unavailableClasses = new Set(['08', '53', '57', '58'])
 const uniqueViolation = '23505'
 const foreignKeyViolation = '23503'
 /** Serialization failures, a deadlock, and a transaction that paused for too long: it may go well the next time. */
-const unavailableCodes = new Set(['40001', '40P01', '25P03'])
+const passingCodes = new Set(['40001', '40P01', '25P03'])
 
 async function wrapErrors<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
@@ -242,7 +242,7 @@ function asFailure(error: unknown): unknown {
     return new Failure('conflict', undefined, { cause: error })
   // Anything but an answer of the server is the socket or the pool that failed; EPIPE only looks like a SQLSTATE.
   const isServerAnswer = error instanceof pg.DatabaseError
-  if (!isServerAnswer || code === undefined || unavailableClasses.has(code.slice(0, 2)) || unavailableCodes.has(code)) {
+  if (!isServerAnswer || code === undefined || unavailableClasses.has(code.slice(0, 2)) || passingCodes.has(code)) {
     return new Failure('unavailable', undefined, { cause: error })
   }
   return error
