@@ -25,25 +25,22 @@ export type Push = {
   readonly patience: Patience
   readonly now: () => number
   readonly explain: (fault: VendorFault) => string
-}
-
-export type Pushed = {
+  /** Filled with what became of each name: it is known also where an error ends the push. */
   readonly items: SyncRunItem[]
-  /** What ended it early; undefined where everything was tried. */
-  fault?: VendorFault | undefined
 }
 
 /** Faults of one name: the others are pushed all the same. */
 const isOfOneName = (fault: VendorFault) => fault.kind === 'invalid' || fault.kind === 'conflict'
 
-export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
-  const { outlook, write } = push
+/** What ended it early; undefined where everything was tried. */
+export async function pushPlan(syncId: string, push: Push): Promise<VendorFault | undefined> {
+  const { outlook, write, items } = push
   const { plan, ledger } = outlook
   const owner = { syncId, macKey: push.macKey }
-  const pushed: Pushed = { items: [] }
+  let ended: VendorFault | undefined
   let written: LedgerEntry | undefined
   const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
-    pushed.items.push({ name, outcome, message })
+    items.push({ name, outcome, message })
   for (const { name, why } of plan.conflict) note(name, 'conflict', why)
   for (const name of plan.drifted) note(name, 'drifted', 'was changed or removed there by somebody else.')
 
@@ -52,7 +49,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
 
   for (const ops of batchesOf(push)) {
     if (push.patience.signal?.aborted) {
-      pushed.fault = new VendorFault('transient', 'The run was ended early.')
+      ended = new VendorFault('transient', 'The run was ended early.')
       break
     }
     const before = ops.flatMap(({ name }) => ledger.get(name) ?? [])
@@ -61,11 +58,11 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
     const applied = await applyPatiently(push, ops)
     await settle(ops, applied, before)
     // What the vendor said of each is written down; now the run may end.
-    pushed.fault ??= applied.fault
-    if (pushed.fault) break
+    ended ??= applied.fault
+    if (ended) break
   }
-  if (!pushed.fault && pushed.items.some(({ outcome }) => changes.has(outcome))) pushed.fault = await finish()
-  return pushed
+  if (!ended && items.some(({ outcome }) => changes.has(outcome))) ended = await finish()
+  return ended
 
   /** Where it fails, one entry counts as not pushed: it brings the next run here again. */
   async function finish(): Promise<VendorFault | undefined> {
@@ -129,7 +126,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<Pushed> {
       await store.syncLedger.remove(syncId, remove)
     })
     const worst = [...results.values()].flatMap((result) => ('fault' in result ? asFault(result.fault) : []))
-    pushed.fault ??= worst.find((failure) => !isOfOneName(failure))
+    ended ??= worst.find((failure) => !isOfOneName(failure))
   }
 
   function outcomeOf(op: Op): SyncRunItem['outcome'] {

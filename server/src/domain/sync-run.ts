@@ -6,72 +6,80 @@ import type { SyncRunItem, SyncTrigger } from '@coffer/contract/sync'
 import { newId } from '../crypto/id.ts'
 import { isFailure } from '../failure.ts'
 import { traceOf } from '../log.ts'
-import { isFault } from '../providers/fault.ts'
+import { isFault, type VendorFault } from '../providers/fault.ts'
 import { patiently } from '../providers/patience.ts'
-import type { Store } from '../store/store.ts'
-import type { SealedSync } from '../store/sync.ts'
+import type { ClaimedSync, SealedSync } from '../store/sync.ts'
 import type { SyncRunRecord } from '../store/sync-run.ts'
 import { type EnvironmentAccess, findGranted } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, Services } from './context.ts'
 import { namePlaces } from './secret.ts'
 import { explainFault, secretsOf } from './sync-fault.ts'
+import { type Hold, holdSync, leaseMs } from './sync-hold.ts'
 import { macKeyOf, readLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook } from './sync-look.ts'
 import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './sync-outcome.ts'
 import { isMassDelete } from './sync-plan.ts'
 import { pushPlan } from './sync-push.ts'
 import { connectTo, findProvider, readSource, type Source } from './sync-source.ts'
-import { minuteMs, secondMs } from './time.ts'
+import { minuteMs } from './time.ts'
 import { inQuietTransaction, inTransaction } from './transaction.ts'
 
-const leaseMs = minuteMs
-const renewEveryMs = 20 * secondMs
 const keptRuns = 200
 /** Others wait for their turn: a target that is slow, or has no end, must not keep the place for itself. */
 const maxRunMs = 15 * minuteMs
 
-/** Somebody else works at it, or it is gone: whatever this run still wanted is no longer its business. */
-class LostLease extends Error {}
 /** The next sync that is due, now ours for a while. Asked without a transaction first: mostly there is none. */
-export async function claimSync(services: Services): Promise<SealedSync | undefined> {
+export async function claimSync(services: Services): Promise<ClaimedSync | undefined> {
   const at = services.now()
   if (!(await services.store.syncs.hasDue(at))) return undefined
   return inQuietTransaction(services, 'sync-claim', (store) => store.syncs.claim(at, at + leaseMs))
 }
 
-/** What became of the names that a run had to do with, how many were right already, and what stopped it, if anything did. */
-type End = { readonly items: readonly SyncRunItem[]; readonly unchanged: number; readonly error?: unknown }
+/** What is known of a run, also where an error ends it. */
+type Report = {
+  readonly startedAt: number
+  /** What became of the names that it had to do with. */
+  readonly items: SyncRunItem[]
+  /** How many were right already. */
+  unchanged: number
+  /** What nobody's words about it may hold. */
+  readonly secrets: string[]
+}
 
-export async function runSync(services: Services, sync: SealedSync, signal: AbortSignal): Promise<void> {
+export async function runSync(services: Services, sync: ClaimedSync, signal: AbortSignal): Promise<void> {
   const ctx: Context = {
     ...services,
     actor: { type: 'sync', id: sync.id, name: sync.name, userId: sync.createdBy, credential: { type: 'none' } },
     request: { id: newId(), ip: '', userAgent: '' },
   }
-  const startedAt = ctx.now()
+  const report: Report = { startedAt: ctx.now(), items: [], unchanged: 0, secrets: [] }
   const early = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
-  const lost = new AbortController()
-  const beat = () => renew(ctx, sync).catch((error) => error instanceof LostLease && lost.abort())
-  const heartbeat = setInterval(() => void beat(), renewEveryMs)
-  heartbeat.unref()
-  const secrets: string[] = []
-  let end: End
+  const hold = holdSync(ctx, sync)
+  let error: unknown
   try {
-    end = await attempt(ctx, sync, AbortSignal.any([early, lost.signal]), secrets)
-  } catch (error) {
-    end = { items: [], unchanged: 0, error }
+    error = await attempt(ctx, sync, hold, AbortSignal.any([early, hold.lost]), report)
+  } catch (caught) {
+    error = caught
   } finally {
-    clearInterval(heartbeat)
+    await hold.stopRenewing()
   }
-  if (end.error instanceof LostLease) return
-  if (early.aborted && isFault(end.error, 'transient')) end = { ...end, error: new Interrupted() }
-  await conclude(ctx, sync, startedAt, end, secrets).catch((error) =>
-    ctx.log.error('a sync could not be written down', { syncId: sync.id, ...traceOf(error) }),
+  const isEndedEarly = hold.lost.aborted || (early.aborted && isFault(error, 'transient'))
+  if (error !== undefined && isEndedEarly) error = new Interrupted()
+  await conclude(ctx, sync, hold, report, error).catch((failure) =>
+    ctx.log.error('a sync could not be written down', { syncId: sync.id, ...traceOf(failure) }),
   )
 }
 
-async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secrets: string[]): Promise<End> {
+/** What ended it early, unless that is thrown; undefined where everything was tried. */
+async function attempt(
+  ctx: Context,
+  sync: SealedSync,
+  hold: Hold,
+  signal: AbortSignal,
+  report: Report,
+): Promise<VendorFault | undefined> {
+  const { secrets } = report
   const { live } = await ctx.store.syncs.open(sync)
   const provider = await findProvider(sync.provider)
   if (!live || !provider) throw new Blocked('provider', 'This kind of target is not known here any more.')
@@ -79,11 +87,11 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
   const isRemoval = sync.state === 'removing'
   const access = await findGranted(ctx, sync, live.scopes)
   if (!access && !isRemoval) throw new Blocked('rights', lostRights)
-  const source = access && !isRemoval ? await readWhole(ctx, sync, access) : emptySource
+  const source = access && !isRemoval ? await readWhole(ctx, sync, hold, access) : emptySource
   secrets.push(...source.secrets.values())
   const macKey = macKeyOf(live.macKey)
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
-  const far = provider.connect(connectTo(ctx, provider, sync.id, live, signal))
+  const far = provider.connect(connectTo({ ...ctx, outbound: hold.outbound }, provider, sync.id, live, signal))
   const intent = {
     sync: isRemoval ? { ...sync, lastOkAt: sync.lastOkAt ?? 0 } : sync,
     settings: live,
@@ -107,19 +115,20 @@ async function attempt(ctx: Context, sync: SealedSync, signal: AbortSignal, secr
       )
     }
   }
-  await begin(ctx, sync, access, outlook, source)
-  const pushed = await pushPlan(sync.id, {
+  await begin(ctx, sync, hold, access, outlook, source)
+  report.unchanged = outlook.plan.unchanged.length
+  return pushPlan(sync.id, {
     provider,
     far,
     outlook,
     macKey,
     fence: sync.fence,
-    write: (work) => whileHeld(ctx, sync, work),
+    write: hold.write,
     patience,
     now: ctx.now,
     explain: (fault) => explainFault(provider.name, fault, secrets),
+    items: report.items,
   })
-  return { items: pushed.items, unchanged: outlook.plan.unchanged.length, error: pushed.fault }
 }
 
 /** Asked for by a person: then also what somebody else has changed is put back. */
@@ -136,14 +145,14 @@ const emptySource: Source = {
   refusal: undefined,
 }
 
-async function readWhole(ctx: Context, sync: SealedSync, access: EnvironmentAccess): Promise<Source> {
+async function readWhole(ctx: Context, sync: SealedSync, hold: Hold, access: EnvironmentAccess): Promise<Source> {
   const source = await readSource(ctx, access).catch((error) => {
     // It is too large: trying again would not help.
     throw isFailure(error, 'invalid') ? new Blocked('source', error.message) : error
   })
   if (source.refusal === undefined) return source
   // What would mend it may be written in any of them: a change there sets the sync going again.
-  await whileHeld(ctx, sync, (store) => store.syncs.setSources(sync.id, source.environmentIds))
+  await hold.write((store) => store.syncs.setSources(sync.id, source.environmentIds))
   throw new Blocked('source', source.refusal.kept)
 }
 
@@ -158,6 +167,7 @@ function refuseProblems({ mapped: { problems } }: Outlook): void {
 async function begin(
   ctx: Context,
   sync: SealedSync,
+  hold: Hold,
   access: EnvironmentAccess | undefined,
   { plan, mapped }: Outlook,
   { environmentIds, referencedBy }: Source,
@@ -172,9 +182,9 @@ async function begin(
     ...(referenced.length > 0 && { referenced }),
   }
   const hasWork = Object.keys(after).length > 0
-  if (!hasWork) return whileHeld(ctx, sync, (store) => store.syncs.setSources(sync.id, environmentIds))
+  if (!hasWork) return hold.write((store) => store.syncs.setSources(sync.id, environmentIds))
   await inTransaction(ctx, sync.workspaceId, async (ctx) => {
-    if (!(await ctx.store.syncs.renew(sync.id, sync.fence, ctx.now() + leaseMs))) throw new LostLease()
+    await hold.renew(ctx.store)
     await ctx.store.syncs.setSources(sync.id, environmentIds)
     await record(ctx, {
       chain: sync.workspaceId,
@@ -190,21 +200,12 @@ async function begin(
   })
 }
 
-async function whileHeld(ctx: Context, sync: SealedSync, work: (store: Store) => Promise<void>): Promise<void> {
-  await inQuietTransaction(ctx, `sync:${sync.id}`, async (store) => {
-    if (!(await store.syncs.renew(sync.id, sync.fence, ctx.now() + leaseMs))) throw new LostLease()
-    await work(store)
-  })
-}
-
-const renew = (ctx: Context, sync: SealedSync) => whileHeld(ctx, sync, async () => undefined)
-
 async function conclude(
   ctx: Context,
   sync: SealedSync,
-  startedAt: number,
-  { items, unchanged, error }: End,
-  secrets: readonly string[],
+  hold: Hold,
+  { startedAt, items, unchanged, secrets }: Report,
+  error: unknown,
 ): Promise<void> {
   const at = ctx.now()
   const vendor = (await findProvider(sync.provider))?.name ?? sync.provider
@@ -226,13 +227,16 @@ async function conclude(
     startedAt,
     endedAt: at,
     counts,
-    error: next.lastError,
+    // The sync keeps the complaint of an earlier run; this one has none.
+    error: error instanceof Interrupted ? null : next.lastError,
     attempts: sync.failCount + 1,
     items,
   }
   await inQuietTransaction(ctx, `sync:${sync.id}`, async (store) => {
-    if (!(await store.syncs.finish(sync, next))) return
-    if (isRemoved) return void (await store.syncs.remove(sync.id, sync.workspaceId))
+    const isHeld = await store.syncs.finish(sync, next)
+    // What somebody has decided meanwhile stands; what was done is told all the same.
+    if (!isHeld && !(await hold.release(store, at))) return
+    if (isHeld && isRemoved) return void (await store.syncs.remove(sync.id, sync.workspaceId))
     if (!isWorthTelling) return
     await store.syncRuns.insert(run)
     await store.syncRuns.trim(sync.id, keptRuns)

@@ -22,6 +22,7 @@ import { shareStore } from './share.ts'
 import { shareViewStore } from './share-view.ts'
 import type { Db } from './sql.ts'
 import { syncStore } from './sync.ts'
+import { syncHoldStore } from './sync-hold.ts'
 import { syncLedgerStore } from './sync-ledger.ts'
 import { syncRunStore } from './sync-run.ts'
 import { teamStore } from './team.ts'
@@ -51,6 +52,7 @@ export function createStore(db: Db, keys: Keys) {
     shares: shareStore(db, keys),
     shareViews: shareViewStore(db),
     syncs: syncStore(db, keys),
+    syncHolds: syncHoldStore(db),
     syncLedger: syncLedgerStore(db),
     syncRuns: syncRunStore(db),
     teams: teamStore(db),

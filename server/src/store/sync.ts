@@ -75,6 +75,7 @@ export type SyncRecord = {
   readonly updatedAt: number
 }
 export type SealedSync = SyncRecord & { readonly sealed: Uint8Array }
+export type ClaimedSync = SealedSync & { readonly leaseUntil: number }
 
 const columns = fragment(`
   id, workspace_id as "workspaceId", project_id as "projectId", provider, name, state,
@@ -133,7 +134,7 @@ export function syncStore(db: Db, keys: Keys) {
 
     /**
      * Everything that the wizard and people decide; what the runs count stays as it is. With a higher `fence`, a run in
-     * progress loses its hold: it ends without a word, and what was decided here stands.
+     * progress loses its hold: it asks the vendor nothing more, and what was decided here stands.
      */
     async save(sync: SyncRecord, content: SyncContent): Promise<void> {
       const { version, sealed } = await sealContent(sync, content)
@@ -194,10 +195,10 @@ export function syncStore(db: Db, keys: Keys) {
      * Takes the next one that is due and that nobody works at, unless as many as may use its credential at a time do.
      * `fence` goes up with every claim: whoever comes back late is told apart by it.
      */
-    async claim(nowMs: number, leaseUntil: number): Promise<SealedSync | undefined> {
+    async claim(nowMs: number, leaseUntil: number): Promise<ClaimedSync | undefined> {
       // One claim at a time, or two nodes would each see room for one more.
       await db.one(sql`select id from instance where id = 1 ${forUpdate}`)
-      return db.one<SealedSync>(sql`
+      return db.one<ClaimedSync>(sql`
         update sync set fence = fence + 1, lease_until = ${leaseUntil}
         where id = (
           select c.id from sync c
@@ -207,14 +208,7 @@ export function syncStore(db: Db, keys: Keys) {
           order by c.due_at limit 1)
           -- Once more, of the row as it is when its turn has come: somebody may have paused it meanwhile.
           and due_at <= ${nowMs} and coalesce(lease_until, 0) < ${nowMs}
-        returning ${columns}`)
-    },
-
-    /** False where somebody else has taken over, or the sync is gone. */
-    async renew(id: string, fence: number, leaseUntil: number): Promise<boolean> {
-      return (
-        (await db.run(sql`update sync set lease_until = ${leaseUntil} where id = ${id} and fence = ${fence}`)) === 1
-      )
+        returning ${columns}, lease_until as "leaseUntil"`)
     },
 
     /** What came of a run; a change that arrived meanwhile makes it due again. False where somebody else took over. */

@@ -1,4 +1,5 @@
 /** People and runs at the same sync at the same time: nobody's word is lost, and nothing foreign is touched. */
+import type { SyncRun, SyncRunDetail } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import {
   flowPath,
@@ -13,7 +14,7 @@ import {
   submitStep,
 } from '../../../../test/sync.ts'
 import { fakeHeroku } from '../../../../test/vendor/fake/heroku.ts'
-import type { FakeRequest } from '../../../../test/vendor/fake.ts'
+import type { FakeAnswer, FakeRequest } from '../../../../test/vendor/fake.ts'
 import { claimSync, runSync } from '../../domain/sync-run.ts'
 import { heroku } from '../../providers/heroku.ts'
 import { sql } from '../../store/sql.ts'
@@ -23,15 +24,15 @@ const leaseMs = 60_000
 
 /** A second app of the vendor's, and something that happens while the vendor works at a request. */
 const staging = new Map<string, string>()
-let during: ((request: FakeRequest) => Promise<boolean>) | undefined
+let during: ((request: FakeRequest) => Promise<FakeAnswer | undefined>) | undefined
 let world: SyncWorld & { stop(): Promise<void> }
 
 beforeAll(async () => {
   const fake = fakeHeroku()
   const answer = fake.answer
   fake.answer = async (request) => {
-    const act = during
-    if (act && (await act(request))) during = undefined
+    const refusal = await during?.(request)
+    if (refusal) return refusal
     if (request.path !== '/apps/shop-staging/config-vars') return answer(request)
     for (const [name, value] of Object.entries((request.json ?? {}) as Record<string, string | null>)) {
       if (value === null) staging.delete(name)
@@ -60,15 +61,18 @@ beforeEach(async () => {
   await project.set('development', { ALPHA: 'one', BETA: 'two' })
 })
 
-/** Once, in the middle of the first request of that method. */
-function onceDuring(method: string, act: () => Promise<unknown>): void {
+/** Once, in the middle of the first request of that method, which is then refused if a refusal is given. */
+function onceDuring(method: string, act: () => Promise<unknown>, refusal?: FakeAnswer): void {
   during = async (request) => {
-    if (request.method !== method) return false
+    if (request.method !== method) return undefined
     during = undefined
     await act()
-    return true
+    return refusal
   }
 }
+
+const runsOf = (id: string) => world.project.must<SyncRun[]>('GET', `/sync/${id}/run`)
+const writes = () => world.running.requests.filter(({ method }) => method === 'PATCH')
 
 async function confirm(id: string): Promise<void> {
   const { fields } = await readStep(world, id, 'review')
@@ -88,13 +92,15 @@ test('another target chosen during a run gets its first push, and nothing foreig
     await confirm(id)
   })
   await pushDue(world)
-  await pushDue(world, leaseMs + 1_000)
   expect(Object.fromEntries(staging)).toEqual({ ALPHA: 'foreign', BETA: 'two' })
   expect(await readSync(world, id)).toMatchObject({ state: 'active', target: 'shop-staging' })
-  expect((await lastRun(world, id)).trigger).toBe('first')
+  expect(await runsOf(id)).toMatchObject([
+    { trigger: 'first', state: 'partial', counts: { created: 1, conflicts: 1 } },
+    { trigger: 'first', state: 'interrupted', counts: { created: 2 } },
+  ])
 })
 
-test('a run asked for during a run happens after it', async () => {
+test('a run asked for during a run happens right after it, and both are told of', async () => {
   const id = await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'new' })
@@ -102,9 +108,82 @@ test('a run asked for during a run happens after it', async () => {
     world.fake.tamper('BETA', 'tampered')
     await world.project.must('POST', `/sync/${id}/run`)
   })
-  await pushDue(world, debounceMs)
-  await pushDue(world, leaseMs + 1_000)
+  expect(await pushDue(world, debounceMs)).toBe(2)
   expect(state()).toEqual({ ALPHA: 'new', BETA: 'two' })
+  const [asked, first] = await runsOf(id)
+  expect([asked, first]).toMatchObject([
+    { trigger: 'manual', state: 'succeeded', error: null },
+    { trigger: 'change', state: 'interrupted', error: null, counts: { updated: 1, unchanged: 1 } },
+  ])
+  const { items } = await world.project.must<SyncRunDetail>('GET', `/sync/${id}/run/${first?.id}`)
+  expect(items).toEqual([{ name: 'ALPHA', outcome: 'updated', message: null }])
+})
+
+test('one that is asked to remove what it made during a run does so right after it', async () => {
+  world.fake.tamper('OTHER', 'foreign')
+  const id = await setUpSync(world)
+  onceDuring('PATCH', () => world.project.must('DELETE', `/sync/${id}?remove=true`))
+  expect(await pushDue(world)).toBe(2)
+  expect(state()).toEqual({ OTHER: 'foreign' })
+  expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
+})
+
+test('one that is paused during a run starts no other write, tells what it did, and goes on when it is resumed', async () => {
+  const id = await setUpSync(world)
+  onceDuring('PATCH', () => world.project.must('POST', `/sync/${id}/pause`), { status: 500 })
+  world.running.forget()
+  await pushDue(world)
+  expect(writes()).toHaveLength(1)
+  expect(state()).toEqual({})
+  const [run] = await runsOf(id)
+  expect(run).toMatchObject({ trigger: 'first', state: 'interrupted', error: null, counts: { created: 0, failed: 2 } })
+  const paused = await readSync(world, id)
+  expect(paused).toMatchObject({ state: 'paused', lastError: null, lastRunAt: run?.endedAt })
+  await world.project.must('POST', `/sync/${id}/resume`)
+  expect(await pushDue(world)).toBe(1)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+  expect((await runsOf(id)).map(({ trigger }) => trigger)).toEqual(['resume', 'first'])
+})
+
+test('one that is deleted during a run starts no other write, and leaves nothing behind', async () => {
+  const id = await setUpSync(world)
+  onceDuring('PATCH', () => world.project.must('DELETE', `/sync/${id}`), { status: 500 })
+  world.running.forget()
+  await pushDue(world)
+  expect(writes()).toHaveLength(1)
+  expect(state()).toEqual({})
+  expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
+})
+
+test('one whose node is dead waits for the lease to end, whoever asks for a run', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  expect(await claimSync(services)).toMatchObject({ id })
+  await world.project.must('POST', `/sync/${id}/run`)
+  expect(await pushDue(world, leaseMs - 5_000)).toBe(0)
+  expect(await pushDue(world, 6_000)).toBe(1)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+})
+
+test('a node that comes back late asks nothing, and leaves the lease of whoever took over', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  const late = await claimSync(services)
+  world.service.clock.offsetMs += leaseMs + 1_000
+  const current = await claimSync(services)
+  if (!late || !current) throw new Error('it is due')
+  world.running.forget()
+  await runSync(services, late, new AbortController().signal)
+  expect(world.running.requests).toEqual([])
+  await world.project.must('POST', `/sync/${id}/run`)
+  expect(await claimSync(services)).toBeUndefined()
+  await runSync(services, current, new AbortController().signal)
+  expect(await pushDue(world)).toBe(1)
+  expect((await runsOf(id)).map(({ trigger, state }) => [trigger, state])).toEqual([
+    ['manual', 'succeeded'],
+    ['first', 'interrupted'],
+    ['first', 'interrupted'],
+  ])
 })
 
 test('what mends a source during the run that it blocks sets it going again', async () => {
