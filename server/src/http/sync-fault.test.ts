@@ -130,6 +130,8 @@ describe.each(cases)('$slug', (entry) => {
     await settle(world, id)
     expect(calls() - before).toBe(fake.calls.update)
     expect(fake.state().get(nameOf(entry, 'KEY_50'))).toBe('changed!')
+    // Its next look at the target would be counted among the calls of another vendor.
+    await world.project.must('DELETE', `/sync/${id}`)
   }, 240_000)
 })
 

@@ -7,6 +7,7 @@ import { readCertificates } from './certificate-text.ts'
 import { VendorFault } from './fault.ts'
 import { unlessForbidden } from './offered-options.ts'
 import { checkOrigin, originOf } from './origin.ts'
+import { giveUp } from './patience.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
@@ -159,7 +160,7 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
     for (const { name } of left) if (keys.has(name)) yield { name, fault: faultOf(response, connection.now()) }
     left = left.filter(({ name }) => !keys.has(name))
   }
-  throw new VendorFault('transient', 'Others kept changing the Secret while it was to be written.')
+  throw giveUp(new VendorFault('transient', 'Others kept changing the Secret while it was to be written.'))
 }
 
 /** A key that others own as well, with the same value, stays when we let it go. */

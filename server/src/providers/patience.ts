@@ -1,10 +1,21 @@
-/** Trying again what may be repeated, a few times and for a few seconds; what lasts longer is for a later run. */
-import { isFault } from './fault.ts'
+/**
+ * Trying again what may be repeated, a few times and for a few seconds; what lasts longer is for a later run. Only the
+ * innermost that can repeat a thing does: a read by itself, a write by whoever knows what it wrote.
+ */
+import { isFault, type VendorFault } from './fault.ts'
 
 const maxTries = 5
 const firstWaitMs = 250
 /** Nobody is kept waiting for longer within a run. */
 const maxWaitMs = 10_000
+
+const givenUp = new WeakSet<VendorFault>()
+
+/** Of what was tried often enough: whoever is around it does not start over. */
+export function giveUp(fault: VendorFault): VendorFault {
+  givenUp.add(fault)
+  return fault
+}
 
 export type Patience = { readonly sleep: (ms: number) => Promise<void>; readonly signal: AbortSignal | undefined }
 
@@ -14,7 +25,9 @@ export async function patiently<Result>(work: () => Promise<Result>, { sleep, si
       return await work()
     } catch (error) {
       const waitMs = waitAfter(error, tries)
-      if (waitMs === undefined || signal?.aborted) throw error
+      if (waitMs === undefined || signal?.aborted) {
+        throw isFault(error) ? giveUp(error) : error
+      }
       await sleep(waitMs)
     }
   }
@@ -23,7 +36,7 @@ export async function patiently<Result>(work: () => Promise<Result>, { sleep, si
 /** How long to wait before the next try; undefined where it would not help, or not soon. */
 function waitAfter(error: unknown, tries: number): number | undefined {
   const mayPass = isFault(error, 'transient') || isFault(error, 'rate')
-  if (!mayPass || tries >= maxTries) return undefined
+  if (!mayPass || tries >= maxTries || givenUp.has(error)) return undefined
   const { retryAfterMs } = error.facts
   const waitMs = retryAfterMs ?? Math.random() * firstWaitMs * 2 ** tries
   return waitMs > maxWaitMs ? undefined : waitMs

@@ -6,6 +6,7 @@ import { parseExactly } from './exact-json.ts'
 import { VendorFault } from './fault.ts'
 import { unlessForbidden } from './offered-options.ts'
 import { checkOrigin, originOf } from './origin.ts'
+import { giveUp } from './patience.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
@@ -188,7 +189,7 @@ async function* apply(vault: Vault, ops: readonly Op[]): AsyncIterable<OpResult>
     const { changes, results } = plan(current.data, ops)
     if (changes.size === 0 || (await write(vault, current, changes))) return yield* results
   }
-  throw new VendorFault('transient', 'Others kept changing the path while it was to be written.')
+  throw giveUp(new VendorFault('transient', 'Others kept changing the path while it was to be written.'))
 }
 
 const policy = `# Put the mount and the path of the secret in place of secret and my-app.
