@@ -92,7 +92,12 @@ async function moveAll(ctx: Context, chain: string, moves: Moves, progress: Rota
   }
 }
 
-export async function rotateWorkspaceKey(ctx: Context, slugOrId: string, progress: RotationProgress): Promise<void> {
+export async function rotateWorkspaceKey(
+  ctx: Context,
+  slugOrId: string,
+  progress: RotationProgress,
+  settleMs = defaultSettleMs,
+): Promise<void> {
   const workspaceId = await ctx.store.workspaces.findIdForAnybody(slugOrId)
   if (workspaceId === undefined) throw new Failure('notFound', `There is no workspace "${slugOrId}".`)
   await inTransaction(ctx, workspaceId, async (ctx) => {
@@ -105,6 +110,9 @@ export async function rotateWorkspaceKey(ctx: Context, slugOrId: string, progres
     ['shares', (ctx) => ctx.store.shares.reseal(workspaceId, batchSize)],
     ['syncs', (ctx) => ctx.store.syncs.reseal(workspaceId, batchSize)],
   ]
+  await moveAll(ctx, workspaceId, moves, progress)
+  // Whoever has just read something that the old key wraps is about to ask for that key.
+  await ctx.sleep(settleMs)
   await moveAll(ctx, workspaceId, moves, progress)
   const removed = await inTransaction(ctx, workspaceId, (ctx) =>
     removeUnusedWorkspaceKeys(ctx.transaction.db, workspaceId),

@@ -379,7 +379,7 @@ async function turnTheKeys(token: string): Promise<void> {
   } as const
   const ctx = { ...service.app.services, actor, request: { id: 'test', ip: '', userAgent: '' } }
   await rotateRoot(ctx, () => undefined, 0)
-  await rotateWorkspaceKey(ctx, 'main', () => undefined)
+  await rotateWorkspaceKey(ctx, 'main', () => undefined, 0)
   // Found under the old root, and kept under the new one from here on.
   await sendFor(200, 'GET', '/v1/me', { token })
   await swap(token, 'JWT of the new signing key')

@@ -154,7 +154,7 @@ describe('when keys are turned', () => {
 
   test('a new key of the workspace seals them anew, and the old one goes', async () => {
     const before = await Promise.all(shares.map(({ id }) => row(id)))
-    await rotateWorkspaceKey(ctx, 'main', () => undefined)
+    await rotateWorkspaceKey(ctx, 'main', () => undefined, 0)
     await expectReadable()
     for (const [index, { id }] of shares.entries()) {
       const { workspace_key_version: version, sealed } = await row(id)

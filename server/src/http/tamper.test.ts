@@ -714,18 +714,18 @@ describe('a changed key', () => {
       for (let at = 0; at < bytesOf(row.wrapped).length; at++) {
         await change({ wrapped: flip(row.wrapped, at) })
         await expect(
-          rotateWorkspaceKey(operator(), 'main', () => undefined),
+          rotateWorkspaceKey(operator(), 'main', () => undefined, 0),
           `byte ${at}`,
         ).rejects.toThrow(integrity)
       }
       await change({ wrapped: other.wrapped ?? null })
-      await expect(rotateWorkspaceKey(operator(), 'main', () => undefined)).rejects.toThrow(integrity)
+      await expect(rotateWorkspaceKey(operator(), 'main', () => undefined, 0)).rejects.toThrow(integrity)
       await change({ wrapped: row.wrapped ?? null, version: 2 })
-      await expect(rotateWorkspaceKey(operator(), 'main', () => undefined)).rejects.toThrow(integrity)
+      await expect(rotateWorkspaceKey(operator(), 'main', () => undefined, 0)).rejects.toThrow(integrity)
       const left = await raw.query('select * from environment_key where workspace_key_version > 1')
       expect(left).toEqual([])
       await change({ version: 1 })
-      await rotateWorkspaceKey(operator(), 'main', () => undefined)
+      await rotateWorkspaceKey(operator(), 'main', () => undefined, 0)
       expect(await raw.query('select * from workspace_key where workspace_id = ?', [mainId])).toHaveLength(1)
     })
   })

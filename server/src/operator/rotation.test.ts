@@ -28,7 +28,7 @@ import { masterWrapKey } from '../crypto/keyring.ts'
 import { createBearer, tokenPrefix } from '../crypto/token.ts'
 import { createChangeFollower } from '../domain/change-follower.ts'
 import type { Context } from '../domain/context.ts'
-import { rotateRoot } from '../domain/key.ts'
+import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { createLog } from '../log.ts'
 import { loadKeys } from '../store/key.ts'
 import { countRootUses } from '../store/key-rotation.ts'
@@ -384,6 +384,20 @@ describe('after a rotation', () => {
     expect(await status(service, jwt)).toBe(200)
     service.clock.offsetMs = 901_000
     expect(await status(service, jwt)).toBe(401)
+  })
+
+  test('of a workspace’s key the old one is there while reads that need it may be under way', async () => {
+    const { engine, sleep } = service.app.services
+    await createProject(service, owner.session, 'api')
+    const countKeys = () => engine.one<{ count: number }>(sql`select count(*) as count from workspace_key`)
+    const during: unknown[] = []
+    const resting = async (ms: number) => {
+      during.push(ms, await countKeys())
+      await sleep(0)
+    }
+    await rotateWorkspaceKey({ ...operator(service), sleep: resting }, 'main', () => undefined)
+    expect(during).toEqual([2_000, { count: 2 }])
+    expect(await countKeys()).toEqual({ count: 1 })
   })
 
   describe('with two nodes', () => {
