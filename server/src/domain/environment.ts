@@ -40,6 +40,8 @@ export async function createEnvironment(
     updatedAt: at,
   }
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    // Once more, under the workspace's lock: the project may have been deleted a moment ago.
+    if (!(await ctx.store.projects.find(project.id, workspaceId))) throw new Failure('notFound')
     if (!(await ctx.store.environments.insert(environment))) throw nameTaken(environment.name)
     const place = { projectId: project.id, environmentId: environment.id }
     const after = { name: environment.name, hasPersonalOverrides: environment.hasPersonalOverrides }

@@ -66,6 +66,7 @@ export async function createProject(ctx: Context, path: WorkspacePath, body: New
   }
   const environments = firstEnvironments.map((name) => ({ id: newId(), name }))
   await inTransaction(ctx, workspaceId, async (ctx) => {
+    await requireStoredTeam(ctx, team.id, workspaceId)
     if (!(await ctx.store.projects.insert(project))) throw slugTaken(project.slug)
     for (const environment of environments) {
       const owner = { workspaceId, projectId: project.id, hasPersonalOverrides: false, createdAt: at, updatedAt: at }
@@ -94,6 +95,7 @@ export async function updateProject(
     const current = await requireStored(ctx, project.id, workspaceId)
     // Whoever reaches it by its team must not get it back because they were just changing it.
     if (current.teamId !== project.teamId) throw new Failure('conflict', 'The project has just been moved: try again.')
+    if (teamId !== current.teamId) await requireStoredTeam(ctx, teamId, workspaceId)
     const before = { name: current.name, slug: current.slug, teamId: current.teamId }
     const after = { ...before, ...change, teamId }
     if (!(await ctx.store.projects.update({ ...current, ...after, updatedAt }))) throw slugTaken(after.slug)
@@ -140,6 +142,10 @@ async function requireStored(ctx: WriteContext, id: string, workspaceId: string)
   const project = await ctx.store.projects.find(id, workspaceId)
   if (!project) throw new Failure('notFound')
   return project
+}
+
+async function requireStoredTeam(ctx: WriteContext, id: string, workspaceId: string): Promise<void> {
+  if (!(await ctx.store.teams.find(id, workspaceId))) throw new Failure('notFound')
 }
 
 function slugTaken(slug: string): Failure {

@@ -119,3 +119,24 @@ test.each(kinds)('a change to a %s that is deleted at once is done before, or no
     expect(trail.at(-1)?.entity.name).toBe(names.at(-1)?.[0])
   }
 })
+
+test('what is made in a project or a team that was just deleted, unheard of here, finds nothing there', async () => {
+  const { pictures, store } = service.app.services
+  const project = await createProjectPath()
+  const team = await createTeamPath()
+  const workspaceId = (await store.workspaces.findIdForAnybody('main')) ?? ''
+  const stale = await pictures.get(workspaceId)
+  for (const path of [project, team]) expect((await ask('DELETE', path)).status).toBe(200)
+  const peek = pictures.peek
+  pictures.peek = () => stale
+  const teamId = team.split('/').at(-1)
+  const calls: Call[] = [
+    ['POST', `${project}/environment`, { name: 'late' }],
+    ['POST', `${main}/project`, { name: 'Late', slug: 'late', teamId }],
+    ['PUT', `${main}/project/api`, { teamId }],
+  ]
+  const answers = await Promise.all(calls.map(([method, path, body]) => ask(method, path, body))).finally(() => {
+    pictures.peek = peek
+  })
+  expect(answers.map(({ status }) => status)).toEqual([404, 404, 404])
+})
