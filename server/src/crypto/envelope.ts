@@ -13,7 +13,8 @@ const nonceBytes = 12
 const tagBytes = 16
 const headerBytes = 5
 const lengthBytes = 4
-const overheadBytes = headerBytes + nonceBytes + tagBytes
+/** How much longer a sealed record is than what is in it. */
+export const overheadBytes = headerBytes + nonceBytes + tagBytes
 export const keyBytes = 32
 const maxKeyVersion = 0x7fff_ffff
 

@@ -165,12 +165,16 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   const source = requireReached(access, body.from)
   if (source.id === environment.id) throw invalid('from', 'must be another environment.')
   return inTransaction(ctx, picture.workspace.id, async (ctx) => {
-    const allowance = createAllowance('keys', 'name some of the keys, and promote the others after them')
-    const there = await stateNow(ctx, access, allowance, source, body.keys)
-    const here = await stateNow(ctx, access, allowance, environment, body.keys)
+    // Each side by itself, and of this one only what is replaced: what may be promoted may be promoted again.
+    const load = (from: PicturedEnvironment, keys?: readonly string[]) => {
+      const allowance = createAllowance('keys', 'name some of the keys, and promote the others after them')
+      return stateNow(ctx, access, allowance, from, keys)
+    }
+    const there = await load(source, body.keys)
     const missing = (body.keys ?? []).filter((key) => !there.has(key))
     if (missing.length > 0) throw invalid('keys', `${missing.slice(0, 20).join(', ')} is not in ${source.name}.`)
     const wanted = [...new Set(body.keys ?? there.keys())].sort()
+    const here = await load(environment, wanted)
     const diff = digestOf(
       ctx,
       wanted.map((key) => [key, there.get(key), here.get(key)] as const),

@@ -4,7 +4,7 @@
  */
 import { maxValueBytes } from '@coffer/contract/secret'
 import { invalid } from '../failure.ts'
-import { rowBytes } from '../store/secret-value.ts'
+import { rowBytes, sealedBytes } from '../store/secret-value.ts'
 
 const maxBytes = 64 * 1024 * 1024
 /** The largest value, its seal, and what goes with it. */
@@ -44,4 +44,14 @@ export function createAllowance(field: string, advice: string): Allowance {
       if (left < 0) refuse()
     },
   }
+}
+
+/** For what stands where something is to be written, and for what is to be written there. */
+export const createWriteAllowance = (): Allowance => createAllowance('secrets', 'write fewer at once')
+
+/** Counted as they will be once they stand there: what one request may write, it may write again. */
+export function refuseTooMuch(wishes: readonly { readonly value: string | null }[]): void {
+  if (wishes.length * maxRowBytes <= maxBytes) return
+  const allowance = createWriteAllowance()
+  for (const { value } of wishes) if (value !== null) allowance.spend(rowBytes + sealedBytes(value))
 }

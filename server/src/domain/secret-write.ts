@@ -25,7 +25,7 @@ import {
   withFields,
 } from './secret-plan.ts'
 import { maxRowsOf, openValues } from './secret-read.ts'
-import { createAllowance } from './secret-size.ts'
+import { createWriteAllowance, refuseTooMuch } from './secret-size.ts'
 import { announce } from './transaction.ts'
 
 /** The revisions that one request makes: at most one of each environment, however much it changes there. */
@@ -78,6 +78,7 @@ export async function writeValues(
   options: WriteOptions,
 ): Promise<WriteResult[]> {
   for (const wish of wishes) checkWish(wish)
+  refuseTooMuch(wishes)
   const secrets = await findSecrets(ctx, access, wishes)
   const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
   // A value of one's own must not outlive the membership that it goes with.
@@ -128,7 +129,7 @@ export async function loadPresent(
   await secretValues.requireNewestKeys(unique, workspace.id, environmentKeys)
   const names = new Map([...secrets.values()].map(({ id, name }) => [id, name]))
   const secretIds = [...names.keys()]
-  const rows = await createAllowance('secrets', 'write fewer at once').load(
+  const rows = await createWriteAllowance().load(
     maxRowsOf(unique.length * secretIds.length, ownerId),
     () => secretValues.measureOf(unique, secretIds, ownerId),
     () => secretValues.listOf(unique, secretIds, ownerId),

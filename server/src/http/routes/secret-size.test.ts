@@ -93,6 +93,48 @@ describe('an environment with more than 64 MiB of values', () => {
     expect(Object.keys(JSON.parse(copied.text))).toHaveLength(100)
     expect(await project.revisions('production')).toHaveLength(Math.ceil(count / perRequest))
   })
+
+  test('is promoted in parts, and each part again', async () => {
+    const keys = Array.from({ length: 600 }, (_, index) => `KEY_${200 + index}`)
+    for (const status of ['created', 'unchanged']) {
+      const body = { from: 'production', keys }
+      const { results } = await project.must<{ results: { status: string }[] }>('POST', promotion(), body)
+      expect(new Set(results.map((result) => result.status))).toEqual(new Set([status]))
+    }
+  })
+})
+
+describe('what one request writes', () => {
+  let project: SecretProject
+  const tooMuch = 'secrets: these values come to more than 64 MiB, too much for one request: write fewer at once.'
+  const environments = Array.from({ length: 9 }, (_, index) => `stage-${index}`)
+  const secrets = Array.from({ length: 120 }, (_, index) => ({ key: `KEY_${index}`, value: 'x'.repeat(64 * 1024) }))
+
+  beforeAll(async () => {
+    project = await createSecretProject(service, owner.session)
+    for (const name of environments) await project.must('POST', '/environment', { name })
+  })
+
+  test.each(['create', 'skip', 'upsert'])(
+    'is 64 MiB of values at most (%s), measured before anything is done',
+    async (mode) => {
+      for (const dryRun of [true, false]) {
+        const { status, body } = await project.ask('POST', '/secret', { environments, secrets, mode, dryRun })
+        expect({ status, ...body }).toEqual({ status: 400, message: tooMuch })
+      }
+      expect(await project.must('GET', '/secret?view=keys')).toEqual([])
+    },
+  )
+
+  test('may be written again', async () => {
+    const fewer = environments.slice(0, 8)
+    for (const status of ['created', 'unchanged']) {
+      const body = { environments: fewer, secrets, mode: 'upsert' }
+      const { results } = await project.must<{ results: { status: string }[] }>('POST', '/secret', body)
+      expect(results).toHaveLength(960)
+      expect(new Set(results.map((result) => result.status))).toEqual(new Set([status]))
+    }
+  })
 })
 
 describe('very many small values', () => {
