@@ -39,6 +39,7 @@ import { postgresRefusal } from './store/postgres-refusal.ts'
 import type { Engine } from './store/sql.ts'
 import { openSqlite } from './store/sqlite.ts'
 import { createStore, type Store } from './store/store.ts'
+import { within } from './turns.ts'
 
 export class StartError extends Error {}
 
@@ -111,9 +112,15 @@ async function closeServer(http: Server, farewellMs: number): Promise<void> {
 /** The way out of the house, and waiting: what a test of many vendors replaces. */
 export type Doors = Pick<Services, 'outbound' | 'sleep'>
 
+/** Metrics are wanted most when something is wrong: they do not wait for the store. */
+const lagWithinMs = 1_000
+
 async function syncFigures({ syncStats, store, now }: Services) {
-  const oldest = await store.syncs.oldestChange()
-  return { ...syncStats, lagSeconds: oldest === undefined ? 0 : Math.max(0, now() - oldest) / 1_000 }
+  const lag = store.syncs
+    .oldestChange()
+    .then((oldest) => (oldest === undefined ? 0 : Math.max(0, now() - oldest) / 1_000))
+  const lagSeconds = await within(lagWithinMs, lag).catch(() => undefined)
+  return { ...syncStats, lagSeconds }
 }
 
 /** Everything below HTTP: what the service and the operator's commands share. */

@@ -142,7 +142,6 @@ async function serveMetrics(app: App, config: Config): Promise<() => Promise<voi
   if (config.metricsPort === undefined) return async () => undefined
   const server = process.getBuiltinModule('node:http').createServer(async (request, response) => {
     const isAsked = request.method === 'GET' && request.url === '/metrics'
-    // Where the store does not answer there are none; whoever asks comes again.
     const text = isAsked ? await app.metrics.render().catch(() => undefined) : ''
     const status = text === undefined ? 503 : isAsked ? 200 : 404
     response.writeHead(status, { 'content-type': app.metrics.contentType }).end(text)

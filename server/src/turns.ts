@@ -23,5 +23,16 @@ export function createTurns(maxRunning: number, maxWaiting: number): Turns {
   }
 }
 
+/** Rejects as `unavailable` where the work takes longer; it goes on, but nobody waits for it. */
+export async function within<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Failure('unavailable')), limitMs)
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /** Between the steps of what takes long: whoever else waits for the event loop has it first. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))

@@ -2,10 +2,13 @@
 import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import { tryWrite } from '../store/instance.ts'
+import { within } from '../turns.ts'
 import type { Services } from './context.ts'
 
 /** A store that has refused a commit is tried again this often, and whenever somebody asks. */
 const tryEveryMs = 2_000
+/** Whoever asks has a limit of their own, mostly of a few seconds: a store that hangs is not ready. */
+const answerWithinMs = 2_000
 
 export type Health = {
   /** The store answers and takes commits, and the key that new things would be sealed under is at hand. */
@@ -17,6 +20,7 @@ export function createHealth(services: Pick<Services, 'engine' | 'store' | 'keys
   const { engine, store, keys, log, now } = services
   let isRefusing = false
   let trying: Promise<void> | undefined
+  let checking: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
 
   engine.onRefusal((error) => {
@@ -41,11 +45,19 @@ export function createHealth(services: Pick<Services, 'engine' | 'store' | 'keys
     return trying
   }
 
+  async function check(): Promise<void> {
+    await store.changes.newest()
+    if (isRefusing) await tryAgain()
+    if (keys.keyring.all.length === 0) throw new Failure('unavailable')
+  }
+
   return {
-    async checkReady() {
-      await store.changes.newest()
-      if (isRefusing) await tryAgain()
-      if (keys.keyring.all.length === 0) throw new Failure('unavailable')
+    checkReady() {
+      // One for all who ask: where the store hangs, each would take a connection and keep it.
+      checking ??= check().finally(() => {
+        checking = undefined
+      })
+      return within(answerWithinMs, checking)
     },
     stop() {
       clearInterval(timer)

@@ -21,8 +21,8 @@ type Series = { readonly labels: string; readonly buckets: number[]; seconds: nu
 const bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
 const name = 'coffer_http_request_duration_seconds'
 
-/** What is told of syncs, asked for when somebody asks. */
-export type SyncFigures = SyncStats & { readonly lagSeconds: number }
+/** What is told of syncs, asked for when somebody asks; the lag is in the store, and unknown while that does not answer. */
+export type SyncFigures = SyncStats & { readonly lagSeconds: number | undefined }
 
 export async function createMetrics(
   { metricsToken, metricsPort }: Config,
@@ -94,10 +94,14 @@ function renderSyncs({ runs, calls, throttled, lagSeconds }: SyncFigures): strin
     '# HELP coffer_sync_throttled_total Those that were answered with 429.',
     '# TYPE coffer_sync_throttled_total counter',
     `coffer_sync_throttled_total ${throttled}`,
-    '# HELP coffer_sync_lag_seconds Age of the oldest change that has not arrived at its target.',
-    '# TYPE coffer_sync_lag_seconds gauge',
-    `coffer_sync_lag_seconds ${lagSeconds}`,
   ]
+  if (lagSeconds !== undefined) {
+    lines.push(
+      '# HELP coffer_sync_lag_seconds Age of the oldest change that has not arrived at its target.',
+      '# TYPE coffer_sync_lag_seconds gauge',
+      `coffer_sync_lag_seconds ${lagSeconds}`,
+    )
+  }
   return `${lines.join('\n')}\n`
 }
 

@@ -1,4 +1,4 @@
-/** What happens later, again and again: each job runs by itself, one run at a time, and a failure is only logged. */
+/** What happens later, again and again: each job runs by itself, one run at a time, and a failure is only logged, once until it succeeds again. */
 import type { Services } from '../domain/context.ts'
 import { traceOf } from '../log.ts'
 import { cleanUp } from './cleanup.ts'
@@ -24,13 +24,26 @@ export type Runner = { stop(): Promise<void> }
 export function startJobs(services: Services): Runner {
   const timers = new Map<string, NodeJS.Timeout>()
   const running = new Set<Promise<void>>()
+  const failing = new Set<string>()
   const stopping = new AbortController()
+
+  function onSuccess({ name }: Job): void {
+    if (failing.delete(name)) services.log.info('a job succeeds again', { job: name })
+  }
+
+  function onFailure({ name }: Job, error: unknown): void {
+    if (!failing.has(name)) services.log.error('a job failed', { job: name, ...traceOf(error) })
+    failing.add(name)
+  }
 
   function schedule(job: Job): void {
     const timer = setTimeout(() => {
       const run = job
         .run(services, stopping.signal)
-        .catch((error) => services.log.error('a job failed', { job: job.name, ...traceOf(error) }))
+        .then(
+          () => onSuccess(job),
+          (error: unknown) => onFailure(job, error),
+        )
         .finally(() => {
           running.delete(run)
           if (!stopping.signal.aborted) schedule(job)
