@@ -219,6 +219,12 @@ export function sameOrigin(from: string, link: string): string {
 /** `Link: <…>; rel="next"`, checked. */
 export function nextLink(from: string, { headers }: VendorResponse): string | undefined {
   const link = headers.link
-  const match = /<([^>]*)>\s*;[^,]*\brel="?next"?/i.exec(Array.isArray(link) ? link.join(', ') : (link ?? ''))
-  return match?.[1] === undefined ? undefined : sameOrigin(from, match[1])
+  // An address may hold commas, so each link begins where the next one's does; no text is looked at twice.
+  for (const [, url, parameters] of [link ?? []]
+    .flat()
+    .join(', ')
+    .matchAll(/<([^<>]*)>([^<]*)/g)) {
+    if (url !== undefined && /^\s*;[^,]*\brel="?next"?/i.test(parameters ?? '')) return sameOrigin(from, url)
+  }
+  return undefined
 }
