@@ -198,6 +198,7 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
   for (const change of changes) {
     const now = change.ctx.now()
     const by = { createdAt: now, createdBy: change.ctx.actor.name, message: change.message }
+    const isFresh = new Set(change.fresh)
     for (const { wish, secret, ownerId, status, version, authors } of change.planned) {
       const environmentId = wish.environment.id
       environmentIds.add(environmentId)
@@ -212,7 +213,7 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
         const revision = change.revisions.of(environmentId)
         versions.push({ ...place, version, revision, name: secret.name, action: status, sealed, authors, ...by })
       }
-      if (isDescribedAnew(secret, wish) && !change.fresh.includes(secret)) {
+      if (isDescribedAnew(secret, wish) && !isFresh.has(secret)) {
         touched.set(secret.id, { ...withFields(secret, wish), updatedAt: now })
       }
     }

@@ -119,8 +119,11 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer>
     entity: { id: made.secrets[0]?.id ?? '', name: made.secrets[0]?.name ?? '' },
   }
   // A referenced environment that changed while it was read has another number by now: then nothing is kept.
-  const referenced = [...made.environmentIds].filter((id) => !chosen.some(({ environmentId }) => environmentId === id))
-  const dependencies = [...chosen, ...referenced.map((id) => ({ environmentId: id, epoch: made.epochs.get(id) ?? -1 }))]
+  const referenced = new Set(made.environmentIds).difference(new Set(sources.map(({ id }) => id)))
+  const dependencies = [
+    ...chosen,
+    ...[...referenced].map((id) => ({ environmentId: id, epoch: made.epochs.get(id) ?? -1 })),
+  ]
   ctx.answers.keep(question, access.picture, dependencies, answer)
   return { ...answer, open: () => body }
 }
@@ -169,6 +172,7 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   const isWhole = reachesProject(access.reach, access.project)
   const elsewhere = new Set(await listHeld(ctx, access, othersOf(reading), ownerId))
   const shown = isWhole ? secrets : secrets.filter(({ id }) => rowsBySecret.has(id) || elsewhere.has(id))
+  const findReminder = createReminderIndex(loaded.reminders)
   const result = shown.map((secret) => {
     const rows = (rowsBySecret.get(secret.id) ?? []).sort(
       (a, b) =>
@@ -177,7 +181,7 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
     )
     return toSecret(
       secret,
-      rows.map((row) => toRow(row, isKeys, resolution?.byRow.get(row), findReminder(loaded.reminders, row))),
+      rows.map((row) => toRow(row, isKeys, resolution?.byRow.get(row), findReminder(row))),
     )
   })
   // A secret without a row that the caller sees is as good as absent.
@@ -210,7 +214,8 @@ async function loadList(ctx: Context, reading: Reading, ownerId: string): Promis
 /** Where else within reach a value makes a secret a part of the list: only those who do not reach everything ask. */
 function othersOf({ access, environments, key }: Reading): PicturedEnvironment[] {
   if (key !== undefined || reachesProject(access.reach, access.project)) return []
-  return reachedEnvironments(access.reach, access.project).filter((environment) => !environments.includes(environment))
+  const named = new Set(environments)
+  return reachedEnvironments(access.reach, access.project).filter((environment) => !named.has(environment))
 }
 
 async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: string): Promise<Loaded> {
@@ -226,7 +231,7 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
     () => secretValues.listOf(ids, secretIds, ownerId),
   )
   const values = await openValues(ctx, reading.access, sealed, new Map([[secret.id, secret.name]]))
-  const reminders = ids.length === 0 ? [] : await secretReminders.list(ids)
+  const reminders = ids.length === 0 ? [] : await secretReminders.listOf(ids, secret.id)
   return { secrets: [secret], values, reminders }
 }
 
@@ -248,11 +253,12 @@ export function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names:
 const tellUnresolved = (name: string, unresolved: readonly string[]): string =>
   `${name}: refers to ${unresolved.slice(0, 10).join(', ')}, which cannot be resolved.`
 
-function findReminder(reminders: readonly ReminderRow[], row: OpenValue): ReminderRow | undefined {
-  if (row.isPersonal) return undefined
-  return reminders.find(
-    ({ environmentId, secretId }) => environmentId === row.environmentId && secretId === row.secretId,
-  )
+/** By environment and secret; what is one's own has none. */
+export function createReminderIndex(reminders: readonly ReminderRow[]): (row: OpenValue) => ReminderRow | undefined {
+  if (reminders.length === 0) return () => undefined
+  const nameOf = ({ environmentId, secretId }: ReminderRow | OpenValue) => `${environmentId} ${secretId}`
+  const byPlace = new Map(reminders.map((reminder) => [nameOf(reminder), reminder]))
+  return (row) => (row.isPersonal ? undefined : byPlace.get(nameOf(row)))
 }
 
 function toSecret(record: SecretRecord, values: SecretRow[]): Secret {

@@ -37,6 +37,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   const { outlook, write, items } = push
   const { plan, ledger } = outlook
   const owner = { syncId, macKey: push.macKey }
+  const adopted = new Set(plan.adopt)
   let ended: VendorFault | undefined
   let written: LedgerEntry | undefined
   const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
@@ -52,11 +53,10 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
       ended = new VendorFault('transient', 'The run was ended early.')
       break
     }
-    const before = ops.flatMap(({ name }) => ledger.get(name) ?? [])
     const begins = ops.flatMap((op) => begun(op))
     await write((store) => writeLedger(store, owner, begins))
     const applied = await applyPatiently(push, ops)
-    await settle(ops, applied, before)
+    await settle(ops, applied)
     // What the vendor said of each is written down; now the run may end.
     ended ??= applied.fault
     if (ended) break
@@ -81,7 +81,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   function begun(op: Op): LedgerEntry[] {
     if (op.kind === 'delete') return []
     const entry = ledger.get(op.name)
-    const isAdopted = plan.adopt.includes(op.name)
+    const isAdopted = adopted.has(op.name)
     return [
       {
         name: op.name,
@@ -95,11 +95,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
     ]
   }
 
-  async function settle(
-    ops: readonly Op[],
-    { results, fault, isUncertain }: Applied,
-    before: readonly LedgerEntry[],
-  ): Promise<void> {
+  async function settle(ops: readonly Op[], { results, fault, isUncertain }: Applied): Promise<void> {
     const put: LedgerEntry[] = []
     const remove: string[] = []
     for (const op of ops) {
@@ -117,7 +113,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
       // Refused for certain: all is as before. Otherwise the note of what was begun stays, as one of several calls may
       // have been done.
       if (isUncertain || !(isOfOneName(failure) || failure.kind === 'quota') || op.kind === 'delete') continue
-      const entry = before.find(({ name }) => name === op.name)
+      const entry = ledger.get(op.name)
       if (entry) put.push(entry)
       else remove.push(op.name)
     }
@@ -131,7 +127,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
 
   function outcomeOf(op: Op): SyncRunItem['outcome'] {
     if (op.kind === 'delete') return 'deleted'
-    if (plan.adopt.includes(op.name)) return 'adopted'
+    if (adopted.has(op.name)) return 'adopted'
     return op.kind === 'create' ? 'created' : 'updated'
   }
 }

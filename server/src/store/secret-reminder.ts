@@ -1,4 +1,4 @@
-import { anyOf, type Db, sql } from './sql.ts'
+import { anyOf, type Db, fragment, sql } from './sql.ts'
 
 export type ReminderRow = {
   readonly id: string
@@ -10,13 +10,23 @@ export type ReminderRow = {
   readonly everyDays: number | null
 }
 
+const columns = fragment(
+  `id, workspace_id as "workspaceId", environment_id as "environmentId", secret_id as "secretId", type,
+    next_at as "nextAt", every_days as "everyDays"`,
+)
+
 export function secretReminderStore(db: Db) {
   return {
     async list(environmentIds: readonly string[]): Promise<ReminderRow[]> {
       return db.all<ReminderRow>(sql`
-        select id, workspace_id as "workspaceId", environment_id as "environmentId", secret_id as "secretId", type,
-          next_at as "nextAt", every_days as "everyDays"
-        from secret_reminder where environment_id ${anyOf(environmentIds)}`)
+        select ${columns} from secret_reminder where environment_id ${anyOf(environmentIds)}`)
+    },
+
+    /** Those of one secret. */
+    async listOf(environmentIds: readonly string[], secretId: string): Promise<ReminderRow[]> {
+      return db.all<ReminderRow>(sql`
+        select ${columns} from secret_reminder
+        where secret_id = ${secretId} and environment_id ${anyOf(environmentIds)}`)
     },
 
     async put(row: ReminderRow): Promise<string> {
