@@ -10,7 +10,7 @@ import { type Access, type ProjectAccess, reachesEnvironments } from './access.t
 import type { Actor, Context } from './context.ts'
 import { type Reach, toScopeSet } from './scope.ts'
 import { referenceOptions } from './secret-read.ts'
-import { hasReferences, parseReferences } from './secret-reference.ts'
+import { surveyReferences } from './secret-reference.ts'
 
 const separator = ' '
 const outOfReach = '!'
@@ -25,10 +25,8 @@ type Written = {
 /** Nobody, where the text refers to no environment by name: then it never leads out of its own, and most values do not. */
 export function authorsOf(ctx: Context, access: ProjectAccess, written: Written): string {
   const { key, environment, value, copiedFrom = '' } = written
-  if (value === null || !hasReferences(value)) return ''
-  const references = parseReferences(value).flatMap((piece) =>
-    typeof piece === 'string' || piece.environment === undefined ? [] : [piece],
-  )
+  if (value === null) return ''
+  const references = surveyReferences(value).references.filter(({ environment }) => environment !== undefined)
   if (references.length === 0) return ''
   const { locate } = referenceOptions(ctx, access, '')
   const isReached = references.every((reference) => locate(environment.id, reference, key))

@@ -24,16 +24,17 @@ export async function refuseCycles(
   if (roots.length === 0) return
   const options = referenceOptions(ctx, access, ownerId)
   const byPlace = new Map(written.map((place) => [placeName(place), place.value]))
+  const gone = new Set(removed.map(placeName))
   const load = loadInFewQueries(options)
   const cycle = await findCycle(roots, {
     locate: options.locate,
     // What this very request writes counts as written, and what it removes as gone.
     load: async (places) => {
       const values = new Map(await load(places))
-      for (const place of removed) values.delete(placeName(place))
       for (const name of places.map(placeName)) {
         const value = byPlace.get(name)
         if (value !== undefined) values.set(name, value)
+        else if (gone.has(name)) values.delete(name)
       }
       return values
     },

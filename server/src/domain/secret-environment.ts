@@ -21,9 +21,16 @@ export function requireReached(access: ProjectAccess, idOrName: string): Picture
   return environment
 }
 
+const byName = new WeakMap<PicturedProject, ReadonlyMap<string, PicturedEnvironment>>()
+
+/** Asked of every reference, so that a project's environments are not gone through each time. */
 export function findEnvironmentByName(project: PicturedProject, name: string): PicturedEnvironment | undefined {
-  const folded = name.toLowerCase()
-  return project.environments.find((environment) => environment.name.toLowerCase() === folded)
+  let names = byName.get(project)
+  if (!names) {
+    names = new Map(project.environments.map((environment) => [environment.name.toLowerCase(), environment]))
+    byName.set(project, names)
+  }
+  return names.get(name.toLowerCase())
 }
 
 function findByIdOrName(list: readonly PicturedEnvironment[], idOrName: string): PicturedEnvironment | undefined {

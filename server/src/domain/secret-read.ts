@@ -191,7 +191,7 @@ export async function resolveRows(
     locate,
     load: async (places) => {
       const values = await load(places)
-      referenced.push(...places.filter((place) => values.has(placeName(place))))
+      for (const place of places) if (values.has(placeName(place))) referenced.push(place)
       return values
     },
     onUnresolved: options.onUnresolved,

@@ -1,5 +1,6 @@
 import { nextTurn } from '../turns.ts'
-import { parseReferences, type Reference, writeReferenceName } from './secret-reference.ts'
+import { parsePieces, type Reference, readReference } from './secret-reference.ts'
+import { createBreak, maxLinks, maxMentions, tooManyReferences } from './secret-reference-limit.ts'
 
 /**
  * Which value refers to which. It is loaded hop by hop for all values at once, so that the number of queries follows the depth of
@@ -16,7 +17,13 @@ export type Locate = (from: string, reference: Reference, key: string) => Place 
 /** Values, keyed by `placeName`, of those places that exist and that the caller may read. Asked once per hop, never twice for one place. */
 export type LoadValues = (places: readonly Place[]) => Promise<ReadonlyMap<string, string>>
 
-export type GraphOptions = { readonly locate: Locate; readonly load: LoadValues; readonly maxDepth?: number }
+export type GraphOptions = {
+  readonly locate: Locate
+  readonly load: LoadValues
+  readonly maxDepth?: number
+  /** Over all values: those that come after it, and refer to others, are left out. */
+  readonly maxLinks?: number
+}
 
 /** A reference as it stands in one value; the same one written twice is one link with a count of two. */
 export type Link = {
@@ -36,7 +43,10 @@ export type ValueNode = {
 }
 
 export type ReferenceGraph = {
-  readonly roots: readonly ValueNode[]
+  /** In the order of what was given; undefined for what was left out. */
+  readonly roots: readonly (ValueNode | undefined)[]
+  /** Nothing was left out, given or loaded. */
+  readonly isWhole: boolean
   /** By place name. A place has several nodes only if it was given as a root several times; references see the first. */
   readonly nodes: ReadonlyMap<string, readonly [ValueNode, ...ValueNode[]]>
   /** What the graph depends on, missing values included. */
@@ -45,18 +55,6 @@ export type ReferenceGraph = {
 }
 
 export const defaultMaxDepth = 16
-
-/** Says when it is time to let others have the event loop, in a walk over values that may be full of references. */
-export function createBreak(): (node: ValueNode) => boolean {
-  const maxPieces = 50_000
-  let pieces = 0
-  return (node) => {
-    pieces += node.pieces.length
-    if (pieces < maxPieces) return false
-    pieces = 0
-    return true
-  }
-}
 
 /** Keys cannot hold a slash, so two places never share a name. */
 export function placeName(place: Place): string {
@@ -71,81 +69,108 @@ export async function loadReferenceGraph(
   const nodes = new Map<string, [ValueNode, ...ValueNode[]]>()
   const places = new Set<string>()
   const environments = new Set<string>()
-  function addNode(place: Place, value: string): ValueNode {
-    const node = readNode(place, value, locate)
-    const variants = nodes.get(node.name)
+  let linksLeft = options.maxLinks ?? maxLinks
+  let mentionsLeft = maxMentions
+  const isFull = () => linksLeft < 0 || mentionsLeft < 0
+  let isWhole = true
+
+  /** Undefined once there are too many references: then only what holds none is added. */
+  function addNode(place: Place, name: string, value: string): ValueNode | undefined {
+    const isPlain = !value.includes('${')
+    const node = isPlain
+      ? { place, name, pieces: [value], links: [] }
+      : isFull()
+        ? undefined
+        : readNode(place, name, value)
+    if (!node) return undefined
+    const variants = nodes.get(name)
     if (variants) variants.push(node)
-    else nodes.set(node.name, [node])
+    else nodes.set(name, [node])
     return node
   }
-  function consult(place: Place): void {
-    places.add(placeName(place))
+  function readNode(place: Place, name: string, value: string): ValueNode | undefined {
+    const links = new Map<string, Link>()
+    const pieces = parsePieces(value, (name) => {
+      const known = links.get(name)
+      if (known) {
+        known.count += 1
+        return known
+      }
+      const reference = readReference(name)
+      if (!reference) return undefined
+      const found = locate(place.environmentId, reference, place.key)
+      const link: Link = found ? { name, place: found, placeName: placeName(found), count: 1 } : { name, count: 1 }
+      links.set(name, link)
+      return link
+    })
+    linksLeft -= links.size
+    mentionsLeft -= pieces.length
+    return isFull() ? undefined : { place, name, pieces, links: [...links.values()] }
+  }
+  function consult(place: Place, name: string): void {
+    places.add(name)
     environments.add(place.environmentId)
   }
 
   const isBreak = createBreak()
-  const rootNodes: ValueNode[] = []
+  const rootNodes: (ValueNode | undefined)[] = []
   for (const { environmentId, key, value } of roots) {
-    const root = addNode({ environmentId, key }, value)
+    const place = { environmentId, key }
+    const name = placeName(place)
+    const root = addNode(place, name, value)
+    consult(place, name)
     rootNodes.push(root)
-    if (isBreak(root)) await nextTurn()
+    isWhole &&= root !== undefined
+    if (isBreak(root?.links.length === 0 ? 0 : value.length)) await nextTurn()
   }
-  for (const root of rootNodes) consult(root.place)
 
-  let frontier = rootNodes
+  let frontier = rootNodes.filter((node) => node !== undefined)
   for (let hop = 1; hop <= maxDepth; hop += 1) {
     const wanted = new Map<string, Place>()
-    for (const link of frontier.flatMap((node) => node.links)) {
-      if (link.place && link.placeName && !places.has(link.placeName)) wanted.set(link.placeName, link.place)
+    for (const { links } of frontier) {
+      for (const { place, placeName } of links) {
+        if (place && placeName && !places.has(placeName)) wanted.set(placeName, place)
+      }
+      if (isBreak(links.length)) await nextTurn()
     }
     if (wanted.size === 0) break
     const values = await load([...wanted.values()])
     frontier = []
     for (const [name, place] of wanted) {
-      consult(place)
+      consult(place, name)
       const value = values.get(name)
       if (value === undefined) continue
-      const node = addNode(place, value)
-      frontier.push(node)
-      if (isBreak(node)) await nextTurn()
+      const node = addNode(place, name, value)
+      if (node && node.links.length > 0) frontier.push(node)
+      isWhole &&= node !== undefined
+      if (isBreak(node?.links.length === 0 ? 0 : value.length)) await nextTurn()
     }
   }
-  for (const link of nodes.values().flatMap((variants) => variants.flatMap((node) => node.links))) {
-    const target = link.placeName === undefined ? undefined : nodes.get(link.placeName)?.[0]
-    if (target) link.target = target
-  }
-  return { roots: rootNodes, nodes, places, environments }
-}
-
-function readNode(place: Place, value: string, locate: Locate): ValueNode {
-  const links = new Map<string, Link>()
-  const pieces = parseReferences(value).map((piece) => {
-    if (typeof piece === 'string') return piece
-    const name = writeReferenceName(piece)
-    const known = links.get(name)
-    if (known) {
-      known.count += 1
-      return known
+  for (const { links } of nodes.values().flatMap((variants) => variants.filter((node) => node.links.length > 0))) {
+    for (const link of links) {
+      const target = link.placeName === undefined ? undefined : nodes.get(link.placeName)?.[0]
+      if (target) link.target = target
     }
-    const found = locate(place.environmentId, piece, place.key)
-    const link: Link = found ? { name, place: found, placeName: placeName(found), count: 1 } : { name, count: 1 }
-    links.set(name, link)
-    return link
-  })
-  return { place, name: placeName(place), pieces, links: [...links.values()] }
+    if (isBreak(links.length)) await nextTurn()
+  }
+  return { roots: rootNodes, nodes, places, environments, isWhole }
 }
 
-function* successors(graph: ReferenceGraph, name: string): Generator<string, undefined> {
-  for (const node of graph.nodes.get(name) ?? []) {
-    for (const { target } of node.links) if (target) yield target.name
+/** What refers to nothing itself is passed over: no cycle goes through it. */
+function* successors({ nodes }: ReferenceGraph, name: string): Generator<string, undefined> {
+  for (const node of nodes.get(name) ?? []) {
+    for (const { target } of node.links) {
+      if (target && (target.links.length > 0 || (nodes.get(target.name)?.length ?? 0) > 1)) yield target.name
+    }
   }
 }
 
 /**
- * Numbers the places so that two share a number only if each reaches the other: a cycle never leaves its number.
+ * Numbers the places so that two share a number only if each reaches the other: a cycle never leaves its number. Where
+ * nothing goes on from a place, it may have none.
  * This is Gabow's path-based search, with its own stack because a chain of references may be longer than the engine's.
  */
-export function numberComponents(graph: ReferenceGraph): ReadonlyMap<string, number> {
+export async function numberComponents(graph: ReferenceGraph): Promise<ReadonlyMap<string, number>> {
   const components = new Map<string, number>()
   const order = new Map<string, number>()
   const unassigned: string[] = []
@@ -163,10 +188,12 @@ export function numberComponents(graph: ReferenceGraph): ReadonlyMap<string, num
     for (const member of unassigned.splice(unassigned.lastIndexOf(name))) components.set(member, position)
   }
 
+  const isBreak = createBreak()
   for (const [start, variants] of graph.nodes) {
     // Most values refer to nothing: they need no number of their own unless something refers to them.
     if (!order.has(start) && variants.some((node) => node.links.length > 0)) enter(start)
     for (let frame = frames.at(-1); frame; frame = frames.at(-1)) {
+      if (isBreak(0)) await nextTurn()
       const next = frame.successors.next().value
       const position = order.get(next ?? frame.name)
       if (next === undefined) {
@@ -191,8 +218,11 @@ export async function findCycle(
   options: Omit<GraphOptions, 'maxDepth'>,
 ): Promise<readonly Place[] | undefined> {
   const graph = await loadReferenceGraph(roots, { ...options, maxDepth: Number.POSITIVE_INFINITY })
-  const components = numberComponents(graph)
-  for (const { name: start } of graph.roots) {
+  if (!graph.isWhole) throw tooManyReferences('write fewer at once, or let fewer be referred to')
+  const components = await numberComponents(graph)
+  const isBreak = createBreak()
+  for (const start of graph.roots.flatMap((root) => (root && root.links.length > 0 ? [root.name] : []))) {
+    if (isBreak(graph.nodes.get(start)?.[0].links.length ?? 0)) await nextTurn()
     const component = components.get(start)
     const onCycle = successors(graph, start).some((next) => components.get(next) === component)
     if (onCycle) return shortestCycle(graph, components, start)

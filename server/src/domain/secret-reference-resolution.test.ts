@@ -202,6 +202,48 @@ describe('stays small', () => {
     expect(results[1]?.unresolved).toEqual(['X'])
   })
 
+  test('when there are more references than are looked at: what comes after them is left as it is', async () => {
+    const values = { 'dev/A': '${X}${X}${Y}', 'dev/B': '${X}', 'dev/C': '${X}$${Y}${Z}${E}', 'dev/D': 'plain' }
+    const world = createWorld({ ...values, 'dev/X': 'x', 'dev/Y': 'y', 'dev/Z': 'z', 'dev/E': '${B}' })
+    const names = Object.keys(values)
+    const expected = (c: string) => [
+      { value: 'xxy', unresolved: [] },
+      { value: 'x', unresolved: [] },
+      { value: c, unresolved: ['X', 'Z', 'E'] },
+      { value: 'plain', unresolved: [] },
+    ]
+    // The same twice in one value is one; three are taken by the first two values.
+    const { results, visited } = await world.resolve(names, { maxLinks: 5 })
+    expect(results).toEqual(expected('${X}${Y}${Z}${E}'))
+    expect([...visited.places]).toEqual([...names, 'dev/X', 'dev/Y'])
+    expect((await world.resolve(names, { maxLinks: 5, onUnresolved: 'empty' })).results).toEqual(expected('${Y}'))
+    const gaps: string[] = []
+    await world.resolve(names, { maxLinks: 5, onGap: ({ key }, { name }) => gaps.push(`${key} ${name}`) })
+    expect(gaps).toEqual(['C X', 'C Z', 'C E'])
+    // What is referred to counts as well, but for what refers to nothing.
+    expect((await world.resolve(names, { maxLinks: 6 })).results[2]).toEqual({ value: 'x${Y}z${E}', unresolved: ['E'] })
+    expect((await world.resolve(names, { maxLinks: 7 })).results[2]).toEqual({ value: 'x${Y}zx', unresolved: [] })
+  })
+
+  test('when there are so many references that only their names would be an answer', async () => {
+    const all = Array.from({ length: 30 }, (_, index) => `\${K${index}}`).join('')
+    const names = Array.from({ length: 10 }, (_, index) => `dev/R${index}`)
+    const world = createWorld(Object.fromEntries(names.map((name) => [name, all])))
+    const { results } = await world.resolve(names, { maxLinks: 60 })
+    expect(results.map(({ unresolved }) => unresolved.length)).toEqual([30, 30, 30, 30, ...Array(6).fill(10)])
+    expect(results.every(({ value }) => value === all)).toBe(true)
+    expect(world.calls).toHaveLength(1)
+  })
+
+  test('when the same few references stand everywhere, a million times', async () => {
+    const names = Array.from({ length: 110 }, (_, index) => `dev/R${index}`)
+    const text = '${X}'.repeat(10_000)
+    const world = createWorld({ ...Object.fromEntries(names.map((name) => [name, text])), 'dev/X': 'x' })
+    const { results } = await world.resolve(names)
+    expect(results.map(({ value }) => value === 'x'.repeat(10_000))).toEqual(names.map((_, index) => index < 100))
+    expect(results.at(-1)).toEqual({ value: text, unresolved: ['X'] })
+  })
+
   test('counting bytes, not characters', async () => {
     const values = { 'dev/A': '${X}', 'dev/X': 'é'.repeat(100) }
     expect((await resolveFirst(values, { maxBytes: 201 }))?.unresolved).toEqual([])
@@ -241,6 +283,27 @@ describe('findCycle', () => {
     expect(await createWorld(values).cycle(Object.keys(values))).toBeUndefined()
     const closed = { ...values, 'dev/K50000': '${K0}' }
     expect(await createWorld(closed).cycle(Object.keys(closed))).toHaveLength(50_001)
+  })
+
+  test.each([
+    ['given', 101, 1_000],
+    ['given, however alike', 110, 1],
+  ])('refuses what is too much to look at: %s', async (_, count, different) => {
+    const value = Array.from({ length: 10_000 }, (_, index) => `\${MISSING_${index % different}}`).join('')
+    const names = Array.from({ length: count }, (_, index) => `dev/R${index}`)
+    const world = createWorld(Object.fromEntries(names.map((name) => [name, value])))
+    await expect(world.cycle(names)).rejects.toThrow('value: these values refer to others more than 100,000 times')
+    expect(await world.cycle(names.slice(0, 99))).toBeUndefined()
+  })
+
+  test('refuses what leads to too much to look at', async () => {
+    const value = Array.from({ length: 1_000 }, (_, index) => `\${MISSING_${index}}`).join('')
+    const names = Array.from({ length: 100 }, (_, index) => `dev/R${index}`)
+    const all = names.map((name) => `\${${name.slice(4)}}`)
+    const values = { 'dev/ALL': all.join(''), 'dev/SOME': all.slice(1).join('') }
+    const world = createWorld({ ...values, ...Object.fromEntries(names.map((name) => [name, value])) })
+    await expect(world.cycle(['dev/ALL'])).rejects.toThrow('let fewer be referred to')
+    expect(await world.cycle(['dev/SOME'])).toBeUndefined()
   })
 
   test('finds a round that is longer than any read follows it', async () => {

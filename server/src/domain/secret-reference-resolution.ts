@@ -1,6 +1,6 @@
 import { nextTurn } from '../turns.ts'
+import { parsePieces, readReference, surveyReferences, writeReferenceName } from './secret-reference.ts'
 import {
-  createBreak,
   defaultMaxDepth,
   type GraphOptions,
   type Link,
@@ -8,9 +8,9 @@ import {
   numberComponents,
   type Place,
   type PlacedValue,
-  type ReferenceGraph,
   type ValueNode,
 } from './secret-reference-graph.ts'
+import { createBreak, maxLinks } from './secret-reference-limit.ts'
 
 /**
  * Replaces references by values. Every value is measured before it is written: measuring shares its work between values, so that
@@ -50,6 +50,10 @@ export type Resolution = {
 
 const mebibyte = 2 ** 20
 
+// Where there are more references than are looked at, naming them all would be an answer of names: as many are named as are
+// looked at, and then of each value a few.
+const minNames = 10
+
 // A cycle's size depends on where one enters it, and a tangle of cycles has exponentially many ways through. A tangle that takes
 // more looks at links than this counts as too large: per value, so that one spoils no other; per call, so that many do not add up.
 const maxLooksPerEntry = 2 ** 14
@@ -58,13 +62,23 @@ const maxLooksPerCall = 2 ** 20
 export async function resolveValues(roots: readonly PlacedValue[], options: ResolveOptions): Promise<Resolution> {
   const { maxDepth = defaultMaxDepth, maxBytes = mebibyte, maxGrowthBytes = 32 * mebibyte } = options
   const graph = await loadReferenceGraph(roots, options)
-  const measure = createMeasure(graph)
+  const measure = createMeasure(await numberComponents(graph))
   let growthLeft = maxGrowthBytes
+  let namesLeft = options.maxLinks ?? maxLinks
 
   const isBreak = createBreak()
   const results: Resolved[] = []
-  for (const root of graph.roots) {
-    if (isBreak(root)) await nextTurn()
+  for (const [index, { value, environmentId, key }] of roots.entries()) {
+    const root = graph.roots[index]
+    if (!root) {
+      const left = leaveValue(value, options.onUnresolved, Math.max(namesLeft, minNames))
+      const place = { environmentId, key }
+      for (const name of left.unresolved) options.onGap?.(place, { name, at: place, through: name, way: [place] })
+      results.push(left)
+      namesLeft -= left.unresolved.length
+      if (isBreak(value.length)) await nextTurn()
+      continue
+    }
     if (root.links.length === 0) {
       results.push(writeValue(root, 0, options))
       continue
@@ -74,6 +88,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
     const fits = bytes <= maxBytes && growth <= growthLeft
     if (fits) growthLeft -= growth
     results.push(writeValue(root, fits ? maxDepth : 0, options))
+    if (isBreak(value.length + (fits ? growth : 0))) await nextTurn()
   }
   return { results, visited: { places: graph.places, environments: graph.environments } }
 }
@@ -82,8 +97,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
  * Measures the UTF-8 bytes of a resolved value with its unresolved references kept, whatever is later done to those, so that
  * the limit does not depend on it. Each reference followed counts one more, so that the size bounds the work even if all is empty.
  */
-function createMeasure(graph: ReferenceGraph): (node: ValueNode, hopsLeft: number) => number {
-  const components = numberComponents(graph)
+function createMeasure(components: ReadonlyMap<string, number>): (node: ValueNode, hopsLeft: number) => number {
   const ownSizes = new Map<ValueNode, number>()
   const sizes = new Map<ValueNode, Map<number, number>>()
   let callLooksLeft = maxLooksPerCall
@@ -163,6 +177,15 @@ function writeValue(root: ValueNode, maxDepth: number, { onUnresolved, onGap }: 
 
   writeNode(root, maxDepth)
   return { value: written.join(''), unresolved: [...unresolved] }
+}
+
+/** What is beyond the limit of references: all of its own are left unresolved, and only so many named. */
+function leaveValue(value: string, onUnresolved: OnUnresolved, maxNames: number): Resolved {
+  const unresolved = surveyReferences(value, maxNames).references.map(writeReferenceName)
+  // No reference holds a dollar, so that none can hold the beginning of an escape.
+  if (onUnresolved !== 'empty') return { value: value.replaceAll('$${', () => '${'), unresolved }
+  const kept = parsePieces(value, (name) => (readReference(name) ? '' : undefined))
+  return { value: kept.join(''), unresolved }
 }
 
 function writeLink(link: Link): string {

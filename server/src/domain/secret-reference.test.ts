@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { hasReferences, parseReferences, type Reference, writeReference } from './secret-reference.ts'
+import { hasReferences, parseReferences, type Reference, surveyReferences, writeReference } from './secret-reference.ts'
 
 test.each<[string, (string | Reference)[]]>([
   ['${A}', [{ key: 'A' }]],
@@ -106,6 +106,19 @@ test('hasReferences agrees with the pieces', () => {
     fc.property(anyText, (text) => {
       const [first, ...others] = parseReferences(text)
       expect(hasReferences(text)).toBe(first !== text || others.length > 0)
+    }),
+  )
+})
+
+test('each reference is listed once, and every mention counted', () => {
+  fc.assert(
+    fc.property(anyText, fc.nat(3), (text, times) => {
+      const { references, count } = surveyReferences(text.repeat(times))
+      const named = parseReferences(text.repeat(times)).flatMap((piece) =>
+        typeof piece === 'string' ? [] : [writeReference(piece)],
+      )
+      expect(references.map(writeReference)).toEqual([...new Set(named)])
+      expect(count).toBeGreaterThanOrEqual(named.length)
     }),
   )
 })

@@ -15,32 +15,63 @@ const secretKey = /^[A-Za-z0-9_-]{1,255}$/
 
 /** Never empty; neighbouring literals are joined, so the pieces of a text without references are one string. */
 export function parseReferences(text: string): Piece[] {
+  return parsePieces(text, readReference)
+}
+
+/**
+ * The same with anything in the place of references: `read` is given what stands between `${` and `}`, and answers undefined if
+ * that is ordinary text.
+ */
+export function parsePieces<Known>(text: string, read: (name: string) => Known | undefined): (string | Known)[] {
   if (!text.includes('${')) return [text]
-  const pieces: Piece[] = []
-  let literal = ''
+  const pieces: (string | Known)[] = []
+  // Joined at once: a text that grows by many small additions is kept as all of them.
+  let literals: string[] = []
   let end = 0
   for (const match of text.matchAll(escapeOrBody)) {
-    const piece = readMatch(match)
-    if (piece === undefined) continue
-    literal += text.slice(end, match.index)
+    const name = match[1]
+    const known = name === undefined ? undefined : read(name)
+    if (name !== undefined && known === undefined) continue
+    if (match.index > end) literals.push(text.slice(end, match.index))
     end = match.index + match[0].length
-    if (typeof piece === 'string') {
-      literal += piece
+    if (known === undefined) {
+      literals.push('${')
       continue
     }
-    if (literal !== '') pieces.push(literal)
-    pieces.push(piece)
-    literal = ''
+    if (literals.length > 0) pieces.push(literals.join(''))
+    pieces.push(known)
+    literals = []
   }
-  literal += text.slice(end)
-  if (literal !== '') pieces.push(literal)
+  if (end < text.length) literals.push(text.slice(end))
+  if (literals.length > 0) pieces.push(literals.join(''))
   return pieces
+}
+
+/**
+ * The references of a text, each once, and how often escapes and references stand in it altogether. Nothing is read after the
+ * last of so many different ones.
+ */
+export function surveyReferences(
+  text: string,
+  maxReferences = Number.POSITIVE_INFINITY,
+): { readonly references: readonly Reference[]; readonly count: number } {
+  if (!text.includes('${')) return { references: [], count: 0 }
+  const known = new Map<string, Reference>()
+  let count = 0
+  for (const [, name] of text.matchAll(escapeOrBody)) {
+    count += 1
+    if (name === undefined || known.has(name)) continue
+    const reference = readReference(name)
+    if (reference) known.set(name, reference)
+    if (known.size === maxReferences) break
+  }
+  return { references: [...known.values()], count }
 }
 
 /** Whether resolution could change the text: it holds at least one reference or escape. */
 export function hasReferences(text: string): boolean {
   if (!text.includes('${')) return false
-  return text.matchAll(escapeOrBody).some((match) => readMatch(match) !== undefined)
+  return text.matchAll(escapeOrBody).some(([, body]) => body === undefined || readReference(body) !== undefined)
 }
 
 /** The inverse of parsing: exactly the text that the reference was read from. */
@@ -54,12 +85,8 @@ export function writeReferenceName({ project, environment, key }: Reference): st
   return project === undefined ? `${environment}.${key}` : `${project}.${environment}.${key}`
 }
 
-function readMatch(match: RegExpExecArray): Piece | undefined {
-  const body = match[1]
-  return body === undefined ? '${' : readBody(body)
-}
-
-function readBody(body: string): Reference | undefined {
+/** Of what stands between `${` and `}`: undefined if it does not fit the grammar. */
+export function readReference(body: string): Reference | undefined {
   const keyStart = body.lastIndexOf('.') + 1
   const key = body.slice(keyStart)
   if (!secretKey.test(key)) return undefined

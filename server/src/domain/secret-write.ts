@@ -25,6 +25,7 @@ import {
   withFields,
 } from './secret-plan.ts'
 import { maxRowsOf, openValues } from './secret-read.ts'
+import { refuseManyReferences } from './secret-reference-limit.ts'
 import { createWriteAllowance, refuseTooMuch } from './secret-size.ts'
 import { announce } from './transaction.ts'
 
@@ -79,6 +80,7 @@ export async function writeValues(
 ): Promise<WriteResult[]> {
   for (const wish of wishes) checkWish(wish)
   refuseTooMuch(wishes)
+  await refuseManyReferences(wishes)
   const secrets = await findSecrets(ctx, access, wishes)
   const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
   // A value of one's own must not outlive the membership that it goes with.
