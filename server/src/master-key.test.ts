@@ -73,6 +73,21 @@ const wrongKeys: [string, string, string][] = [
   ['is one byte repeated', Buffer.alloc(32, 0x61).toString('base64'), 'one byte repeated'],
 ]
 
+test.each(wrongKeys)('whose database has keys is to be put back, not made anew, where it %s', async (_, value) => {
+  const path = join(folder, 'master.key')
+  await writeFile(path, value, { mode: 0o600 })
+  const sources: MasterKeySource[] = [
+    { kind: 'value', value },
+    { kind: 'file', path },
+    { kind: 'command', command: `cat ${path}` },
+  ]
+  for (const source of sources) {
+    const message = await refusalOf(load(source, { mayCreate: false }))
+    expect(message).toContain('put back the key that this database was made with')
+    expect(message).not.toMatch(/openssl|random/)
+  }
+})
+
 describe('a value', () => {
   test.each([
     ['base64', key.toString('base64')],

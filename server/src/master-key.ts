@@ -36,7 +36,7 @@ export type MasterKeyOptions = {
 export async function loadMasterKey(source: MasterKeySource, options: MasterKeyOptions): Promise<Uint8Array> {
   switch (source.kind) {
     case 'value':
-      return parseKey(source.value, 'COFFER_MASTER_KEY')
+      return parseKey(source.value, 'COFFER_MASTER_KEY', options.mayCreate)
     case 'file':
       return loadFromFile(source.path, options.mayCreate)
     case 'command':
@@ -51,26 +51,27 @@ export async function loadMasterKey(source: MasterKeySource, options: MasterKeyO
 const keyBytes = 32
 const missingKey = 'the database already has keys that a new master key could not open'
 
-function parseKey(text: string, origin: string): Uint8Array {
+/** Whoever has lost a part of the key must not be told how to make another one: that would be the end of the store. */
+const putBack = 'put back the key that this database was made with, since no other one opens it'
+
+function parseKey(text: string, origin: string, mayCreate: boolean): Uint8Array {
   const trimmed = text.trim()
   const isHex = /^[0-9a-f]{64}$/i.test(trimmed)
   if (!isHex && !/^([A-Za-z0-9+/]{43}|[A-Za-z0-9_-]{43})=?$/.test(trimmed)) {
-    throw new MasterKeyError(
-      `The master key from ${origin} must be ${keyBytes} bytes in base64 or hex; "openssl rand -base64 ${keyBytes}" makes one.`,
-    )
+    const remedy = mayCreate ? `"openssl rand -base64 ${keyBytes}" makes one` : putBack
+    throw new MasterKeyError(`The master key from ${origin} must be ${keyBytes} bytes in base64 or hex; ${remedy}.`)
   }
-  return requireKey(Buffer.from(trimmed, isHex ? 'hex' : 'base64'), origin)
+  return requireKey(Buffer.from(trimmed, isHex ? 'hex' : 'base64'), origin, mayCreate)
 }
 
 /** Returns a copy and wipes what was given, which for small buffers lies in memory that Node shares. */
-function requireKey(bytes: Uint8Array, origin: string): Uint8Array {
+function requireKey(bytes: Uint8Array, origin: string, mayCreate: boolean): Uint8Array {
   if (bytes.length !== keyBytes) {
     throw new MasterKeyError(`The master key from ${origin} must be exactly ${keyBytes} bytes long.`)
   }
   if (bytes.every((byte) => byte === bytes[0])) {
-    throw new MasterKeyError(
-      `The master key from ${origin} is one byte repeated; use ${keyBytes} random bytes instead.`,
-    )
+    const remedy = mayCreate ? `use ${keyBytes} random bytes instead` : putBack
+    throw new MasterKeyError(`The master key from ${origin} is one byte repeated; ${remedy}.`)
   }
   const key = Uint8Array.from(bytes)
   bytes.fill(0)
@@ -78,7 +79,7 @@ function requireKey(bytes: Uint8Array, origin: string): Uint8Array {
 }
 
 async function loadFromFile(path: string, mayCreate: boolean): Promise<Uint8Array> {
-  const found = await findKeyInFile(path)
+  const found = await findKeyInFile(path, mayCreate)
   if (found === undefined && !mayCreate) {
     throw new MasterKeyError(`The master key file ${path} is missing; put it back, since ${missingKey}.`)
   }
@@ -90,12 +91,12 @@ async function loadFromFile(path: string, mayCreate: boolean): Promise<Uint8Arra
 
   await createKeyFile(path)
   await syncFolder(path)
-  const created = await findKeyInFile(path)
+  const created = await findKeyInFile(path, mayCreate)
   if (created === undefined) throw fileError(path, 'created', 'ENOENT')
   return created
 }
 
-async function findKeyInFile(path: string): Promise<Uint8Array | undefined> {
+async function findKeyInFile(path: string, mayCreate: boolean): Promise<Uint8Array | undefined> {
   // Without O_NONBLOCK a named pipe would hold the start for ever.
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT') return undefined
@@ -110,7 +111,7 @@ async function findKeyInFile(path: string): Promise<Uint8Array | undefined> {
     if ((status.mode & 0o077) !== 0) {
       throw new MasterKeyError(`The master key file ${path} is open to other users; run "chmod 600" on it.`)
     }
-    return parseKey(status.size > 1024 ? '' : await handle.readFile('utf8'), `the file ${path}`)
+    return parseKey(status.size > 1024 ? '' : await handle.readFile('utf8'), `the file ${path}`, mayCreate)
   } catch (error) {
     throw error instanceof MasterKeyError ? error : fileError(path, 'read', codeOf(error))
   } finally {
@@ -176,7 +177,7 @@ async function loadFromCommand(command: string, options: MasterKeyOptions): Prom
   const timer = setTimeout(() => stop(`did not end within ${timeoutMs / 1000} seconds; run it by hand`), timeoutMs)
 
   try {
-    return parseKey(await promise, 'the command')
+    return parseKey(await promise, 'the command', options.mayCreate)
   } finally {
     clearTimeout(timer)
   }
@@ -206,7 +207,7 @@ async function loadWrapped(wrapping: Wrapping, { wrapped, mayCreate }: MasterKey
       `The stored master key was not wrapped by ${wrapping.name}; use the source that it was first started with.`,
     )
   }
-  return requireKey(await wrapping.unwrap(stored.slice(prefix.length)), wrapping.name)
+  return requireKey(await wrapping.unwrap(stored.slice(prefix.length)), wrapping.name, mayCreate)
 }
 
 function fileError(path: string, what: string, code: string): MasterKeyError {

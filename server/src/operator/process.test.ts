@@ -178,6 +178,7 @@ describe('a start that is refused', () => {
     expect(performance.now() - startedAt).toBeLessThan(withinMs)
   }
 
+  const putBack = 'put back the key that this database was made with, since no other one opens it.'
   const notItsKey = 'The master key does not match this database: start with the key that it was made with.'
 
   test('with another master key in the file', async () => {
@@ -195,7 +196,11 @@ describe('a start that is refused', () => {
     ['not base64 or hex', 'hunter2 hunter2 hunter2 hunter2 hunter2 hun'],
   ])('with a master key that is %s', async (_what, value) => {
     await writeFile(keyFile, value)
-    await expectRefusal({}, /^Coffer cannot start\. The master key from the file \S+ must be 32 bytes in base64 or hex/)
+    const wrong = `must be 32 bytes in base64 or hex; ${putBack}`
+    await expectRefusal({}, `The master key from the file ${keyFile} ${wrong}`)
+    await expectRefusal({ COFFER_MASTER_KEY_COMMAND: `cat ${keyFile}` }, `The master key from the command ${wrong}`)
+    if (value === '') return
+    await expectRefusal({ COFFER_MASTER_KEY: value }, `The master key from COFFER_MASTER_KEY ${wrong}`)
   })
 
   test('with a master key of zeros', async () => {
