@@ -1,4 +1,5 @@
 /** The only place where the floors meet: opens the store, unlocks the keys, and puts the service together. */
+import type { KeyObject } from 'node:crypto'
 import { chmodSync, mkdirSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { Server as NetServer } from 'node:net'
@@ -33,11 +34,12 @@ import { createMail, type Mail } from './mail.ts'
 import { loadMasterKey } from './master-key.ts'
 import { createOutbound } from './outbound.ts'
 import { wrappedMaster } from './store/instance.ts'
-import { hasKeys, type Keys, loadKeys } from './store/key.ts'
-import { migrate } from './store/migrate.ts'
+import { hasKeys, type Keys, loadKeys, makeKeys } from './store/key.ts'
+import { migrate, requireCurrentSchema } from './store/migrate.ts'
 import { postgresRefusal } from './store/postgres-refusal.ts'
 import type { Engine } from './store/sql.ts'
 import { openSqlite } from './store/sqlite.ts'
+import { type Access, inspectFile } from './store/sqlite-connection.ts'
 import { createStore, type Store } from './store/store.ts'
 import { within } from './turns.ts'
 
@@ -123,14 +125,28 @@ async function syncFigures({ syncStats, store, now }: Services) {
   return { ...syncStats, lagSeconds }
 }
 
-/** Everything below HTTP: what the service and the operator's commands share. */
+/** Everything below HTTP, for the service: the store is made or brought up to date where it has to be. */
 export async function createServices(
   given: Config,
   log: Log,
   now: () => number = Date.now,
   doors: Partial<Doors> = {},
 ): Promise<Services> {
-  const { engine, keys } = await openStore(given, now)
+  return assemble(given, await makeStore(given, now), log, now, doors)
+}
+
+/** The same for the operator's commands: on the store that is there, as it is. */
+export async function openServices(config: Config, log: Log, access: Access): Promise<Services> {
+  return assemble(config, await findStore(config, access), log, Date.now, {})
+}
+
+async function assemble(
+  given: Config,
+  { engine, keys }: OpenStore,
+  log: Log,
+  now: () => number,
+  doors: Partial<Doors>,
+): Promise<Services> {
   const store = createStore(engine, keys)
   const config = await withSetupCode(given, () => store.accounts.count())
   const pictures = createPictures(store, log)
@@ -162,28 +178,64 @@ function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | un
   return createMail({ smtpUrl, from: mailFrom ?? `coffer@${hostname}`, clientName: hostname, log })
 }
 
-/** The store, migrated and durable, with its keys unlocked. */
-async function openStore(config: Config, now: () => number): Promise<{ engine: Engine; keys: Keys }> {
-  const engine = await openEngine(config)
-  try {
+type OpenStore = { readonly engine: Engine; readonly keys: Keys }
+
+/** The store, migrated and durable, with its keys unlocked; where there is none, a new one. */
+async function makeStore(config: Config, now: () => number): Promise<OpenStore> {
+  return orClosed(await makeEngine(config), async (engine) => {
     await refuseOnError(engine, () => engine.checkDurability())
     await refuseOnError(engine, () => migrate(engine, now()))
     if (config.masterKey.kind === 'file') makeFolder(dirname(config.masterKey.path))
-    const master = await loadMasterKey(config.masterKey, {
-      wrapped: wrappedMaster(engine, now),
-      outbound: createOutbound({ allow: config.outboundAllow }),
-      env: process.env,
-      mayCreate: !(await hasKeys(engine)),
-    })
-    const keys = await loadKeys(engine, masterWrapKey(master), now).catch((error) => {
-      if (!isFailure(error, 'integrity')) throw error
-      throw new StartError('The master key does not match this database: start with the key that it was made with.')
-    })
-    return { engine, keys }
+    const master = await findMaster(config, engine, !(await hasKeys(engine)), now)
+    await makeKeys(engine, master, now)
+    return { engine, keys: await unlockKeys(engine, master, now) }
+  })
+}
+
+/** The store that is there; whoever mistyped where it is must not find an empty one there from then on. */
+async function findStore(config: Config, access: Access): Promise<OpenStore> {
+  return orClosed(await findEngine(config, access), async (engine) => {
+    await refuseOnError(engine, () => engine.checkDurability())
+    if ((await engine.migratedSteps()) === 0) throw noStore(config)
+    await requireCurrentSchema(engine)
+    if (!(await hasKeys(engine))) throw noStore(config)
+    const master = await findMaster(config, engine, false, Date.now)
+    return { engine, keys: await unlockKeys(engine, master, Date.now) }
+  })
+}
+
+async function orClosed<Result>(engine: Engine, work: (engine: Engine) => Promise<Result>): Promise<Result> {
+  try {
+    return await work(engine)
   } catch (error) {
     await engine.close().catch(() => undefined)
     throw error
   }
+}
+
+async function findMaster(config: Config, engine: Engine, mayCreate: boolean, now: () => number): Promise<KeyObject> {
+  const master = await loadMasterKey(config.masterKey, {
+    wrapped: wrappedMaster(engine, now),
+    outbound: createOutbound({ allow: config.outboundAllow }),
+    env: process.env,
+    mayCreate,
+  })
+  return masterWrapKey(master)
+}
+
+function unlockKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
+  return loadKeys(engine, master, now).catch((error) => {
+    if (!isFailure(error, 'integrity')) throw error
+    throw new StartError('The master key does not match this database: start with the key that it was made with.')
+  })
+}
+
+function noStore({ databaseUrl, dataDir }: Config): StartError {
+  return new StartError(
+    databaseUrl === undefined
+      ? `There is no store in ${dataDir}: check COFFER_DATA_DIR.`
+      : 'There is no store in the database of COFFER_DATABASE_URL: check that it is the right one.',
+  )
 }
 
 function makeFolder(path: string): void {
@@ -198,19 +250,35 @@ function makeFolder(path: string): void {
 
 export const databaseFile = 'coffer.db'
 
-async function openEngine(config: Config): Promise<Engine> {
-  if (config.databaseUrl !== undefined) {
-    // Loaded only where it is used: its driver takes time and memory.
-    const { openPostgres } = await import('./store/postgres.ts')
-    return openPostgres(config.databaseUrl)
-  }
-  try {
+async function makeEngine(config: Config): Promise<Engine> {
+  if (config.databaseUrl !== undefined) return connect(config.databaseUrl)
+  return onFile(config, (path) => {
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
-    const path = join(config.dataDir, databaseFile)
     const engine = openSqlite(path)
     for (const file of [path, `${path}-wal`, `${path}-shm`]) chmodSync(file, 0o600)
     return engine
+  })
+}
+
+async function findEngine(config: Config, access: Access): Promise<Engine> {
+  if (config.databaseUrl !== undefined) return connect(config.databaseUrl)
+  return onFile(config, (path) => {
+    if (inspectFile(path) === 'nothing') throw noStore(config)
+    return openSqlite(path, access)
+  })
+}
+
+async function connect(url: string): Promise<Engine> {
+  // Loaded only where it is used: its driver takes time and memory.
+  const { openPostgres } = await import('./store/postgres.ts')
+  return openPostgres(url)
+}
+
+function onFile<Result>(config: Config, work: (path: string) => Result): Result {
+  try {
+    return work(join(config.dataDir, databaseFile))
   } catch (error) {
+    if (error instanceof StartError) throw error
     throw new StartError(
       `The database in ${config.dataDir} cannot be opened (${codeOf(error)}): check that the folder is writable.`,
     )

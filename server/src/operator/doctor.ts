@@ -1,6 +1,6 @@
 /** `doctor`: checks what an installation needs, and says what is wrong and what to do about it. */
 import { statfs } from 'node:fs/promises'
-import { createServices } from '../app.ts'
+import { openServices } from '../app.ts'
 import { type Config, readConfig } from '../config.ts'
 import { verifyChain } from '../domain/audit-chain.ts'
 import type { Services } from '../domain/context.ts'
@@ -27,7 +27,7 @@ export async function runDoctor(env: Record<string, string | undefined>, print: 
   print('  ok     settings: all are valid\n')
   let services: Services
   try {
-    services = await createServices(config, createLog('silent'))
+    services = await openServices(config, createLog('silent'), 'read')
   } catch (error) {
     print(`  wrong  store and keys: ${sentence(error)}\n`)
     return 1

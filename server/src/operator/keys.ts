@@ -1,14 +1,15 @@
 /** `keys …`: the operator's view of the keys, and their rotation while the service runs. */
-import { createServices } from '../app.ts'
+import { openServices } from '../app.ts'
 import type { Config } from '../config.ts'
 import type { Context } from '../domain/context.ts'
 import { listRootStatus, rotateEnvironmentKey, rotateRoot as rotateRootKey, rotateWorkspaceKey } from '../domain/key.ts'
 import { createLog } from '../log.ts'
+import type { Access } from '../store/sqlite-connection.ts'
 
 type Print = (text: string) => number
 
 export async function showKeys(config: Config, print: Print): Promise<number> {
-  return withOperator(config, async (ctx) => {
+  return withOperator(config, 'read', async (ctx) => {
     const { keys } = ctx
     print(`Master key: from ${config.masterKey.kind}, opens ${keys.keyring.all.length} root key(s).\n`)
     for (const root of await listRootStatus(ctx)) {
@@ -25,7 +26,7 @@ export async function showKeys(config: Config, print: Print): Promise<number> {
 }
 
 export async function rotateRoot(config: Config, print: Print): Promise<number> {
-  return withOperator(config, async (ctx) => {
+  return withOperator(config, 'write', async (ctx) => {
     print('Rotating the root key; the service may go on running. Stopping this is safe: run it again to continue.\n')
     await rotateRootKey(ctx, (what, done) => print(`  ${what}: ${done}\n`))
     const left = (await listRootStatus(ctx)).filter((root) => !root.isActive)
@@ -38,7 +39,7 @@ export async function rotateRoot(config: Config, print: Print): Promise<number> 
 }
 
 export async function rotateWorkspace(config: Config, slugOrId: string, print: Print): Promise<number> {
-  return withOperator(config, async (ctx) => {
+  return withOperator(config, 'write', async (ctx) => {
     await rotateWorkspaceKey(ctx, slugOrId, (what, done) => print(`  ${what}: ${done}\n`))
     print('Done.\n')
     return 0
@@ -50,15 +51,15 @@ export async function rotateEnvironment(
   path: { workspace: string; project: string; environment: string },
   print: Print,
 ): Promise<number> {
-  return withOperator(config, async (ctx) => {
+  return withOperator(config, 'write', async (ctx) => {
     await rotateEnvironmentKey(ctx, path, (what, done) => print(`  ${what}: ${done}\n`))
     print('Done.\n')
     return 0
   })
 }
 
-async function withOperator(config: Config, work: (ctx: Context) => Promise<number>): Promise<number> {
-  const services = await createServices(config, createLog('warn'))
+async function withOperator(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
+  const services = await openServices(config, createLog('warn'), access)
   const actor = {
     type: 'operator',
     id: 'operator',

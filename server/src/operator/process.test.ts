@@ -1,8 +1,9 @@
 /** The program as an operator meets it: first start, refusals, orderly and disorderly ends, the doctor. */
 import { randomBytes } from 'node:crypto'
-import { chmod, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { chmod, readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { TLSSocket } from 'node:tls'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Team } from '@coffer/contract/team'
@@ -20,8 +21,10 @@ import {
   startProgram,
   until,
 } from '../../../test/program.ts'
+import { describeSchema, openEngine } from '../../../test/store.ts'
 import { settings as allSettings } from '../config.ts'
 import { testCertificate, testPrivateKey } from '../outbound-test-certificate.ts'
+import { migrate, steps } from '../store/migrate.ts'
 import { openPostgres } from '../store/postgres.ts'
 import { type Db, type Engine, type Sql, sql } from '../store/sql.ts'
 import { openSqlite } from '../store/sqlite.ts'
@@ -685,6 +688,123 @@ describe('the first account', () => {
     await service.stop()
     const count = await tamper(database, (db) => db.one(sql`select count(*) as count from account`))
     expect(count).toEqual({ count: 1 })
+  })
+})
+
+describe('the commands of the operator', () => {
+  let database: Database
+  beforeEach(async () => {
+    database = await createDatabase()
+  })
+  afterEach(() => database.drop())
+
+  const commands = [
+    'doctor',
+    'keys status',
+    'keys rotate-root',
+    'keys rotate-workspace main',
+    'keys rotate-environment main api development',
+  ].map((words) => [words] as const)
+
+  /** On the one stream or the other, and always with 1. */
+  async function refusalOf(words: string, settings: Settings): Promise<string> {
+    const { code, out, err } = await runProgram(words.split(' '), settings)
+    expect(code, out + err).toBe(1)
+    return out + err
+  }
+
+  const nowhere = (dataDir: string) =>
+    engine === 'sqlite'
+      ? `There is no store in ${dataDir}: check COFFER_DATA_DIR.\n`
+      : 'There is no store in the database of COFFER_DATABASE_URL: check that it is the right one.\n'
+
+  test.each(commands)('make no store where there is none: %s', async (words) => {
+    const dataDir = join(database.dataDir, 'mistyped')
+    expect(await refusalOf(words, { ...database.settings, COFFER_DATA_DIR: dataDir })).toContain(nowhere(dataDir))
+    expect(await readdir(database.dataDir)).toEqual([])
+    if (engine === 'sqlite') {
+      // A file that holds nothing yet stays so.
+      await writeFile(join(database.dataDir, 'coffer.db'), '')
+      expect(await refusalOf(words, database.settings)).toContain(nowhere(database.dataDir))
+      expect(await readdir(database.dataDir)).toEqual(['coffer.db'])
+      expect((await stat(join(database.dataDir, 'coffer.db'))).size).toBe(0)
+      return
+    }
+    const tables = await tamper(database, (db) =>
+      db.all(sql`select table_name from information_schema.tables where table_schema = 'public'`),
+    )
+    expect(tables).toEqual([])
+  })
+
+  test.each(commands)('leave an older schema to the service: %s', async (words) => {
+    const store = openEngine(database.settings)
+    const older = steps.slice(0, -3)
+    for (const [index, { name, statement }] of older.entries()) await store.migrateStep(index + 1, name, statement, 1)
+    const before = await describeSchema(store)
+    const said = await refusalOf(words, database.settings)
+    expect(said).toContain(
+      `The store is at step ${older.length} of ${steps.length}: the next start of the service brings it up to date.\n`,
+    )
+    expect(await describeSchema(store)).toEqual(before)
+    await store.close()
+    expect(await readdir(database.dataDir)).toEqual(engine === 'sqlite' ? ['coffer.db'] : [])
+  })
+
+  test('make no keys where the service has made none yet', async () => {
+    const store = openEngine(database.settings)
+    await migrate(store, 1)
+    for (const [words] of commands) {
+      expect(await refusalOf(words, database.settings)).toContain(nowhere(database.dataDir))
+    }
+    expect(await store.one(sql`select count(*) as count from root_key`)).toEqual({ count: 0 })
+    await store.close()
+  })
+
+  test('refuse the schema of a newer version', async () => {
+    const store = openEngine(database.settings)
+    await migrate(store, 1)
+    await store.migrateStep(9_999, 'from the future', 'create table from_the_future (id text primary key)', 1)
+    await store.close()
+    for (const [words] of commands) {
+      expect(await refusalOf(words, database.settings)).toContain(
+        'The database was migrated by a newer version of Coffer (step 9999',
+      )
+    }
+  })
+
+  test('that only look change no byte of the file', async () => {
+    const service = await serve(database.settings)
+    await registerOwner(service)
+    await service.stop()
+    const file = join(database.dataDir, 'coffer.db')
+    const bytes = engine === 'sqlite' ? await readFile(file) : undefined
+    const files = await readdir(database.dataDir)
+    for (const words of ['doctor', 'keys status']) {
+      expect(await runProgram(words.split(' '), database.settings)).toMatchObject({ code: 0, err: '' })
+    }
+    expect(await readdir(database.dataDir)).toEqual(files)
+    if (bytes) expect(bytes.equals(await readFile(file))).toBe(true)
+  })
+
+  test('that only look do so on a file that was restored with another journal', async () => {
+    if (engine === 'postgres') {
+      expect(database.settings.COFFER_DATABASE_URL).toBeDefined()
+      return
+    }
+    const service = await serve(database.settings)
+    await registerOwner(service)
+    await service.stop()
+    const file = join(database.dataDir, 'coffer.db')
+    const restored = join(database.dataDir, 'restored.db')
+    const source = new DatabaseSync(file)
+    source.exec(`vacuum into '${restored}'`)
+    source.close()
+    await rename(restored, file)
+    const bytes = await readFile(file)
+    for (const words of ['doctor', 'keys status']) {
+      expect(await runProgram(words.split(' '), database.settings)).toMatchObject({ code: 0, err: '' })
+    }
+    expect(bytes.equals(await readFile(file))).toBe(true)
   })
 })
 

@@ -63,7 +63,8 @@ const maxReloads = 10
 /** The life of a JWT, and a minute for clocks and nodes that had not heard of the rotation. */
 const retiredJwtMs = (jwtLifetimeSeconds + 60) * 1_000
 
-export async function loadKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
+/** At the first start: where there are keys, nothing happens. */
+export async function makeKeys(engine: Engine, master: KeyObject, now: () => number): Promise<void> {
   await engine.transaction('keys', async ({ db }) => {
     // Whoever has this row makes the keys; a second node that starts at the same time finds them made.
     await db.run(sql`insert into instance (id, created_at) values (1, ${now()}) on conflict (id) do nothing`)
@@ -71,6 +72,9 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
     const existing = await db.one(sql`select id from root_key limit 1`)
     if (!existing) await createKeys(db, master, now())
   })
+}
+
+export async function loadKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
   let loaded = await readKeys(engine, master)
   let reading: Promise<void> | undefined
   let probedSince = Number.NEGATIVE_INFINITY

@@ -161,6 +161,19 @@ describe('a migration', () => {
     )
   })
 
+  test('that has not begun leaves an empty database empty when it is asked how far it is', async () => {
+    await withDatabase((database) =>
+      withEngine(database, async (engine) => {
+        expect(await engine.migratedSteps()).toBe(0)
+        const tables =
+          kind === 'sqlite'
+            ? sql`select name from sqlite_schema`
+            : sql`select table_name from information_schema.tables where table_schema = 'public'`
+        expect(await engine.all(tables)).toEqual([])
+      }),
+    )
+  })
+
   test('that was applied is not applied again by somebody who is late', async () => {
     await withDatabase((database) =>
       withEngine(database, async (engine) => {

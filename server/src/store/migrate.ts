@@ -34,6 +34,17 @@ export async function migrate(engine: Engine, nowMs: number): Promise<number> {
   return steps.length - applied
 }
 
+/** For those who may use the store but not change its schema: a service of an older version may be at work on it. */
+export async function requireCurrentSchema(engine: Engine): Promise<void> {
+  const applied = await engine.migratedSteps()
+  refuseNewerSchema(applied)
+  if (applied === steps.length) return
+  throw new Failure(
+    'internal',
+    `The store is at step ${applied} of ${steps.length}: the next start of the service brings it up to date.`,
+  )
+}
+
 function refuseNewerSchema(applied: number): void {
   if (applied > steps.length) {
     throw new Failure(

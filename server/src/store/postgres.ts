@@ -182,25 +182,22 @@ async function checkFiles(pool: pg.Pool): Promise<string> {
 
 async function migratedSteps(pool: pg.Pool): Promise<number> {
   const { rows: tables } = await wrapErrors(() => pool.query(`select to_regclass('schema_step') as name`))
-  if (!tables[0]?.name) {
-    // Two nodes may start together: "if not exists" itself is not safe against that.
-    await wrapErrors(() =>
-      pool.query(
-        `do $$ begin
-           perform pg_advisory_xact_lock(7236824);
-           create table if not exists schema_step (step integer primary key, name text, applied_at bigint);
-           create table if not exists schema_lock (id integer primary key);
-           insert into schema_lock (id) values (1) on conflict do nothing;
-         end $$`,
-      ),
-    )
-  }
+  if (!tables[0]?.name) return 0
   const { rows } = await wrapErrors(() => pool.query('select coalesce(max(step), 0) as step from schema_step'))
   return Number(rows[0]?.step)
 }
 
+/** Two nodes may start together: "if not exists" itself is not safe against that. */
+const makeBook = `do $$ begin
+    perform pg_advisory_xact_lock(7236824);
+    create table if not exists schema_step (step integer primary key, name text, applied_at bigint);
+    create table if not exists schema_lock (id integer primary key);
+    insert into schema_lock (id) values (1) on conflict do nothing;
+  end $$`
+
 async function migrateStep(pool: pg.Pool, step: number, name: string, statement: string, nowMs: number): Promise<void> {
   await wrapErrors(async () => {
+    if (step === 1) await pool.query(makeBook)
     const client = await pool.connect()
     try {
       await client.query('begin')

@@ -75,9 +75,9 @@ export type Engine = Db & {
   checkDurability(): Promise<void>
   /** What is known about damage to the files; throws where there is some. */
   checkFiles(): Promise<string>
-  /** Runs one migration statement and its bookkeeping as one transaction. */
+  /** Runs one migration statement and its bookkeeping as one transaction; the first one makes the book. */
   migrateStep(step: number, name: string, statement: string, nowMs: number): Promise<void>
-  /** The highest migration step that was ever applied; 0 in an empty database. */
+  /** The highest migration step that was ever applied; 0 in an empty database, which stays empty. */
   migratedSteps(): Promise<number>
   close(): Promise<void>
 }

@@ -1,4 +1,5 @@
 /** One connection to the file of the embedded engine: how it is opened, how it speaks our SQL, what its errors mean. */
+import { statSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { Failure } from '../failure.ts'
 import { type Compiled, compile, type Db, hasSingleItems, parameters, type Sql } from './sql.ts'
@@ -15,18 +16,39 @@ type Prepared = {
 const asJson = (list: readonly string[]) => [JSON.stringify(list)]
 const asItems = (list: readonly string[]) => list
 
-export function openConnection(path: string): DatabaseSync {
+/** Who only reads changes nothing in the file, its journal included. */
+export type Access = 'read' | 'write'
+
+export function openConnection(path: string, access: Access): DatabaseSync {
   const connection = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
+  if (access === 'write') switchJournal(connection)
+  connection.exec(`
+    pragma synchronous = normal; pragma wal_autocheckpoint = 0;
+    pragma foreign_keys = on; pragma secure_delete = on; pragma temp_store = memory;
+    pragma query_only = ${access === 'read' ? 'on' : 'off'};`)
+  return connection
+}
+
+/** Found out before anything is done to the file: to switch its journal would already change it. */
+export function inspectFile(path: string): 'nothing' | 'store' {
+  if (!statSync(path, { throwIfNoEntry: false })) return 'nothing'
+  const connection = new DatabaseSync(path, { timeout: busyTimeoutMs })
+  try {
+    connection.exec('pragma query_only = on')
+    const tables = connection.prepare(`select name from sqlite_schema where type = 'table'`).all()
+    return tables.some(({ name }) => name === 'schema_step') ? 'store' : 'nothing'
+  } finally {
+    connection.close()
+  }
+}
+
+function switchJournal(connection: DatabaseSync): void {
   const deadline = performance.now() + busyTimeoutMs
   // SQLite itself does not wait here: where another process opens the same new file, it says "locked" at once.
   while (!isJournalSwitched(connection)) {
     if (performance.now() > deadline) throw new Failure('unavailable')
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
   }
-  connection.exec(`
-    pragma synchronous = normal; pragma wal_autocheckpoint = 0;
-    pragma foreign_keys = on; pragma secure_delete = on; pragma temp_store = memory;`)
-  return connection
 }
 
 function isJournalSwitched(connection: DatabaseSync): boolean {

@@ -6,12 +6,12 @@ import type { DatabaseSync } from 'node:sqlite'
 import { type Connection, createCommitQueue } from './commit-queue.ts'
 import { createRefusalBell } from './refusal.ts'
 import type { Engine } from './sql.ts'
-import { asFailure, execute, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
+import { type Access, asFailure, execute, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
 import { openWal } from './sqlite-wal.ts'
 
-export function openSqlite(path: string): Engine {
-  const writer = openConnection(path)
-  const reader = openConnection(path)
+export function openSqlite(path: string, access: Access = 'write'): Engine {
+  const writer = openConnection(path, access)
+  const reader = openConnection(path, access)
   const wal = openWal(path, writer)
   const writeDb = sqliteDb(writer)
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
@@ -57,15 +57,17 @@ export function openSqlite(path: string): Engine {
     transaction: (_lock, work) => queue.run(work),
     joinTransaction: (_lock, group, item, work) => queue.join(group, item, work),
     onRefusal: refusals.listen,
-    checkDurability: async () => checkDurability(writer),
+    checkDurability: async () => checkDurability(writer, access),
     checkFiles: async () => checkFiles(reader),
     migratedSteps: async () => {
-      execute(writer, 'create table if not exists schema_step (step integer primary key, name text, applied_at bigint)')
+      const book = writer.prepare(`select 1 from sqlite_schema where type = 'table' and name = 'schema_step'`).get()
+      if (!book) return 0
       return Number(writer.prepare('select coalesce(max(step), 0) as step from schema_step').get()?.step)
     },
     migrateStep: async (step, name, statement, nowMs) => {
       execute(writer, 'begin immediate')
       try {
+        if (step === 1) execute(writer, makeBook)
         const done = writer.prepare('select 1 from schema_step where step = ?').get(step)
         if (!done) {
           execute(writer, statement.replaceAll('$serial', 'integer primary key autoincrement'))
@@ -87,9 +89,12 @@ export function openSqlite(path: string): Engine {
   }
 }
 
-function checkDurability(connection: DatabaseSync): void {
+const makeBook = 'create table if not exists schema_step (step integer primary key, name text, applied_at bigint)'
+
+function checkDurability(connection: DatabaseSync, access: Access): void {
   const expected: [name: string, value: string | number][] = [
-    ['journal_mode', 'wal'],
+    // A restored file may have another one until the service switches it at its next start.
+    ...(access === 'write' ? [['journal_mode', 'wal'] satisfies [string, string]] : []),
     ['synchronous', 1],
     ['wal_autocheckpoint', 0],
     ['foreign_keys', 1],
