@@ -39,7 +39,7 @@ import { migrate, requireCurrentSchema } from './store/migrate.ts'
 import { postgresRefusal } from './store/postgres-refusal.ts'
 import type { Engine } from './store/sql.ts'
 import { openSqlite } from './store/sqlite.ts'
-import { type Access, inspectFile } from './store/sqlite-connection.ts'
+import { type Access, fileTrouble, inspectFile } from './store/sqlite-connection.ts'
 import { createStore, type Store } from './store/store.ts'
 import { within } from './turns.ts'
 
@@ -254,6 +254,7 @@ async function makeEngine(config: Config): Promise<Engine> {
   if (config.databaseUrl !== undefined) return connect(config.databaseUrl)
   return onFile(config, (path) => {
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
+    requireOurs(path)
     const engine = openSqlite(path)
     for (const file of [path, `${path}-wal`, `${path}-shm`]) chmodSync(file, 0o600)
     return engine
@@ -263,7 +264,7 @@ async function makeEngine(config: Config): Promise<Engine> {
 async function findEngine(config: Config, access: Access): Promise<Engine> {
   if (config.databaseUrl !== undefined) return connect(config.databaseUrl)
   return onFile(config, (path) => {
-    if (inspectFile(path) === 'nothing') throw noStore(config)
+    if (requireOurs(path) === 'nothing') throw noStore(config)
     return openSqlite(path, access)
   })
 }
@@ -279,9 +280,25 @@ function onFile<Result>(config: Config, work: (path: string) => Result): Result 
     return work(join(config.dataDir, databaseFile))
   } catch (error) {
     if (error instanceof StartError) throw error
-    throw new StartError(
-      `The database in ${config.dataDir} cannot be opened (${codeOf(error)}): check that the folder is writable.`,
-    )
+    const trouble = fileTrouble(error) ?? `cannot be opened (${codeOf(error)}): check that the folder is writable.`
+    throw new StartError(`The database in ${config.dataDir} ${trouble}`)
+  }
+}
+
+/** Another program's tables must not get ours beside them. */
+function requireOurs(path: string): 'nothing' | 'store' {
+  const content = inspectFile(path)
+  if (content !== 'foreign') return content
+  throw new StartError(`The database ${path} belongs to another program: it has tables, and none of them is Coffer's.`)
+}
+
+/** What goes wrong with the file of SQLite or its disk, at whatever moment, in one sentence for the operator. */
+export async function tellFileTrouble<Result>(config: Config, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
+    const trouble = config.databaseUrl === undefined ? fileTrouble(error) : undefined
+    throw trouble === undefined ? error : new StartError(`The database in ${config.dataDir} ${trouble}`)
   }
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
-import { type App, createApp, StartError } from './app.ts'
+import { type App, createApp, StartError, tellFileTrouble } from './app.ts'
 import { type Config, ConfigError, readConfig, settings } from './config.ts'
 import { codeOf } from './error-code.ts'
 import { Failure } from './failure.ts'
@@ -81,8 +81,8 @@ function explain(error: unknown): string {
 
 async function serve(config: Config): Promise<number> {
   const log = createLog(config.logLevel)
-  const app = await createApp(config, log)
-  const stopMetrics = await open(app, config)
+  const app = await tellFileTrouble(config, () => createApp(config, log))
+  const stopMetrics = await tellFileTrouble(config, () => open(app, config))
 
   // Written now and not at the end: a process that is killed should start quickly too.
   flushCompileCache()

@@ -211,7 +211,6 @@ async function loadWrapped(wrapping: Wrapping, { wrapped, mayCreate }: MasterKey
 }
 
 function fileError(path: string, what: string, code: string): MasterKeyError {
-  return new MasterKeyError(
-    `The master key file ${path} could not be ${what} (${code}); check its folder and its rights.`,
-  )
+  const remedy = code === 'ENOSPC' ? 'the disk is full: make room' : 'check its folder and its rights'
+  return new MasterKeyError(`The master key file ${path} could not be ${what} (${code}); ${remedy}.`)
 }

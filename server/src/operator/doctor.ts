@@ -1,10 +1,11 @@
 /** `doctor`: checks what an installation needs, and says what is wrong and what to do about it. */
 import { statfs } from 'node:fs/promises'
-import { openServices } from '../app.ts'
+import { openServices, tellFileTrouble } from '../app.ts'
 import { type Config, readConfig } from '../config.ts'
 import { verifyChain } from '../domain/audit-chain.ts'
 import type { Services } from '../domain/context.ts'
 import { systemChain } from '../domain/context.ts'
+import { codeOf } from '../error-code.ts'
 import { createLog } from '../log.ts'
 import { countTampered } from '../store/integrity.ts'
 import { steps } from '../store/migrate.ts'
@@ -25,25 +26,32 @@ export async function runDoctor(env: Record<string, string | undefined>, print: 
     return 1
   }
   print('  ok     settings: all are valid\n')
+  const store = await checkStore(config, print)
+  // Also where the store does not open: a full disk may be why.
+  const disk = await runCheck(config, { name: 'disk', run: () => checkDisk(config) }, print)
+  return Math.max(store, disk)
+}
+
+async function checkStore(config: Config, print: Print): Promise<number> {
   let services: Services
   try {
-    services = await openServices(config, createLog('silent'), 'read')
+    services = await tellFileTrouble(config, () => openServices(config, createLog('silent'), 'read'))
   } catch (error) {
     print(`  wrong  store and keys: ${sentence(error)}\n`)
     return 1
   }
   try {
     let worst = 0
-    for (const check of checksOf(services)) worst = Math.max(worst, await runCheck(check, print))
+    for (const check of checksOf(services)) worst = Math.max(worst, await runCheck(config, check, print))
     return worst
   } finally {
     await services.engine.close()
   }
 }
 
-async function runCheck(check: Check, print: Print): Promise<number> {
+async function runCheck(config: Config, check: Check, print: Print): Promise<number> {
   try {
-    print(`  ok     ${check.name}: ${await check.run()}\n`)
+    print(`  ok     ${check.name}: ${await tellFileTrouble(config, check.run)}\n`)
     return 0
   } catch (error) {
     print(`  wrong  ${check.name}: ${sentence(error)}\n`)
@@ -52,7 +60,7 @@ async function runCheck(check: Check, print: Print): Promise<number> {
 }
 
 function checksOf(services: Services): Check[] {
-  const { config, engine, keys, store } = services
+  const { engine, keys, store } = services
   return [
     {
       name: 'store',
@@ -97,17 +105,18 @@ function checksOf(services: Services): Check[] {
         return 'not behind what is stored'
       },
     },
-    {
-      name: 'disk',
-      run: async () => {
-        const { bavail, bsize } = await statfs(engine.kind === 'sqlite' ? config.dataDir : process.cwd())
-        const freeBytes = bavail * bsize
-        const free = `${(freeBytes / 1024 ** 3).toFixed(1)} GiB free`
-        if (freeBytes < minFreeBytes) throw new Error(`only ${free}: make room before writes are refused.`)
-        return free
-      },
-    },
   ]
+}
+
+async function checkDisk({ databaseUrl, dataDir }: Config): Promise<string> {
+  const folder = databaseUrl === undefined ? dataDir : process.cwd()
+  const { bavail, bsize } = await statfs(folder).catch((error: unknown) => {
+    throw new Error(`the folder ${folder} cannot be looked at (${codeOf(error)}).`)
+  })
+  const freeBytes = bavail * bsize
+  const free = `${(freeBytes / 1024 ** 3).toFixed(1)} GiB free`
+  if (freeBytes < minFreeBytes) throw new Error(`only ${free}: make room before writes are refused.`)
+  return free
 }
 
 /** Errors that reach the operator here are our own sentences. */

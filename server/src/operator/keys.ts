@@ -1,5 +1,5 @@
 /** `keys …`: the operator's view of the keys, and their rotation while the service runs. */
-import { openServices } from '../app.ts'
+import { openServices, tellFileTrouble } from '../app.ts'
 import type { Config } from '../config.ts'
 import type { Context } from '../domain/context.ts'
 import { listRootStatus, rotateEnvironmentKey, rotateRoot as rotateRootKey, rotateWorkspaceKey } from '../domain/key.ts'
@@ -58,7 +58,11 @@ export async function rotateEnvironment(
   })
 }
 
-async function withOperator(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
+function withOperator(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
+  return tellFileTrouble(config, () => asOperator(config, access, work))
+}
+
+async function asOperator(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
   const services = await openServices(config, createLog('warn'), access)
   const actor = {
     type: 'operator',

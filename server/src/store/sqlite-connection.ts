@@ -1,6 +1,7 @@
 /** One connection to the file of the embedded engine: how it is opened, how it speaks our SQL, what its errors mean. */
 import { statSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { codeOf } from '../error-code.ts'
 import { Failure } from '../failure.ts'
 import { type Compiled, compile, type Db, hasSingleItems, parameters, type Sql } from './sql.ts'
 
@@ -30,13 +31,14 @@ export function openConnection(path: string, access: Access): DatabaseSync {
 }
 
 /** Found out before anything is done to the file: to switch its journal would already change it. */
-export function inspectFile(path: string): 'nothing' | 'store' {
+export function inspectFile(path: string): 'nothing' | 'store' | 'foreign' {
   if (!statSync(path, { throwIfNoEntry: false })) return 'nothing'
   const connection = new DatabaseSync(path, { timeout: busyTimeoutMs })
   try {
     connection.exec('pragma query_only = on')
     const tables = connection.prepare(`select name from sqlite_schema where type = 'table'`).all()
-    return tables.some(({ name }) => name === 'schema_step') ? 'store' : 'nothing'
+    if (tables.length === 0) return 'nothing'
+    return tables.some(({ name }) => name === 'schema_step') ? 'store' : 'foreign'
   } finally {
     connection.close()
   }
@@ -142,4 +144,22 @@ export function asFailure(error: unknown): unknown {
   if (error.errcode === constraintForeignKey) return new Failure('conflict', undefined, { cause: error })
   if (unavailable.has(error.errcode & 0xff)) return new Failure('unavailable', undefined, { cause: error })
   return error
+}
+
+/** By the primary result codes of SQLite: READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB. */
+const troubles = new Map([
+  [8, 'cannot be written: check the rights on the folder and its files.'],
+  [10, 'cannot be read or written: check that its disk works and has room.'],
+  [11, 'is damaged or not a database: restore it from a backup.'],
+  [13, 'cannot be written, since the disk is full: make room.'],
+  [14, 'cannot be opened: check that the folder and its files are writable.'],
+  [26, 'is damaged or not a database: restore it from a backup.'],
+])
+
+/** What is wrong with the file or its disk, and what to do; undefined where neither is to blame. */
+export function fileTrouble(error: unknown): string | undefined {
+  if (error instanceof Failure) return fileTrouble(error.cause)
+  if (codeOf(error) === 'ENOSPC') return troubles.get(13)
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return undefined
+  return troubles.get(error.errcode & 0xff)
 }

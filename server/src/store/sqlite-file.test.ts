@@ -1,17 +1,20 @@
 /** What happens to the file of SQLite and its disk. PostgreSQL keeps its own, and when it is full answers as one that is away. */
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, unlink, writeFile } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, readdir, readFile, rm, truncate, unlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createDatabase, openService, registerOwner, type TestService } from '../../../test/harness.ts'
 import { runProgram, until } from '../../../test/program.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
 import { asker, furnish, harmless, path, promotion, reads, writes } from '../../../test/unrecorded.ts'
 
+const run = promisify(execFile)
+
 describe('on a full disk', () => {
-  const run = promisify(execFile)
   let dataDir: string | undefined
   let service: TestService | undefined
   afterEach(async () => {
@@ -51,13 +54,95 @@ describe('on a full disk', () => {
   })
 })
 
-test('a start on what is not a database at all is refused in one sentence', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'coffer-test-'))
-  await writeFile(join(folder, 'coffer.db'), 'this is no database, and long enough to be seen as none'.repeat(100))
-  const { code, out, err } = await runProgram([], { COFFER_DATA_DIR: folder, COFFER_PORT: '0' })
-  expect({ code, out }, err).toEqual({ code: 1, out: '' })
-  expect(err).toMatch(/^Coffer cannot start\. [^\n]*\n$/)
-  await rm(folder, { recursive: true })
+describe('a file that cannot be used', () => {
+  let folder: string
+  let file: string
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'coffer-test-'))
+    file = join(folder, 'coffer.db')
+  })
+  afterEach(() => rm(folder, { recursive: true, force: true }))
+
+  /** By a start in one sentence, and by the doctor, who looks at the disk all the same. */
+  async function expectRefused(sentence: string): Promise<void> {
+    const settings = { COFFER_DATA_DIR: folder, COFFER_PORT: '0' }
+    const start = await runProgram([], settings)
+    expect(start).toMatchObject({ code: 1, out: '', err: `Coffer cannot start. ${sentence}\n` })
+    const doctor = await runProgram(['doctor'], settings)
+    expect(doctor).toMatchObject({ code: 1, err: '' })
+    expect(doctor.out).toContain(`  wrong  store and keys: ${sentence}\n`)
+    expect(doctor.out).toMatch(/ {2}(ok {5}|wrong {2})disk: .* GiB free/)
+    expect(await runProgram(['keys', 'status'], settings)).toMatchObject({
+      code: 1,
+      out: '',
+      err: `Coffer cannot start. ${sentence}\n`,
+    })
+  }
+
+  const damaged = () => `The database in ${folder} is damaged or not a database: restore it from a backup.`
+
+  test.each([
+    ['text', Buffer.from('this is no database, and long enough to be seen as none'.repeat(100))],
+    ['random bytes', randomBytes(50_000)],
+  ])('because it is no database at all: %s', async (_what, bytes) => {
+    await writeFile(file, bytes)
+    await expectRefused(damaged())
+    expect(bytes.equals(await readFile(file))).toBe(true)
+  })
+
+  test.each([50, 3_000, 100_000])('because it was cut short to %d bytes', async (length) => {
+    const service = await openService({ COFFER_DATA_DIR: folder }, folder)
+    await registerOwner(service)
+    await service.stop()
+    await truncate(file, length)
+    await expectRefused(damaged())
+  })
+
+  test('because another program has its tables in it, and nothing is added to them', async () => {
+    const other = new DatabaseSync(file)
+    other.exec('create table account (id text primary key)')
+    other.close()
+    const bytes = await readFile(file)
+    await expectRefused(`The database ${file} belongs to another program: it has tables, and none of them is Coffer's.`)
+    expect(bytes.equals(await readFile(file))).toBe(true)
+    expect(await readdir(folder)).toEqual(['coffer.db'])
+  })
+
+  test('because pages that a start needs are damaged', async () => {
+    const service = await openService({ COFFER_DATA_DIR: folder }, folder)
+    await registerOwner(service)
+    await service.stop()
+    const store = new DatabaseSync(file)
+    const pages = store.prepare(`select rootpage as page from sqlite_schema where tbl_name = 'account'`).all()
+    const { page_size: size } = store.prepare('pragma page_size').get() ?? {}
+    store.close()
+    const bytes = await readFile(file)
+    for (const { page } of pages) bytes.fill(0xff, (Number(page) - 1) * Number(size), Number(page) * Number(size))
+    await writeFile(file, bytes)
+    const start = await runProgram([], { COFFER_DATA_DIR: folder, COFFER_PORT: '0' })
+    expect(start).toMatchObject({ code: 1, out: '', err: `Coffer cannot start. ${damaged()}\n` })
+    const doctor = await runProgram(['doctor'], { COFFER_DATA_DIR: folder })
+    expect(doctor).toMatchObject({ code: 1, err: '' })
+    expect(doctor.out).toContain('  wrong  database files: the file is damaged')
+    expect(doctor.out).toContain(`  wrong  rows that grant rights: ${damaged()}\n`)
+  })
+
+  test('because the disk is full at the first start', async () => {
+    await run('mount', ['-t', 'tmpfs', '-o', 'size=400k,mode=700', 'coffer-full', folder])
+    try {
+      const { code, out, err } = await runProgram([], { COFFER_DATA_DIR: folder, COFFER_PORT: '0' })
+      expect({ code, out, err }).toEqual({
+        code: 1,
+        out: '',
+        err: `Coffer cannot start. The database in ${folder} cannot be written, since the disk is full: make room.\n`,
+      })
+      const doctor = await runProgram(['doctor'], { COFFER_DATA_DIR: folder })
+      expect(doctor.code).toBe(1)
+      expect(doctor.out).toContain('  wrong  disk: only 0.0 GiB free: make room before writes are refused.\n')
+    } finally {
+      await run('umount', [folder])
+    }
+  })
 })
 
 test('a bit that has turned in the index of names gives nobody the value of another name', async () => {
