@@ -91,7 +91,12 @@ function headBytes(chain: string, sequence: number, hash: string): Buffer {
   return lengthPrefixed(['audit-head', chain, String(sequence), hash])
 }
 
-export async function verifyChain(ctx: Pick<Context, 'store' | 'keys'>, chain: string): Promise<AuditVerdict> {
+/** `onStretch` hears after each stretch how many entries hold so far. */
+export async function verifyChain(
+  ctx: Pick<Context, 'store' | 'keys'>,
+  chain: string,
+  onStretch: (entries: number) => void = () => undefined,
+): Promise<AuditVerdict> {
   const head = await ctx.store.audit.findHead(chain)
   const end = head?.sequence ?? 0
   let previous = emptyHash
@@ -114,6 +119,7 @@ export async function verifyChain(ctx: Pick<Context, 'store' | 'keys'>, chain: s
     if (links.length === 0) {
       return { ok: false, entries: sequence, head: previous, firstBroken: sequence + 1, reason: 'Entries are missing.' }
     }
+    onStretch(sequence)
     await new Promise((resolve) => setImmediate(resolve))
   }
   const broken = { ok: false, entries: end, head: previous, firstBroken: end + 1 }

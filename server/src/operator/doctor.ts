@@ -15,6 +15,8 @@ type Check = { readonly name: string; readonly run: () => Promise<string> }
 
 const minFreeBytes = 1024 ** 3
 const maxClockDriftMs = 30_000
+const progressEveryMs = 10_000
+const maxNamed = 50
 
 /** Returns 0 when all is well, 1 otherwise. */
 export async function runDoctor(env: Record<string, string | undefined>, print: Print): Promise<number> {
@@ -42,7 +44,7 @@ async function checkStore(config: Config, print: Print): Promise<number> {
   }
   try {
     let worst = 0
-    for (const check of checksOf(services)) worst = Math.max(worst, await runCheck(config, check, print))
+    for (const check of checksOf(services, print)) worst = Math.max(worst, await runCheck(config, check, print))
     return worst
   } finally {
     await services.engine.close()
@@ -59,7 +61,7 @@ async function runCheck(config: Config, check: Check, print: Print): Promise<num
   }
 }
 
-function checksOf(services: Services): Check[] {
+function checksOf(services: Services, print: Print): Check[] {
   const { engine, keys, store } = services
   return [
     {
@@ -92,6 +94,7 @@ function checksOf(services: Services): Check[] {
         throw new Error(`broken at entry ${verdict.firstBroken}: ${verdict.reason} Compare with a backup.`)
       },
     },
+    { name: 'audit trails of workspaces', run: () => checkTrails(services, print) },
     {
       name: 'clock',
       run: async () => {
@@ -106,6 +109,38 @@ function checksOf(services: Services): Check[] {
       },
     },
   ]
+}
+
+/** One after the other, a stretch at a time: a large store takes long, and little memory. */
+async function checkTrails(services: Services, print: Print): Promise<string> {
+  const { audit, workspaces } = services.store
+  const broken: string[] = []
+  let trails = 0
+  let entries = 0
+  let saidAt = performance.now()
+  const tellProgress = (more: number) => {
+    if (performance.now() - saidAt < progressEveryMs) return
+    saidAt = performance.now()
+    print(`         audit trails of workspaces: ${trails} trails and ${entries + more} entries so far\n`)
+  }
+  let chain = await audit.findChainAfter('')
+  while (chain !== undefined) {
+    if (chain !== systemChain) {
+      const verdict = await verifyChain(services, chain, tellProgress)
+      trails++
+      entries += verdict.entries
+      if (!verdict.ok) {
+        const slug = (await workspaces.find(chain))?.slug
+        // Whoever broke it may have written these as well: a terminal must not obey them.
+        const name = slug === undefined ? `${JSON.stringify(chain)} (deleted)` : JSON.stringify(slug)
+        broken.push(`${name} is broken at entry ${verdict.firstBroken}: ${verdict.reason}`)
+      }
+    }
+    chain = await audit.findChainAfter(chain)
+  }
+  if (broken.length === 0) return `${trails} trails, ${entries} entries, chains and signatures hold`
+  const more = broken.length > maxNamed ? ` And ${broken.length - maxNamed} more.` : ''
+  throw new Error(`${broken.slice(0, maxNamed).join(' ')}${more} Compare with a backup.`)
 }
 
 async function checkDisk({ databaseUrl, dataDir }: Config): Promise<string> {

@@ -887,6 +887,54 @@ describe('the doctor', () => {
     expect(out).toMatch(found)
   })
 
+  const trails = 'audit trails of workspaces'
+  const workspaceBreaks: [what: string, change: Sql, found: string][] = [
+    [
+      'an entry that was changed',
+      sql`update audit_entry set actor_name = 'x' where sequence = 2 and chain_id not like '0000%'`,
+      'broken at entry 2: This entry is not what was written.',
+    ],
+    [
+      'an entry that was removed',
+      sql`delete from audit_entry where sequence = 1 and chain_id not like '0000%'`,
+      'broken at entry 1: Entries are missing.',
+    ],
+    [
+      'a head that was removed',
+      sql`delete from audit_head where chain_id not like '0000%'`,
+      'broken at entry 1: Entries are missing.',
+    ],
+  ]
+  test.each(workspaceBreaks)('finds %s in the audit trail of a workspace', async (_what, change, found) => {
+    expect((await doctor()).out).toMatch(/ {2}ok {5}audit trails of workspaces: 1 trails, \d+ entries, /)
+    expect(await tamper(database, (db) => db.run(change))).toBe(1)
+    const { code, out } = await doctor()
+    expect(code).toBe(1)
+    expect(out).toContain(`  wrong  ${trails}: "main" is ${found} Compare with a backup.\n`)
+    expect(out.match(/wrong/g)).toHaveLength(1)
+  })
+
+  test('walks the trails of workspaces that are gone, too, and names each that is broken', async () => {
+    const service = await serve(database.settings)
+    const { body: gone } = await service.call<{ id: string }>('POST', '/v1/workspace', {
+      token,
+      body: { name: 'Gone', slug: 'gone' },
+    })
+    expect((await service.call('DELETE', '/v1/workspace/gone', { token })).status).toBeLessThan(300)
+    await service.stop()
+    expect((await doctor()).out).toContain(`  ok     ${trails}: 2 trails, `)
+    await tamper(database, (db) => db.run(sql`update audit_entry set ip = 'x' where chain_id = ${gone.id}`))
+    const alone = await doctor()
+    expect(alone.code).toBe(1)
+    expect(alone.out).toContain(`  wrong  ${trails}: "${gone.id}" (deleted) is broken at entry 1: `)
+    await tamper(database, (db) =>
+      db.run(sql`delete from audit_entry where sequence = 1 and chain_id not like '0000%'`),
+    )
+    const { out } = await doctor()
+    expect(out).toContain(`"${gone.id}" (deleted) is broken at entry 1: Entries are missing.`)
+    expect(out).toContain('"main" is broken at entry 1: Entries are missing.')
+  })
+
   test('finds a master key that is not the one, and a setting that is wrong', async () => {
     await writeFile(join(database.dataDir, 'master.key'), randomBytes(32).toString('base64'))
     const wrongKey = await doctor()

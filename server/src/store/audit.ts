@@ -91,6 +91,17 @@ export function auditStore(db: Db) {
         select sequence, hash, signature, key_id as "keyId" from audit_head where chain_id = ${chainId}`)
     },
 
+    /** The chain after this one, in the order of their ids: of a workspace, or of one that is gone and left a trail. */
+    async findChainAfter(chainId: string): Promise<string | undefined> {
+      const row = await db.one<{ chainId: string | null }>(sql`
+        select min(a.id) as "chainId" from (
+          select min(chain_id) as id from audit_head where chain_id > ${chainId}
+          union all select min(chain_id) as id from audit_entry where chain_id > ${chainId}
+          union all select min(chain_id) as id from audit_batch where chain_id > ${chainId}
+          union all select min(id) as id from workspace where id > ${chainId}) a`)
+      return row?.chainId ?? undefined
+    },
+
     async saveHead(chainId: string, head: AuditHead): Promise<void> {
       await db.run(sql`
         update audit_head set sequence = ${head.sequence}, hash = ${head.hash}, signature = ${head.signature},
