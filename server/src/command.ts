@@ -54,7 +54,7 @@ export async function runCommand(args: readonly string[], env: Record<string, st
     process.stderr.write(`"${words}" is not a command. --help lists them.\n`)
     return 2
   } catch (error) {
-    process.stderr.write(`${explain(error)}\n`)
+    process.stderr.write(`${explain(error, command === 'serve')}\n`)
     return 1
   }
 }
@@ -72,9 +72,9 @@ function print(text: string): number {
 }
 
 /** Expected refusals speak for themselves; anything else shows where it arose, not what it said. */
-function explain(error: unknown): string {
+function explain(error: unknown, isStart: boolean): string {
   const isExpected = [ConfigError, StartError, MasterKeyError, Failure].some((kind) => error instanceof kind)
-  if (isExpected && error instanceof Error) return `Coffer cannot start. ${error.message}`
+  if (isExpected && error instanceof Error) return isStart ? `Coffer cannot start. ${error.message}` : error.message
   const { errorName, code, stack } = traceOf(error)
   return `Coffer stopped unexpectedly (${[errorName, code].filter(Boolean).join(' ')}).\n${stack ?? ''}`
 }

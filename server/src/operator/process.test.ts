@@ -772,6 +772,18 @@ describe('the commands of the operator', () => {
     }
   })
 
+  test('say what they cannot do without a word about a start', async () => {
+    const service = await serve(database.settings)
+    await registerOwner(service)
+    await service.stop()
+    const run = (words: string) => runProgram(words.split(' '), database.settings)
+    expect(await run('keys rotate-workspace nope')).toMatchObject({ code: 1, err: 'There is no workspace "nope".\n' })
+    expect(await runProgram(['keys', 'status'], { ...database.settings, COFFER_PORT: 'x' })).toMatchObject({
+      code: 1,
+      err: 'COFFER_PORT must be a port number from 0 to 65535.\n',
+    })
+  })
+
   test('that only look change no byte of the file', async () => {
     const service = await serve(database.settings)
     await registerOwner(service)

@@ -72,11 +72,7 @@ describe('a file that cannot be used', () => {
     expect(doctor).toMatchObject({ code: 1, err: '' })
     expect(doctor.out).toContain(`  wrong  store and keys: ${sentence}\n`)
     expect(doctor.out).toMatch(/ {2}(ok {5}|wrong {2})disk: .* GiB free/)
-    expect(await runProgram(['keys', 'status'], settings)).toMatchObject({
-      code: 1,
-      out: '',
-      err: `Coffer cannot start. ${sentence}\n`,
-    })
+    expect(await runProgram(['keys', 'status'], settings)).toMatchObject({ code: 1, out: '', err: `${sentence}\n` })
   }
 
   const damaged = () => `The database in ${folder} is damaged or not a database: restore it from a backup.`
