@@ -46,11 +46,17 @@ export function writeDotenv(entries: readonly Entry[]): string {
   return entries.map(({ key, value }) => `${key}=${quote(value)}\n`).join('')
 }
 
+/**
+ * A single quote, a control character but the tab, and a backslash at the end: other parsers take that, doubled or not, for an
+ * escaped quote and read on into the next key.
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: single quotes cannot hold them.
+const needsEscapes = /['\u0000-\u0008\u000a-\u001f\u007f-\u009f]|\\$/
+
 /** Single quotes where they can hold the value: no parser expands what is in them, and `$` survives a shell. */
 function quote(value: string): string {
   if (/^[A-Za-z0-9_./:@%+,=-]*$/.test(value)) return value
-  // Other parsers take a backslash at the end, doubled or not, for an escaped quote and read on into the next key.
-  if (!/['\p{Cc}]|\\$/u.test(value.replaceAll('\t', ''))) return `'${value}'`
+  if (!needsEscapes.test(value)) return `'${value}'`
 
   const escaped = value
     .replace(/[\\"$`]/g, '\\$&')

@@ -29,9 +29,21 @@ export function nameKey(key: string): string {
   return /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]{1,64}$/u.test(key) ? `"${key}"` : 'this key'
 }
 
-/** Control characters, line and paragraph separators and the byte order mark: what editors and parsers may not keep. */
+/** Control characters (\p{Cc}, which takes far longer), line and paragraph separators, the byte order mark and its like. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+const unprintable = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g
+const spelled = new Map<string, string>()
+
+/** What editors and parsers may not keep. */
 export function escapeUnprintable(text: string): string {
-  return text.replace(/[\p{Cc}\u2028\u2029\ufeff\ufffe\uffff]/gu, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  })
+  return text.replace(unprintable, spellOut)
+}
+
+/** There are few such characters, but a value may be full of them: each is spelled out once. */
+function spellOut(character: string): string {
+  const known = spelled.get(character)
+  if (known !== undefined) return known
+  const escaped = `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  spelled.set(character, escaped)
+  return escaped
 }

@@ -726,6 +726,12 @@ describe('a format that cannot hold an entry says which', () => {
       `${canary}e\u0301`,
       'tfvars cannot hold the value of A: it contains characters that Terraform would compose into others (Unicode NFC)',
     ],
+    [
+      'tfvars',
+      'A',
+      `${canary}${'\u0323\u0301'.repeat(64)}`,
+      'tfvars cannot hold the value of A: it contains 128 combining marks in a row',
+    ],
   ])('%s: %s', (format, key, value, problem) => {
     const message = problemOf(() =>
       formatEntries(

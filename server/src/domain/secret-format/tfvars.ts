@@ -11,10 +11,7 @@ function requireIdentifier(key: string): string {
 }
 
 function quote(key: string, value: string): string {
-  // Terraform normalises every string, escaped or not, and would so silently hand out another value.
-  if (value.normalize('NFC') !== value) {
-    throw refuseValue('tfvars', key, 'it contains characters that Terraform would compose into others (Unicode NFC)')
-  }
+  if (mayChange.test(value)) requireNormal(key, value)
   const escaped = value
     .replace(/[\\"]/g, '\\$&')
     .replaceAll('\n', '\\n')
@@ -22,6 +19,20 @@ function quote(key: string, value: string): string {
     .replaceAll('\t', '\\t')
     .replace(/[$%]+\{?/g, escapeTemplate)
   return `"${escapeUnprintable(escaped)}"`
+}
+
+/** What is all below the first combining mark is normal as it is. */
+const mayChange = /[\u0300-\uffff]/
+/** Looked for where a row of them begins, and nowhere in it. */
+const manyMarks = /(?<!\p{M})\p{M}{128}/u
+
+/** Terraform normalises every string, escaped or not, and would so silently hand out another value. */
+function requireNormal(key: string, value: string): void {
+  // To put them in order takes the square of their number.
+  if (manyMarks.test(value)) throw refuseValue('tfvars', key, 'it contains 128 combining marks in a row')
+  if (value.normalize('NFC') !== value) {
+    throw refuseValue('tfvars', key, 'it contains characters that Terraform would compose into others (Unicode NFC)')
+  }
 }
 
 /** Only the mark at the brace is doubled: those before it are spelled out, as HCL would pair them up from the left. */
