@@ -148,31 +148,35 @@ test('text of others cannot add a header', async () => {
 test('a server that is not there is a failure', async () => {
   const port = await listenRaw(() => undefined)
   for (const stop of stops.splice(0)) await stop()
-  expect(await outcomeOf(open(`smtp://127.0.0.1:${port}`).mail)).toBe('failed')
+  const { mail, logs } = open(`smtp://127.0.0.1:${port}`)
+  expect(await outcomeOf(mail)).toBe('failed')
+  expect(JSON.parse(logs[0] ?? '').code).toMatch(/ECONN|ESOCKET/)
 })
 
-test.each<[string, (socket: Socket) => void]>([
-  ['never greets', () => undefined],
-  ['hangs up at once', (socket) => socket.end()],
-  ['greets and says no more', (socket) => void socket.write('220 mail.example.com\r\n')],
+test.each<[string, RegExp, (socket: Socket) => void]>([
+  ['never greets', /ETIMEDOUT/, () => undefined],
+  ['hangs up at once', /ECONN/, (socket) => socket.end()],
+  ['greets and says no more', /ETIMEDOUT/, (socket) => void socket.write('220 mail.example.com\r\n')],
   [
     'never stops talking',
+    /ETIMEDOUT/,
     (socket) => {
       const timer = setInterval(() => socket.write('220-still here\r\n'), 20)
       socket.on('close', () => clearInterval(timer))
     },
   ],
-  ['speaks another protocol', (socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')],
-])('a server that %s is given up, and its connection closed', async (_what, behave) => {
+  ['speaks another protocol', /EPROTOCOL/, (socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')],
+])('a server that %s is given up, its connection closed, and the reason logged: %s', async (_what, code, behave) => {
   const closed = Promise.withResolvers<void>()
   const port = await listenRaw((socket) => {
     socket.on('close', () => closed.resolve())
     socket.resume()
     behave(socket)
   })
-  const { mail } = open(`smtp://127.0.0.1:${port}`, 400)
+  const { mail, logs } = open(`smtp://127.0.0.1:${port}`, 400)
   expect(await outcomeOf(mail)).toBe('failed')
   await closed.promise
+  expect(JSON.parse(logs[0] ?? '').code).toMatch(code)
 })
 
 test('many letters at once all arrive, over a few connections at a time', async () => {

@@ -31,6 +31,13 @@ const maxPending = 1_000
 
 class MailError extends Error {
   override readonly name = 'MailError'
+  /** All that the log tells of it. */
+  readonly code: string
+
+  constructor(code: string, message: string) {
+    super(message)
+    this.code = code
+  }
 }
 
 export function createMail(settings: MailSettings): Mail {
@@ -44,13 +51,14 @@ export function createMail(settings: MailSettings): Mail {
 
   /** A few at a time; what has waited too long is not begun any more. */
   async function send(letter: Letter): Promise<void> {
-    if (pending.size >= maxPending) throw new MailError('too many letters')
+    if (pending.size >= maxPending) throw new MailError('EBUSY', 'too many letters')
     const giveUpAt = performance.now() + giveUpAfterMs
     if (sending < maxAtOnce) sending++
     else await new Promise<void>((resolve) => waiting.push(resolve))
     try {
       const leftMs = giveUpAt - performance.now()
-      if (isClosed || leftMs <= 0) throw new MailError('not sent in time')
+      if (isClosed) throw new MailError('ECANCELED', 'the service is stopping')
+      if (leftMs <= 0) throw new MailError('ETIMEDOUT', 'not sent in time')
       await transfer(letter, leftMs)
     } finally {
       const next = waiting.shift()
@@ -60,7 +68,7 @@ export function createMail(settings: MailSettings): Mail {
   }
 
   async function transfer(letter: Letter, withinMs: number): Promise<void> {
-    if (!plainAddress.test(letter.to)) throw new MailError('not a plain address')
+    if (!plainAddress.test(letter.to)) throw new MailError('EENVELOPE', 'not a plain address')
     // Loaded only where it is used: many installations mail nothing.
     const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
     const { default: SmtpConnection } = await import('nodemailer/lib/smtp-connection')
@@ -78,10 +86,10 @@ export function createMail(settings: MailSettings): Mail {
     const message = await composer.compile().build()
     const connection = new SmtpConnection({ ...server.options, socketTimeout: withinMs })
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const timer = setTimeout(() => reject(new MailError('not sent in time')), withinMs)
+    const timer = setTimeout(() => reject(new MailError('ETIMEDOUT', 'not sent in time')), withinMs)
     cuts.add(reject)
     connection.on('error', reject)
-    connection.once('end', () => reject(new MailError('the connection ended')))
+    connection.once('end', () => reject(new MailError('ECONNRESET', 'the connection ended')))
     const then = (next: () => void) => (error?: Error | null) => (error ? reject(error) : next())
     const deliver = () => connection.send({ from, to: [letter.to] }, message, then(resolve))
     connection.connect(then(() => (server.auth ? connection.login(server.auth, then(deliver)) : deliver())))
@@ -112,7 +120,7 @@ export function createMail(settings: MailSettings): Mail {
     async close() {
       isClosed = true
       const timer = setTimeout(() => {
-        for (const cut of cuts) cut(new MailError('the service is stopping'))
+        for (const cut of cuts) cut(new MailError('ECANCELED', 'the service is stopping'))
       }, closeWithinMs)
       await Promise.all(pending)
       clearTimeout(timer)

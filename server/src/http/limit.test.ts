@@ -359,6 +359,7 @@ describe('limits shared by way of Redis', () => {
       expect(passed(answers.filter((_, at) => at % 2 === 1))).toHaveLength(limit)
       const said = nodes.map((node) => node.logs.filter((line) => line.includes('counted on each node alone')).length)
       expect(said).toEqual([1, 1])
+      for (const node of nodes) expect(JSON.parse(lastWord(node)).code).toMatch(/^ECONN(REFUSED|RESET)$/)
       // Only now and then may somebody wait to see whether it is back.
       const laterAt = performance.now()
       for (let at = 0; at < 20; at++) await ask(at, newClient())
@@ -378,6 +379,7 @@ describe('limits shared by way of Redis', () => {
       const answers = await many(60, (at) => ask(at, client))
       expect(performance.now() - startedAt).toBeLessThan(10_000)
       expect(passed(answers)).toHaveLength(2 * limit)
+      for (const node of nodes) expect(JSON.parse(lastWord(node)).code).toBe('ETIMEDOUT')
     } finally {
       redis.thaw()
     }

@@ -3,6 +3,7 @@
  * count is one map look-up, two limits share one set of headers, and a Redis that is away falls back to local counts.
  */
 import type { Redis } from 'ioredis'
+import { codeOf } from '../error-code.ts'
 import type { Log } from '../log.ts'
 
 export type Hit = {
@@ -57,23 +58,39 @@ export function createSharedLimiter(setting: number, redis: Redis, name: string,
   const local = createLocalLimiter(setting)
   let isDown = false
   let restsUntil = 0
+  // A command only fails for want of a connection; why there is none is told apart.
+  let connectionError: Error | undefined
+  redis.on('error', (error: Error) => {
+    connectionError = error
+  })
   return {
     async hit(key) {
       if (isDown && performance.now() < restsUntil) return local.hit(key)
       try {
         const answer: unknown = await redis.eval(countScript, 1, `coffer:limit:${name}:${key}`, windowMs)
         if (isDown) log.info('rate limits are shared again')
+        connectionError = undefined
         isDown = false
         const [count, leftMs] = Array.isArray(answer) ? answer.map(Number) : []
         return toHit(limit, count ?? 1, leftMs ?? windowMs)
-      } catch {
-        if (!isDown) log.warn('Redis does not answer: rate limits are counted on each node alone')
+      } catch (error) {
+        if (!isDown) {
+          const code = reasonOf(connectionError ?? error)
+          log.warn('Redis does not answer: rate limits are counted on each node alone', { code })
+        }
         isDown = true
         restsUntil = performance.now() + restMs
         return local.hit(key)
       }
     },
   }
+}
+
+/** The code of the connection, or the word in capitals by which each refusal of Redis begins, such as NOAUTH. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown error'
+  if ('code' in error) return codeOf(error)
+  return /^[A-Z]+(?= )/.exec(error.message)?.[0] ?? (error.message === 'Command timed out' ? 'ETIMEDOUT' : error.name)
 }
 
 /** Whichever of the two leaves the client less. */
