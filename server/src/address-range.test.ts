@@ -1,7 +1,7 @@
 import { BlockList } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isInRange, isSpecialPurpose, parseAddress, parseRange } from './address-range.ts'
+import { isInRange, isSpecialPurpose, meantRange, parseAddress, parseRange } from './address-range.ts'
 
 function isSpecial(text: string): boolean {
   const address = parseAddress(text)
@@ -117,3 +117,15 @@ describe('ranges', () => {
     )
   })
 })
+
+test.each([
+  ['10.0.0.1/8', '10.0.0.0/8'],
+  ['192.168.1.77/27', '192.168.1.64/27'],
+  ['1.2.3.4/0', '0.0.0.0/0'],
+  ['2001:db8::1/32', '2001:db8::/32'],
+  ['10.0.0.0/8', undefined],
+  ['10.0.0.1', undefined],
+  ['10.0.0.1/33', undefined],
+  ['10.0.0/8', undefined],
+  ['::ffff:10.0.0.1/104', undefined],
+])('%s was meant to be %s', (text, meant) => expect(meantRange(text)).toBe(meant))

@@ -40,6 +40,24 @@ export function parseRange(text: string): AddressRange | undefined {
   return BigInt.asUintN(width - range.prefixLength, range.network) === 0n ? range : undefined
 }
 
+/** "10.0.0.0/8" for "10.0.0.1/8", which is a slip: what it was most likely meant to be. */
+export function meantRange(text: string): string | undefined {
+  const [addressText = '', prefixText = ''] = text.split('/')
+  const address = parseAddress(addressText)
+  if (!address || !/^\d{1,3}$/.test(prefixText)) return undefined
+  const width = address.family === 4 ? 32n : 128n
+  const hostBits = width - BigInt(prefixText)
+  if (hostBits < 0n) return undefined
+  const meant = `${textOf(address.family, (address.bits >> hostBits) << hostBits)}/${prefixText}`
+  return parseRange(meant) && !parseRange(text) ? meant : undefined
+}
+
+function textOf(family: 4 | 6, bits: bigint): string {
+  const hex = bits.toString(16).padStart(family === 4 ? 8 : 32, '0')
+  if (family === 4) return (hex.match(/../g) ?? []).map((byte) => Number.parseInt(byte, 16)).join('.')
+  return new URL(`http://[${(hex.match(/..../g) ?? []).join(':')}]`).hostname.slice(1, -1)
+}
+
 export function isInRange(address: Address, range: AddressRange): boolean {
   const hostBits = BigInt(widthOf(range.family) - range.prefixLength)
   return address.family === range.family && address.bits >> hostBits === range.network >> hostBits

@@ -219,6 +219,24 @@ test('an address to listen on that is none is named, and a port that is named tw
   )
 })
 
+test('a number that is too large, and a range that is a slip, are answered with what would be right', () => {
+  expect(refusalOf({ COFFER_RATE_LIMIT: '9999999999' })).toBe(
+    'COFFER_RATE_LIMIT must be a whole number up to 999999999; 0 switches the limit off.',
+  )
+  expect(refusalOf({ COFFER_TRUSTED_PROXIES: '127.0.0.1, 10.0.0.1/8' })).toBe(
+    'COFFER_TRUSTED_PROXIES: 10.0.0.1/8 has bits beyond /8: write 10.0.0.0/8.',
+  )
+})
+
+test('a port that the system chooses needs a public URL where others may reach it', () => {
+  expectRefusal({ COFFER_HOST: '0.0.0.0', COFFER_PORT: '0' }, 'COFFER_PUBLIC_URL')
+  const publicUrl = 'https://coffer.example.com'
+  expect(readConfig({ COFFER_HOST: '0.0.0.0', COFFER_PORT: '0', COFFER_PUBLIC_URL: publicUrl })).toMatchObject({
+    publicUrl,
+  })
+  expect(readConfig({ COFFER_PORT: '0' })).toMatchObject({ port: 0 })
+})
+
 test('every setting has a name, a default and a meaning, each once', () => {
   const names = settings.map(({ name }) => name)
   expect(new Set(names).size).toBe(names.length)

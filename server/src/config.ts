@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import { type AddressRange, parseAddress, parseRange } from './address-range.ts'
+import { type AddressRange, meantRange, parseAddress, parseRange } from './address-range.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import type { MasterKeySource } from './master-key.ts'
 import type { AwsCredentials } from './master-key-wrapping.ts'
@@ -108,7 +108,7 @@ export function readConfig(environment: Environment): Config {
   return {
     host,
     port,
-    publicUrl: readPublicUrl(text('COFFER_PUBLIC_URL') ?? `http://localhost:${port}`),
+    publicUrl: readPublicUrl(text('COFFER_PUBLIC_URL') ?? ownUrl(host, port)),
     dataDir,
     databaseUrl: readUrl('COFFER_DATABASE_URL', text('COFFER_DATABASE_URL'), ['postgres:', 'postgresql:']),
     masterKey: readMasterKey(text, dataDir),
@@ -240,8 +240,12 @@ function readPort(name: string, value: string, min: number): number {
   return port
 }
 
+const maxCount = 999_999_999
+
 function readCount(name: string, value: string): number {
-  if (!/^\d{1,9}$/.test(value)) throw new ConfigError(`${name} must be a whole number; 0 switches the limit off.`)
+  if (!/^\d+$/.test(value) || Number(value) > maxCount) {
+    throw new ConfigError(`${name} must be a whole number up to ${maxCount}; 0 switches the limit off.`)
+  }
   return Number(value)
 }
 
@@ -258,6 +262,14 @@ function readUrl(name: string, value: string | undefined, protocols: readonly st
     throw new ConfigError(`${name} must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}.`)
   }
   return value
+}
+
+function ownUrl(host: string, port: number): string {
+  // The system chooses the port when the service listens, and links that lead nowhere would be sent to others.
+  if (port === 0 && !isLoopback(host)) {
+    throw new ConfigError('COFFER_PUBLIC_URL is needed where COFFER_PORT is 0 and COFFER_HOST is not loopback.')
+  }
+  return `http://localhost:${port}`
 }
 
 function readPublicUrl(value: string): string {
@@ -302,8 +314,10 @@ function readRanges(name: string, value: string): AddressRange[] {
     .filter(Boolean)
     .map((entry) => {
       const range = parseRange(entry)
-      if (!range) throw new ConfigError(`${name}: ${entry} is not an IP address or CIDR range.`)
-      return range
+      if (range) return range
+      const meant = meantRange(entry)
+      if (!meant) throw new ConfigError(`${name}: ${entry} is not an IP address or CIDR range.`)
+      throw new ConfigError(`${name}: ${entry} has bits beyond /${entry.split('/')[1]}: write ${meant}.`)
     })
 }
 

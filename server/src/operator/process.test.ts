@@ -234,7 +234,14 @@ describe('a start that is refused', () => {
     [{ COFFER_PORT: '80800' }, 'COFFER_PORT must be a port number from 0 to 65535.'],
     [{ COFFER_PORT: 'http' }, 'COFFER_PORT must be a port number from 0 to 65535.'],
     [{ COFFER_SIGNUP: 'maybe' }, 'COFFER_SIGNUP must be one of: invite, open.'],
-    [{ COFFER_RATE_LIMIT: '-1' }, 'COFFER_RATE_LIMIT must be a whole number; 0 switches the limit off.'],
+    [
+      { COFFER_HOST: '0.0.0.0', COFFER_PORT: '0' },
+      'COFFER_PUBLIC_URL is needed where COFFER_PORT is 0 and COFFER_HOST is not loopback.',
+    ],
+    [
+      { COFFER_RATE_LIMIT: '-1' },
+      'COFFER_RATE_LIMIT must be a whole number up to 999999999; 0 switches the limit off.',
+    ],
     [{ COFFER_CONFIG: '/nowhere/coffer.env' }, 'COFFER_CONFIG: the file /nowhere/coffer.env cannot be read.'],
     [
       { COFFER_DATABASE_URL: 'mysql://root:hunter2@127.0.0.1/x' },
@@ -607,11 +614,12 @@ describe('the first account', () => {
   })
   afterEach(() => database.drop())
 
+  const everywhere = { COFFER_HOST: '0.0.0.0', COFFER_PUBLIC_URL: 'https://coffer.example.com' }
   const codeIn = (messages: string[]) =>
     messages.flatMap((message) => /^Setup code for it: (\S+)$/.exec(message)?.[1] ?? [])
 
   test('of a service that others can reach needs the code that its start has logged once', async () => {
-    const service = await serve({ ...database.settings, COFFER_HOST: '0.0.0.0' })
+    const service = await serve({ ...database.settings, ...everywhere })
     const codes = codeIn(service.messages())
     expect(codes).toHaveLength(1)
     const [setupCode = ''] = codes
@@ -633,7 +641,7 @@ describe('the first account', () => {
     expect(second.status).toBe(403)
     await service.stop()
 
-    const again = await serve({ ...database.settings, COFFER_HOST: '0.0.0.0' })
+    const again = await serve({ ...database.settings, ...everywhere })
     expect(codeIn(again.messages())).toEqual([])
     await again.stop()
   })
@@ -646,12 +654,13 @@ describe('the first account', () => {
   })
 
   test('needs the code that the operator has chosen, where there is one', async () => {
-    const service = await serve({ ...database.settings, COFFER_HOST: '0.0.0.0', COFFER_SETUP_CODE: 'chosen by hand' })
+    const settings = { ...database.settings, ...everywhere, COFFER_SETUP_CODE: 'chosen-by-hand' }
+    const service = await serve(settings)
     expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(403)
     const made = await service.call(
       'POST',
       '/v1/auth/register',
-      registration(undefined, { setupCode: 'chosen by hand' }),
+      registration(undefined, { setupCode: 'chosen-by-hand' }),
     )
     expect(made.status).toBe(201)
     await service.stop()
