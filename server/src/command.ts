@@ -107,7 +107,8 @@ async function open(app: App, config: Config): Promise<() => Promise<void>> {
     stopMetrics = await serveMetrics(app, config)
     await listenOn(app.server, config.host, 'COFFER_PORT', config.port)
     const address = app.server.address()
-    await welcome(app, typeof address === 'object' && address ? address.port : config.port)
+    const port = typeof address === 'object' && address ? address.port : config.port
+    await welcome(app, port, config.setupCode !== undefined)
     return stopMetrics
   } catch (error) {
     await stopMetrics()
@@ -116,7 +117,7 @@ async function open(app: App, config: Config): Promise<() => Promise<void>> {
   }
 }
 
-async function welcome(app: App, port: number): Promise<void> {
+async function welcome(app: App, port: number, isCodeChosen: boolean): Promise<void> {
   const { config, engine, log, store } = app.services
   const where = engine.kind === 'sqlite' ? config.dataDir : 'PostgreSQL'
   // A port that the system has chosen is known only now.
@@ -128,11 +129,13 @@ async function welcome(app: App, port: number): Promise<void> {
       'Make the first account:',
       `  curl ${url}/v1/auth/register -H 'content-type: application/json' -d '{"email":"you@example.com","name":"You","password":"…12 characters or more…"${code}}'`,
     )
-    if (config.setupCode !== undefined) lines.push(`Setup code for it: ${config.setupCode}`)
+    // Whoever has chosen it knows it, and may have others read the log.
+    if (isCodeChosen) lines.push('Setup code for it: the one in COFFER_SETUP_CODE')
+    else if (config.setupCode !== undefined) lines.push(`Setup code for it: ${config.setupCode}`)
   }
   const isHidden = config.logLevel !== 'info' && config.logLevel !== 'debug'
   // A generated code that nobody sees would lock everyone out, however little is logged.
-  if (process.stdout.isTTY || (isHidden && config.setupCode !== undefined))
+  if (process.stdout.isTTY || (isHidden && config.setupCode !== undefined && !isCodeChosen))
     process.stdout.write(`${lines.join('\n')}\n`)
   else for (const line of lines) log.info(line)
   log.info('listening', { host: config.host, port, engine: engine.kind, ms: Math.round(performance.now()) })

@@ -656,6 +656,9 @@ describe('the first account', () => {
   test('needs the code that the operator has chosen, where there is one', async () => {
     const settings = { ...database.settings, ...everywhere, COFFER_SETUP_CODE: 'chosen-by-hand' }
     const service = await serve(settings)
+    expect(service.program.out()).not.toContain('chosen-by-hand')
+    expect(codeIn(service.messages())).toEqual([])
+    expect(service.messages()).toContain('Setup code for it: the one in COFFER_SETUP_CODE')
     expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(403)
     const made = await service.call(
       'POST',
