@@ -49,8 +49,12 @@ export function createChangeFollower(
 
   /** True where rows after the last one that was read may be gone: this node was cut off, or stood still. */
   async function hasMissed(next: Change | undefined, startedAt: number, startedAtTime: number): Promise<boolean> {
-    if (Math.max(startedAt - readAt, startedAtTime - readAtTime) > maxSilenceMs) return true
-    return next !== undefined && next.sequence > sequence + 1 && (await services.store.changes.oldest()) > sequence + 1
+    if (startedAt - readAt > maxSilenceMs) return true
+    // Of the wall clock it cannot be told whether time has passed or only the clock was set: the log itself tells.
+    const isLate = startedAtTime - readAtTime > maxSilenceMs
+    if (!isLate && (next?.sequence ?? 0) <= sequence + 1) return false
+    const oldest = await services.store.changes.oldest()
+    return oldest === 0 ? isLate : oldest > sequence + 1
   }
 
   async function read(): Promise<void> {
