@@ -8,6 +8,7 @@ import type { Account } from '../store/account.ts'
 import type { Invite } from '../store/invite.ts'
 import { reauthorise, requireSession, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
+import { countAttempt } from './back-off.ts'
 import type { Context, WriteContext } from './context.ts'
 import { normaliseEmail } from './email.ts'
 import { inviteLetter } from './invite-letter.ts'
@@ -32,6 +33,7 @@ export async function createInvite(ctx: Context, path: WorkspacePath, body: NewI
     createdAt: issued.mailAt,
     ...issued,
   }
+  await countLetter(ctx, invite.email)
   await inTransaction(ctx, workspace.id, async (ctx) => {
     await reauthorise(ctx, access, 'member:write')
     // Only those who belong here are looked at: an address with an account elsewhere is treated like any other.
@@ -52,6 +54,8 @@ export async function resendInvite(ctx: Context, path: IdPath): Promise<IssuedIn
   const access = await requireWorkspace(ctx, path, 'member:write')
   const { workspace } = access.picture
   const id = path.id.toLowerCase()
+  const known = await ctx.store.invites.find(id, workspace.id)
+  if (known) await countLetter(ctx, known.email)
   const value = createBearer(invitePrefix)
   const renewed = await inTransaction(ctx, workspace.id, async (ctx) => {
     await reauthorise(ctx, access, 'member:write')
@@ -67,6 +71,12 @@ export async function resendInvite(ctx: Context, path: IdPath): Promise<IssuedIn
     return next
   })
   return deliver(ctx, workspace.name, renewed, value)
+}
+
+/** Anybody can make a workspace, and whoever is invited did not ask to be: nobody gets many letters in a row. */
+async function countLetter(ctx: Context, email: string): Promise<void> {
+  if (!ctx.mail) return
+  await countAttempt(ctx, `letter:${email}`, 'Too many letters to this address: wait before you send another.')
 }
 
 export async function acceptInvite(ctx: Context, body: InviteToken): Promise<InviteAccepted> {

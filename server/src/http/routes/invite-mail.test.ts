@@ -101,6 +101,23 @@ test('a workspace with a hostile name sends one letter to one address', async ()
   expect(letter.text).toContain('&lt;img src=x&gt;')
 })
 
+test('nobody gets more than ten letters in ten minutes, whichever workspaces they come from', async () => {
+  const email = place.newAddress()
+  const other = await createMemberWorkspace(service, owner)
+  const { id } = await place.mustInvite({ email })
+  await other.mustInvite({ email })
+  for (let sent = 2; sent < 10; sent++) expect((await place.ask('POST', `/rbac/${id}/resend`)).status).toBe(200)
+  const refused = await place.ask<{ message: string }>('POST', `/rbac/${id}/resend`)
+  expect([refused.status, refused.body.message]).toEqual([
+    429,
+    'Too many letters to this address: wait before you send another.',
+  ])
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+  await until(async () => lettersTo(email).length === 10 || undefined, 20_000, 'ten letters are there')
+  service.clock.offsetMs += 11 * 60_000
+  expect((await place.ask('POST', `/rbac/${id}/resend`)).status).toBe(200)
+})
+
 test('a mail server that is away fails no invite: the list says so, and the log without the link', async () => {
   const closed = createServer()
   await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve))
