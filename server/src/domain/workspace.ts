@@ -11,6 +11,9 @@ import { checkSlug } from './slug.ts'
 import { iso } from './time.ts'
 import { announce, inTransaction } from './transaction.ts'
 
+/** What happens to a person is told to each of their workspaces: without a bound, one person could keep everybody waiting. */
+const maxOwned = 1_000
+
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'workspace', id, name })
 
 export async function listWorkspaces(ctx: Context): Promise<Workspace[]> {
@@ -25,7 +28,12 @@ export async function createWorkspace(ctx: Context, body: NewWorkspace): Promise
   const { userId } = requireSession(ctx)
   checkSlug(body.slug)
   const workspace = { id: newId(), name: body.name, slug: body.slug, createdAt: ctx.now() }
-  await inTransaction(ctx, workspace.id, (ctx) => insertWorkspace(ctx, workspace, userId))
+  await inTransaction(ctx, workspace.id, async (ctx) => {
+    await insertWorkspace(ctx, workspace, userId)
+    if ((await ctx.store.members.countOwned(userId)) > maxOwned) {
+      throw new Failure('conflict', `You own ${maxOwned} workspaces: delete one, or hand one over.`)
+    }
+  })
   return { ...body, id: workspace.id, role: 'admin', isOwner: true, createdAt: iso(workspace.createdAt) }
 }
 

@@ -71,6 +71,12 @@ export function memberStore(db: Db, keys: Keys) {
       return row && toMember(row)
     },
 
+    async countOwned(userId: string): Promise<number> {
+      const row = await db.one<{ count: number }>(sql`
+        select count(*) as count from member where user_id = ${userId} and is_owner = 1`)
+      return row?.count ?? 0
+    },
+
     /** False where that person is a member already. */
     async insert(member: Member): Promise<boolean> {
       const row = toRow(member)

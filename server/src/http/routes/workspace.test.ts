@@ -89,6 +89,28 @@ test.each(['x', 'ACME', 'a_b', 'x'.repeat(49), '%20%20', 'ä'])(
   },
 )
 
+test('one person owns 1,000 at most', { timeout: 120_000 }, async () => {
+  const collector = await addUser(service, 'collector@example.com')
+  const make = (at: number) =>
+    service.call<{ id: string; message: string }>(
+      'POST',
+      '/v1/workspace',
+      as(collector, { body: { name: 'One of many', slug: `many-${at}` } }),
+    )
+  for (let at = 0; at < 1_000; at += 50) {
+    const made = await Promise.all(Array.from({ length: 50 }, (_, index) => make(at + index)))
+    expect(new Set(made.map(({ status }) => status))).toEqual(new Set([201]))
+  }
+  const refused = await make(1_000)
+  expect([refused.status, refused.body.message]).toEqual([
+    409,
+    'You own 1000 workspaces: delete one, or hand one over.',
+  ])
+  expect((await service.call('GET', '/v1/workspace/many-1000', as(collector))).status).toBe(404)
+  expect((await service.call('DELETE', '/v1/workspace/many-7', as(collector))).status).toBe(200)
+  expect((await make(1_000)).status).toBe(201)
+})
+
 test('ownership passes to another member, who becomes admin of all of it; the old owner stays admin', async () => {
   const made = await createWorkspace('handed')
   const heir = await addUser(service, 'heir@example.com', {
