@@ -108,7 +108,13 @@ function renderSyncs({ runs, calls, throttled, lagSeconds }: SyncFigures): strin
 export function metricsRoute(metrics: Metrics, config: Config): Route {
   return plainRoute('/metrics', async (exchange) => {
     if (config.metricsToken === undefined) {
-      throw new Failure('notFound', 'Metrics are off: set COFFER_METRICS_TOKEN or COFFER_METRICS_PORT.')
+      const isElsewhere = config.metricsPort !== undefined
+      throw new Failure(
+        'notFound',
+        isElsewhere
+          ? 'Metrics are on a port of their own: see COFFER_METRICS_PORT.'
+          : 'Metrics are off: set COFFER_METRICS_TOKEN or COFFER_METRICS_PORT.',
+      )
     }
     const given = Buffer.from(exchange.headers.authorization ?? '')
     const expected = Buffer.from(`Bearer ${config.metricsToken}`)

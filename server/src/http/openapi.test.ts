@@ -304,11 +304,21 @@ describe('/metrics', () => {
   const read = (authorization?: string) =>
     service.call<string>('GET', '/metrics', authorization === undefined ? {} : { headers: { authorization } })
 
-  test('is off by default and says how to switch it on', async () => {
-    const without = await startService()
+  test.each([
+    [
+      'is off by default and says how to switch it on',
+      {},
+      'Metrics are off: set COFFER_METRICS_TOKEN or COFFER_METRICS_PORT.',
+    ],
+    [
+      'that has a port of its own is not here and says so',
+      { COFFER_METRICS_PORT: '9464' },
+      'Metrics are on a port of their own: see COFFER_METRICS_PORT.',
+    ],
+  ])('%s', async (_what, settings, message) => {
+    const without = await startService(settings)
     try {
       const answer = await without.call('GET', '/metrics', { token: metricsToken })
-      const message = 'Metrics are off: set COFFER_METRICS_TOKEN or COFFER_METRICS_PORT.'
       expect(answer).toMatchObject({ status: 404, body: { message } })
     } finally {
       await without.stop()
