@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createTurns } from './turns.ts'
+import { createLateTurns, createTurns } from './turns.ts'
 
 test('so many run at a time, so many wait, and the rest is refused at once', async () => {
   const inTurn = createTurns(2, 3)
@@ -36,4 +36,28 @@ test('one that fails gives its turn on', async () => {
   expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
   await inTurn(async () => order.push(4))
   expect(order).toEqual([1, 2, 3, 4])
+})
+
+test('a late turn is taken once however often, when it is needed, and ends with the work', async () => {
+  const inLateTurn = createLateTurns(1, 1)
+  const order: string[] = []
+  const work = (name: string, isCostly: boolean) =>
+    inLateTurn(async (turn) => {
+      if (isCostly) for (let time = 0; time < 3; time++) await turn.take()
+      order.push(`${name} begins`)
+      await new Promise((resolve) => setImmediate(resolve))
+      order.push(`${name} ends`)
+      if (name === 'first') throw new Error('failed')
+    })
+  const works = [work('first', true), work('second', true), work('third', true), work('cheap', false)]
+  const results = await Promise.allSettled(works)
+  expect(results.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'rejected', 'fulfilled'])
+  expect(results[2]).toMatchObject({ reason: { code: 'overloaded' } })
+  expect(order.filter((step) => !step.startsWith('cheap'))).toEqual([
+    'first begins',
+    'first ends',
+    'second begins',
+    'second ends',
+  ])
+  expect(order.indexOf('cheap begins')).toBeLessThan(order.indexOf('second begins'))
 })

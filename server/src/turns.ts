@@ -5,20 +5,50 @@ export type Turns = <Result>(work: () => Promise<Result>) => Promise<Result>
 
 /** Whoever finds the queue full is refused with `overloaded`. */
 export function createTurns(maxRunning: number, maxWaiting: number): Turns {
+  const inLateTurn = createLateTurns(maxRunning, maxWaiting)
+  return (work) =>
+    inLateTurn(async (turn) => {
+      await turn.take()
+      return work()
+    })
+}
+
+/** A turn for work that may prove costly: taken when it does, and once however often; it is over when the work is. */
+export type Turn = { take(): Promise<void> | undefined }
+export type LateTurns = <Result>(work: (turn: Turn) => Promise<Result>) => Promise<Result>
+
+export function createLateTurns(maxRunning: number, maxWaiting: number): LateTurns {
   let running = 0
   const waiting: (() => void)[] = []
+
+  function enter(): Promise<void> | undefined {
+    if (running < maxRunning) {
+      running++
+      return undefined
+    }
+    if (waiting.length >= maxWaiting) throw new Failure('overloaded')
+    // The turn is handed over, so that nobody who comes in between takes it.
+    return new Promise((resolve) => void waiting.push(resolve))
+  }
+
+  function leave(): void {
+    const next = waiting.shift()
+    if (next) next()
+    else running--
+  }
+
   return async (work) => {
-    if (running >= maxRunning) {
-      if (waiting.length >= maxWaiting) throw new Failure('overloaded')
-      // The turn is handed over, so that nobody who comes in between takes it.
-      await new Promise<void>((resolve) => waiting.push(resolve))
-    } else running++
+    let isTaken = false
+    const take = () => {
+      if (isTaken) return undefined
+      const entering = enter()
+      isTaken = true
+      return entering
+    }
     try {
-      return await work()
+      return await work({ take })
     } finally {
-      const next = waiting.shift()
-      if (next) next()
-      else running--
+      if (isTaken) leave()
     }
   }
 }
