@@ -19,6 +19,7 @@ import type {
 import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ChangeRow, ValuePlace } from '../store/secret-value.ts'
+import type { Turn } from '../turns.ts'
 import { type ProjectAccess, requireEnvironment, requireProject } from './access.ts'
 import { type AuditEvent, record, secretsOf } from './audit.ts'
 import { readDetails } from './audit-read.ts'
@@ -29,8 +30,9 @@ import type { PicturedEnvironment } from './picture.ts'
 import { findSecret, isId } from './secret.ts'
 import { requireNamed, requireReached } from './secret-environment.ts'
 import { findUnseen } from './secret-owner.ts'
+import { commaAt, type Pieces, writePieces } from './secret-pieces.ts'
 import type { Wish } from './secret-plan.ts'
-import { createAllowance } from './secret-size.ts'
+import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
 import { openVersion, parseState, placeOf, stateAt, stateNow } from './secret-state.ts'
 import { createRevisions, standingRevision, writeValues } from './secret-write.ts'
 import { iso } from './time.ts'
@@ -133,10 +135,16 @@ function firstRevisions(found: readonly { revision: number; changes: number }[])
   return found.filter(fits).map(({ revision }) => revision)
 }
 
-export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<Diff> {
+export function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<Diff | Pieces> {
+  return inLargeTurn((turn) => diffInTurn(ctx, path, query, turn))
+}
+
+const diffAdvice = 'compare versions of single secrets'
+
+async function diffInTurn(ctx: Context, path: ProjectPath, query: DiffQuery, turn: Turn): Promise<Diff | Pieces> {
   const access = await requireProject(ctx, path, 'secret:read')
   const [from, to] = [await parseState(ctx, access, 'from', query.from), await parseState(ctx, access, 'to', query.to)]
-  const allowance = createAllowance('from', 'compare versions of single secrets')
+  const allowance = createAllowance('from', diffAdvice, turn)
   const before = await stateAt(ctx, access, allowance, from.environment, from.revision)
   const after = await stateAt(ctx, access, allowance, to.environment, to.revision)
   const diff: Diff = { added: [], removed: [], changed: [], same: [] }
@@ -148,15 +156,27 @@ export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQu
   }
   if (!query.values) return diff
   const keys = [...diff.added, ...diff.removed, ...diff.changed].sort()
-  const values = Object.fromEntries(
-    keys.map((key) => {
-      const [old, next] = [before.get(key), after.get(key)]
-      return [key, { ...(old && { from: old.value }), ...(next && { to: next.value }) }]
-    }),
-  )
+  const values = keys.map((key): [string, DiffValue] => {
+    const [old, next] = [before.get(key), after.get(key)]
+    return [key, { ...(old && { from: old.value }), ...(next && { to: next.value }) }]
+  })
+  const pieces =
+    allowance.spentBytes() > smallBytes
+      ? await Array.fromAsync(writePieces(diffEntries(diff, values), createAllowance('from', diffAdvice), turn))
+      : undefined
   const compared = [from.environment, to.environment]
   await recordView(ctx, access, compared, undefined, keys, { from: query.from, to: query.to })
-  return { ...diff, values }
+  return pieces ?? { ...diff, values: Object.fromEntries(values) }
+}
+
+type DiffValue = { from?: string; to?: string }
+
+function* diffEntries(diff: Diff, values: readonly (readonly [key: string, value: DiffValue])[]): Generator<string> {
+  yield `${JSON.stringify(diff).slice(0, -1)},"values":{`
+  for (const [index, [key, value]] of values.entries()) {
+    yield `${commaAt(index)}${JSON.stringify(key)}:${JSON.stringify(value)}`
+  }
+  yield '}}'
 }
 
 export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: Promotion): Promise<Promoted> {

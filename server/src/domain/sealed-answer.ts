@@ -7,6 +7,7 @@ import { type Hidden, hide, reveal, revealBytes } from '../crypto/one-time-pad.t
 import type { ReadDetails } from './audit-read.ts'
 import type { Epochs } from './epoch.ts'
 import type { Picture } from './picture.ts'
+import type { Pieces } from './secret-pieces.ts'
 
 export type Answer = {
   readonly body: string
@@ -17,7 +18,7 @@ export type Answer = {
   readonly entity: { readonly id: string; readonly name: string }
 }
 /** An answer whose body is still sealed: a matching ETag needs no more than this. */
-export type SealedAnswer = Omit<Answer, 'body'> & { open(): string | Buffer }
+export type SealedAnswer = Omit<Answer, 'body'> & { open(): string | Buffer | Pieces }
 
 type Dependency = { readonly environmentId: string; readonly epoch: number }
 type Kept = {

@@ -3,42 +3,29 @@ import type { ProjectPath } from '@coffer/contract/field'
 import type { RevisionResults } from '@coffer/contract/secret'
 import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
 import { Failure } from '../failure.ts'
-import { requireProject } from './access.ts'
+import type { Turn } from '../turns.ts'
+import { type ProjectAccess, requireProject } from './access.ts'
 import { secretsOf } from './audit.ts'
 import { readDetails } from './audit-read.ts'
 import type { Context } from './context.ts'
+import type { PicturedEnvironment } from './picture.ts'
 import { namePlaces } from './secret.ts'
 import { writeAll } from './secret-change.ts'
 import { chooseEnvironment, personalOwner, requireReached } from './secret-environment.ts'
-import { effectiveValues, loadProject, openValues, resolveRows } from './secret-read.ts'
+import type { Entry, ExportFormat } from './secret-format/format.ts'
+import { type Pieces, writePieces } from './secret-pieces.ts'
+import { effectiveValues, loadProject, resolveRows } from './secret-read.ts'
+import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
 import { standingRevision } from './secret-write.ts'
 import { inTransaction } from './transaction.ts'
 
+export type ExportedFile = { readonly text: string | Pieces; readonly contentType: string }
+
 /** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
-export async function exportSecrets(
-  ctx: Context,
-  path: ProjectPath,
-  query: SecretExport,
-): Promise<{ text: string; contentType: string }> {
+export async function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {
   const access = await requireProject(ctx, path, 'secret:read')
   const environment = chooseEnvironment(access, query)
-  const ownerId = personalOwner(ctx)
-  const advice = 'list the keys (GET …/secret?view=keys) and read one by one'
-  const { names, sealed } = await loadProject(ctx, access, [environment], ownerId, { advice })
-  const rows = effectiveValues(await openValues(ctx, access, sealed, names))
-  const onUnresolved = query.onUnresolved ?? 'keep'
-  const resolution = query.resolve ? await resolveRows(ctx, access, rows, names, { ownerId, onUnresolved }) : undefined
-  const entries = rows
-    .map((row) => ({ key: names.get(row.secretId) ?? '', value: resolution?.byRow.get(row)?.value ?? row.value, row }))
-    .sort((a, b) => (a.key < b.key ? -1 : 1))
-  if (onUnresolved === 'error') {
-    const broken = entries.find(({ row }) => (resolution?.byRow.get(row)?.unresolved.length ?? 0) > 0)
-    if (broken) throw new Failure('conflict', `${broken.key}: holds a reference that cannot be resolved.`)
-  }
-  const format = query.format ?? 'dotenv'
-  const { formatEntries } = await import('./secret-format/format.ts')
-  const file = formatEntries(format, entries, { name: `${access.project.slug}-${environment.name}` })
-  const keys = entries.map(({ key }) => key)
+  const { file, format, keys, places } = await inLargeTurn((turn) => makeFile(ctx, access, environment, query, turn))
   if (keys.length > 0) {
     const event = {
       chain: access.picture.workspace.id,
@@ -47,13 +34,60 @@ export async function exportSecrets(
       projectId: access.project.id,
       environmentId: environment.id,
     } as const
-    const places = resolution?.referenced ?? []
     const referenced = namePlaces(access, places)
     const after = { keys, export: format, ...(referenced.length > 0 && { referenced }) }
     const readIn = [environment.id, ...places.map(({ environmentId }) => environmentId)]
     await ctx.reads.record(ctx, event, readDetails(after, readIn))
   }
   return file
+}
+
+const exportAdvice = 'list the keys (GET …/secret?view=keys) and read one by one'
+
+async function makeFile(
+  ctx: Context,
+  access: ProjectAccess,
+  environment: PicturedEnvironment,
+  query: SecretExport,
+  turn: Turn,
+) {
+  const ownerId = personalOwner(ctx)
+  const loaded = await loadProject(ctx, access, [environment], ownerId, { advice: exportAdvice, turn })
+  const { names } = loaded
+  const rows = effectiveValues(loaded.values)
+  const onUnresolved = query.onUnresolved ?? 'keep'
+  const resolution = query.resolve
+    ? await resolveRows(ctx, access, rows, names, { ownerId, onUnresolved, turn })
+    : undefined
+  const entries = rows
+    .map((row) => ({ key: names.get(row.secretId) ?? '', value: resolution?.byRow.get(row)?.value ?? row.value, row }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+  if (onUnresolved === 'error') {
+    const broken = entries.find(({ row }) => (resolution?.byRow.get(row)?.unresolved.length ?? 0) > 0)
+    if (broken) throw new Failure('conflict', `${broken.key}: holds a reference that cannot be resolved.`)
+  }
+  const format = query.format ?? 'dotenv'
+  const name = `${access.project.slug}-${environment.name}`
+  const isLarge = loaded.bytes + (resolution?.growthBytes ?? 0) > smallBytes
+  const file = await (isLarge ? formatLarge(format, entries, name, turn) : formatSmall(format, entries, name))
+  return { file, format, keys: entries.map(({ key }) => key), places: resolution?.referenced ?? [] }
+}
+
+async function formatSmall(format: ExportFormat, entries: readonly Entry[], name: string): Promise<ExportedFile> {
+  const { formatEntries } = await import('./secret-format/format.ts')
+  return formatEntries(format, entries, { name })
+}
+
+async function formatLarge(
+  format: ExportFormat,
+  entries: readonly Entry[],
+  name: string,
+  turn: Turn,
+): Promise<ExportedFile> {
+  const { formatLines } = await import('./secret-format/format.ts')
+  const { lines, contentType, weight } = formatLines(format, entries, { name })
+  const allowance = createAllowance('environmentId', exportAdvice)
+  return { text: await Array.fromAsync(writePieces(lines, allowance, turn, weight)), contentType }
 }
 
 export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {

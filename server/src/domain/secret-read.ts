@@ -1,7 +1,7 @@
 /** The values of environments, opened: the rows that answers, exports, references and comparisons are made from. */
 import type { ReminderRow } from '../store/secret-reminder.ts'
 import { type NamedValue, rowBytes, type SealedValue } from '../store/secret-value.ts'
-import { nextTurn } from '../turns.ts'
+import { nextTurn, type Turn } from '../turns.ts'
 import type { ProjectAccess } from './access.ts'
 import type { Context } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
@@ -10,7 +10,7 @@ import { findEnvironmentByName } from './secret-environment.ts'
 import type { Reference } from './secret-reference.ts'
 import { type LoadValues, type Locate, type Place, placeName } from './secret-reference-graph.ts'
 import { type Gap, type OnUnresolved, type Resolved, resolveValues } from './secret-reference-resolution.ts'
-import { type Allowance, createAllowance, opensPerTurn } from './secret-size.ts'
+import { type Allowance, createAllowance, createPause } from './secret-size.ts'
 
 export type OpenValue = {
   readonly secretId: string
@@ -36,13 +36,14 @@ export async function openValues(
 ): Promise<OpenValue[]> {
   const { picture, project } = access
   const opened: OpenValue[] = []
+  const isPause = createPause()
   for (const row of rows) {
     if (row.sealed === null || !names.has(row.secretId) || isHidden(access, row)) continue
     const { secretId, environmentId, ownerId, version, updatedAt, sealed, authors } = row
     const place = { workspaceId: picture.workspace.id, projectId: project.id, environmentId, secretId, ownerId }
     const value = await ctx.store.secretValues.open(place, { version, sealed, authors }, picture.environmentKeys)
     opened.push({ secretId, environmentId, isPersonal: ownerId !== '', version, updatedAt, value, authors })
-    if (opened.length % opensPerTurn === 0) await nextTurn()
+    if (isPause(sealed.length)) await nextTurn()
   }
   return opened
 }
@@ -99,11 +100,11 @@ export function referenceOptions(
   ctx: Context,
   access: ProjectAccess,
   ownerId: string,
-  guard?: Guard,
+  { guard, turn }: { guard?: Guard | undefined; turn?: Turn | undefined } = {},
 ): ReferenceOptions {
   const { picture, reach } = access
   const { secretValues } = ctx.store
-  const allowance = createAllowance('value', 'let fewer or smaller values be referred to')
+  const allowance = createAllowance('value', 'let fewer or smaller values be referred to', turn)
 
   function locate(from: string, reference: Reference, key: string): Place | undefined {
     const place = find(from, reference)
@@ -125,7 +126,7 @@ export function referenceOptions(
   async function openNamed(rows: NamedValue[]): Promise<Map<string, string>> {
     const values = new Map<string, string>()
     const met: { place: Place; authors: string }[] = []
-    let opened = 0
+    const isPause = createPause()
     // Shared ones first, so that a person's own overwrites them.
     for (const row of rows.sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1))) {
       if (row.sealed === null || isHidden(access, row)) continue
@@ -134,7 +135,7 @@ export function referenceOptions(
       const value = await secretValues.open(place, { version, sealed, authors }, picture.environmentKeys)
       values.set(placeName({ environmentId, key: row.name }), value)
       met.push({ place: { environmentId, key: row.name }, authors })
-      if (++opened % opensPerTurn === 0) await nextTurn()
+      if (isPause(sealed.length)) await nextTurn()
     }
     await guard?.meet(met)
     return values
@@ -169,6 +170,8 @@ export type Resolution = {
   /** Values that were read only because others refer to them. */
   readonly referenced: readonly Place[]
   readonly environmentIds: ReadonlySet<string>
+  /** By how much the values have grown together. */
+  readonly growthBytes: number
 }
 
 export async function resolveRows(
@@ -176,7 +179,7 @@ export async function resolveRows(
   access: ProjectAccess,
   rows: readonly OpenValue[],
   names: Names,
-  options: { ownerId: string; onUnresolved: OnUnresolved; guard?: Guard },
+  options: { ownerId: string; onUnresolved: OnUnresolved; guard?: Guard; turn?: Turn | undefined },
 ): Promise<Resolution> {
   const effective = new Set(effectiveValues(rows))
   const roots = rows.map((row) => {
@@ -185,9 +188,9 @@ export async function resolveRows(
     return { environmentId: row.environmentId, key: effective.has(row) ? name : `\u0000${name}`, value: row.value }
   })
   const referenced: Place[] = []
-  const { locate, load } = referenceOptions(ctx, access, options.ownerId, options.guard)
+  const { locate, load } = referenceOptions(ctx, access, options.ownerId, options)
   await options.guard?.meet(roots.map((place, index) => ({ place, authors: rows[index]?.authors ?? '' })))
-  const { results, visited } = await resolveValues(roots, {
+  const { results, visited, growthBytes } = await resolveValues(roots, {
     locate,
     load: async (places) => {
       const values = await load(places)
@@ -203,7 +206,7 @@ export async function resolveRows(
     const result = results[index]
     if (result) byRow.set(row, result)
   })
-  return { byRow, referenced, environmentIds: visited.environments }
+  return { byRow, referenced, environmentIds: visited.environments, growthBytes }
 }
 
 const listAdvice =
@@ -215,35 +218,62 @@ export async function loadProject(
   access: ProjectAccess,
   environments: readonly PicturedEnvironment[],
   ownerId: string,
-  { part, advice = listAdvice }: { part?: string | undefined; advice?: string } = {},
+  { part, advice = listAdvice, turn }: { part?: string | undefined; advice?: string; turn?: Turn | undefined } = {},
 ) {
   const { secretValues } = ctx.store
   const ids = environments.map(({ id }) => id)
-  const allowance = createAllowance('environmentId', advice)
+  const allowance = createAllowance('environmentId', advice, turn)
   const secrets = await loadNames(ctx, access, allowance, part)
   const maxRows = maxRowsOf(secrets.length * ids.length, ownerId)
-  const secretIds = part === undefined ? undefined : secrets.map(({ id }) => id)
-  const sealed =
-    maxRows === 0
-      ? []
-      : secretIds
-        ? await allowance.load(
-            maxRows,
-            () => secretValues.measureOf(ids, secretIds, ownerId),
-            () => secretValues.listOf(ids, secretIds, ownerId),
-          )
-        : await allowance.load(
-            maxRows,
-            () => secretValues.measure(ids, ownerId),
-            () => secretValues.list(ids, ownerId),
-          )
-  const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
+  const secretIds = secrets.map(({ id }) => id)
+  const inParts = () => listInParts(ctx, access, ids, secretIds, ownerId)
+  const load = () =>
+    part !== undefined
+      ? allowance.load(
+          maxRows,
+          () => secretValues.measureOf(ids, secretIds, ownerId),
+          (isLarge) => (isLarge ? inParts() : secretValues.listOf(ids, secretIds, ownerId)),
+        )
+      : allowance.load(
+          maxRows,
+          () => secretValues.measure(ids, ownerId),
+          (isLarge) => (isLarge ? inParts() : secretValues.list(ids, ownerId)),
+        )
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
-  return { secrets, names, sealed, reminders }
+  // What is sealed is not held any longer than it takes to open it.
+  const values = await openValues(ctx, access, maxRows === 0 ? [] : await load(), names)
+  const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
+  return { secrets, names, values, reminders, bytes: allowance.spentBytes(), advice }
 }
 
-/** So many rows at a time: their values are never held together. */
-const rowsPerBatch = 512
+/** What is large is loaded a part at a time, with others answered in between; in one go, if it changes meanwhile. */
+export async function listInParts(
+  ctx: Context,
+  access: ProjectAccess,
+  environmentIds: readonly string[],
+  secretIds: readonly string[],
+  ownerId: string,
+): Promise<SealedValue[]> {
+  const { secretValues } = ctx.store
+  const { workspace } = access.picture
+  const revisions = async () =>
+    (await Promise.all(environmentIds.map((id) => secretValues.currentRevision(id, workspace.id)))).join()
+  const before = await revisions()
+  const rows: SealedValue[] = []
+  for (const part of partsOf(secretIds, environmentIds.length, ownerId)) {
+    for (const row of await secretValues.listOf(environmentIds, part, ownerId)) rows.push(row)
+    await nextTurn()
+  }
+  return (await revisions()) === before ? rows : secretValues.listOf(environmentIds, secretIds, ownerId)
+}
+
+function* partsOf(secretIds: readonly string[], environments: number, ownerId: string): Generator<string[]> {
+  const perPart = Math.max(1, Math.floor(rowsPerPart / maxRowsOf(environments, ownerId)))
+  for (let from = 0; from < secretIds.length; from += perPart) yield secretIds.slice(from, from + perPart)
+}
+
+/** So many rows by one query, where there are very many of them. */
+const rowsPerPart = 128
 
 /**
  * The same without any value, whatever there is of them. Each is opened all the same, a few at a time, and forgotten: what was
@@ -257,20 +287,20 @@ export async function loadKeys(
   part: string | undefined,
 ) {
   const ids = environments.map(({ id }) => id)
-  const allowance = createAllowance('environmentId', 'name fewer environments, or look for a part of the names (q)')
+  const advice = 'name fewer environments, or look for a part of the names (q)'
+  const allowance = createAllowance('environmentId', advice)
   const secrets = await loadNames(ctx, access, allowance, part)
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
-  const secretIds = [...names.keys()]
-  const perBatch = Math.max(1, Math.floor(rowsPerBatch / maxRowsOf(ids.length, ownerId)))
   const values: OpenValue[] = []
-  for (let from = 0; from < secretIds.length; from += perBatch) {
-    const rows = await ctx.store.secretValues.listOf(ids, secretIds.slice(from, from + perBatch), ownerId)
+  for (const secretIds of partsOf([...names.keys()], ids.length, ownerId)) {
+    const rows = await ctx.store.secretValues.listOf(ids, secretIds, ownerId)
     const opened = await openValues(ctx, access, rows, names)
     allowance.spend(opened.length * rowBytes)
     for (const row of opened) values.push({ ...row, value: '' })
+    await nextTurn()
   }
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
-  return { secrets, values, reminders }
+  return { secrets, values, reminders, bytes: allowance.spentBytes(), advice }
 }
 
 async function loadNames(ctx: Context, access: ProjectAccess, allowance: Allowance, part: string | undefined) {

@@ -46,6 +46,8 @@ export type Resolution = {
   readonly results: readonly Resolved[]
   /** What the results depend on, missing places included. What `locate` refused has no place and is not here. */
   readonly visited: { readonly places: ReadonlySet<string>; readonly environments: ReadonlySet<string> }
+  /** By how much all values together have grown. */
+  readonly growthBytes: number
 }
 
 const mebibyte = 2 ** 20
@@ -90,7 +92,8 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
     results.push(writeValue(root, fits ? maxDepth : 0, options))
     if (isBreak(value.length + (fits ? growth : 0))) await nextTurn()
   }
-  return { results, visited: { places: graph.places, environments: graph.environments } }
+  const visited = { places: graph.places, environments: graph.environments }
+  return { results, visited, growthBytes: maxGrowthBytes - growthLeft }
 }
 
 /**

@@ -1,31 +1,59 @@
 /**
- * How much of values one request may hold. It is measured before anything is loaded: beyond it the answer would not fit
- * into a string, and long before that nobody else would be answered.
+ * How much of values one request may hold, and from when on it lets others in or waits for its turn. It is measured before
+ * anything is loaded: beyond it the answer would not fit into a string, and long before that nobody else would be answered.
  */
 import { maxValueBytes } from '@coffer/contract/secret'
+import { overheadBytes } from '../crypto/envelope.ts'
 import { invalid } from '../failure.ts'
-import { rowBytes, sealedBytes } from '../store/secret-value.ts'
+import { rowBytes } from '../store/secret-value.ts'
+import { createLateTurns, type Turn } from '../turns.ts'
 
-const maxBytes = 64 * 1024 * 1024
+const mebibyte = 1024 * 1024
+const maxBytes = 64 * mebibyte
 /** The largest value, its seal, and what goes with it. */
 const maxRowBytes = maxValueBytes + 2 * rowBytes
+/** Where there cannot be more than this, it is not measured before it is loaded. */
+const unmeasuredBytes = 16 * mebibyte
+/** From here on it is loaded in parts, and in turn. */
+export const largeBytes = 8 * mebibyte
+/** Up to here all values of an answer are written in one go. */
+export const smallBytes = mebibyte
 
-/** So many values are opened before others are let in. */
-export const opensPerTurn = 128
+/** So that memory stays bounded: of those who read so much, a few at a time do. */
+export const inLargeTurn = createLateTurns(2, 16)
+
+/** So much is opened or written before others are let in. */
+const valuesPerTurn = 128
+const bytesPerTurn = mebibyte
+
+/** Says after each value whether it is time to let others in. */
+export function createPause(): (valueBytes: number) => boolean {
+  let values = 0
+  let bytes = 0
+  return (valueBytes) => {
+    values += 1
+    bytes += valueBytes
+    if (values < valuesPerTurn && bytes < bytesPerTurn) return false
+    values = 0
+    bytes = 0
+    return true
+  }
+}
 
 export type Allowance = {
-  /** Loads at most so many rows; where these might be too much, they are measured first. */
+  /** Loads at most so many rows; where these might be too much, they are measured first. Many are best loaded in parts. */
   load<Row extends { readonly sealed: Uint8Array | null }>(
     maxRows: number,
     measure: () => Promise<number>,
-    list: () => Promise<Row[]>,
+    list: (isLarge: boolean) => Promise<Row[]>,
   ): Promise<Row[]>
-  /** What is loaded already. */
+  /** What is loaded already, or written. */
   spend(bytes: number): void
+  spentBytes(): number
 }
 
-/** `field` is what the caller can ask less by, and `advice` how. */
-export function createAllowance(field: string, advice: string): Allowance {
+/** `field` is what the caller can ask less by, and `advice` how; `turn` is taken where it is much. */
+export function createAllowance(field: string, advice: string, turn?: Turn): Allowance {
   let left = maxBytes
 
   function refuse(): never {
@@ -34,15 +62,23 @@ export function createAllowance(field: string, advice: string): Allowance {
 
   return {
     async load(maxRows, measure, list) {
-      if (maxRows * maxRowBytes > left && (await measure()) > left) refuse()
-      const rows = await list()
+      let isLarge = false
+      if (maxRows * maxRowBytes > (turn ? Math.min(left, unmeasuredBytes) : left)) {
+        const bytes = await measure()
+        if (bytes > left) refuse()
+        isLarge = bytes > largeBytes
+        if (isLarge) await turn?.take()
+      }
+      const rows = await list(isLarge)
       for (const { sealed } of rows) left -= rowBytes + (sealed?.length ?? 0)
+      if (maxBytes - left > largeBytes) await turn?.take()
       return rows
     },
     spend(bytes) {
       left -= bytes
       if (left < 0) refuse()
     },
+    spentBytes: () => maxBytes - left,
   }
 }
 
@@ -53,5 +89,7 @@ export const createWriteAllowance = (): Allowance => createAllowance('secrets', 
 export function refuseTooMuch(wishes: readonly { readonly value: string | null }[]): void {
   if (wishes.length * maxRowBytes <= maxBytes) return
   const allowance = createWriteAllowance()
-  for (const { value } of wishes) if (value !== null) allowance.spend(rowBytes + sealedBytes(value))
+  for (const { value } of wishes) {
+    if (value !== null) allowance.spend(rowBytes + overheadBytes + Buffer.byteLength(value))
+  }
 }

@@ -6,8 +6,8 @@ import type { ProjectAccess } from './access.ts'
 import type { Context } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { requireReached } from './secret-environment.ts'
-import { openValues } from './secret-read.ts'
-import { type Allowance, opensPerTurn } from './secret-size.ts'
+import { listInParts, openValues } from './secret-read.ts'
+import { type Allowance, createPause } from './secret-size.ts'
 
 export type Standing = {
   readonly value: string
@@ -35,13 +35,14 @@ export async function stateAt(
   const renames = await secretVersions.listRenamesBetween(environment.id, 0, revision)
   const renamesOf = Map.groupBy(renames, ({ secretId }) => secretId)
   const state = new Map<string, Standing>()
+  const isPause = createPause()
   for (const row of rows) {
     const place = placeOf(access, environment, row.secretId)
     const renamed = renamesOf.get(row.secretId)?.findLast(({ revision: at }) => at > row.revision)
     const { version, secretId, authors } = row
     const value = await openVersion(ctx, access, place, row)
     state.set(renamed?.newName ?? row.name, { value, version, secretId, authors })
-    if (state.size % opensPerTurn === 0) await nextTurn()
+    if (isPause(row.sealed?.length ?? 0)) await nextTurn()
   }
   return state
 }
@@ -64,7 +65,10 @@ export async function stateNow(
   const sealed = await allowance.load(
     Number.POSITIVE_INFINITY,
     () => secretValues.measureOf([environment.id], secretIds, ''),
-    () => secretValues.listOf([environment.id], secretIds, ''),
+    (isLarge) =>
+      isLarge
+        ? listInParts(ctx, access, [environment.id], secretIds, '')
+        : secretValues.listOf([environment.id], secretIds, ''),
   )
   const values = await openValues(ctx, access, sealed, names)
   return new Map(

@@ -1,26 +1,28 @@
 /** Reading secrets: the path that must be fast. */
-import { createHmac } from 'node:crypto'
 import type { ProjectPath } from '@coffer/contract/field'
 import type { Secret, SecretListQuery, SecretPath, SecretQuery, SecretRow } from '@coffer/contract/secret'
 import { Failure, invalid, isFailure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ReminderRow } from '../store/secret-reminder.ts'
+import type { Turn } from '../turns.ts'
 import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
 import { secretsOf } from './audit.ts'
 import { type ReadDetails, readDetails } from './audit-read.ts'
 import { type Context, grantOf } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { reachesProject } from './scope.ts'
-import type { Answer, SealedAnswer } from './sealed-answer.ts'
+import type { SealedAnswer } from './sealed-answer.ts'
 import { chooseEnvironments, personalOwner } from './secret-environment.ts'
+import type { Pieces } from './secret-pieces.ts'
 import { listHeld, loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Resolved } from './secret-reference-resolution.ts'
-import { createAllowance } from './secret-size.ts'
+import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
+import { type Answered, writeLargeText, writeText } from './secret-text.ts'
 import { iso } from './time.ts'
 
 /** An answer that may leave: what it reveals has been recorded. */
-export type ReadAnswer = { readonly etag: string; readonly body: string | Buffer | undefined }
+export type ReadAnswer = { readonly etag: string; readonly body: string | Buffer | Pieces | undefined }
 
 type Reading = {
   readonly access: ProjectAccess
@@ -105,26 +107,28 @@ function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details
   return ctx.reads.record(ctx, event, details)
 }
 
-async function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer> {
+function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer> {
+  return inLargeTurn((turn) => makeInTurn(ctx, reading, turn))
+}
+
+async function makeInTurn(ctx: Context, reading: Reading, turn: Turn): Promise<SealedAnswer> {
   const { access, environments, question } = reading
   const sources = [...environments, ...othersOf(reading)]
   const chosen = sources.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
-  const made = await readSecrets(ctx, reading)
-  const body = JSON.stringify(reading.key === undefined ? made.secrets : made.secrets[0])
+  const made = await readSecrets(ctx, reading, turn)
+  const { body, etag } = made.bytes > smallBytes ? await writeLargeText(ctx, made, turn) : writeText(ctx, made)
   const { auditDetails } = made
-  const answer: Answer = {
-    body,
-    etag: etagOf(ctx, body),
-    auditDetails,
-    entity: { id: made.secrets[0]?.id ?? '', name: made.secrets[0]?.name ?? '' },
+  const entity = { id: made.secrets[0]?.id ?? '', name: made.secrets[0]?.name ?? '' }
+  const answer = { etag, auditDetails, entity }
+  if (typeof body === 'string') {
+    // A referenced environment that changed while it was read has another number by now: then nothing is kept.
+    const referenced = new Set(made.environmentIds).difference(new Set(sources.map(({ id }) => id)))
+    const dependencies = [
+      ...chosen,
+      ...[...referenced].map((id) => ({ environmentId: id, epoch: made.epochs.get(id) ?? -1 })),
+    ]
+    ctx.answers.keep(question, access.picture, dependencies, { ...answer, body })
   }
-  // A referenced environment that changed while it was read has another number by now: then nothing is kept.
-  const referenced = new Set(made.environmentIds).difference(new Set(sources.map(({ id }) => id)))
-  const dependencies = [
-    ...chosen,
-    ...[...referenced].map((id) => ({ environmentId: id, epoch: made.epochs.get(id) ?? -1 })),
-  ]
-  ctx.answers.keep(question, access.picture, dependencies, answer)
   return { ...answer, open: () => body }
 }
 
@@ -136,34 +140,36 @@ export async function findEtag(
   key: string,
 ): Promise<string | undefined> {
   try {
-    const { secrets } = await readSecrets(ctx, { access, environments, query: {}, question: '', key })
-    return etagOf(ctx, JSON.stringify(secrets[0]))
+    const made = await readSecrets(ctx, { access, environments, query: {}, question: '', key })
+    return (made.bytes > smallBytes ? await writeLargeText(ctx, made) : writeText(ctx, made)).etag
   } catch (error) {
     if (isFailure(error, 'notFound')) return undefined
     throw error
   }
 }
 
-type Made = {
-  readonly secrets: readonly Secret[]
+type Made = Answered & {
+  /** What they come to, more or less, and before they are written as JSON. */
+  readonly bytes: number
   readonly auditDetails: ReadDetails | undefined
   readonly environmentIds: ReadonlySet<string>
   readonly epochs: ReadonlyMap<string, number>
 }
 
-async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
+async function readSecrets(ctx: Context, reading: Reading, turn?: Turn): Promise<Made> {
   const { access, environments, query, key } = reading
   const ownerId = personalOwner(ctx)
   // Taken before anything is read: a change in between makes the answer stale, not wrong.
   const mayRefer = query.resolve === true ? access.picture.environments.keys() : []
   const epochs = new Map([...mayRefer].map((id) => [id, ctx.epochs.of(id)]))
   const isKeys = query.view === 'keys'
-  const loaded = key === undefined ? await loadList(ctx, reading, ownerId) : await loadOne(ctx, reading, key, ownerId)
+  const loaded =
+    key === undefined ? await loadList(ctx, reading, ownerId, turn) : await loadOne(ctx, reading, key, ownerId)
   const { secrets, values } = loaded
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const resolution =
     query.resolve === true && !isKeys
-      ? await resolveRows(ctx, access, values, names, { ownerId, onUnresolved: query.onUnresolved ?? 'keep' })
+      ? await resolveRows(ctx, access, values, names, { ownerId, onUnresolved: query.onUnresolved ?? 'keep', turn })
       : undefined
   if (query.onUnresolved === 'error' && resolution) refuseUnresolved(resolution.byRow, names)
   const order = new Map(environments.map(({ id }, index) => [id, index]))
@@ -173,7 +179,7 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   const elsewhere = new Set(await listHeld(ctx, access, othersOf(reading), ownerId))
   const shown = isWhole ? secrets : secrets.filter(({ id }) => rowsBySecret.has(id) || elsewhere.has(id))
   const findReminder = createReminderIndex(loaded.reminders)
-  const result = shown.map((secret) => {
+  const describe = (secret: SecretRecord): Secret => {
     const rows = (rowsBySecret.get(secret.id) ?? []).sort(
       (a, b) =>
         (order.get(a.environmentId) ?? 0) - (order.get(b.environmentId) ?? 0) ||
@@ -183,9 +189,9 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
       secret,
       rows.map((row) => toRow(row, isKeys, resolution?.byRow.get(row), findReminder(row))),
     )
-  })
+  }
   // A secret without a row that the caller sees is as good as absent.
-  if (key !== undefined && (result[0]?.values.length ?? 0) === 0) throw new Failure('notFound')
+  if (key !== undefined && values.length === 0) throw new Failure('notFound')
   const keys = secrets.filter(({ id }) => rowsBySecret.has(id)).map(({ name }) => name)
   const environmentNames = environments.map(({ name }) => name)
   const places = resolution?.referenced ?? []
@@ -195,20 +201,32 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
     isKeys || keys.length === 0
       ? undefined
       : readDetails({ keys, environments: environmentNames, ...(referenced.length > 0 && { referenced }) }, readIn)
-  return { secrets: result, auditDetails, environmentIds: resolution?.environmentIds ?? new Set(), epochs }
+  return {
+    secrets: shown,
+    describe,
+    isList: key === undefined,
+    advice: loaded.advice,
+    bytes: loaded.bytes + (resolution?.growthBytes ?? 0),
+    auditDetails,
+    environmentIds: resolution?.environmentIds ?? new Set(),
+    epochs,
+  }
 }
 
 type Loaded = {
   readonly secrets: readonly SecretRecord[]
   readonly values: readonly OpenValue[]
   readonly reminders: readonly ReminderRow[]
+  /** What they take, and how the caller would ask for less. */
+  readonly bytes: number
+  readonly advice: string
 }
 
-async function loadList(ctx: Context, reading: Reading, ownerId: string): Promise<Loaded> {
+function loadList(ctx: Context, reading: Reading, ownerId: string, turn?: Turn): Promise<Loaded> {
   const { access, environments, query } = reading
-  if (query.view === 'keys') return loadKeys(ctx, access, environments, ownerId, query.q)
-  const loaded = await loadProject(ctx, access, environments, ownerId, { part: query.q })
-  return { ...loaded, values: await openValues(ctx, access, loaded.sealed, loaded.names) }
+  return query.view === 'keys'
+    ? loadKeys(ctx, access, environments, ownerId, query.q)
+    : loadProject(ctx, access, environments, ownerId, { part: query.q, turn })
 }
 
 /** Where else within reach a value makes a secret a part of the list: only those who do not reach everything ask. */
@@ -224,7 +242,8 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
   const { secretValues, secretReminders } = ctx.store
   const ids = reading.environments.map(({ id }) => id)
   const secretIds = [secret.id]
-  const allowance = createAllowance('environmentId', 'name fewer environments')
+  const advice = 'name fewer environments'
+  const allowance = createAllowance('environmentId', advice)
   const sealed = await allowance.load(
     maxRowsOf(ids.length, ownerId),
     () => secretValues.measureOf(ids, secretIds, ownerId),
@@ -232,7 +251,7 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
   )
   const values = await openValues(ctx, reading.access, sealed, new Map([[secret.id, secret.name]]))
   const reminders = ids.length === 0 ? [] : await secretReminders.listOf(ids, secret.id)
-  return { secrets: [secret], values, reminders }
+  return { secrets: [secret], values, reminders, bytes: allowance.spentBytes(), advice }
 }
 
 /** By name, or by id: a name is never shaped like one. */
@@ -291,11 +310,6 @@ export function namePlaces({ picture }: ProjectAccess, places: readonly Place[])
     const environment = picture.environments.get(environmentId)
     return `${picture.projects.get(environment?.projectId ?? '')?.slug}.${environment?.name}.${key}`
   })
-}
-
-/** Keyed, as a plain hash of a value could be guessed at. */
-function etagOf(ctx: Context, body: string): string {
-  return `"${createHmac('sha256', ctx.keys.keyring.active.audit).update(body).digest('base64url')}"`
 }
 
 function matchesEtag(header: string, etag: string): boolean {

@@ -199,7 +199,7 @@ function toJson(entries: readonly { key: string; value: string }[]): string {
 /** The problem, where a dotenv file cannot hold a key: a blank or a line break in it would be read as something else. */
 function toDotenv(entries: readonly { key: string; value: string }[], name: string): string | Problem {
   const wrong = entries.find(({ key }) => !/^[\w.-]+$/.test(key))
-  if (!wrong) return writeDotenv(entries)
+  if (!wrong) return [...writeDotenv(entries)].join('')
   const key = JSON.stringify(wrong.key)
   return {
     name,

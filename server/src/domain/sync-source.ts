@@ -7,7 +7,7 @@ import { createVendorHttp } from '../providers/vendor-http.ts'
 import { type Access, type EnvironmentAccess, reachesEnvironments } from './access.ts'
 import type { Context, Services } from './context.ts'
 import { namePlaces } from './secret.ts'
-import { loadProject, openValues, resolveRows } from './secret-read.ts'
+import { loadProject, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Gap } from './secret-reference-resolution.ts'
 import { createTrail, isWithin, type Trail } from './secret-trail.ts'
@@ -51,8 +51,7 @@ const nobody = ''
 export async function readSource(ctx: Context, access: EnvironmentAccess): Promise<Source> {
   const { environment } = access
   const advice = 'move some of the secrets to another environment'
-  const { names, sealed } = await loadProject(ctx, access, [environment], nobody, { advice })
-  const rows = await openValues(ctx, access, sealed, names)
+  const { names, values: rows } = await loadProject(ctx, access, [environment], nobody, { advice })
   const trail = createTrail(ctx, access)
   const options = { ownerId: nobody, onUnresolved: 'error', guard: trail } as const
   const { byRow, environmentIds } = await resolveRows(ctx, access, rows, names, options)

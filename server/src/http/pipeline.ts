@@ -41,7 +41,7 @@ const maxParamLength = 4_096
 const maxRemembered = 4_000
 const maxRememberedLength = 512
 const maxRememberedFields = 8
-const json = 'application/json; charset=utf-8'
+export const jsonType = 'application/json; charset=utf-8'
 
 export function createPipeline(routes: readonly Route[], stages: Stages): RequestListener {
   const router = findMyWay({ ignoreTrailingSlash: true, maxParamLength, onBadUrl: nothing, onMaxParamLength: nothing })
@@ -117,7 +117,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     try {
       if (value !== exchange) {
         exchange.payload = route.serialize(value)
-        exchange.answerHeaders['content-type'] ??= json
+        exchange.answerHeaders['content-type'] ??= jsonType
       }
       answer(exchange)
     } catch (error) {

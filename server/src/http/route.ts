@@ -1,12 +1,14 @@
 /** How an endpoint of the contract becomes a route: its schemas, its permission, one domain call. */
+import { Readable } from 'node:stream'
 import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
 import { ErrorBody, Nothing } from '@coffer/contract/field'
 import { type Static, type TSchema, Type } from '@coffer/contract/schema'
 import type { Context } from '../domain/context.ts'
 import type { Page } from '../domain/page.ts'
+import type { Pieces } from '../domain/secret-pieces.ts'
 import { maxBodyBytes } from './body.ts'
 import type { Exchange, Reply } from './exchange.ts'
-import type { Route } from './pipeline.ts'
+import { jsonType, type Route } from './pipeline.ts'
 import { serializerOf } from './serialize.ts'
 import { validatorOf } from './validate.ts'
 
@@ -69,6 +71,26 @@ export function plainRoute(path: string, run: (exchange: Exchange) => Promise<un
 export async function succeed(work: Promise<void>): Promise<{ success: boolean }> {
   await work
   return { success: true }
+}
+
+/** What is text already; where it is large, in pieces, each forgotten as it is sent. */
+export function sendText(reply: Reply, contentType: string, text: string | Buffer | Pieces): Reply {
+  reply.header('content-type', contentType)
+  if (!Array.isArray(text)) return reply.send(text)
+  reply.header(
+    'content-length',
+    text.reduce((sum, { length }) => sum + length, 0),
+  )
+  return reply.send(Readable.from(handOut(text)))
+}
+
+function* handOut(pieces: Pieces): Generator<Buffer> {
+  for (let piece = pieces.shift(); piece; piece = pieces.shift()) yield piece
+}
+
+/** An answer that is written as JSON already, if it was large. */
+export function sendJson<Value>(reply: Reply, value: Value | Pieces): Value | Reply {
+  return Array.isArray(value) ? sendText(reply, jsonType, value) : value
 }
 
 /** A page of a list; the header says where the next one begins. */

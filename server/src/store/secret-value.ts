@@ -1,6 +1,6 @@
 /** Values and their versions: plaintext above this file, ciphertext below it. */
 import type { KeyObject } from 'node:crypto'
-import { associatedData, keyVersionOf, open, overheadBytes, seal } from '../crypto/envelope.ts'
+import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
 import { Failure } from '../failure.ts'
 import { findEnvironmentKey, type Keys, newestEnvironmentKey } from './key.ts'
 import { anyOf, type Db, fragment, type Sql, sql } from './sql.ts'
@@ -67,9 +67,6 @@ type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: U
 
 /** What a row takes in memory and in an answer beside its value. */
 export const rowBytes = 200
-
-/** How long the seal of a value is. */
-export const sealedBytes = (value: string): number => overheadBytes + Buffer.byteLength(value)
 
 const locationColumns = fragment(
   `v.secret_id as "secretId", v.environment_id as "environmentId", v.owner_id as "ownerId"`,

@@ -27,9 +27,9 @@ export function* readCsv(content: string): Generator<FoundEntry> {
 }
 
 /** Every value is quoted, so that no reader trims it or guesses where it ends. */
-export function writeCsv(entries: readonly Entry[]): string {
-  const rows = entries.map(({ key, value }) => `${key},"${value.replaceAll('"', '""')}"\r\n`)
-  return `key,value\r\n${rows.join('')}`
+export function* writeCsv(entries: readonly Entry[]): Generator<string> {
+  yield 'key,value\r\n'
+  for (const { key, value } of entries) yield `${key},"${value.replaceAll('"', '""')}"\r\n`
 }
 
 function readHeader(line: number, cells: readonly string[]) {

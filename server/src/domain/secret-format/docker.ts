@@ -1,8 +1,8 @@
 /** For `docker run --env-file`: a line is KEY=value to its very end, spaces and quotes included; nothing is escaped. */
 import { type Entry, refuseValue } from './entry.ts'
 
-export function writeDocker(entries: readonly Entry[]): string {
-  return entries.map(({ key, value }) => `${key}=${requireOneLine(key, value)}\n`).join('')
+export function* writeDocker(entries: readonly Entry[]): Generator<string> {
+  for (const { key, value } of entries) yield `${key}=${requireOneLine(key, value)}\n`
 }
 
 function requireOneLine(key: string, value: string): string {

@@ -42,8 +42,8 @@ export function* readDotenv(content: string): Generator<FoundEntry> {
   }
 }
 
-export function writeDotenv(entries: readonly Entry[]): string {
-  return entries.map(({ key, value }) => `${key}=${quote(value)}\n`).join('')
+export function* writeDotenv(entries: readonly Entry[]): Generator<string> {
+  for (const { key, value } of entries) yield `${key}=${quote(value)}\n`
 }
 
 /**

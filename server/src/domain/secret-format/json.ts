@@ -15,10 +15,14 @@ export function* readJson(content: string): Generator<FoundEntry> {
 }
 
 /** By hand as well: an object would put number-like keys first and swallow "__proto__". */
-export function writeJson(entries: readonly Entry[]): string {
-  if (entries.length === 0) return '{}\n'
-  const members = entries.map(({ key, value }) => `  ${JSON.stringify(key)}: ${JSON.stringify(value)}`)
-  return `{\n${members.join(',\n')}\n}\n`
+export function* writeJson(entries: readonly Entry[]): Generator<string> {
+  yield '{'
+  let start = '\n'
+  for (const { key, value } of entries) {
+    yield `${start}  ${JSON.stringify(key)}: ${JSON.stringify(value)}`
+    start = ',\n'
+  }
+  yield entries.length === 0 ? '}\n' : '\n}\n'
 }
 
 function* readMembers(cursor: Cursor): Generator<FoundEntry> {

@@ -2,17 +2,14 @@
 import type { Entry } from './entry.ts'
 import { quote, quoteKey } from './yaml.ts'
 
-export function writeKubernetes(entries: readonly Entry[], name: string): string {
-  const data = entries.map(({ key, value }) => `  ${quoteKey(key)}: ${quote(Buffer.from(value).toString('base64'))}\n`)
-  return [
-    'apiVersion: v1\n',
-    'kind: Secret\n',
-    'metadata:\n',
-    `  name: ${quote(dnsLabel(name))}\n`,
-    'type: Opaque\n',
-    entries.length === 0 ? 'data: {}\n' : 'data:\n',
-    ...data,
-  ].join('')
+export function* writeKubernetes(entries: readonly Entry[], name: string): Generator<string> {
+  yield 'apiVersion: v1\n'
+  yield 'kind: Secret\n'
+  yield 'metadata:\n'
+  yield `  name: ${quote(dnsLabel(name))}\n`
+  yield 'type: Opaque\n'
+  yield entries.length === 0 ? 'data: {}\n' : 'data:\n'
+  for (const { key, value } of entries) yield `  ${quoteKey(key)}: "${Buffer.from(value).toString('base64')}"\n`
 }
 
 /** A DNS-1123 label, which Kubernetes takes as a name everywhere. */

@@ -1,8 +1,8 @@
 /** For `eval` or `.` in any POSIX shell: single quotes, in which a shell reads nothing but the closing quote. */
 import { type Entry, refuseKey, refuseValue } from './entry.ts'
 
-export function writeShell(entries: readonly Entry[]): string {
-  return entries.map(({ key, value }) => `export ${requireVariableName(key)}=${quote(key, value)}\n`).join('')
+export function* writeShell(entries: readonly Entry[]): Generator<string> {
+  for (const { key, value } of entries) yield `export ${requireVariableName(key)}=${quote(key, value)}\n`
 }
 
 function requireVariableName(key: string): string {

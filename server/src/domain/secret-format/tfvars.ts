@@ -1,8 +1,8 @@
 /** Terraform variables: quoted HCL strings, in which `${` and `%{` would begin a template. */
 import { type Entry, escapeUnprintable, refuseKey, refuseValue } from './entry.ts'
 
-export function writeTfvars(entries: readonly Entry[]): string {
-  return entries.map(({ key, value }) => `${requireIdentifier(key)} = ${quote(key, value)}\n`).join('')
+export function* writeTfvars(entries: readonly Entry[]): Generator<string> {
+  for (const { key, value } of entries) yield `${requireIdentifier(key)} = ${quote(key, value)}\n`
 }
 
 function requireIdentifier(key: string): string {

@@ -42,9 +42,9 @@ export function* readYaml(content: string): Generator<FoundEntry> {
   for (const pair of contents.items) yield readPair(pair, walk, lineOf(pair.key))
 }
 
-export function writeYaml(entries: readonly Entry[]): string {
-  if (entries.length === 0) return '{}\n'
-  return entries.map(({ key, value }) => `${quoteKey(key)}: ${quote(value)}\n`).join('')
+export function* writeYaml(entries: readonly Entry[]): Generator<string> {
+  if (entries.length === 0) yield '{}\n'
+  for (const { key, value } of entries) yield `${quoteKey(key)}: ${quote(value)}\n`
 }
 
 /** On one line, with JSON's escapes, all of which YAML has too: no folding, no indentation, nothing to guess. */

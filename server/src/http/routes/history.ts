@@ -8,7 +8,7 @@ import {
   restoreVersion,
 } from '../../domain/history.ts'
 import { restoreRevision } from '../../domain/secret-restore.ts'
-import { type Routes, sendPage } from '../route.ts'
+import { type Routes, sendJson, sendPage } from '../route.ts'
 
 export const historyRoutes: Routes = (serve) => {
   serve(historyEndpoints.listVersions, async ({ ctx, params, query }, reply) =>
@@ -20,6 +20,8 @@ export const historyRoutes: Routes = (serve) => {
     sendPage(reply, await listRevisions(ctx, params, query)),
   )
   serve(historyEndpoints.restoreRevision, ({ ctx, params, body }) => restoreRevision(ctx, params, body))
-  serve(historyEndpoints.diffSecrets, ({ ctx, params, query }) => diffSecrets(ctx, params, query))
+  serve(historyEndpoints.diffSecrets, async ({ ctx, params, query }, reply) =>
+    sendJson(reply, await diffSecrets(ctx, params, query)),
+  )
   serve(historyEndpoints.promoteSecrets, ({ ctx, params, body }) => promoteSecrets(ctx, params, body))
 }

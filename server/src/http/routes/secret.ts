@@ -4,7 +4,8 @@ import { createSecrets, deleteSecret, updateSecret, writeBatch } from '../../dom
 import { listTrash, restoreSecret } from '../../domain/secret-trash.ts'
 import { writeSecretValue } from '../../domain/secret-value.ts'
 import type { Reply } from '../exchange.ts'
-import { type Routes, succeed } from '../route.ts'
+import { jsonType } from '../pipeline.ts'
+import { type Routes, sendText, succeed } from '../route.ts'
 
 export const secretRoutes: Routes = (serve) => {
   serve(secretEndpoints.listSecrets, async ({ ctx, params, query }, reply) =>
@@ -41,5 +42,5 @@ const ifMatch = (reply: Reply) => reply.headers['if-match']
 function send(reply: Reply, { etag, body }: ReadAnswer): Reply {
   reply.header('etag', etag)
   if (body === undefined) return reply.status(304).send()
-  return reply.header('content-type', 'application/json; charset=utf-8').send(body)
+  return sendText(reply, jsonType, body)
 }
