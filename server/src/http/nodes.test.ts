@@ -252,29 +252,37 @@ describe('what one node changes', () => {
     expect(new Set(await Promise.all(tokens.map(({ token }) => statusOf(there, token))))).toEqual(new Set([401]))
   })
 
-  test('a node that reads the log slowly does not answer from what it knew before', async () => {
-    const { id, token } = await createToken(here, owner.session)
-    await warm([token])
-    const { changes } = there.app.services.store
+  /** What the store has answered about the log is long on its way, and so is all that the node asks until it may ask again. */
+  async function holdLog(node: TestService) {
+    const { changes } = node.app.services.store
     const listAfter = changes.listAfter.bind(changes)
-    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    const { promise: released, resolve: releaseAnswer } = Promise.withResolvers<void>()
     let isHeld = false
-    // The store has answered; the answer is long on its way.
     changes.listAfter = async (sequence) => {
       const list = await listAfter(sequence)
       isHeld = true
       await released
       return list
     }
+    const letAsk = () => {
+      changes.listAfter = listAfter
+    }
     await until(() => isHeld || undefined, 2_000, 'the answer is held')
-    changes.listAfter = listAfter
+    return { releaseAnswer, letAsk }
+  }
+
+  test('a node that reads the log slowly does not answer from what it knew before', async () => {
+    const { id, token } = await createToken(here, owner.session)
+    await warm([token])
+    const { releaseAnswer, letAsk } = await holdLog(there)
+    letAsk()
     expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
     const acknowledgedAt = performance.now()
     await until(() => performance.now() - acknowledgedAt > allowedMs || undefined, 2_000, 'the second is over')
     const asked = statusOf(there, token)
     // The request has reached the node before the old answer comes in.
     for (let round = 0; round < 3; round++) await there.call('GET', '/healthz')
-    release()
+    releaseAnswer()
     expect(await asked).toBe(401)
   })
 
@@ -294,16 +302,7 @@ describe('what one node changes', () => {
     async (_, later) => {
       const { id, token } = await createToken(here, owner.session)
       await warm([token])
-      const { changes } = there.app.services.store
-      const listAfter = changes.listAfter.bind(changes)
-      const { promise: released, resolve: release } = Promise.withResolvers<void>()
-      let isHeld = false
-      changes.listAfter = async (sequence) => {
-        isHeld = true
-        await released
-        return listAfter(sequence)
-      }
-      await until(() => isHeld || undefined, 2_000, 'it is cut off')
+      const { releaseAnswer, letAsk } = await holdLog(there)
       expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
       const hourLater = 3_660_000
       await cleanUp({ ...here.app.services, now: () => Date.now() + hourLater })
@@ -311,8 +310,8 @@ describe('what one node changes', () => {
       await later()
       const isSilent = (await here.app.services.store.changes.newest()) === 0
       if (isSilent) there.clock.offsetMs = hourLater
-      changes.listAfter = listAfter
-      release()
+      letAsk()
+      releaseAnswer()
       await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is dead there')
       there.clock.offsetMs = 0
     },
