@@ -140,7 +140,7 @@ function change(table: Table, row: RawRow, columns: RawRow): Promise<RawRow[]> {
 const sealedRows = (table: 'secret_value' | 'secret_version') =>
   raw.query(
     `select v.*, s.name as key, s.project_id from ${table} v join secret s on s.id = v.secret_id
-     where v.sealed is not null order by v.secret_id, v.environment_id, v.version`,
+     where v.sealed is not null order by ${keys[table].map((column) => `v.${column}`)}`,
   )
 
 /** A row as it is read through the front door by the one who may: one value, or one version of it. */
