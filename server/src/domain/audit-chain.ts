@@ -7,6 +7,7 @@ import { traceOf } from '../log.ts'
 import type { AuditHead } from '../store/audit.ts'
 import { type AuditRow, emptyHash, hashEntry } from '../store/audit-entry.ts'
 import type { Keys } from '../store/key.ts'
+import { nextTurn } from '../turns.ts'
 import { type Context, systemChain, type WriteContext } from './context.ts'
 
 const stretchLength = 2_000
@@ -120,7 +121,7 @@ export async function verifyChain(
       return { ok: false, entries: sequence, head: previous, firstBroken: sequence + 1, reason: 'Entries are missing.' }
     }
     onStretch(sequence)
-    await new Promise((resolve) => setImmediate(resolve))
+    await nextTurn()
   }
   const broken = { ok: false, entries: end, head: previous, firstBroken: end + 1 }
   // A workspace has at least the entry of its making; only a new installation has none.

@@ -4,6 +4,7 @@ import type { WorkspacePath } from '@coffer/contract/field'
 import { Failure, invalid } from '../failure.ts'
 import type { AuditRow } from '../store/audit-entry.ts'
 import type { AuditFilter, SoughtEntity, SoughtEnvironment } from '../store/audit-search.ts'
+import { nextTurn } from '../turns.ts'
 import { requireWorkspace } from './access.ts'
 import { verifyChain } from './audit-chain.ts'
 import type { Context } from './context.ts'
@@ -28,7 +29,7 @@ export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQ
     const after = Math.max(0, upTo - stretchLength)
     rows.push(...(await ctx.store.audit.searchStretch(chain, { after, upTo }, filter, limit + 1 - rows.length)))
     upTo = after
-    await new Promise((resolve) => setImmediate(resolve))
+    await nextTurn()
   }
   return pageOf(rows, limit, { item: toEntry, position: ({ sequence }) => sequence })
 }

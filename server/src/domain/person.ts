@@ -1,6 +1,7 @@
 /** A person's own account: what happens to it is told to the system, and to every workspace that they belong to. */
 import { Failure } from '../failure.ts'
 import type { Account, NewAccount } from '../store/account.ts'
+import { nextTurn } from '../turns.ts'
 import { type AuditEvent, record } from './audit.ts'
 import { type Actor, type Context, systemChain, type WriteContext } from './context.ts'
 import { requireLiving } from './credential.ts'
@@ -44,7 +45,7 @@ export async function inPersonTransaction<Result>(
 
 /** Only the workspaces of a person, after the answer has left. */
 export async function tellWorkspaces(ctx: Context, userId: string, event: PersonEvent): Promise<void> {
-  await new Promise((resolve) => setImmediate(resolve))
+  await nextTurn()
   const chains = await ctx.store.workspaces.listIdsForUser(userId)
   await inTransaction(ctx, chains, async (ctx) => {
     for (const chain of chains) await record(ctx, { chain, ...event })

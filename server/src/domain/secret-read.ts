@@ -10,7 +10,7 @@ import { findEnvironmentByName } from './secret-environment.ts'
 import type { Reference } from './secret-reference.ts'
 import { type LoadValues, type Locate, type Place, placeName } from './secret-reference-graph.ts'
 import { type Gap, type OnUnresolved, type Resolved, resolveValues } from './secret-reference-resolution.ts'
-import { type Allowance, createAllowance, createPause } from './secret-size.ts'
+import { type Allowance, createAllowance, createOpeningPause } from './secret-size.ts'
 
 export type OpenValue = {
   readonly secretId: string
@@ -36,7 +36,7 @@ export async function openValues(
 ): Promise<OpenValue[]> {
   const { picture, project } = access
   const opened: OpenValue[] = []
-  const isPause = createPause()
+  const isPause = createOpeningPause()
   for (const row of rows) {
     if (row.sealed === null || !names.has(row.secretId) || isHidden(access, row)) continue
     const { secretId, environmentId, ownerId, version, updatedAt, sealed, authors } = row
@@ -126,7 +126,7 @@ export function referenceOptions(
   async function openNamed(rows: NamedValue[]): Promise<Map<string, string>> {
     const values = new Map<string, string>()
     const met: { place: Place; authors: string }[] = []
-    const isPause = createPause()
+    const isPause = createOpeningPause()
     // Shared ones first, so that a person's own overwrites them.
     for (const row of rows.sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1))) {
       if (row.sealed === null || isHidden(access, row)) continue

@@ -1,6 +1,6 @@
 import { nextTurn } from '../turns.ts'
 import { parsePieces, type Reference, readReference } from './secret-reference.ts'
-import { createBreak, maxLinks, maxMentions, tooManyReferences } from './secret-reference-limit.ts'
+import { createReferencePause, maxLinks, maxMentions, tooManyReferences } from './secret-reference-limit.ts'
 
 /**
  * Which value refers to which. It is loaded hop by hop for all values at once, so that the number of queries follows the depth of
@@ -112,7 +112,7 @@ export async function loadReferenceGraph(
     environments.add(place.environmentId)
   }
 
-  const isBreak = createBreak()
+  const isPause = createReferencePause()
   const rootNodes: (ValueNode | undefined)[] = []
   for (const { environmentId, key, value } of roots) {
     const place = { environmentId, key }
@@ -121,7 +121,7 @@ export async function loadReferenceGraph(
     consult(place, name)
     rootNodes.push(root)
     isWhole &&= root !== undefined
-    if (isBreak(root?.links.length === 0 ? 0 : value.length)) await nextTurn()
+    if (isPause(root?.links.length === 0 ? 0 : value.length)) await nextTurn()
   }
 
   let frontier = rootNodes.filter((node) => node !== undefined)
@@ -131,7 +131,7 @@ export async function loadReferenceGraph(
       for (const { place, placeName } of links) {
         if (place && placeName && !places.has(placeName)) wanted.set(placeName, place)
       }
-      if (isBreak(links.length)) await nextTurn()
+      if (isPause(links.length)) await nextTurn()
     }
     if (wanted.size === 0) break
     const values = await load([...wanted.values()])
@@ -143,7 +143,7 @@ export async function loadReferenceGraph(
       const node = addNode(place, name, value)
       if (node && node.links.length > 0) frontier.push(node)
       isWhole &&= node !== undefined
-      if (isBreak(node?.links.length === 0 ? 0 : value.length)) await nextTurn()
+      if (isPause(node?.links.length === 0 ? 0 : value.length)) await nextTurn()
     }
   }
   for (const { links } of nodes.values().flatMap((variants) => variants.filter((node) => node.links.length > 0))) {
@@ -151,7 +151,7 @@ export async function loadReferenceGraph(
       const target = link.placeName === undefined ? undefined : nodes.get(link.placeName)?.[0]
       if (target) link.target = target
     }
-    if (isBreak(links.length)) await nextTurn()
+    if (isPause(links.length)) await nextTurn()
   }
   return { roots: rootNodes, nodes, places, environments, isWhole }
 }
@@ -188,12 +188,12 @@ export async function numberComponents(graph: ReferenceGraph): Promise<ReadonlyM
     for (const member of unassigned.splice(unassigned.lastIndexOf(name))) components.set(member, position)
   }
 
-  const isBreak = createBreak()
+  const isPause = createReferencePause()
   for (const [start, variants] of graph.nodes) {
     // Most values refer to nothing: they need no number of their own unless something refers to them.
     if (!order.has(start) && variants.some((node) => node.links.length > 0)) enter(start)
     for (let frame = frames.at(-1); frame; frame = frames.at(-1)) {
-      if (isBreak(0)) await nextTurn()
+      if (isPause(0)) await nextTurn()
       const next = frame.successors.next().value
       const position = order.get(next ?? frame.name)
       if (next === undefined) {
@@ -220,9 +220,9 @@ export async function findCycle(
   const graph = await loadReferenceGraph(roots, { ...options, maxDepth: Number.POSITIVE_INFINITY })
   if (!graph.isWhole) throw tooManyReferences('write fewer at once, or let fewer be referred to')
   const components = await numberComponents(graph)
-  const isBreak = createBreak()
+  const isPause = createReferencePause()
   for (const start of graph.roots.flatMap((root) => (root && root.links.length > 0 ? [root.name] : []))) {
-    if (isBreak(graph.nodes.get(start)?.[0].links.length ?? 0)) await nextTurn()
+    if (isPause(graph.nodes.get(start)?.[0].links.length ?? 0)) await nextTurn()
     const component = components.get(start)
     const onCycle = successors(graph, start).some((next) => components.get(next) === component)
     if (onCycle) return shortestCycle(graph, components, start)

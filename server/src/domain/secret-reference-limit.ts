@@ -1,6 +1,6 @@
 /** How many references there may be: in one value that is written, and in all that one request looks at. */
 import { invalid } from '../failure.ts'
-import { nextTurn } from '../turns.ts'
+import { createPause, nextTurn } from '../turns.ts'
 import { surveyReferences } from './secret-reference.ts'
 
 /** Different ones in one value. */
@@ -10,26 +10,14 @@ export const maxLinks = 100_000
 /** However often the same stands in a value: each time is a piece of text to keep and to join. */
 export const maxMentions = 1_000_000
 
-/**
- * Says when it is time to let others have the event loop, in a walk over texts that may be full of references. Each text
- * counts a little more than its length, as many short ones are work, too.
- */
-export function createBreak(): (length: number) => boolean {
-  const maxLength = 256 * 1024
-  let walked = 0
-  return (length) => {
-    walked += length + 64
-    if (walked < maxLength) return false
-    walked = 0
-    return true
-  }
-}
+/** For a walk over texts that may be full of references, by the length of each. */
+export const createReferencePause = () => createPause(256 * 1024, 64)
 
 /** Before anything else is done with what should be written: all that follows looks at each reference several times. */
 export async function refuseManyReferences(
   written: readonly { readonly key: string; readonly value: string | null }[],
 ): Promise<void> {
-  const isBreak = createBreak()
+  const isPause = createReferencePause()
   let links = 0
   let mentions = 0
   for (const { key, value } of written) {
@@ -41,7 +29,7 @@ export async function refuseManyReferences(
     links += references.length
     mentions += count
     if (links > maxLinks || mentions > maxMentions) throw tooManyReferences('write fewer at once')
-    if (isBreak(value.length)) await nextTurn()
+    if (isPause(value.length)) await nextTurn()
   }
 }
 

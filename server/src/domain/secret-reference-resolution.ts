@@ -10,7 +10,7 @@ import {
   type PlacedValue,
   type ValueNode,
 } from './secret-reference-graph.ts'
-import { createBreak, maxLinks } from './secret-reference-limit.ts'
+import { createReferencePause, maxLinks } from './secret-reference-limit.ts'
 
 /**
  * Replaces references by values. Every value is measured before it is written: measuring shares its work between values, so that
@@ -68,7 +68,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
   let growthLeft = maxGrowthBytes
   let namesLeft = options.maxLinks ?? maxLinks
 
-  const isBreak = createBreak()
+  const isPause = createReferencePause()
   const results: Resolved[] = []
   for (const [index, { value, environmentId, key }] of roots.entries()) {
     const root = graph.roots[index]
@@ -78,7 +78,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
       for (const name of left.unresolved) options.onGap?.(place, { name, at: place, through: name, way: [place] })
       results.push(left)
       namesLeft -= left.unresolved.length
-      if (isBreak(value.length)) await nextTurn()
+      if (isPause(value.length)) await nextTurn()
       continue
     }
     if (root.links.length === 0) {
@@ -90,7 +90,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
     const fits = bytes <= maxBytes && growth <= growthLeft
     if (fits) growthLeft -= growth
     results.push(writeValue(root, fits ? maxDepth : 0, options))
-    if (isBreak(value.length + (fits ? growth : 0))) await nextTurn()
+    if (isPause(value.length + (fits ? growth : 0))) await nextTurn()
   }
   const visited = { places: graph.places, environments: graph.environments }
   return { results, visited, growthBytes: maxGrowthBytes - growthLeft }

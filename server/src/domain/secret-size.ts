@@ -6,7 +6,7 @@ import { maxValueBytes } from '@coffer/contract/secret'
 import { overheadBytes } from '../crypto/envelope.ts'
 import { invalid } from '../failure.ts'
 import { rowBytes } from '../store/secret-value.ts'
-import { createLateTurns, type Turn } from '../turns.ts'
+import { createLateTurns, createPause, type Turn } from '../turns.ts'
 
 const mebibyte = 1024 * 1024
 const maxBytes = 64 * mebibyte
@@ -22,23 +22,8 @@ export const smallBytes = mebibyte
 /** So that memory stays bounded: of those who read so much, a few at a time do. */
 export const inLargeTurn = createLateTurns(2, 16)
 
-/** So much is opened or written before others are let in. */
-const valuesPerTurn = 128
-const bytesPerTurn = mebibyte
-
-/** Says after each value whether it is time to let others in. */
-export function createPause(): (valueBytes: number) => boolean {
-  let values = 0
-  let bytes = 0
-  return (valueBytes) => {
-    values += 1
-    bytes += valueBytes
-    if (values < valuesPerTurn && bytes < bytesPerTurn) return false
-    values = 0
-    bytes = 0
-    return true
-  }
-}
+/** For a walk over values that are opened, by the bytes of each: 128 small ones or 1 MiB at a time. */
+export const createOpeningPause = () => createPause(mebibyte, 8 * 1024)
 
 export type Allowance = {
   /** Loads at most so many rows; where these might be too much, they are measured first. Many are best loaded in parts. */

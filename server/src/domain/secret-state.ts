@@ -7,7 +7,7 @@ import type { Context } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { requireReached } from './secret-environment.ts'
 import { listInParts, openValues } from './secret-read.ts'
-import { type Allowance, createPause } from './secret-size.ts'
+import { type Allowance, createOpeningPause } from './secret-size.ts'
 
 export type Standing = {
   readonly value: string
@@ -35,7 +35,7 @@ export async function stateAt(
   const renames = await secretVersions.listRenamesBetween(environment.id, 0, revision)
   const renamesOf = Map.groupBy(renames, ({ secretId }) => secretId)
   const state = new Map<string, Standing>()
-  const isPause = createPause()
+  const isPause = createOpeningPause()
   for (const row of rows) {
     const place = placeOf(access, environment, row.secretId)
     const renamed = renamesOf.get(row.secretId)?.findLast(({ revision: at }) => at > row.revision)

@@ -3,6 +3,7 @@
  * its own savepoint: one that fails takes nothing with it. Those that ask for the same joint work are done in one go.
  * The same code serves both engines.
  */
+import { nextTurn } from '../turns.ts'
 import type { Db, JointWork, Transaction } from './sql.ts'
 
 /** One connection with an open transaction. */
@@ -103,7 +104,7 @@ export async function gather(count: () => number, lastCount = 0): Promise<void> 
   let before: number
   do {
     before = count()
-    await new Promise((resolve) => setImmediate(resolve))
+    await nextTurn()
     now = performance.now()
     if (count() > before) grownAt = now
   } while (now - startedAt < maxGatherMs && (grownAt === now || (count() < lastCount && now - grownAt < maxQuietMs)))

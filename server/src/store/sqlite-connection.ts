@@ -3,6 +3,7 @@ import { statSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { codeOf } from '../error-code.ts'
 import { Failure } from '../failure.ts'
+import { nextTurn } from '../turns.ts'
 import { type Compiled, compile, type Db, hasSingleItems, parameters, type Sql } from './sql.ts'
 
 const busyTimeoutMs = 5_000
@@ -107,7 +108,7 @@ export function sqliteDb(connection: DatabaseSync): Db {
       for (const row of rows) {
         call(query(row), (statement, values) => statement.run(...values))
         // Readers go on while a large import is written.
-        if (++done % rowsPerTurn === 0) await new Promise((resolve) => setImmediate(resolve))
+        if (++done % rowsPerTurn === 0) await nextTurn()
       }
     },
   }

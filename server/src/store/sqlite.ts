@@ -3,6 +3,7 @@
  * one reads, so that a reader never sees what is not committed.
  */
 import type { DatabaseSync } from 'node:sqlite'
+import { nextTurn } from '../turns.ts'
 import { type Connection, createCommitQueue } from './commit-queue.ts'
 import { createRefusalBell } from './refusal.ts'
 import type { Engine } from './sql.ts'
@@ -81,7 +82,7 @@ export function openSqlite(path: string, access: Access = 'write'): Engine {
       }
     },
     close: async () => {
-      while (!queue.isIdle) await new Promise((resolve) => setImmediate(resolve))
+      while (!queue.isIdle) await nextTurn()
       await wal.close()
       reader.close()
       writer.close()
