@@ -47,7 +47,8 @@ export default defineConfig({
           ...shared,
           name: 'postgres',
           include: rooms,
-          exclude: ['server/src/store/sqlite*.test.ts'],
+          // The wire is the same in front of either.
+          exclude: ['server/src/store/sqlite*.test.ts', 'server/src/http/wire.test.ts'],
           env: { COFFER_TEST_ENGINE: 'postgres' },
           globalSetup: ['test/postgres.ts'],
         },

@@ -164,3 +164,12 @@ export async function until<Result>(
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
+
+/** Fails where it takes longer. */
+export async function withinSeconds<Result>(seconds: number, work: Promise<Result>): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${seconds} seconds`)), seconds * 1_000)
+  })
+  return Promise.race([work, deadline]).finally(() => clearTimeout(timer))
+}
