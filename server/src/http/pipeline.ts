@@ -9,6 +9,7 @@ import findMyWay from 'find-my-way'
 import { Failure } from '../failure.ts'
 import { dropRest, hasBody, readJson } from './body.ts'
 import { Exchange } from './exchange.ts'
+import { createUntaken } from './untaken.ts'
 
 export type Method = Endpoint['method']
 export type Route = {
@@ -49,6 +50,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   router.compile()
   /** What is read again and again is asked for by the same few URLs: what each means is worked out and validated once. */
   const remembered = new Map<string, Meaning>()
+  const untaken = createUntaken()
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     const exchange = new Exchange(request, response, stages.newId(), onePath(request.url ?? '/'))
@@ -138,11 +140,16 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   }
 
   function answer(exchange: Exchange): void {
-    const { response, payload, statusCode, answerHeaders } = exchange
+    const { response, payload, statusCode, answerHeaders, method } = exchange
+    if (!(payload instanceof Readable)) {
+      if (payload !== undefined) answerHeaders['content-length'] = Buffer.byteLength(payload)
+      else if (statusCode !== 304) answerHeaders['content-length'] = 0
+    }
+    if (method !== 'HEAD') untaken.hold(response, Number(answerHeaders['content-length'] ?? 0))
     stages.onAnswer(exchange)
     if (payload instanceof Readable) {
       response.writeHead(statusCode, answerHeaders)
-      if (exchange.method === 'HEAD') {
+      if (method === 'HEAD') {
         payload.destroy()
         response.end()
         return
@@ -150,8 +157,6 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
       pipe(payload, response, (error) => error && !isHungUp(error) && fail(error, exchange))
       return
     }
-    if (payload !== undefined) answerHeaders['content-length'] = Buffer.byteLength(payload)
-    else if (statusCode !== 304) answerHeaders['content-length'] = 0
     response.writeHead(statusCode, answerHeaders)
     if (statusCode === 413) {
       response.write(payload ?? '')

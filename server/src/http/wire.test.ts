@@ -1,9 +1,10 @@
 /** What comes over the wire: bodies, request lines, headers, paths, methods and connections, as no client of ours sends them. */
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { endpoints } from '@coffer/contract/api'
 import { type Endpoint, maxPublicBodyBytes } from '@coffer/contract/endpoint'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
+  type Answer,
   createProject,
   createToken,
   offline,
@@ -734,6 +735,47 @@ describe('connections', () => {
       socket.destroy()
     } finally {
       await alone.stop()
+    }
+  })
+
+  test('many who take nothing of large answers are answered 503 from some point on, and nobody else is', async () => {
+    const alone = await startService()
+    const idle: Socket[] = []
+    try {
+      const { session } = await registerOwner(alone)
+      const project = await createSecretProject(alone, session)
+      await project.set(
+        'development',
+        Object.fromEntries([...Array(110).keys()].map((at) => [`K${at}`, 'x'.repeat(60_000)])),
+      )
+      const path = `${project.root}/secret?environmentId=development`
+      const read = () => alone.call('GET', path, { token: session })
+      const { headers } = await read()
+      const fits = Math.floor((128 * 1024 * 1024) / Number(headers.get('content-length')))
+      for (let count = 0; count < fits; count++) {
+        const arrived = new Promise((resolve) => alone.app.server.once('request', resolve))
+        const socket = open(alone.url)
+        idle.push(socket.on('error', () => undefined).pause())
+        socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${session}\r\n\r\n`)
+        await arrived
+      }
+      const refused = await until(async () => nothingElse(await read(), 503), 20_000, 'too much waits to be taken')
+      expect(refused.body).toEqual({ message: 'The service is busy; try again in a moment.' })
+      expect(refused.headers.get('retry-after')).toBe('1')
+      expect(refused.headers.has('etag')).toBe(false)
+      expect(
+        (await alone.call('GET', `${project.root}/secret/K1?environmentId=development`, { token: session })).status,
+      ).toBe(200)
+      idle.pop()?.destroy()
+      await until(async () => nothingElse(await read(), 200), 20_000, 'one has given up')
+    } finally {
+      for (const socket of idle) socket.destroy()
+      await alone.stop()
+    }
+
+    function nothingElse(answer: Answer, status: number): Answer | undefined {
+      expect([200, 503]).toContain(answer.status)
+      return answer.status === status ? answer : undefined
     }
   })
 
