@@ -14,7 +14,7 @@ export function answerError(log: Log, error: unknown, exchange: Exchange): void 
   if (failure.status === 401) exchange.header('www-authenticate', 'Bearer')
   if (failure.retryAfterSeconds !== undefined) exchange.header('retry-after', failure.retryAfterSeconds)
   // After these the connection has no future.
-  if (failure.status === 413 || failure.code === 'stopping') exchange.header('connection', 'close')
+  if (exchange.isBodyLeft || failure.code === 'stopping') exchange.header('connection', 'close')
   exchange
     .status(failure.status)
     .header('content-type', 'application/json; charset=utf-8')

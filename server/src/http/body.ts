@@ -1,6 +1,7 @@
 /** Bodies are UTF-8 JSON, not compressed, up to 8 MiB; text that is not well-formed Unicode is refused. */
 import type { IncomingMessage } from 'node:http'
 import { Failure } from '../failure.ts'
+import { arriving, countedBytes } from './byte-budget.ts'
 import type { Exchange } from './exchange.ts'
 
 export const maxBodyBytes = 8 * 1024 * 1024
@@ -13,14 +14,15 @@ export function hasBody({ headers }: Exchange): boolean {
 }
 
 /** Undefined where there is nothing but white space. */
-export async function readJson({ request, headers }: Exchange, limit: number): Promise<unknown> {
+export async function readJson(exchange: Exchange, limit: number): Promise<unknown> {
+  const { request, headers } = exchange
   const type = headers['content-type']
   if (type === undefined || !isJson(type)) {
     if (headers['content-length'] === undefined && (await isEmpty(request))) return undefined
     throw new Failure('unsupportedMediaType')
   }
-  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
-  const bytes = await readBytes(request, limit, Number(headers['content-length'] ?? limit))
+  if (Number(headers['content-length'] ?? 0) > limit) throw leaveRest(exchange, tooLarge(limit))
+  const bytes = await readBytes(exchange, limit, Number(headers['content-length'] ?? limit))
   refuseOtherEncodings(type, headers['content-encoding'])
   if (bytes.length > largeBytes) refuseUnwieldy(bytes)
   const text = decode(bytes)
@@ -39,24 +41,51 @@ function isEmpty(request: IncomingMessage): Promise<boolean> {
   })
 }
 
-function readBytes(request: IncomingMessage, limit: number, expected: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    let whole: Buffer = Buffer.alloc(0)
-    let length = 0
-    request
-      .on('data', (chunk: Buffer) => {
-        if (length + chunk.length > limit) {
-          request.removeAllListeners('data').removeAllListeners('end').pause()
-          reject(tooLarge(limit))
-          return
+function readBytes(exchange: Exchange, limit: number, expected: number): Promise<Buffer> {
+  const { request } = exchange
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  let whole: Buffer = Buffer.alloc(0)
+  let length = 0
+  /** Of the budget, while the rest is still to come. */
+  let kept = 0
+  const giveBack = () => {
+    arriving.giveBack(kept)
+    kept = 0
+  }
+  request
+    .on('data', (chunk: Buffer) => {
+      const end = length + chunk.length
+      try {
+        if (end > limit) throw tooLarge(limit)
+        if (end >= countedBytes) {
+          arriving.take(end - kept)
+          kept = end
         }
-        whole = length === 0 ? chunk : append(whole, length, chunk, expected)
-        length += chunk.length
-      })
-      .on('end', () => resolve(whole.subarray(0, length)))
-      // Cut off in the middle: nobody is there to be answered.
-      .on('error', () => reject(new Failure('malformed')))
-  })
+      } catch (error) {
+        request.removeAllListeners('data').removeAllListeners('end').pause()
+        giveBack()
+        reject(leaveRest(exchange, error))
+        return
+      }
+      whole = length === 0 ? chunk : append(whole, length, chunk, expected)
+      length = end
+    })
+    .on('end', () => {
+      giveBack()
+      resolve(whole.subarray(0, length))
+    })
+    // Cut off in the middle: nobody is there to be answered.
+    .on('error', () => {
+      giveBack()
+      reject(new Failure('malformed'))
+    })
+  return promise
+}
+
+/** It is answered before it was read to its end. */
+function leaveRest<Refusal>(exchange: Exchange, refusal: Refusal): Refusal {
+  exchange.isBodyLeft = true
+  return refusal
 }
 
 /** Into room that doubles: the sender chooses how small the chunks are, and each of its own would cost far more than its bytes. */

@@ -21,6 +21,8 @@ export class Exchange {
   params: unknown = undefined
   query: unknown = undefined
   body: unknown = undefined
+  /** True where the rest of it is not read any more. */
+  isBodyLeft = false
   isValidated = false
   identifiedAt = 0
   /** Set before any route is reached. */

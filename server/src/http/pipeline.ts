@@ -8,8 +8,8 @@ import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
 import { Failure } from '../failure.ts'
 import { dropRest, hasBody, readJson } from './body.ts'
+import { countedBytes, leaving } from './byte-budget.ts'
 import { Exchange } from './exchange.ts'
-import { createUntaken } from './untaken.ts'
 
 export type Method = Endpoint['method']
 export type Route = {
@@ -50,7 +50,6 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   router.compile()
   /** What is read again and again is asked for by the same few URLs: what each means is worked out and validated once. */
   const remembered = new Map<string, Meaning>()
-  const untaken = createUntaken()
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     const exchange = new Exchange(request, response, stages.newId(), onePath(request.url ?? '/'))
@@ -145,7 +144,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
       if (payload !== undefined) answerHeaders['content-length'] = Buffer.byteLength(payload)
       else if (statusCode !== 304) answerHeaders['content-length'] = 0
     }
-    if (method !== 'HEAD') untaken.hold(response, Number(answerHeaders['content-length'] ?? 0))
+    if (method !== 'HEAD') keepUntilTaken(exchange, Number(answerHeaders['content-length'] ?? 0))
     stages.onAnswer(exchange)
     if (payload instanceof Readable) {
       response.writeHead(statusCode, answerHeaders)
@@ -158,7 +157,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
       return
     }
     response.writeHead(statusCode, answerHeaders)
-    if (statusCode === 413) {
+    if (exchange.isBodyLeft) {
       response.write(payload ?? '')
       dropRest(exchange).then(() => response.end())
     } else response.end(payload)
@@ -168,6 +167,13 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 }
 
 const nothing = () => undefined
+
+function keepUntilTaken({ response, socket }: Exchange, bytes: number): void {
+  // Where nobody is there any more nothing is kept, and no end of it is told.
+  if (bytes < countedBytes || response.destroyed || socket.destroyed) return
+  leaving.take(bytes)
+  response.once('close', () => leaving.giveBack(bytes))
+}
 
 const isHungUp = ({ code }: NodeJS.ErrnoException) => code === 'ERR_STREAM_PREMATURE_CLOSE'
 

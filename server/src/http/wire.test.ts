@@ -1,4 +1,5 @@
 /** What comes over the wire: bodies, request lines, headers, paths, methods and connections, as no client of ours sends them. */
+import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { endpoints } from '@coffer/contract/api'
 import { type Endpoint, maxPublicBodyBytes } from '@coffer/contract/endpoint'
@@ -738,44 +739,94 @@ describe('connections', () => {
     }
   })
 
-  test('many who take nothing of large answers are answered 503 from some point on, and nobody else is', async () => {
-    const alone = await startService()
+  describe('of a large answer', () => {
+    let alone: TestService
+    let session: string
+    let path: string
+    let fits: number
     const idle: Socket[] = []
-    try {
-      const { session } = await registerOwner(alone)
+
+    beforeAll(async () => {
+      alone = await startService()
+      session = (await registerOwner(alone)).session
       const project = await createSecretProject(alone, session)
-      await project.set(
-        'development',
-        Object.fromEntries([...Array(110).keys()].map((at) => [`K${at}`, 'x'.repeat(60_000)])),
-      )
-      const path = `${project.root}/secret?environmentId=development`
-      const read = () => alone.call('GET', path, { token: session })
+      const values = Object.fromEntries(Array.from({ length: 110 }, (_, at) => [`K${at}`, 'x'.repeat(60_000)]))
+      await project.set('development', values)
+      path = `${project.root}/secret?environmentId=development`
       const { headers } = await read()
-      const fits = Math.floor((128 * 1024 * 1024) / Number(headers.get('content-length')))
+      fits = Math.floor((128 * 1024 * 1024) / Number(headers.get('content-length')))
+    })
+    afterAll(() => alone.stop())
+
+    const read = () => alone.call('GET', path, { token: session })
+
+    /** Asks for it, and takes nothing of it. */
+    async function ask(): Promise<ServerResponse> {
+      const asked = new Promise<ServerResponse>((resolve) =>
+        alone.app.server.once('request', (_request, response) => resolve(response)),
+      )
+      const socket = open(alone.url)
+      idle.push(socket.on('error', () => undefined).pause())
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${session}\r\n\r\n`)
+      return asked
+    }
+
+    async function ofStatus(status: number): Promise<Answer | undefined> {
+      const answer = await read()
+      expect([200, 503]).toContain(answer.status)
+      return answer.status === status ? answer : undefined
+    }
+
+    test('many who leave before it comes use up nothing', async () => {
+      for (let count = 0; count <= fits; count++) (await ask()).req.socket.destroy()
+      expect((await read()).status).toBe(200)
+    })
+
+    test('many who take nothing are answered 503 from some point on, and nobody else is', async () => {
       for (let count = 0; count < fits; count++) {
-        const arrived = new Promise((resolve) => alone.app.server.once('request', resolve))
-        const socket = open(alone.url)
-        idle.push(socket.on('error', () => undefined).pause())
-        socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${session}\r\n\r\n`)
-        await arrived
+        const response = await ask()
+        await until(() => response.headersSent || undefined, 20_000, 'it is answered')
       }
-      const refused = await until(async () => nothingElse(await read(), 503), 20_000, 'too much waits to be taken')
+      const refused = await until(() => ofStatus(503), 20_000, 'too much waits to be taken')
       expect(refused.body).toEqual({ message: 'The service is busy; try again in a moment.' })
       expect(refused.headers.get('retry-after')).toBe('1')
       expect(refused.headers.has('etag')).toBe(false)
-      expect(
-        (await alone.call('GET', `${project.root}/secret/K1?environmentId=development`, { token: session })).status,
-      ).toBe(200)
+      const one = path.replace('/secret?', '/secret/K1?')
+      expect((await alone.call('GET', one, { token: session })).status).toBe(200)
       idle.pop()?.destroy()
-      await until(async () => nothingElse(await read(), 200), 20_000, 'one has given up')
+      await until(() => ofStatus(200), 20_000, 'one has given up')
+    })
+  })
+
+  test('many who send most of a large body are answered 503 from some point on, and nobody else is', async () => {
+    const length = maxBodyBytes - 1024
+    const large = `{"name":"${'x'.repeat(length - 11)}"}`
+    const idle: Socket[] = []
+    const begin = async () => {
+      const socket = open(service.url)
+      idle.push(socket.on('error', () => undefined))
+      const start = head(`POST ${teams} HTTP/1.1`, bearer(), json, `Content-Length: ${length}`)
+      const sent = new Promise((resolve) => socket.write(start + large.slice(0, -1), resolve))
+      return { socket, sent }
+    }
+    try {
+      for (let count = 0; count < 8; count++) await (await begin()).sent
+      const ask = async () => {
+        const answer = await sendOne(post(large, json))
+        const said = checkForm(answer, true)
+        return answer.status === 503 ? said : expect(said).toMatch(/^name: /)
+      }
+      expect(await until(ask, 20_000, 'too much is on its way')).toBe('The service is busy; try again in a moment.')
+      expect((await service.call('GET', teams, { token: owner.session })).status).toBe(200)
+      expect((await sendOne(post('{"name":1}', json))).status).toBe(400)
+      idle.pop()?.destroy()
+      await until(
+        async () => ((await sendOne(post(large, json))).status === 400 ? true : undefined),
+        20_000,
+        'room again',
+      )
     } finally {
       for (const socket of idle) socket.destroy()
-      await alone.stop()
-    }
-
-    function nothingElse(answer: Answer, status: number): Answer | undefined {
-      expect([200, 503]).toContain(answer.status)
-      return answer.status === status ? answer : undefined
     }
   })
 
