@@ -3,7 +3,7 @@
  * things that most tests begin with.
  */
 import { randomBytes } from 'node:crypto'
-import { copyFile, mkdtemp, rm } from 'node:fs/promises'
+import { copyFile, cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SignedIn } from '@coffer/contract/auth'
@@ -60,23 +60,38 @@ export type Database = {
 
 /** The settings of a new database on the engine under test, empty unless its schema is asked for. */
 export async function createDatabase({ hasSchema = false } = {}): Promise<Database> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'coffer-test-'))
-  const removeFolder = () => rm(dataDir, { recursive: true, force: true })
-  if (engine === 'sqlite') {
-    if (hasSchema) await copyFile(inject('sqliteTemplate'), join(dataDir, 'coffer.db'))
-    return { settings: { COFFER_DATA_DIR: dataDir }, dataDir, drop: removeFolder }
-  }
+  const dataDir = await makeFolder()
+  if (engine === 'postgres') return createOnPostgres(dataDir, hasSchema ? inject('postgresTemplate') : undefined)
+  if (hasSchema) await copyFile(inject('sqliteTemplate'), join(dataDir, 'coffer.db'))
+  return inFolder(dataDir)
+}
+
+/** Another one with all that is in this one, its master key included; nobody may have it open. */
+export async function copyDatabase({ settings, dataDir: source }: Database): Promise<Database> {
+  const dataDir = await makeFolder()
+  await cp(source, dataDir, { recursive: true })
+  const url = settings.COFFER_DATABASE_URL
+  return url === undefined ? inFolder(dataDir) : createOnPostgres(dataDir, new URL(url).pathname.slice(1))
+}
+
+const makeFolder = () => mkdtemp(join(tmpdir(), 'coffer-test-'))
+
+function inFolder(dataDir: string): Database {
+  return { settings: { COFFER_DATA_DIR: dataDir }, dataDir, drop: () => rm(dataDir, { recursive: true, force: true }) }
+}
+
+async function createOnPostgres(dataDir: string, template?: string): Promise<Database> {
   const name = `test_${randomBytes(8).toString('hex')}`
   const url = new URL(inject('postgresUrl'))
-  const template = hasSchema ? ` template ${inject('postgresTemplate')}` : ''
-  await runOnPostgres(url.href, `create database ${name}${template}`)
+  await runOnPostgres(url.href, `create database ${name}${template === undefined ? '' : ` template ${template}`}`)
   url.pathname = `/${name}`
+  const folder = inFolder(dataDir)
   return {
-    settings: { COFFER_DATA_DIR: dataDir, COFFER_DATABASE_URL: url.href },
+    settings: { ...folder.settings, COFFER_DATABASE_URL: url.href },
     dataDir,
     drop: async () => {
       await runOnPostgres(inject('postgresUrl'), `drop database if exists ${name} with (force)`)
-      await removeFolder()
+      await folder.drop()
     },
   }
 }
@@ -133,7 +148,10 @@ export type TestUser = {
 }
 
 /** The first account with its workspace `main`. */
-export async function registerOwner(service: TestService, email = 'owner@example.com'): Promise<TestUser> {
+export async function registerOwner(
+  service: Pick<TestService, 'call'>,
+  email = 'owner@example.com',
+): Promise<TestUser> {
   const { body, status, text } = await service.call<SignedIn>('POST', '/v1/auth/register', {
     body: { email, name: 'Owner', password },
   })

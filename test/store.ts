@@ -2,13 +2,23 @@
 import { join } from 'node:path'
 import type { Project } from '@coffer/contract/project'
 import { openPostgres } from '../server/src/store/postgres.ts'
-import { anyOf, type Engine, sql } from '../server/src/store/sql.ts'
+import { anyOf, type Db, type Engine, sql } from '../server/src/store/sql.ts'
 import { openSqlite } from '../server/src/store/sqlite.ts'
 import type { Settings } from './program.ts'
 
 export function openEngine(settings: Settings): Engine {
   const url = settings.COFFER_DATABASE_URL
   return url === undefined ? openSqlite(join(settings.COFFER_DATA_DIR ?? '', 'coffer.db')) : openPostgres(url)
+}
+
+/** Opens it for one piece of work. */
+export async function tamper<Result>(settings: Settings, work: (db: Db) => Promise<Result>): Promise<Result> {
+  const store = openEngine(settings)
+  try {
+    return await store.transaction('tamper', ({ db }) => work(db))
+  } finally {
+    await store.close()
+  }
 }
 
 /** Everything that the schema is made of, and the book that the migrations keep. */
