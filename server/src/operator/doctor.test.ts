@@ -1,0 +1,342 @@
+/** The doctor and the other commands of the operator: in this process, but for some in a process of their own. */
+import { randomBytes } from 'node:crypto'
+import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { runHere } from '../../../test/command.ts'
+import {
+  copyDatabase,
+  createDatabase,
+  type Database,
+  engine,
+  openService,
+  password,
+  registerOwner,
+} from '../../../test/harness.ts'
+import { serve } from '../../../test/process.ts'
+import { runProgram, type Settings } from '../../../test/program.ts'
+import { describeSchema, openEngine, tamper } from '../../../test/store.ts'
+import { steps } from '../store/migrate.ts'
+import { type Sql, sql } from '../store/sql.ts'
+
+/** What a service has left behind; tests work on copies of it. */
+let used: Database
+let token: string
+beforeAll(async () => {
+  used = await createDatabase({ hasSchema: true })
+  const service = await openService(used.settings, used.dataDir)
+  token = (await registerOwner(service)).session
+  await service.call('POST', '/v1/auth/login', { body: { email: 'owner@example.com', password } })
+  await service.call('POST', '/v1/workspace/main/team', { token, body: { name: 'Backend' } })
+  await service.stop()
+})
+afterAll(() => used.drop())
+
+describe('the commands of the operator', () => {
+  const commands = [
+    'doctor',
+    'keys status',
+    'keys rotate-root',
+    'keys rotate-workspace main',
+    'keys rotate-environment main api development',
+  ].map((words) => [words] as const)
+
+  /** On the one stream or the other, and always with 1. */
+  async function refusalOf(words: string, settings: Settings): Promise<string> {
+    const { code, out, err } = await runHere(words.split(' '), settings)
+    expect(code, out + err).toBe(1)
+    return out + err
+  }
+
+  const nowhere = (dataDir: string) =>
+    engine === 'sqlite'
+      ? `There is no store in ${dataDir}: check COFFER_DATA_DIR.\n`
+      : 'There is no store in the database of COFFER_DATABASE_URL: check that it is the right one.\n'
+
+  describe('where there is no store', () => {
+    let database: Database
+    beforeAll(async () => {
+      database = await createDatabase()
+    })
+    afterAll(() => database.drop())
+
+    test.each(commands)('make none: %s', async (words) => {
+      const dataDir = join(database.dataDir, 'mistyped')
+      expect(await refusalOf(words, { ...database.settings, COFFER_DATA_DIR: dataDir })).toContain(nowhere(dataDir))
+      expect(await readdir(database.dataDir)).toEqual([])
+      if (engine === 'sqlite') {
+        // A file that holds nothing yet stays so.
+        const file = join(database.dataDir, 'coffer.db')
+        await writeFile(file, '')
+        expect(await refusalOf(words, database.settings)).toContain(nowhere(database.dataDir))
+        expect(await readdir(database.dataDir)).toEqual(['coffer.db'])
+        expect((await stat(file)).size).toBe(0)
+        await rm(file)
+        return
+      }
+      const tables = await tamper(database.settings, (db) =>
+        db.all(sql`select table_name from information_schema.tables where table_schema = 'public'`),
+      )
+      expect(tables).toEqual([])
+    })
+  })
+
+  test('leave an older schema to the service', async () => {
+    const database = await createDatabase()
+    const store = openEngine(database.settings)
+    const older = steps.slice(0, -3)
+    for (const [index, { name, statement }] of older.entries()) await store.migrateStep(index + 1, name, statement, 1)
+    const before = await describeSchema(store)
+    await store.close()
+    for (const [words] of commands) {
+      expect(await refusalOf(words, database.settings), words).toContain(
+        `The store is at step ${older.length} of ${steps.length}: the next start of the service brings it up to date.\n`,
+      )
+      expect(await readdir(database.dataDir), words).toEqual(engine === 'sqlite' ? ['coffer.db'] : [])
+      const again = openEngine(database.settings)
+      expect(await describeSchema(again), words).toEqual(before)
+      await again.close()
+    }
+    await database.drop()
+  })
+
+  test('make no keys where the service has made none yet', async () => {
+    const database = await createDatabase({ hasSchema: true })
+    for (const [words] of commands) {
+      expect(await refusalOf(words, database.settings)).toContain(nowhere(database.dataDir))
+    }
+    const count = await tamper(database.settings, (db) => db.one(sql`select count(*) as count from root_key`))
+    expect(count).toEqual({ count: 0 })
+    await database.drop()
+  })
+
+  test('refuse the schema of a newer version', async () => {
+    const database = await createDatabase({ hasSchema: true })
+    const store = openEngine(database.settings)
+    await store.migrateStep(9_999, 'from the future', 'create table from_the_future (id text primary key)', 1)
+    await store.close()
+    for (const [words] of commands) {
+      expect(await refusalOf(words, database.settings)).toContain(
+        'The database was migrated by a newer version of Coffer (step 9999',
+      )
+    }
+    await database.drop()
+  })
+
+  test('say what they cannot do without a word about a start', async () => {
+    const { settings } = used
+    expect(await runProgram(['keys', 'rotate-workspace', 'nope'], settings)).toMatchObject({
+      code: 1,
+      err: 'There is no workspace "nope".\n',
+    })
+    expect(await runHere(['keys', 'status'], { ...settings, COFFER_PORT: 'x' })).toMatchObject({
+      code: 1,
+      err: 'COFFER_PORT must be a port number from 0 to 65535.\n',
+    })
+  })
+
+  test('that only look change no byte of the file', async () => {
+    const { settings, dataDir } = used
+    const file = join(dataDir, 'coffer.db')
+    const bytes = engine === 'sqlite' ? await readFile(file) : undefined
+    const files = await readdir(dataDir)
+    for (const words of ['doctor', 'keys status']) {
+      expect(await runHere(words.split(' '), settings)).toMatchObject({ code: 0, err: '' })
+    }
+    expect(await readdir(dataDir)).toEqual(files)
+    if (bytes) expect(bytes.equals(await readFile(file))).toBe(true)
+  })
+
+  if (engine === 'sqlite') {
+    test('that only look do so on a file that was restored with another journal', async () => {
+      const { settings, dataDir, drop } = await copyDatabase(used)
+      const file = join(dataDir, 'coffer.db')
+      const restored = join(dataDir, 'restored.db')
+      const source = new DatabaseSync(file)
+      source.exec(`vacuum into '${restored}'`)
+      source.close()
+      await rename(restored, file)
+      const bytes = await readFile(file)
+      for (const words of ['doctor', 'keys status']) {
+        expect(await runHere(words.split(' '), settings)).toMatchObject({ code: 0, err: '' })
+      }
+      expect(bytes.equals(await readFile(file))).toBe(true)
+      await drop()
+    })
+  }
+})
+
+describe('the doctor', () => {
+  let database: Database
+  beforeEach(async () => {
+    database = await copyDatabase(used)
+  })
+  afterEach(() => database.drop())
+
+  const doctor = (run: typeof runHere = runHere) => run(['doctor'], database.settings)
+
+  test('ends with 0 where all is well, and names what it has looked at', async () => {
+    const { code, out, err } = await doctor(runProgram)
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    const lines = out.trimEnd().split('\n')
+    for (const line of lines) expect(line).toMatch(/^ {2}ok {5}/)
+    for (const name of [
+      'settings',
+      'store',
+      'database files',
+      'keys',
+      'rows that grant rights',
+      'audit trail',
+      'clock',
+      'disk',
+    ]) {
+      expect(out).toContain(`ok     ${name}`)
+    }
+  })
+
+  test('may look while the service runs', async () => {
+    const service = await serve(database.settings)
+    expect((await doctor()).code).toBe(0)
+    await service.stop()
+  })
+
+  const tampered: [what: string, change: Sql, found: string][] = [
+    ['a membership', sql`update member set role = 'member'`, '1 memberships'],
+    ['an account', sql`update account set email = 'intruder@example.com'`, '1 accounts'],
+    ['a session', sql`update session set expires_at = expires_at + 1`, '2 sessions'],
+  ]
+  test.each(tampered)('finds %s that was changed behind our back', async (_what, change, found) => {
+    await tamper(database.settings, (db) => db.run(change))
+    const { code, out } = await doctor()
+    expect(code).toBe(1)
+    expect(out).toContain(`  wrong  rows that grant rights: changed outside of Coffer: ${found}.`)
+    expect(out).toContain('restore them from a backup or remove them')
+    expect(out.match(/wrong/g)).toHaveLength(1)
+  })
+
+  const breaks: [what: string, change: Sql, found: RegExp][] = [
+    [
+      'an entry that was changed',
+      sql`update audit_entry set actor_name = 'x' where sequence = 2 and chain_id like '0000%'`,
+      /broken at entry 2: This entry is not what was written/,
+    ],
+    [
+      'an entry that was removed',
+      sql`delete from audit_entry where sequence = 1 and chain_id like '0000%'`,
+      /broken at entry 1: Entries are missing/,
+    ],
+    [
+      'a trail that was cut short',
+      sql`update audit_head set sequence = 1 where chain_id like '0000%'`,
+      /broken at entry 1: The signature of the head is wrong/,
+    ],
+  ]
+  test.each(breaks)('finds %s in the audit trail of the system', async (_what, change, found) => {
+    expect(await tamper(database.settings, (db) => db.run(change))).toBe(1)
+    const { code, out } = await doctor()
+    expect(code).toBe(1)
+    expect(out).toMatch(/ {2}wrong {2}audit trail of the system: /)
+    expect(out).toMatch(found)
+  })
+
+  const trails = 'audit trails of workspaces'
+  const workspaceBreaks: [what: string, change: Sql, found: string][] = [
+    [
+      'an entry that was changed',
+      sql`update audit_entry set actor_name = 'x' where sequence = 2 and chain_id not like '0000%'`,
+      'broken at entry 2: This entry is not what was written.',
+    ],
+    [
+      'an entry that was removed',
+      sql`delete from audit_entry where sequence = 1 and chain_id not like '0000%'`,
+      'broken at entry 1: Entries are missing.',
+    ],
+    [
+      'a head that was removed',
+      sql`delete from audit_head where chain_id not like '0000%'`,
+      'broken at entry 1: Entries are missing.',
+    ],
+  ]
+  test.each(workspaceBreaks)('finds %s in the audit trail of a workspace', async (_what, change, found) => {
+    expect((await doctor()).out).toMatch(/ {2}ok {5}audit trails of workspaces: 1 trails, \d+ entries, /)
+    expect(await tamper(database.settings, (db) => db.run(change))).toBe(1)
+    const { code, out } = await doctor()
+    expect(code).toBe(1)
+    expect(out).toContain(`  wrong  ${trails}: "main" is ${found} Compare with a backup.\n`)
+    expect(out.match(/wrong/g)).toHaveLength(1)
+  })
+
+  test('walks the trails of workspaces that are gone, too, and names each that is broken', async () => {
+    const service = await openService(database.settings, database.dataDir)
+    const { body: gone } = await service.call<{ id: string }>('POST', '/v1/workspace', {
+      token,
+      body: { name: 'Gone', slug: 'gone' },
+    })
+    expect((await service.call('DELETE', '/v1/workspace/gone', { token })).status).toBeLessThan(300)
+    await service.stop()
+    expect((await doctor()).out).toContain(`  ok     ${trails}: 2 trails, `)
+    await tamper(database.settings, (db) => db.run(sql`update audit_entry set ip = 'x' where chain_id = ${gone.id}`))
+    const alone = await doctor()
+    expect(alone.code).toBe(1)
+    expect(alone.out).toContain(`  wrong  ${trails}: "${gone.id}" (deleted) is broken at entry 1: `)
+    await tamper(database.settings, (db) =>
+      db.run(sql`delete from audit_entry where sequence = 1 and chain_id not like '0000%'`),
+    )
+    const { out } = await doctor()
+    expect(out).toContain(`"${gone.id}" (deleted) is broken at entry 1: Entries are missing.`)
+    expect(out).toContain('"main" is broken at entry 1: Entries are missing.')
+  })
+
+  test('finds a master key that is not the one, and a setting that is wrong', async () => {
+    await writeFile(join(database.dataDir, 'master.key'), randomBytes(32).toString('base64'))
+    const wrongKey = await doctor()
+    expect(wrongKey).toMatchObject({ code: 1, err: '' })
+    expect(wrongKey.out).toContain('  wrong  store and keys: The master key does not match this database')
+    const wrongSetting = await runHere(['doctor'], { ...database.settings, COFFER_PORT: 'x' })
+    expect(wrongSetting).toMatchObject({ code: 1, err: '' })
+    expect(wrongSetting.out).toBe('  wrong  settings: COFFER_PORT must be a port number from 0 to 65535.\n')
+  })
+
+  test('finds a bit that has turned in the file, where it hides a row', async () => {
+    if (engine === 'postgres') {
+      expect((await doctor()).out).toContain('  ok     database files: PostgreSQL checks every page that it reads\n')
+      return
+    }
+    const file = join(database.dataDir, 'coffer.db')
+    const bytes = await readFile(file)
+    // In the index of slugs, and not in the row itself.
+    const index = bytes.indexOf(Buffer.from('main'))
+    expect(index).toBeGreaterThan(0)
+    bytes.writeUInt8(bytes.readUInt8(index) ^ 1, index)
+    await writeFile(file, bytes)
+    const { code, out } = await doctor()
+    expect(code).toBe(1)
+    expect(out).toContain(
+      '  wrong  database files: the file is damaged, and what it answers may lack something: restore it from a backup.\n',
+    )
+  })
+
+  test('finds changes that come from the future', async () => {
+    await tamper(database.settings, (db) =>
+      db.run(sql`insert into change (subject, subject_id, at) values ('user', 'x', ${Date.now() + 3_600_000})`),
+    )
+    const { code, out } = await doctor(runProgram)
+    expect(code).toBe(1)
+    expect(out).toMatch(/ {2}wrong {2}clock: the store holds changes 3\d\d\d s in the future/)
+  })
+
+  test('keys status shows every key and what still needs it, and never the key itself', async () => {
+    const { code, out, err } = await runProgram(['keys', 'status'], database.settings)
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    const [master, root, signing, ...rest] = out.trimEnd().split('\n')
+    expect(master).toBe('Master key: from file, opens 1 root key(s).')
+    expect(root).toMatch(
+      /^Root key [0-9a-f-]{36} active {2}check [0-9a-f]{16} made \S+Z: 1 workspace keys, 2 signing keys, 4 row MACs, 2 token and session hashes$/,
+    )
+    expect(signing).toMatch(/^Signing keys: jwt [0-9a-f-]{36}, audit [0-9a-f-]{36}\.$/)
+    expect(rest).toEqual([])
+    const key = await readFile(join(database.dataDir, 'master.key'), 'utf8')
+    expect(out).not.toContain(key.trim())
+  })
+})
