@@ -168,11 +168,18 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
 const nothing = () => undefined
 
-function keepUntilTaken({ response, socket }: Exchange, bytes: number): void {
-  // Where nobody is there any more nothing is kept, and no end of it is told.
-  if (bytes < countedBytes || response.destroyed || socket.destroyed) return
-  leaving.take(bytes)
-  response.once('close', () => leaving.giveBack(bytes))
+/** Whoever takes nothing of an answer for so long does not get the rest. */
+const stalledMs = 300_000
+
+/** A small answer the system takes for itself; where nobody is there any more nothing is kept, and no end of it is told. */
+function keepUntilTaken({ response, socket, payload }: Exchange, bytes: number): void {
+  const isLarge = bytes >= countedBytes
+  if ((!isLarge && !(payload instanceof Readable)) || response.destroyed || socket.destroyed) return
+  if (isLarge) {
+    leaving.take(bytes)
+    response.once('close', () => leaving.giveBack(bytes))
+  }
+  response.setTimeout(stalledMs)
 }
 
 const isHungUp = ({ code }: NodeJS.ErrnoException) => code === 'ERR_STREAM_PREMATURE_CLOSE'

@@ -76,8 +76,6 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
     keepAliveTimeout: 72_000,
   }
   const server = process.getBuiltinModule('node:http').createServer(options)
-  // Whoever takes nothing of an answer for so long does not get the rest: it would be kept for as long as they like.
-  server.timeout = stalledMs
   // Whoever has asked and closes their side still waits for the answer; Node has no option for it, only this field.
   Object.assign(server, { httpAllowHalfOpen: true })
   const door = keepDoor(server, listener)
@@ -138,8 +136,6 @@ const clientErrors: Record<string, [status: string, message: string]> = {
 }
 
 const lingerMs = 5_000
-/** Longer than the longest request works without a word: one that waits for a vendor. */
-const stalledMs = 300_000
 
 /** Node keeps to itself, in this field, which answer the connection waits for. */
 type Waiting = Socket & { readonly _httpMessage?: ServerResponse | null }

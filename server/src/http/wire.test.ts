@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { endpoints } from '@coffer/contract/api'
 import { type Endpoint, maxPublicBodyBytes } from '@coffer/contract/endpoint'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   type Answer,
   createProject,
@@ -716,29 +716,6 @@ describe('connections', () => {
     expect(await finishOther()).toEqual([201])
   })
 
-  test('whoever takes nothing of an answer does not keep it for ever', async () => {
-    const alone = await startService()
-    try {
-      const { session } = await registerOwner(alone)
-      const project = await createSecretProject(alone, session)
-      const values = Object.fromEntries(Array.from({ length: 110 }, (_, at) => [`K${at}`, 'x'.repeat(60_000)]))
-      await project.set('development', values)
-      expect(alone.app.server.timeout).toBe(300_000)
-      alone.app.server.timeout = 100
-      const ended = new Promise<boolean>((resolve) =>
-        alone.app.server.once('connection', (socket) => socket.once('close', resolve)),
-      )
-      const socket = open(alone.url)
-      socket.on('error', () => undefined).pause()
-      const asked = `GET ${project.root}/secret?environmentId=development HTTP/1.1`
-      socket.write(`${asked}\r\nHost: localhost\r\nAuthorization: Bearer ${session}\r\n\r\n`)
-      await withinSeconds(20, ended)
-      socket.destroy()
-    } finally {
-      await alone.stop()
-    }
-  })
-
   describe('of a large answer', () => {
     let alone: TestService
     let session: string
@@ -761,14 +738,14 @@ describe('connections', () => {
     const read = () => alone.call('GET', path, { token: session })
 
     /** Asks for it, and takes nothing of it. */
-    async function ask(): Promise<ServerResponse> {
-      const asked = new Promise<ServerResponse>((resolve) =>
+    async function ask(asked = path): Promise<ServerResponse> {
+      const arrived = new Promise<ServerResponse>((resolve) =>
         alone.app.server.once('request', (_request, response) => resolve(response)),
       )
       const socket = open(alone.url)
       idle.push(socket.on('error', () => undefined).pause())
-      socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${session}\r\n\r\n`)
-      return asked
+      socket.write(`GET ${asked} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${session}\r\n\r\n`)
+      return arrived
     }
 
     async function ofStatus(status: number): Promise<Answer | undefined> {
@@ -776,6 +753,23 @@ describe('connections', () => {
       expect([200, 503]).toContain(answer.status)
       return answer.status === status ? answer : undefined
     }
+
+    test('whoever takes nothing does not keep it for ever', async () => {
+      const response = await ask()
+      await until(() => response.headersSent || undefined, 20_000, 'it is answered')
+      const { socket } = response.req
+      expect(socket.timeout).toBe(300_000)
+      const ended = new Promise((resolve) => socket.once('close', resolve))
+      socket.setTimeout(100)
+      await withinSeconds(20, ended)
+    })
+
+    test('nor does whoever takes a stream', async () => {
+      const response = await ask('/v1/workspace/main/audit?format=ndjson')
+      const patience = vi.spyOn(response, 'setTimeout')
+      await until(() => response.headersSent || undefined, 20_000, 'it is answered')
+      expect(patience.mock.calls).toEqual([[300_000]])
+    })
 
     test('many who leave before it comes use up nothing', async () => {
       for (let count = 0; count <= fits; count++) (await ask()).req.socket.destroy()
