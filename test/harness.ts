@@ -14,7 +14,9 @@ import { type App, createApp, type Doors } from '../server/src/app.ts'
 import { readConfig } from '../server/src/config.ts'
 import { newId } from '../server/src/crypto/id.ts'
 import { hashPassword } from '../server/src/crypto/password.ts'
+import { createBearer, sessionPrefix } from '../server/src/crypto/token.ts'
 import { everything } from '../server/src/domain/context.ts'
+import { sessionMaxMs } from '../server/src/domain/credential.ts'
 import { defaultPreferences } from '../server/src/domain/me.ts'
 import { createLog } from '../server/src/log.ts'
 import { createOutbound, parseAllowList } from '../server/src/outbound.ts'
@@ -167,17 +169,9 @@ export async function addUser(
   email: string,
   membership?: { workspaceId: string; role: Role; scope?: Scope; isOwner?: boolean },
 ): Promise<TestUser> {
-  knownHash ??= hashPassword(password)
   const { services } = service.app
-  const createdAt = services.now()
-  const account = {
-    id: newId(),
-    email,
-    name: email,
-    passwordHash: await knownHash,
-    preferences: defaultPreferences,
-    createdAt,
-  }
+  const account = await newAccount(service, email)
+  const { createdAt } = account
   const memberId = newId()
   await services.engine.transaction(`test:${email}`, async ({ db }) => {
     const store = createStore(db, services.keys)
@@ -191,6 +185,27 @@ export async function addUser(
   const { body, status, text } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })
   expect(status, text).toBe(200)
   return { id: account.id, email, session: body.accessToken, memberId }
+}
+
+async function newAccount({ app: { services } }: TestService, email: string) {
+  knownHash ??= hashPassword(password)
+  const passwordHash = await knownHash
+  return { id: newId(), email, name: email, passwordHash, preferences: defaultPreferences, createdAt: services.now() }
+}
+
+/** A person with an account and a session, without the login and what that costs: for tests with very many people. */
+export async function addSignedIn(service: TestService, email: string): Promise<TestUser> {
+  const { services } = service.app
+  const account = await newAccount(service, email)
+  const { id, createdAt } = account
+  const session = createBearer(sessionPrefix)
+  await services.engine.transaction(`test:${email}`, async ({ db }) => {
+    const store = createStore(db, services.keys)
+    await store.accounts.insert(account)
+    const at = { createdAt, lastSeenAt: createdAt, expiresAt: createdAt + sessionMaxMs }
+    await store.sessions.insert({ id: newId(), userId: id, type: 'browser', ip: '', userAgent: '', ...at }, session)
+  })
+  return { id, email, session }
 }
 
 export async function createToken(

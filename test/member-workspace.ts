@@ -12,7 +12,7 @@ export type Person = TestUser & { readonly memberId: string }
 
 let made = 0
 
-export async function createMemberWorkspace(service: TestService, owner: TestUser) {
+export async function createMemberWorkspace(service: TestService, owner: TestUser, addPerson = addUser) {
   made += 1
   const slug = `people-${made}`
   const created = await service.call<Workspace>('POST', '/v1/workspace', {
@@ -69,7 +69,7 @@ export async function createMemberWorkspace(service: TestService, owner: TestUse
     /** Somebody with an account who was invited and has accepted. */
     async join(body: Record<string, unknown> = {}): Promise<Person> {
       const email = newAddress()
-      const user = await addUser(service, email)
+      const user = await addPerson(service, email)
       const { id, inviteToken } = await mustInvite({ email, ...body })
       const accepted = await answer('accept', user.session, inviteToken)
       expect(accepted, accepted.text).toMatchObject({ status: 200, body: { slug } })
