@@ -21,8 +21,10 @@ import type { Outbound } from '../outbound.ts'
 
 /** All providers where a commit is cheap; the engine under the service makes no difference to a vendor. */
 const cases = engine === 'sqlite' ? everyProvider : everyProvider.filter(({ slug }) => /heroku|gitlab|vault/.test(slug))
-const changesPerRound = 100
-const rounds = engine === 'sqlite' ? 20 : 4
+const changesAtOnce = 100
+/** The second hundred comes while the first is only partly there. */
+const changesPerRound = 2 * changesAtOnce
+const rounds = engine === 'sqlite' ? 10 : 3
 const faultRate = 0.55
 const keys = Array.from({ length: 110 }, (_, index) => `KEY_${index}`)
 
@@ -83,22 +85,27 @@ describe.each(cases)('$slug', (entry) => {
     const random = createRandom(seed)
     const { world, fake, calls, set } = await prepare(entry, random)
     const id = await setUpSync(world, entry.mapping)
-    const wanted = new Map<string, string>()
     await settle(world, id)
     set.mischief = createMischief(random, now)
     let [runs, budget] = [0, 0]
     for (let round = 0; round < rounds; round++) {
       // Pages of one while there are few: with these faults a look of a hundred pages never reaches the last one.
-      if (fake.pageSize !== undefined) fake.pageSize = round === 0 ? 1 : round % 2 === 0 ? 100 : 7
+      if (fake.pageSize !== undefined) fake.pageSize = round === 0 ? 1 : ([100, 7, 100, 30][round % 4] ?? 100)
+      const wanted = new Map<string, string>()
       const runsBefore = runs
       if (round % 5 === 1) runs += await losing(entry, world, id, set)
       if (round % 4 === 2) {
         fake.refusedNames.add(nameOf(entry, refused))
         await world.project.set('development', { [refused]: canary })
       }
-      await change(world, wanted, random, round, round === 0 ? keys.slice(0, 5) : keys)
+      const pool = round === 0 ? keys.slice(0, 5) : keys
+      await change(world, random, round, pool)
+      runs += await settle(world, id, 1)
+      await change(world, random, round, pool)
+      for (const [key, value] of Object.entries(await world.project.state('development'))) wanted.set(key, value)
       runs += await settle(world, id)
       if (fake.refusedNames.size > 0) {
+        await expectRefusal(id)
         fake.refusedNames.clear()
         await world.project.remove('development', refused)
         wanted.delete(refused)
@@ -115,24 +122,27 @@ describe.each(cases)('$slug', (entry) => {
     await world.project.must('DELETE', `/sync/${id}`)
   }, 240_000)
 
-  test('a thousand secrets, or all that it holds, and one that changed: as few calls as the vendor allows', async () => {
-    const { world, fake, calls } = await prepare(entry, createRandom(1))
-    const { maxItems = 1_000 } = entry.provider.limits
-    const count = Math.min(1_000, typeof maxItems === 'function' ? maxItems(fake.target) : maxItems)
-    const more = Array.from({ length: count - 1 }, (_, index) => [`KEY_${index + 1}`, 'x'.repeat(8)])
-    const values = Object.fromEntries(more)
-    await world.project.set('development', values)
-    const id = await setUpSync(world, entry.mapping)
-    await settle(world, id)
-    expect(fake.state().size).toBe(count + foreign(entry).length)
-    const before = calls()
-    await world.project.set('development', { KEY_50: 'changed!' })
-    await settle(world, id)
-    expect(calls() - before).toBe(fake.calls.update)
-    expect(fake.state().get(nameOf(entry, 'KEY_50'))).toBe('changed!')
-    // Its next look at the target would be counted among the calls of another vendor.
-    await world.project.must('DELETE', `/sync/${id}`)
-  }, 240_000)
+  // How many calls it takes is decided before and after the database is asked, never by it.
+  if (engine === 'sqlite') {
+    test('a thousand secrets, or all that it holds, and one that changed: as few calls as the vendor allows', async () => {
+      const { world, fake, calls } = await prepare(entry, createRandom(1))
+      const { maxItems = 1_000 } = entry.provider.limits
+      const count = Math.min(1_000, typeof maxItems === 'function' ? maxItems(fake.target) : maxItems)
+      const more = Array.from({ length: count - 1 }, (_, index) => [`KEY_${index + 1}`, 'x'.repeat(8)])
+      const values = Object.fromEntries(more)
+      await world.project.set('development', values)
+      const id = await setUpSync(world, entry.mapping)
+      await settle(world, id)
+      expect(fake.state().size).toBe(count + foreign(entry).length)
+      const before = calls()
+      await world.project.set('development', { KEY_50: 'changed!' })
+      await settle(world, id)
+      expect(calls() - before).toBe(fake.calls.update)
+      expect(fake.state().get(nameOf(entry, 'KEY_50'))).toBe('changed!')
+      // Its next look at the target would be counted among the calls of another vendor.
+      await world.project.must('DELETE', `/sync/${id}`)
+    }, 240_000)
+  }
 })
 
 /**
@@ -185,9 +195,14 @@ async function expectNoLeak({ fake, project, provider, owner }: SyncWorld, id: s
   ]
   const passwords = provider.auth.flatMap(({ kind, id }) => (kind === 'password' ? (fake.credential[id] ?? []) : []))
   for (const secret of [canary, ...passwords]) for (const text of texts) expect(text.includes(secret)).toBe(false)
-  expect(
-    runs.some(({ items }) => items.some(({ name, outcome }) => name.includes(refused) && outcome === 'failed')),
-  ).toBe(true)
+}
+
+async function expectRefusal(id: string): Promise<void> {
+  const runs = await service.app.services.store.syncRuns.list(id, 'z', 200)
+  const isRefused = runs.some(({ items }) =>
+    items.some(({ name, outcome }) => name.includes(refused) && outcome === 'failed'),
+  )
+  expect(isRefused).toBe(true)
 }
 
 /** Foreign things first, then a project with some secrets. */
@@ -220,37 +235,24 @@ const foreign = (entry: ProviderCase) =>
     ? []
     : ['FOREIGN_1', 'FOREIGN_2'].map((key) => [nameOf(entry, key), `not ours ${key}`] as const)
 
-async function change(
-  world: SyncWorld,
-  wanted: Map<string, string>,
-  random: () => number,
-  round: number,
-  pool: readonly string[],
-): Promise<void> {
-  const values: Record<string, string> = {}
-  const removed = new Set<string>()
-  for (let index = 0; index < changesPerRound; index++) {
-    const key = pool[Math.floor(random() * pool.length)] ?? ''
-    if (random() < 0.25) removed.add(key)
-    else {
-      removed.delete(key)
-      values[key] = `value ${round} ${index} ${random()}`
-    }
-  }
+async function change(world: SyncWorld, random: () => number, round: number, pool: readonly string[]): Promise<void> {
   const current = await world.project.state('development')
-  await world.project.set('development', values)
-  for (const key of removed) {
-    if (key in values || key in current) await world.project.remove('development', key)
+  const changed = new Map<string, string | undefined>()
+  for (let index = 0; index < changesAtOnce; index++) {
+    const key = pool[Math.floor(random() * pool.length)] ?? ''
+    changed.set(key, random() < 0.25 ? undefined : `value ${round} ${index} ${random()}`)
   }
-  wanted.clear()
-  for (const [key, value] of Object.entries(await world.project.state('development'))) wanted.set(key, value)
+  const operations = [...changed].flatMap(([key, value]) =>
+    value !== undefined ? [{ op: 'set', key, value }] : key in current ? [{ op: 'delete', key }] : [],
+  )
+  await world.project.must('POST', '/secret/batch', { environmentId: 'development', operations })
 }
 
-/** Runs whatever is due, and sets the clock to the moment of the next try, until there is nothing left to bring. */
-async function settle(world: SyncWorld, id: string): Promise<number> {
+/** Runs whatever is due, and sets the clock to the moment of the next try, until there is nothing left to bring, or often enough. */
+async function settle(world: SyncWorld, id: string, mostRuns = Number.POSITIVE_INFINITY): Promise<number> {
   const { services } = service.app
   let runs = 0
-  for (;;) {
+  while (runs < mostRuns) {
     const sync = await services.store.syncs.find(id)
     if (!sync) throw new Error('it is gone')
     if (sync.state === 'blocked' && (sync.reason === 'mass_delete' || sync.reason === 'source')) {
@@ -273,6 +275,7 @@ async function settle(world: SyncWorld, id: string): Promise<number> {
     await runSync(services, claimed, new AbortController().signal)
     if (++runs > 3_000) throw new Error('it does not come to an end')
   }
+  return runs
 }
 
 async function expectState(
