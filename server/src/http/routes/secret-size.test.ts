@@ -2,7 +2,14 @@
 import type { Revision } from '@coffer/contract/history'
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Answer, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
+import {
+  type Answer,
+  engine,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject, type Values } from '../../../../test/secret-project.ts'
 import { parseEntries } from '../../domain/secret-format/format.ts'
 
@@ -117,6 +124,23 @@ describe('an environment with more than 64 MiB of values', () => {
       expect(new Set(results.map((result) => result.status))).toEqual(new Set([status]))
     }
   })
+
+  test('is read by a few at a time; those who find too many waiting are told to come back', async () => {
+    const headers = { authorization: `Bearer ${owner.session}` }
+    const path = '/secret?environmentId=production&q=key_1'
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, async () => {
+        const answer = await fetch(service.url + project.root + path, { headers })
+        await answer.arrayBuffer()
+        return answer
+      }),
+    )
+    const refused = answers.filter(({ status }) => status === 503)
+    expect(refused.length).toBeGreaterThan(0)
+    expect(refused.every((answer) => answer.headers.get('retry-after') === '1')).toBe(true)
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(40 - refused.length)
+    expect((await fetchPlainly(project, path)).status).toBe(200)
+  })
 })
 
 describe('a large answer', () => {
@@ -134,37 +158,40 @@ describe('a large answer', () => {
     }
   })
 
-  test('is the same JSON as a small one, with its length and ETag', async () => {
-    const headers = { authorization: `Bearer ${owner.session}` }
-    const url = service.url + project.root + list
-    const answer = await fetch(url, { headers })
-    const text = await answer.text()
-    expect(text).toBe(JSON.stringify(JSON.parse(text)))
-    expect(Object.keys(listed(text))).toHaveLength(count)
-    expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
-    expect(answer.headers.get('content-length')).toBe(String(Buffer.byteLength(text)))
-    const etag = answer.headers.get('etag') ?? ''
-    const head = await fetch(url, { method: 'HEAD', headers })
-    expect([head.headers.get('content-length'), head.headers.get('etag')]).toEqual([
-      answer.headers.get('content-length'),
-      etag,
-    ])
-    expect((await fetch(url, { headers: { ...headers, 'if-none-match': etag } })).status).toBe(304)
-  })
+  // How values are written is decided after the database has given them.
+  if (engine === 'sqlite') {
+    test('is the same JSON as a small one, with its length and ETag', async () => {
+      const headers = { authorization: `Bearer ${owner.session}` }
+      const url = service.url + project.root + list
+      const answer = await fetch(url, { headers })
+      const text = await answer.text()
+      expect(text).toBe(JSON.stringify(JSON.parse(text)))
+      expect(Object.keys(listed(text))).toHaveLength(count)
+      expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
+      expect(answer.headers.get('content-length')).toBe(String(Buffer.byteLength(text)))
+      const etag = answer.headers.get('etag') ?? ''
+      const head = await fetch(url, { method: 'HEAD', headers })
+      expect([head.headers.get('content-length'), head.headers.get('etag')]).toEqual([
+        answer.headers.get('content-length'),
+        etag,
+      ])
+      expect((await fetch(url, { headers: { ...headers, 'if-none-match': etag } })).status).toBe(304)
+    })
 
-  test('of every format holds the same values', async () => {
-    const { text } = await fetchPlainly(project, list)
-    for (const format of ['json', 'yaml', 'csv', 'dotenv'] as const) {
-      const file = await fetchPlainly(project, `/secret/export?environmentId=development&format=${format}`)
-      const values = parseEntries(format, file.text).map(({ key, value }) => [key, value])
-      expect(Object.fromEntries(values)).toEqual(listed(text))
-    }
-    const diff = await fetchPlainly(project, '/secret/diff?from=staging&to=development&values=true')
-    const { added, removed, changed, same, values, ...others } = JSON.parse(diff.text)
-    expect({ removed, changed, same, others }).toEqual({ removed: [], changed: [], same: [], others: {} })
-    expect(added).toHaveLength(count)
-    expect(values[last]).toEqual({ to: listed(text)[last] })
-  })
+    test('of every format holds the same values', async () => {
+      const expected = listed((await fetchPlainly(project, list)).text)
+      for (const format of ['json', 'yaml', 'csv', 'dotenv'] as const) {
+        const file = await fetchPlainly(project, `/secret/export?environmentId=development&format=${format}`)
+        const values = parseEntries(format, file.text).map(({ key, value }) => [key, value])
+        expect(Object.fromEntries(values)).toEqual(expected)
+      }
+      const diff = await fetchPlainly(project, '/secret/diff?from=staging&to=development&values=true')
+      const { added, removed, changed, same, values, ...others } = JSON.parse(diff.text)
+      expect({ removed, changed, same, others }).toEqual({ removed: [], changed: [], same: [], others: {} })
+      expect(added).toHaveLength(count)
+      expect(values[last]).toEqual({ to: expected[last] })
+    })
+  }
 
   test('is made and sent while others are answered', async () => {
     for (const path of [list, '/secret/export?environmentId=development&format=json']) {
@@ -187,66 +214,57 @@ describe('a large answer', () => {
   })
 })
 
-describe('values that take six times as much in an answer', () => {
-  let project: SecretProject
-  const count = 176
-  const perRequest = 20
-  const control = '\u0001'.repeat(64 * 1024)
+// As above: the database holds and gives them like any others.
+if (engine === 'sqlite') {
+  describe('values that take six times as much in an answer', () => {
+    let project: SecretProject
+    const count = 176
+    const perRequest = 20
+    const control = '\u0001'.repeat(64 * 1024)
 
-  beforeAll(async () => {
-    project = await createSecretProject(service, owner.session)
-    for (let from = 0; from < count; from += perRequest) {
-      await project.set('production', createMany(from, Math.min(count, from + perRequest), control))
-    }
-  })
+    beforeAll(async () => {
+      project = await createSecretProject(service, owner.session)
+      for (let from = 0; from < count; from += perRequest) {
+        await project.set('production', createMany(from, Math.min(count, from + perRequest), control))
+      }
+    })
 
-  test.each([
-    '/secret',
-    '/secret?environmentId=production&resolve=true',
-    '/secret/export?environmentId=production&format=json',
-    '/secret/export?environmentId=production&format=yaml',
-    '/secret/export?environmentId=production&format=dotenv',
-    '/secret/export?environmentId=production&format=tfvars&resolve=true',
-    '/secret/diff?from=staging&to=production&values=true',
-  ])('are too much for GET %s', async (path) => {
-    const { status, text } = await fetchPlainly(project, path)
-    expect(status).toBe(400)
-    expect(JSON.parse(text).message).toMatch(
-      /^\w+: these values come to more than 64 MiB, too much for one request: .+\.$/,
-    )
-  })
+    test.each([
+      '/secret',
+      '/secret?environmentId=production&resolve=true',
+      '/secret/export?environmentId=production&format=json',
+      '/secret/export?environmentId=production&format=yaml',
+      '/secret/export?environmentId=production&format=dotenv',
+      '/secret/export?environmentId=production&format=tfvars&resolve=true',
+      '/secret/diff?from=staging&to=production&values=true',
+    ])('are too much for GET %s', async (path) => {
+      const { status, text } = await fetchPlainly(project, path)
+      expect(status).toBe(400)
+      expect(JSON.parse(text).message).toMatch(
+        /^\w+: these values come to more than 64 MiB, too much for one request: .+\.$/,
+      )
+    })
 
-  test.each([
-    ['shell', 11],
-    ['csv', 11],
-    ['docker', 11],
-    ['k8s', 14],
-  ])('are exported as %s, which takes them as they are', async (format, mebibytes) => {
-    const { status, text } = await fetchPlainly(project, `/secret/export?environmentId=production&format=${format}`)
-    expect(status).toBe(200)
-    expect(Math.floor(text.length / 2 ** 20)).toBe(mebibytes)
-  })
+    test.each([
+      ['shell', 11],
+      ['csv', 11],
+      ['docker', 11],
+      ['k8s', 14],
+    ])('are exported as %s, which takes them as they are', async (format, mebibytes) => {
+      const { status, text } = await fetchPlainly(project, `/secret/export?environmentId=production&format=${format}`)
+      expect(status).toBe(200)
+      expect(Math.floor(text.length / 2 ** 20)).toBe(mebibytes)
+    })
 
-  test('are compared without them, and listed in parts', async () => {
-    const diff = await fetchPlainly(project, '/secret/diff?from=staging&to=production')
-    expect(JSON.parse(diff.text).added).toHaveLength(count)
-    const part = await fetchPlainly(project, '/secret?environmentId=production&q=key_1')
-    expect(JSON.parse(part.text)).toHaveLength(87)
-    expect(part.text).toBe(JSON.stringify(JSON.parse(part.text)))
+    test('are compared without them, and listed in parts', async () => {
+      const diff = await fetchPlainly(project, '/secret/diff?from=staging&to=production')
+      expect(JSON.parse(diff.text).added).toHaveLength(count)
+      const part = await fetchPlainly(project, '/secret?environmentId=production&q=key_1')
+      expect(JSON.parse(part.text)).toHaveLength(87)
+      expect(part.text).toBe(JSON.stringify(JSON.parse(part.text)))
+    })
   })
-
-  test('are read by a few at a time; those who find too many waiting are told to come back', async () => {
-    const headers = { authorization: `Bearer ${owner.session}` }
-    const answers = await Promise.all(
-      Array.from({ length: 40 }, () => fetch(`${service.url}${project.root}/secret`, { headers })),
-    )
-    const refused = answers.filter(({ status }) => status === 503)
-    expect(refused.length).toBeGreaterThan(0)
-    expect(refused.every((answer) => answer.headers.get('retry-after') === '1')).toBe(true)
-    expect(answers.filter(({ status }) => status === 400)).toHaveLength(40 - refused.length)
-    expect((await fetchPlainly(project, '/secret')).status).toBe(400)
-  })
-})
+}
 
 describe('what one request writes', () => {
   let project: SecretProject
