@@ -43,7 +43,7 @@ describe('what one node changes', () => {
   let made = 0
 
   beforeAll(async () => {
-    database = await createDatabase()
+    database = await createDatabase({ hasSchema: true })
     const settings = { ...database.settings, COFFER_EXCHANGE_RATE_LIMIT: '0' }
     here = await openService(settings, database.dataDir)
     owner = await registerOwner(here)
