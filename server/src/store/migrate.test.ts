@@ -1,11 +1,10 @@
 /** Migrations that are killed, run by many at once or come from the future; and the checks that a store must pass. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createDatabase, type Database, engine as kind } from '../../../test/harness.ts'
-import { startPostgres } from '../../../test/postgres.ts'
+import { type Postgres, startPostgres } from '../../../test/postgres.ts'
 import { connectPostgres } from '../../../test/postgres-client.ts'
 import { type Program, startNode, until } from '../../../test/program.ts'
 import { describeSchema, openEngine } from '../../../test/store.ts'
@@ -13,7 +12,6 @@ import { createServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { createLog } from '../log.ts'
 import { migrate, steps } from './migrate.ts'
-import { openPostgres } from './postgres.ts'
 import { anyOf, compile, type Engine, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 import { openSqlite } from './sqlite.ts'
 
@@ -33,18 +31,6 @@ async function withEngine<Result>(database: Database, work: (engine: Engine) => 
   } finally {
     await engine.close()
   }
-}
-
-/** Takes everything out of it again: quicker than a new one. */
-async function empty({ settings, dataDir }: Database): Promise<void> {
-  const url = settings.COFFER_DATABASE_URL
-  if (url === undefined) {
-    for (const end of ['', '-wal', '-shm']) await rm(join(dataDir, `coffer.db${end}`), { force: true })
-    return
-  }
-  const client = await connectPostgres(url)
-  await client.query('drop schema public cascade; create schema public')
-  await client.end()
 }
 
 /** The schema of a straight run: what every other way must lead to. */
@@ -72,19 +58,35 @@ describe('a migration', () => {
     )
   })
 
-  test('that ended after any of its statements is continued to the same schema', { timeout: 180_000 }, async () => {
-    const expected = await straight
+  test('that ended after any of its statements is continued to the same schema', async () => {
+    const schemas = await withDatabase((database) =>
+      withEngine(database, async (engine) => {
+        const after: unknown[] = []
+        for (let step = 1; step <= steps.length; step++) {
+          await applyStep(engine, step)
+          after.push(await describeSchema(engine))
+        }
+        return after
+      }),
+    )
+    expect(schemas.at(-1)).toEqual(await straight)
+    // Whoever goes on meets what a straight run has left at that statement, and leaves what it does after the next: by
+    // that it does not matter where a run ended, or how often.
     await withDatabase(async (database) => {
       for (let done = 0; done < steps.length; done++) {
         await withEngine(database, async (engine) => {
-          await engine.migratedSteps()
-          for (let step = 1; step <= done; step++) await applyStep(engine, step)
+          const endsAfterOne: Engine = {
+            ...engine,
+            migrateStep: async (step, ...rest) => {
+              if (step > done + 1) throw new Error('ended')
+              await engine.migrateStep(step, ...rest)
+            },
+          }
+          const migrated = migrate(endsAfterOne, 1)
+          if (done + 1 < steps.length) await expect(migrated).rejects.toThrow('ended')
+          else expect(await migrated).toBe(1)
+          expect(await describeSchema(engine), `after ${done + 1} statements`).toEqual(schemas[done])
         })
-        await withEngine(database, async (engine) => {
-          expect(await migrate(engine, 1)).toBe(steps.length - done)
-          expect(await describeSchema(engine), `after ${done} statements`).toEqual(expected)
-        })
-        await empty(database)
       }
     })
   })
@@ -187,44 +189,63 @@ describe('a migration', () => {
   test('that is killed at any moment, a dozen times, ends in the same schema', { timeout: 180_000 }, async () => {
     const expected = await straight
     const reached = new Set<number>()
-    for (let round = 0; round < 12; round++) {
+    for (let round = 0; round < 3; round++) {
       await withDatabase(async (database) => {
-        const at = 1 + Math.floor(Math.random() * (steps.length - 1))
-        const migrating = startMigration(database)
-        migrating.child.stdin?.write('go\n')
-        await until(() => migrating.hasEnded() || stepOf(migrating) >= at || undefined, 30_000, `step ${at}`)
-        migrating.kill('SIGKILL')
-        await migrating.ended
+        const moments = Array.from({ length: 4 }, () => 1 + Math.floor(Math.random() * (steps.length - 1)))
+        // The later ones go on where the earlier ones were killed.
+        for (const at of moments.toSorted((one, other) => one - other)) {
+          const migrating = startMigrations()
+          migrating.send(database)
+          await hasReached(migrating, at)
+          // Anywhere in one of the next statements.
+          await new Promise((resolve) => setTimeout(resolve, 4 * Math.random()))
+          migrating.kill('SIGKILL')
+          expect(await migrating.ended).toMatchObject({ signal: 'SIGKILL', err: '' })
+          await withEngine(database, async (engine) => void reached.add(await engine.migratedSteps()))
+        }
         await withEngine(database, async (engine) => {
-          reached.add(await engine.migratedSteps())
-          await migrate(engine, 1)
-          expect(await describeSchema(engine), `killed at step ${at}`).toEqual(expected)
+          const done = await engine.migratedSteps()
+          expect(await migrate(engine, 1)).toBe(steps.length - done)
+          expect(await describeSchema(engine), `killed at the steps ${moments}`).toEqual(expected)
         })
       })
     }
     expect(reached.size).toBeGreaterThan(1)
   })
 
-  test.each([2, 4])(
-    'by %d processes at once is done once, and all of them succeed',
-    { timeout: 180_000 },
-    async (n) => {
+  describe('by processes at once', () => {
+    let all: Migrations[]
+    beforeAll(async () => {
+      all = Array.from({ length: 4 }, startMigrations)
+      for (const { out } of all) await until(() => out().includes('ready') || undefined, 30_000, 'all are ready')
+    })
+    afterAll(async () => {
+      for (const { child, ended } of all) {
+        child.stdin?.end()
+        expect(await ended).toMatchObject({ code: 0, err: '' })
+      }
+    })
+
+    test.each([2, 4])('(%d of them) is done once, and all of them succeed', { timeout: 180_000 }, async (n) => {
+      const together = all.slice(0, n)
       for (let round = 0; round < 4; round++) {
         await withDatabase(async (database) => {
-          const all = Array.from({ length: n }, () => startMigration(database))
-          await Promise.all(
-            all.map(({ out }) => until(() => out().includes('ready') || undefined, 30_000, 'all are ready')),
-          )
-          for (const { child } of all) child.stdin?.write('go\n')
-          for (const { ended } of all) expect(await ended).toMatchObject({ code: 0, err: '' })
+          const before = together.map(timesDone)
+          for (const { send } of together) send(database)
+          for (const [index, migrating] of together.entries()) {
+            const isOver = () => migrating.hasEnded() || timesDone(migrating) > (before[index] ?? 0) || undefined
+            await until(isOver, 30_000, 'all are done')
+            expect(migrating.err()).toBe('')
+            expect(migrating.hasEnded()).toBe(false)
+          }
           await withEngine(database, async (engine) => {
             expect(await engine.one(sql`select count(*) as count from schema_step`)).toEqual({ count: steps.length })
             expect(await describeSchema(engine)).toEqual(await straight)
           })
         })
       }
-    },
-  )
+    })
+  })
 
   test('waits its turn where another process is the first to open the database', async () => {
     if (kind === 'postgres') {
@@ -267,36 +288,49 @@ describe('a migration', () => {
   })
 })
 
-/** A process that migrates when it is told to, and says after each step how far it is. */
-function startMigration({ settings, dataDir }: Database): Program {
+type Migrations = Program & { send(database: Database): void }
+
+/** A process that migrates every database that it is told of, and says after each step how far it is. */
+function startMigrations(): Migrations {
   const at = (name: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, name)).href)
-  const url = settings.COFFER_DATABASE_URL
-  const open =
-    url === undefined
-      ? `openSqlite(${JSON.stringify(join(dataDir, 'coffer.db'))})`
-      : `openPostgres(${JSON.stringify(url)})`
   const script = `
     import { writeSync } from 'node:fs'
-    import { once } from 'node:events'
-    import { openSqlite } from ${at('sqlite.ts')}
-    import { openPostgres } from ${at('postgres.ts')}
+    import { createInterface } from 'node:readline'
+    import { ${kind === 'sqlite' ? 'openSqlite' : 'openPostgres'} as open } from ${at(`${kind}.ts`)}
     import { migrate } from ${at('migrate.ts')}
     writeSync(1, 'ready\\n')
-    await once(process.stdin, 'data')
-    process.stdin.destroy()
-    const engine = ${open}
-    const migrateStep = async (step, ...rest) => {
-      await engine.migrateStep(step, ...rest)
-      writeSync(1, 'step ' + step + '\\n')
-    }
-    await migrate({ ...engine, migrateStep }, 1)
-    await engine.close()`
-  return startNode(['--input-type=module-typescript', '--eval', script])
+    for await (const where of createInterface({ input: process.stdin })) {
+      const engine = open(where)
+      const migrateStep = async (step, ...rest) => {
+        await engine.migrateStep(step, ...rest)
+        writeSync(1, 'step ' + step + '\\n')
+      }
+      await migrate({ ...engine, migrateStep }, 1)
+      await engine.close()
+      writeSync(1, 'done\\n')
+    }`
+  const program = startNode(['--input-type=module-typescript', '--eval', script])
+  const whereIs = ({ settings, dataDir }: Database) => settings.COFFER_DATABASE_URL ?? join(dataDir, 'coffer.db')
+  return { ...program, send: (database) => void program.child.stdin?.write(`${whereIs(database)}\n`) }
+}
+
+/** As soon as it says so: between two looks it would be far ahead. */
+function hasReached(migrating: Program, step: number): Promise<void> {
+  return new Promise((resolve) => {
+    const isThere = () => stepOf(migrating) >= step || timesDone(migrating) > 0
+    migrating.child.stdout?.on('data', () => isThere() && resolve())
+    migrating.child.once('close', () => resolve())
+  })
 }
 
 const stepOf = ({ out }: Program) => Number(/.*step (\d+)\n/s.exec(out())?.[1] ?? 0)
+const timesDone = ({ out }: Program) => out().split('done\n').length - 1
 
 describe('a store that could lose a commit', () => {
+  /** Started once: its settings can be turned while it runs. */
+  let ownServer: Postgres | undefined
+  afterAll(() => ownServer?.stop())
+
   test('is not what we open: every connection writes ahead, syncs and checks references', async () => {
     await withDatabase((database) =>
       withEngine(database, async (engine) => {
@@ -331,20 +365,27 @@ describe('a store that could lose a commit', () => {
       expect(process.env.COFFER_TEST_ENGINE).toBe('sqlite')
       return
     }
-    const server = await startPostgres(['-c', `${name}=off`])
+    ownServer ??= await startPostgres()
+    const client = await connectPostgres(ownServer.url)
+    const turn = async (to: 'on' | 'off') => {
+      await client.query(`alter system set ${name} = ${to}`)
+      await client.query('select pg_reload_conf()')
+      const isSo = async () => (await client.query(`show ${name}`)).rows[0]?.[name] === to || undefined
+      await until(isSo, 10_000, `${name} is ${to}`)
+    }
+    await turn('off')
     try {
-      const database = await createDatabase()
-      const config = readConfig({ ...database.settings, COFFER_DATABASE_URL: server.url })
+      // A folder that goes with the server's.
+      const dataDir = join(ownServer.dataDir, '../coffer')
+      const config = readConfig({ COFFER_DATA_DIR: dataDir, COFFER_DATABASE_URL: ownServer.url })
       await expect(createServices(config, createLog('silent'))).rejects.toThrow(
         `The database cannot be used: PostgreSQL's ${name} is off and must be on: a commit could be lost.`,
       )
-      await database.drop()
-      const engine = openPostgres(server.url)
-      expect(await engine.one(sql`select to_regclass('schema_step') as name`)).toEqual({ name: null })
-      await engine.close()
+      expect((await client.query(`select to_regclass('schema_step') as name`)).rows).toEqual([{ name: null }])
     } finally {
-      await server.stop()
+      await turn('on')
     }
+    await client.end()
   })
 
   test('is refused also where only this database or this user has it so', async () => {
