@@ -21,13 +21,13 @@ import {
 import { type Serving, serve } from '../../../test/process.ts'
 import { type Program, runProgram, type Settings, startProgram, until } from '../../../test/program.ts'
 import { openEngine } from '../../../test/store.ts'
-import { createServices } from '../app.ts'
+import { createServices, openServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { newId } from '../crypto/id.ts'
 import { masterWrapKey } from '../crypto/keyring.ts'
 import { createBearer, tokenPrefix } from '../crypto/token.ts'
 import { createChangeFollower } from '../domain/change-follower.ts'
-import type { Context } from '../domain/context.ts'
+import type { Context, Services } from '../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { createLog } from '../log.ts'
 import { loadKeys } from '../store/key.ts'
@@ -35,8 +35,14 @@ import { countRootUses } from '../store/key-rotation.ts'
 import { type Db, type Engine, sql } from '../store/sql.ts'
 import { createStore } from '../store/store.ts'
 import { tokenStore } from '../store/token.ts'
+import { runDoctor } from './doctor.ts'
 
 const workspace = '/v1/workspace/main'
+
+/** Two processes share this machine with others: a full load would starve what is measured. */
+const rests = { busy: 10, easy: 50 }
+/** A password takes as much of the machine as many other requests. */
+const signInRests = { busy: 100, easy: 500 }
 
 /** Somebody who works with the service without a pause, in every way that a rotation touches. */
 function startLoad(
@@ -45,6 +51,7 @@ function startLoad(
 ) {
   const run = newId().slice(-6)
   let isOver = false
+  let pace: keyof typeof rests = 'busy'
   let count = 0
   const answered = new Map<string, number>()
   const wrong: string[] = []
@@ -63,6 +70,13 @@ function startLoad(
     return answer
   }
   const nth = <Item>(list: readonly Item[]) => list[count % list.length]
+  const signIn = async () => {
+    const body = { email: 'owner@example.com', password }
+    const made = await ask<SignedIn>('a person signs in', 'POST', '/v1/auth/login', undefined, body)
+    if (made.status !== 200) return
+    fresh.sessions.push(made.body.accessToken)
+    await ask('a new session reads', 'GET', `${workspace}/team`, made.body.accessToken)
+  }
   const works: (() => Promise<unknown>)[] = [
     () => ask('a session reads', 'GET', `${workspace}/team`, holder.session),
     () => ask('a token reads', 'GET', `${workspace}/project`, nth(holder.tokens)),
@@ -90,21 +104,15 @@ function startLoad(
       fresh.jwts.push(made.body.accessToken)
       await ask('a new JWT reads', 'GET', `${workspace}/team`, made.body.accessToken)
     },
-    async () => {
-      const body = { email: 'owner@example.com', password }
-      const made = await ask<SignedIn>('a person signs in', 'POST', '/v1/auth/login', undefined, body)
-      if (made.status !== 200) return
-      fresh.sessions.push(made.body.accessToken)
-      await ask('a new session reads', 'GET', `${workspace}/team`, made.body.accessToken)
-    },
+    signIn,
   ]
   const done = Promise.all(
     works.map(async (work) => {
       while (!isOver) {
         count++
         await work()
-        // Two processes share this machine with others: a full load would starve what is measured.
-        await new Promise((resolve) => setTimeout(resolve, 5))
+        const rest = (work === signIn ? signInRests : rests)[pace]
+        await new Promise((resolve) => setTimeout(resolve, rest))
       }
     }),
   )
@@ -112,6 +120,9 @@ function startLoad(
     answered,
     wrong,
     fresh,
+    setPace: (to: typeof pace) => {
+      pace = to
+    },
     stop: async () => {
       isOver = true
       await done
@@ -120,6 +131,15 @@ function startLoad(
     },
   }
 }
+
+const actor = { type: 'operator', id: 'operator', name: 'operator', userId: '', credential: { type: 'none' } } as const
+const asOperator = (services: Services): Context => ({
+  ...services,
+  actor,
+  request: { id: 'test', ip: '', userAgent: '' },
+})
+
+type Load = ReturnType<typeof startLoad>
 
 async function useAll(service: Pick<Serving, 'call'>, credentials: readonly string[]): Promise<void> {
   for (const token of credentials) {
@@ -133,6 +153,10 @@ async function expectGenuineTrail(service: Pick<Serving, 'call'>, session: strin
   expect(verdict.body).toMatchObject({ ok: true })
 }
 
+/** After so many lines, somewhere in the midst of the moving, in the pause after it, or when that is over. */
+type Moment = number | 'moving' | 'pause' | 'second pass'
+const moments: readonly Moment[] = ['moving', 2, 'pause', 4, 'moving', 6, 'second pass', 3, 'moving', 8]
+
 describe('the service runs on', () => {
   let database: Database
   let settings: Settings
@@ -143,7 +167,7 @@ describe('the service runs on', () => {
   const sessions: string[] = []
 
   beforeAll(async () => {
-    database = await createDatabase()
+    database = await createDatabase({ hasSchema: true })
     settings = { ...database.settings, COFFER_EXCHANGE_RATE_LIMIT: '0' }
     service = await serve(settings)
     const as = Object.assign({}, service, { settings, dataDir: database.dataDir, logs: [], clock: { offsetMs: 0 } })
@@ -181,6 +205,17 @@ describe('the service runs on', () => {
     return uses
   }
 
+  /** Where nothing is killed and no load runs, what a command does is done in this process. */
+  async function operate(work: (ctx: Context) => Promise<void>): Promise<void> {
+    const services = await openServices(readConfig(settings), createLog('silent'), 'write')
+    await work(asOperator(services)).finally(() => services.engine.close())
+  }
+
+  async function expectHealth(): Promise<void> {
+    const told: string[] = []
+    expect(await runDoctor(settings, (text) => told.push(text)), told.join('')).toBe(0)
+  }
+
   const holder = () => ({ session, tokens, jwt, project: 'api' })
 
   test('while the root is turned; all that can be moved is moved, and the old root goes when nobody needs it', async () => {
@@ -212,7 +247,7 @@ describe('the service runs on', () => {
       15_000,
       'every hash is under the active root',
     )
-    expect(await runProgram(['keys', 'rotate-root'], settings)).toMatchObject({ code: 0, err: '' })
+    await operate((ctx) => rotateRoot(ctx, () => undefined, 0))
     const after = await rootUses()
     expect(after.map(({ id }) => id)).not.toContain(first?.id)
     await useAll(service, [session, jwt, ...tokens.slice(0, 5), ...sessions])
@@ -222,9 +257,9 @@ describe('the service runs on', () => {
   test('while the rotation of the root is killed ten times; the next one completes it', async () => {
     const load = startLoad(service, holder())
     const seen = new Set<string>()
-    for (let round = 0; round < 10; round++) {
+    for (const moment of moments) {
       const turning = startProgram(['keys', 'rotate-root'], settings)
-      await killAtRandom(turning, round)
+      await killAt(turning, moment, 600, load)
       seen.add(turning.out().trimEnd().split('\n').at(-1) ?? '')
     }
     const completed = await runProgram(['keys', 'rotate-root'], settings)
@@ -237,13 +272,13 @@ describe('the service runs on', () => {
       expect(root).toMatchObject({ isActive: false, workspaceKeys: 0, signingKeys: 0, macs: 0 })
     await useAll(service, [session, jwt, ...tokens, ...sessions, ...load.fresh.sessions, ...load.fresh.jwts])
     await expectGenuineTrail(service, session)
-    expect(await runProgram(['doctor'], settings)).toMatchObject({ code: 0 })
+    await expectHealth()
   }, 180_000)
 
   test('while the key of a workspace is turned, and killed ten times at that', async () => {
     const load = startLoad(service, holder())
-    for (let round = 0; round < 10; round++) {
-      await killAtRandom(startProgram(['keys', 'rotate-workspace', 'main'], settings), round, 150)
+    for (const moment of moments) {
+      await killAt(startProgram(['keys', 'rotate-workspace', 'main'], settings), moment, 150, load)
     }
     expect(await runProgram(['keys', 'rotate-workspace', 'main'], settings)).toMatchObject({ code: 0, err: '' })
     await load.stop()
@@ -257,10 +292,9 @@ describe('the service runs on', () => {
     expect(state).toEqual([{ keys: 1, newest: state[0]?.newest, oldest: state[0]?.newest }])
     expect(state[0]?.newest).toBeGreaterThan(1)
     // It opens every environment's key to wrap it anew: one that was lost on the way would stop it.
-    expect(await runProgram(['keys', 'rotate-workspace', 'main'], settings)).toMatchObject({ code: 0, err: '' })
-    const unknown = await runProgram(['keys', 'rotate-workspace', 'nowhere'], settings)
-    expect(unknown).toMatchObject({ code: 1, out: '' })
-    expect(unknown.err).toContain('There is no workspace "nowhere".')
+    await operate((ctx) => rotateWorkspaceKey(ctx, 'main', () => undefined, 0))
+    const unknown = operate((ctx) => rotateWorkspaceKey(ctx, 'nowhere', () => undefined, 0))
+    await expect(unknown).rejects.toThrow('There is no workspace "nowhere".')
     await expectGenuineTrail(service, session)
   }, 180_000)
 
@@ -269,30 +303,32 @@ describe('the service runs on', () => {
     service = await serve(settings)
     await useAll(service, [session, jwt, ...tokens, ...sessions])
     await expectGenuineTrail(service, session)
-    expect(await runProgram(['doctor'], settings)).toMatchObject({ code: 0 })
+    await expectHealth()
   }, 60_000)
 
-  /** Sometimes in the midst of the moving, sometimes in the pause after it. */
-  async function killAtRandom(program: Program, round: number, spreadMs = 2_500): Promise<void> {
-    const lines = 1 + (round % 6)
-    await until(
-      () => program.hasEnded() || program.out().split('\n').length > Math.min(lines, 2) || undefined,
-      20_000,
-      'the rotation has begun',
-    )
-    const at = performance.now() + (round % 2 === 0 ? Math.random() * spreadMs : 0)
-    const isDue = () => program.hasEnded() || performance.now() >= at || undefined
-    await until(
-      () =>
-        isDue() &&
-        (round % 2 === 0 ||
-          program.out().split('\n').length > lines ||
-          performance.now() > at + 500 ||
-          program.hasEnded() ||
-          undefined),
-      20_000,
-      'the moment has come',
-    )
+  async function killAt(program: Program, moment: Moment, spreadMs: number, load: Load): Promise<void> {
+    // While the program starts, nothing happens but what the one before has left.
+    load.setPace('easy')
+    let lines = 0
+    let lastLineAt = 0
+    // What it prints is heard at once.
+    program.child.stdout?.on('data', () => {
+      lines = program.out().split('\n').length - 1
+      lastLineAt = performance.now()
+    })
+    await until(() => program.hasEnded() || lines > 0 || undefined, 20_000, 'the rotation has begun')
+    load.setPace('busy')
+    const hasRested = (ms: number) => performance.now() - lastLineAt > ms
+    const after = Math.random()
+    const beganAt = performance.now()
+    const isDue = {
+      moving: () => performance.now() - beganAt > after * spreadMs,
+      pause: () => hasRested(200 + after * 300),
+      'second pass': () => hasRested(1_900 + after * 300),
+    }
+    // It may have less to print than that: then this is in the pause.
+    const isNow = typeof moment === 'number' ? () => lines >= moment || hasRested(400) : isDue[moment]
+    await until(() => program.hasEnded() || isNow() || undefined, 20_000, 'the moment has come')
     program.kill('SIGKILL')
     await program.ended
   }
@@ -304,7 +340,7 @@ describe('after a rotation', () => {
   let owner: TestUser
 
   beforeEach(async () => {
-    database = await createDatabase()
+    database = await createDatabase({ hasSchema: true })
     service = await openService({ ...database.settings, COFFER_EXCHANGE_RATE_LIMIT: '0' }, database.dataDir)
     owner = await registerOwner(service)
   })
@@ -313,16 +349,7 @@ describe('after a rotation', () => {
     await database.drop()
   })
 
-  function operator({ app }: TestService): Context {
-    const actor = {
-      type: 'operator',
-      id: 'operator',
-      name: 'operator',
-      userId: '',
-      credential: { type: 'none' },
-    } as const
-    return { ...app.services, actor, request: { id: 'test', ip: '', userAgent: '' } }
-  }
+  const operator = ({ app }: TestService) => asOperator(app.services)
   const rotate = (on: TestService) => rotateRoot(operator(on), () => undefined, 0)
   const status = async (on: TestService, token: string) => (await on.call('GET', `${workspace}/team`, { token })).status
   const rootIds = async () => (await countRootUses(service.app.services.engine)).map(({ id }) => id)
