@@ -60,6 +60,7 @@ export function rowOf(name: string, connections: number, rounds: readonly Round[
     ...(hasCommits && { commitRatio: middle(({ service, commits = Number.NaN }) => service.perSecond / commits) }),
     p50Ms: middle(({ service }) => service.p50Ms),
     p99Ms: middle(({ service }) => service.p99Ms),
+    referenceSpread: middle(({ reference }) => reference.p99Ms / reference.p50Ms),
     errors: rounds.reduce((sum, { service }) => sum + service.errors, 0),
   }
 }

@@ -12,6 +12,8 @@ export type Row = {
   readonly commitRatio?: number
   readonly p50Ms: number
   readonly p99Ms: number
+  /** p99 ÷ p50 of the reference: what the machine itself makes of it. */
+  readonly referenceSpread: number
   readonly errors: number
 }
 export type Section = {
@@ -57,6 +59,7 @@ const columns = (reference: string): [name: string, width: number][] => [
   ['p50 ms', 9],
   ['p99 ms', 9],
   ['p99/p50', 9],
+  ['reference’s', 13],
   ['errors', 8],
 ]
 const startColumns: [name: string, width: number][] = [
@@ -77,6 +80,7 @@ function cellsOf(row: Row): string[] {
     ms(row.p50Ms),
     ms(row.p99Ms),
     row.p50Ms > 0 ? (row.p99Ms / row.p50Ms).toFixed(1) : '',
+    row.referenceSpread.toFixed(1),
     count(row.errors),
   ]
 }

@@ -128,7 +128,9 @@ function finish(): void {
     rows.map((row) => ({ ...row, full: `${title}: ${row.name}` })),
   )
   const spread = rows.filter(({ connections, p50Ms, p99Ms }) => connections === 64 && p99Ms > p50Ms * maxSpread)
-  const names = spread.map(({ full }) => full).join('; ')
+  const names = spread
+    .map(({ full, referenceSpread }) => `${full} (its reference: ${referenceSpread.toFixed(1)})`)
+    .join('; ')
   if (names) say(`p99 is more than ${maxSpread} times p50 in: ${names}.`)
   const [ours, outside] = [exchange, federate].map(({ name }) => rows.find((row) => row.name === name))
   if (ours && outside) {

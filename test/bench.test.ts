@@ -16,6 +16,7 @@ const row: Row = {
   ratio: 0.41,
   p50Ms: 4,
   p99Ms: 12,
+  referenceSpread: 2.5,
   errors: 0,
 }
 const durable: Row = { ...row, name: 'write one', connections: 16, ratio: 0.1, commitRatio: 2.5 }
@@ -47,6 +48,7 @@ test('a row shows its ratio to the reference and, where it commits, to raw commi
     '4.00',
     '12.0',
     '3.0',
+    '2.5',
     '0',
   ])
   expect(rowLine(durable).split(/\s{2,}/)).toContain('2.50')
@@ -54,7 +56,7 @@ test('a row shows its ratio to the reference and, where it commits, to raw commi
 
 test('the Markdown has a table for each part that was measured, and says what was left out', () => {
   const text = toMarkdown(report)
-  expect(text).toContain('| read one | 64 | 12,346 | 30,000 | 0.41 |  | 4.00 | 12.0 | 3.0 | 0 |')
+  expect(text).toContain('| read one | 64 | 12,346 | 30,000 | 0.41 |  | 4.00 | 12.0 | 3.0 | 2.5 | 0 |')
   expect(text).toContain('| SQLite | 900 | 400 | 100 | 170 | 1,500 |')
   expect(text).not.toContain('| PostgreSQL |')
   expect(text).toContain('\nPostgreSQL is left out.')
