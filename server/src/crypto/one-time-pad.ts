@@ -5,7 +5,13 @@
  */
 import { randomFillSync } from 'node:crypto'
 
-export type Hidden = { readonly pad: Int32Array; readonly covered: Int32Array; readonly bytes: number }
+export type Hidden = {
+  readonly pad: Int32Array
+  readonly covered: Int32Array
+  readonly bytes: number
+  /** Where each letter is one byte it is read faster. */
+  readonly encoding: 'latin1' | 'utf8'
+}
 
 const wordBytes = 4
 
@@ -17,17 +23,17 @@ export function hide(text: string): Hidden {
   new Uint8Array(covered.buffer).set(plaintext)
   plaintext.fill(0)
   for (let index = 0; index < words; index++) covered[index] = (covered[index] ?? 0) ^ (pad[index] ?? 0)
-  return { pad, covered, bytes: plaintext.length }
+  return { pad, covered, bytes: plaintext.length, encoding: plaintext.length === text.length ? 'latin1' : 'utf8' }
 }
 
 /** Where texts are put together: kept, as making one for every text would cost more than the rest; wiped each time. */
 let desk = new Int32Array(4_096)
 
 export function reveal(hidden: Hidden): string {
-  const { covered, bytes } = hidden
+  const { covered, bytes, encoding } = hidden
   if (desk.length < covered.length) desk = new Int32Array(covered.length)
   uncover(hidden, desk)
-  const text = Buffer.from(desk.buffer, 0, bytes).toString('utf8')
+  const text = Buffer.from(desk.buffer, 0, bytes).toString(encoding)
   desk.fill(0, 0, covered.length)
   return text
 }

@@ -18,7 +18,11 @@ export type Answer = {
   readonly entity: { readonly id: string; readonly name: string }
 }
 /** An answer whose body is still sealed: a matching ETag needs no more than this. */
-export type SealedAnswer = Omit<Answer, 'body'> & { open(): string | Buffer | Pieces }
+export type SealedAnswer = Omit<Answer, 'body'> & {
+  /** The length of its body, where that is known already: to find it out takes as long as to write it. */
+  readonly bytes: number | undefined
+  open(): string | Buffer | Pieces
+}
 
 type Dependency = { readonly environmentId: string; readonly epoch: number }
 type Kept = {
@@ -66,7 +70,8 @@ export function createSealedAnswers(epochs: Epochs): SealedAnswers {
         return undefined
       }
       const { etag, auditDetails, entity, sealed } = entry
-      return { etag, auditDetails, entity, open: () => (sealed.bytes > maxTextBytes ? revealBytes : reveal)(sealed) }
+      const open = () => (sealed.bytes > maxTextBytes ? revealBytes : reveal)(sealed)
+      return { etag, auditDetails, entity, bytes: sealed.bytes, open }
     },
     keep(name, picture, dependencies, answer) {
       const old = kept.get(name)

@@ -22,7 +22,11 @@ import { type Answered, writeLargeText, writeText } from './secret-text.ts'
 import { iso } from './time.ts'
 
 /** An answer that may leave: what it reveals has been recorded. */
-export type ReadAnswer = { readonly etag: string; readonly body: string | Buffer | Pieces | undefined }
+export type ReadAnswer = {
+  readonly etag: string
+  readonly body: string | Buffer | Pieces | undefined
+  readonly bytes?: number | undefined
+}
 
 type Reading = {
   readonly access: ProjectAccess
@@ -90,7 +94,7 @@ async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | unde
   // Nothing leaves that the caller has not got already.
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
   if (known.auditDetails) await recordRead(ctx, reading, known, known.auditDetails)
-  return { etag: known.etag, body: known.open() }
+  return { etag: known.etag, body: known.open(), bytes: known.bytes }
 }
 
 function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details: ReadDetails): Promise<void> {
@@ -129,7 +133,7 @@ async function makeInTurn(ctx: Context, reading: Reading, turn: Turn): Promise<S
     ]
     ctx.answers.keep(question, access.picture, dependencies, { ...answer, body })
   }
-  return { ...answer, open: () => body }
+  return { ...answer, bytes: undefined, open: () => body }
 }
 
 /** What a plain read of these environments would have as its ETag; undefined where it would find nothing. */

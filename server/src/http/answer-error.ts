@@ -11,6 +11,7 @@ export function answerError(log: Log, error: unknown, exchange: Exchange): void 
   }
   // Of an answer that was ready but cannot be given.
   delete exchange.answerHeaders.etag
+  delete exchange.answerHeaders['content-length']
   if (failure.status === 401) exchange.header('www-authenticate', 'Bearer')
   if (failure.retryAfterSeconds !== undefined) exchange.header('retry-after', failure.retryAfterSeconds)
   // After these the connection has no future.

@@ -808,7 +808,9 @@ describe('connections', () => {
       const ask = async () => {
         const answer = await sendOne(post(large, json))
         const said = checkForm(answer, true)
-        return answer.status === 503 ? said : expect(said).toMatch(/^name: /)
+        if (answer.status === 503) return said
+        expect(said).toMatch(/^name: /)
+        return undefined
       }
       expect(await until(ask, 20_000, 'too much is on its way')).toBe('The service is busy; try again in a moment.')
       expect((await service.call('GET', teams, { token: owner.session })).status).toBe(200)

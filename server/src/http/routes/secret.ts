@@ -39,8 +39,9 @@ const ifNoneMatch = (reply: Reply) => reply.headers['if-none-match']
 const ifMatch = (reply: Reply) => reply.headers['if-match']
 
 /** The body is JSON already: made once, and kept sealed until now. */
-function send(reply: Reply, { etag, body }: ReadAnswer): Reply {
+function send(reply: Reply, { etag, body, bytes }: ReadAnswer): Reply {
   reply.header('etag', etag)
   if (body === undefined) return reply.status(304).send()
+  if (bytes !== undefined) reply.header('content-length', bytes)
   return sendText(reply, jsonType, body)
 }
