@@ -73,6 +73,12 @@ export type WriteContext = Context & { readonly transaction: Transaction }
 
 export const anonymous: Actor = { type: 'anonymous', id: '', name: '', userId: '', credential: { type: 'none' } }
 
+/** Whoever has the machine itself, and runs a command on it. */
+export function asOperator(services: Services): Context {
+  const actor = { ...anonymous, type: 'operator', id: 'operator', name: 'operator' } as const
+  return { ...services, actor, request: { id: 'command-line', ip: '', userAgent: '' } }
+}
+
 /** What belongs to no workspace (accounts, logins) is recorded in a chain of its own. */
 export const systemChain = '00000000-0000-0000-0000-000000000000'
 

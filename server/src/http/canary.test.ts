@@ -22,6 +22,7 @@ import { masterWrapKey } from '../crypto/keyring.ts'
 import { createBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
 import { hotp, totpStep } from '../crypto/totp.ts'
 import { verifyChain } from '../domain/audit-chain.ts'
+import { asOperator } from '../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { hourMs } from '../domain/time.ts'
 import { flushUsage } from '../jobs/usage.ts'
@@ -370,14 +371,7 @@ async function breakTheStore(session: string): Promise<void> {
 
 async function turnTheKeys(token: string): Promise<void> {
   await unwrapKeys()
-  const actor = {
-    type: 'operator',
-    id: 'operator',
-    name: 'operator',
-    userId: '',
-    credential: { type: 'none' },
-  } as const
-  const ctx = { ...service.app.services, actor, request: { id: 'test', ip: '', userAgent: '' } }
+  const ctx = asOperator(service.app.services)
   await rotateRoot(ctx, () => undefined, 0)
   await rotateWorkspaceKey(ctx, 'main', () => undefined, 0)
   // Found under the old root, and kept under the new one from here on.

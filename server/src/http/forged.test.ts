@@ -21,6 +21,7 @@ import { forgeJwts } from '../crypto/jwt-test-forgeries.ts'
 import { createRootKey, masterWrapKey } from '../crypto/keyring.ts'
 import { createSigningKey, openSigningKey } from '../crypto/signing.ts'
 import { createBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
+import { asOperator } from '../domain/context.ts'
 import { rotateRoot } from '../domain/key.ts'
 import { dayMs, hourMs, minuteMs } from '../domain/time.ts'
 import { createStore } from '../store/store.ts'
@@ -582,15 +583,7 @@ test('a JWT of a signing key that was replaced lives out its 900 seconds, and no
   const clock = stopClock()
   const before = await exchange(service, token.token)
   const retired = service.app.services.keys.signer('jwt')
-  const actor = {
-    type: 'operator',
-    id: 'operator',
-    name: 'operator',
-    userId: '',
-    credential: { type: 'none' },
-  } as const
-  const request = { id: 'test', ip: '', userAgent: '' }
-  await rotateRoot({ ...service.app.services, actor, request }, () => undefined, 0)
+  await rotateRoot(asOperator(service.app.services), () => undefined, 0)
   expect(service.app.services.keys.signer('jwt').id).not.toBe(retired.id)
   expect(await statusOf(before)).toBe(200)
   expect(await statusOf(token.token)).toBe(200)

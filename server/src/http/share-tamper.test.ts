@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { registerOwner, startService, type TestService } from '../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../test/raw-database.ts'
 import { createShareProject, expectGone, type ShareProject } from '../../../test/share.ts'
-import { anonymous, type Context } from '../domain/context.ts'
+import { asOperator, type Context } from '../domain/context.ts'
 import { listRootStatus, rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { countTampered } from '../store/integrity.ts'
 
@@ -17,8 +17,7 @@ beforeAll(async () => {
   service = await startService()
   raw = await openRaw(service)
   project = await createShareProject(service, (await registerOwner(service)).session)
-  const request = { id: 'test', ip: '127.0.0.1', userAgent: 'test' }
-  ctx = { ...service.app.services, actor: { ...anonymous, type: 'operator' }, request }
+  ctx = asOperator(service.app.services)
 })
 afterAll(async () => {
   await raw.close()

@@ -17,7 +17,7 @@ import {
 } from '../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../test/raw-database.ts'
 import { StartError } from '../app.ts'
-import type { Context } from '../domain/context.ts'
+import { asOperator } from '../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { hourMs } from '../domain/time.ts'
 import { canonicalEntry, hashEntry } from '../store/audit-entry.ts'
@@ -576,11 +576,7 @@ describe('a changed session', () => {
 })
 
 describe('a changed key', () => {
-  const operator = (): Context => ({
-    ...service.app.services,
-    actor: { type: 'operator', id: 'operator', name: 'operator', userId: '', credential: { type: 'none' } },
-    request: { id: 'test', ip: '', userAgent: '' },
-  })
+  const operator = () => asOperator(service.app.services)
   const integrity = expect.objectContaining({ code: 'integrity' })
   const sample = (length: number) => [0, 1, 4, 5, 17, length - 17, length - 1]
 
@@ -1051,14 +1047,9 @@ describe('a changed audit trail', () => {
 })
 
 test('after a rotation of the root, the MAC of a row under the old root is worth nothing', async () => {
-  const ctx: Context = {
-    ...service.app.services,
-    actor: { type: 'operator', id: 'operator', name: 'operator', userId: '', credential: { type: 'none' } },
-    request: { id: 'test', ip: '', userAgent: '' },
-  }
   const before = await one('select * from member where user_id = ? and workspace_id = ?', [mallory.id, mainId])
   const rights = await rightsOf(mallory.session)
-  await rotateRoot(ctx, () => undefined, 0)
+  await rotateRoot(asOperator(service.app.services), () => undefined, 0)
   forgetAll()
   const after = await one('select * from member where user_id = ? and workspace_id = ?', [mallory.id, mainId])
   expect(after.mac_root_id).not.toBe(before.mac_root_id)

@@ -9,7 +9,7 @@ import {
 } from '../../../test/harness.ts'
 import { openRaw } from '../../../test/raw-database.ts'
 import { keyVersionOf } from '../crypto/envelope.ts'
-import type { Context } from '../domain/context.ts'
+import { asOperator } from '../domain/context.ts'
 import { rotateEnvironmentKey } from '../domain/key.ts'
 
 let service: TestService
@@ -34,11 +34,7 @@ afterAll(() => service.stop())
 const write = (value: string) =>
   service.call('PUT', `${secrets}/KEY_0/value`, { token: owner.session, body: { environmentId: 'development', value } })
 const read = async () => (await service.call('GET', secrets, { token: owner.session })).body
-const operator = (): Context => ({
-  ...service.app.services,
-  actor: { type: 'operator', id: 'operator', name: 'operator', userId: '', credential: { type: 'none' } },
-  request: { id: 'command-line', ip: '', userAgent: '' },
-})
+const operator = () => asOperator(service.app.services)
 
 async function keyVersions(table: string, environmentId: string): Promise<number[]> {
   const raw = await openRaw(service)

@@ -13,7 +13,7 @@ import { type Ended, runProgram, startProgram, until } from '../../../test/progr
 import { openServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { keyVersionOf } from '../crypto/envelope.ts'
-import type { Context } from '../domain/context.ts'
+import { asOperator } from '../domain/context.ts'
 import { rotateEnvironmentKey } from '../domain/key.ts'
 import { createLog } from '../log.ts'
 import { openPostgres } from '../store/postgres.ts'
@@ -21,13 +21,6 @@ import { type Engine, sql } from '../store/sql.ts'
 import { openSqlite } from '../store/sqlite.ts'
 
 const secrets = '/v1/workspace/main/project/api/secret'
-const operator = {
-  type: 'operator',
-  id: 'operator',
-  name: 'operator',
-  userId: '',
-  credential: { type: 'none' },
-} as const
 const command = ['keys', 'rotate-environment', 'main', 'api', 'development']
 /** Sixteen batches of values and versions, and more while the load runs. */
 const keys = Array.from({ length: 200 }, (_, index) => `KEY_${index}`)
@@ -212,7 +205,6 @@ test('a process that stands still through a whole rotation seals nothing under t
   // Nothing is killed or under load any more: what the command does is done in this process.
   const services = await openServices(readConfig(database.settings), createLog('silent'), 'write')
   const path = { workspace: 'main', project: 'api', environment: 'development' }
-  const ctx: Context = { ...services, actor: operator, request: { id: 'test', ip: '', userAgent: '' } }
-  await rotateEnvironmentKey(ctx, path, () => undefined, 0).finally(() => services.engine.close())
+  await rotateEnvironmentKey(asOperator(services), path, () => undefined, 0).finally(() => services.engine.close())
   await expectAllOpen(running.written)
 })

@@ -1,7 +1,7 @@
 /** `keys …`: the operator's view of the keys, and their rotation while the service runs. */
 import { openServices, tellFileTrouble } from '../app.ts'
 import type { Config } from '../config.ts'
-import type { Context } from '../domain/context.ts'
+import { asOperator, type Context } from '../domain/context.ts'
 import { listRootStatus, rotateEnvironmentKey, rotateRoot as rotateRootKey, rotateWorkspaceKey } from '../domain/key.ts'
 import { createLog } from '../log.ts'
 import type { Access } from '../store/sqlite-connection.ts'
@@ -59,20 +59,13 @@ export async function rotateEnvironment(
 }
 
 function withOperator(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
-  return tellFileTrouble(config, () => asOperator(config, access, work))
+  return tellFileTrouble(config, () => withStore(config, access, work))
 }
 
-async function asOperator(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
+async function withStore(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
   const services = await openServices(config, createLog('warn'), access)
-  const actor = {
-    type: 'operator',
-    id: 'operator',
-    name: 'operator',
-    userId: '',
-    credential: { type: 'none' },
-  } as const
   try {
-    return await work({ ...services, actor, request: { id: 'command-line', ip: '', userAgent: '' } })
+    return await work(asOperator(services))
   } finally {
     await services.engine.close()
   }

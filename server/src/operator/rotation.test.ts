@@ -27,7 +27,7 @@ import { newId } from '../crypto/id.ts'
 import { masterWrapKey } from '../crypto/keyring.ts'
 import { createBearer, tokenPrefix } from '../crypto/token.ts'
 import { createChangeFollower } from '../domain/change-follower.ts'
-import type { Context, Services } from '../domain/context.ts'
+import { asOperator, type Context } from '../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { createLog } from '../log.ts'
 import { loadKeys } from '../store/key.ts'
@@ -141,13 +141,6 @@ function startLoad(
     },
   }
 }
-
-const actor = { type: 'operator', id: 'operator', name: 'operator', userId: '', credential: { type: 'none' } } as const
-const asOperator = (services: Services): Context => ({
-  ...services,
-  actor,
-  request: { id: 'test', ip: '', userAgent: '' },
-})
 
 async function useAll(service: Pick<Serving, 'call'>, credentials: readonly string[]): Promise<void> {
   for (const token of credentials) {

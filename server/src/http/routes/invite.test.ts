@@ -13,6 +13,7 @@ import {
 import { createMemberWorkspace, type MemberWorkspace } from '../../../../test/member-workspace.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
 import { createBearer, invitePrefix } from '../../crypto/token.ts'
+import { asOperator } from '../../domain/context.ts'
 import { rotateRoot } from '../../domain/key.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -522,20 +523,14 @@ describe('a rotation of the root', () => {
     const bad = await there.mustInvite({ email: 'bad@example.com', role: 'member' })
     const behind = await openRaw(turning)
     await behind.query('update invite set role = ? where id = ?', ['admin', bad.id])
-    const { services } = turning.app
-    const ctx = {
-      ...services,
-      actor: { type: 'operator', id: '', name: 'test', userId: '', credential: { type: 'none' } },
-      request: { id: 'test', ip: '', userAgent: '' },
-    } as const
-    await rotateRoot(ctx, () => undefined, 0)
+    await rotateRoot(asOperator(turning.app.services), () => undefined, 0)
     expect((await there.members()).map(({ user }) => user.email)).not.toContain('bad@example.com')
     expect(await behind.query('select distinct mac_root_id from invite')).toHaveLength(1)
     const stranger = await addUser(turning, 'bad@example.com')
     expect((await there.accept(stranger.session, bad.inviteToken)).status).toBe(404)
     expect((await there.accept(user.session, good.inviteToken)).status).toBe(200)
     turning.clock.offsetMs += 8 * dayMs
-    await rotateRoot(ctx, () => undefined, 0)
+    await rotateRoot(asOperator(turning.app.services), () => undefined, 0)
     expect(await behind.query('select hash from invite where hash is not null')).toEqual([])
     await behind.close()
     await turning.stop()

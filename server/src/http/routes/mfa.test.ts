@@ -14,6 +14,7 @@ import {
   type TestUser,
 } from '../../../../test/harness.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
+import { asOperator } from '../../domain/context.ts'
 import { rotateRoot } from '../../domain/key.ts'
 import { countTampered } from '../../store/integrity.ts'
 
@@ -263,15 +264,7 @@ test('the trail tells who set it up, used it and removed it, and none of the cod
 })
 
 async function turnTheRoot(): Promise<void> {
-  const request = { id: 'test', ip: '', userAgent: '' }
-  const actor = {
-    type: 'operator',
-    id: 'operator',
-    name: 'operator',
-    userId: '',
-    credential: { type: 'none' },
-  } as const
-  await rotateRoot({ ...service.app.services, actor, request }, () => undefined, 0)
+  await rotateRoot(asOperator(service.app.services), () => undefined, 0)
 }
 
 test('the rotation of the root takes app and recovery codes with it, and needs the old root no more', async () => {
