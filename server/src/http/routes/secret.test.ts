@@ -362,6 +362,57 @@ test('every hop of a reference needs the rights of the caller', async () => {
   expect(await resolved(place, 'A', '', all)).toEqual(['production-value'])
 })
 
+test('whatever refers to whatever, nobody reads by a reference what they may not read directly', async () => {
+  const place = await newPlace()
+  const environments = [
+    ['development', place.dev],
+    ['staging', place.staging],
+    ['production', place.production],
+  ] as const
+  const keys = ['K0', 'K1', 'K2', 'K3']
+  const places = keys.flatMap((key) => environments.map(([environment, id]) => ({ key, environment, id })))
+  const readers = await Promise.all(
+    [1, 2, 3, 4, 5, 6, 7].map(async (mask) => {
+      const reached = environments.filter((_, index) => mask & (1 << index)).map(([, id]) => id)
+      const { token } = await createToken(service, owner.session, { scope: { environments: reached } })
+      return { token, reached: new Set<string>(reached) }
+    }),
+  )
+  // Each refers to later ones only, so that none comes back to itself.
+  const later = (at: number) => [...places.keys()].slice(at + 1)
+  const graphs = fc.tuple(
+    ...places.map((_, at) => fc.subarray(later(at), { maxLength: Math.min(3, later(at).length) })),
+  )
+  await fc.assert(
+    fc.asyncProperty(graphs, async (graph) => {
+      const nameOf = (at: number) => `${places[at]?.environment}.${places[at]?.key}`
+      const ownText = (at: number) => `<${nameOf(at)}>`
+      const read = (at: number, reached: ReadonlySet<string>): string =>
+        ownText(at) +
+        (graph[at] ?? [])
+          .map((next) => (reached.has(places[next]?.id ?? '') ? read(next, reached) : ref(nameOf(next))))
+          .join('')
+      for (const [environment, id] of environments) {
+        const written = places.flatMap((one, at) =>
+          one.id === id ? [[one.key, ownText(at) + (graph[at] ?? []).map((next) => ref(nameOf(next))).join('')]] : [],
+        )
+        await create(place, Object.fromEntries(written), [environment])
+      }
+      for (const { token, reached } of readers) {
+        const { body } = await send<Secret[]>('GET', `${place.secret}?resolve=true`, { token })
+        const shown = body.flatMap(({ name, values }) =>
+          values.map(({ environmentId, value }) => [`${environmentId} ${name}`, value]),
+        )
+        const expected = places.flatMap(({ id, key }, at) =>
+          reached.has(id) ? [[`${id} ${key}`, read(at, reached)]] : [],
+        )
+        expect(Object.fromEntries(shown)).toEqual(Object.fromEntries(expected))
+      }
+    }),
+    { numRuns: 25 },
+  )
+})
+
 test('an answer that the caller has already is not sent again', async () => {
   const place = await newPlace()
   await create(place, { A: '1' })
