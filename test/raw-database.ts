@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import pg from 'pg'
-import { databaseFile } from '../server/src/app.ts'
+import { databaseFile } from '../server/src/open-store.ts'
 import type { TestService } from './harness.ts'
 
 export type Cell = string | number | null | Uint8Array

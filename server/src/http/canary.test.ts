@@ -16,7 +16,6 @@ import { readBase32 } from '../../../test/authenticator.ts'
 import { engine, startService, type TestService } from '../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase } from '../../../test/raw-database.ts'
 import { spellings } from '../../../test/spelling.ts'
-import { databaseFile } from '../app.ts'
 import { asKey, associatedData, open } from '../crypto/envelope.ts'
 import { masterWrapKey } from '../crypto/keyring.ts'
 import { createBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
@@ -26,6 +25,7 @@ import { asOperator } from '../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { hourMs } from '../domain/time.ts'
 import { flushUsage } from '../jobs/usage.ts'
+import { databaseFile } from '../open-store.ts'
 
 let service: TestService
 let raw: RawDatabase

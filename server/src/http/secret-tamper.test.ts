@@ -21,7 +21,7 @@ import {
   type TestUser,
 } from '../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../test/raw-database.ts'
-import { databaseFile } from '../app.ts'
+import { databaseFile } from '../open-store.ts'
 
 let service: TestService
 let raw: RawDatabase

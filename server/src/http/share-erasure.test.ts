@@ -13,8 +13,8 @@ import { engine, registerOwner, startService, type TestService } from '../../../
 import { openRaw, type RawDatabase } from '../../../test/raw-database.ts'
 import { createShareProject, expectGone, newClaim, readers, type ShareProject } from '../../../test/share.ts'
 import { spellings } from '../../../test/spelling.ts'
-import { databaseFile } from '../app.ts'
 import { endShares } from '../jobs/share.ts'
+import { databaseFile } from '../open-store.ts'
 
 let service: TestService
 let raw: RawDatabase

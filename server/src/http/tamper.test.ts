@@ -16,10 +16,10 @@ import {
   type TestUser,
 } from '../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../test/raw-database.ts'
-import { StartError } from '../app.ts'
 import { asOperator } from '../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
 import { hourMs } from '../domain/time.ts'
+import { StartError } from '../open-store.ts'
 import { canonicalEntry, hashEntry } from '../store/audit-entry.ts'
 import { createStore } from '../store/store.ts'
 

@@ -1,12 +1,13 @@
 /** `doctor`: checks what an installation needs, and says what is wrong and what to do about it. */
 import { statfs } from 'node:fs/promises'
-import { openServices, tellFileTrouble } from '../app.ts'
+import { openServices } from '../app.ts'
 import { type Config, readConfig } from '../config.ts'
 import { verifyChain } from '../domain/audit-chain.ts'
 import type { Services } from '../domain/context.ts'
 import { systemChain } from '../domain/context.ts'
 import { codeOf } from '../error-code.ts'
 import { createLog } from '../log.ts'
+import { tellFileTrouble } from '../open-store.ts'
 import { countTampered } from '../store/integrity.ts'
 import { steps } from '../store/migrate.ts'
 

@@ -1,9 +1,10 @@
 /** `keys …`: the operator's view of the keys, and their rotation while the service runs. */
-import { openServices, tellFileTrouble } from '../app.ts'
+import { openServices } from '../app.ts'
 import type { Config } from '../config.ts'
 import { asOperator, type Context } from '../domain/context.ts'
 import { listRootStatus, rotateEnvironmentKey, rotateRoot as rotateRootKey, rotateWorkspaceKey } from '../domain/key.ts'
 import { createLog } from '../log.ts'
+import { tellFileTrouble } from '../open-store.ts'
 import type { Access } from '../store/sqlite-connection.ts'
 
 type Print = (text: string) => number
