@@ -3,6 +3,7 @@ import { dirname } from 'node:path'
 import pg from 'pg'
 import { startPostgres } from '../test/postgres.ts'
 import {
+  leastWrite,
   listFifty,
   listResolved,
   listThousand,
@@ -76,6 +77,7 @@ export const sqlitePlans: readonly Plan[] = [
   notModified,
   listThousand,
   writeOne,
+  leastWrite,
   importThousand,
   openShare,
   planSync,

@@ -88,10 +88,15 @@ export const startService = (dataDir: string, settings: Record<string, string> =
 const byNode = ['connection', 'date', 'keep-alive', 'transfer-encoding']
 
 /** Sends the very status, headers and body of an answer of the service. */
-export async function startBare(response: Response): Promise<Running> {
+export const startBare = (response: Response): Promise<Running> => startBeside('bench/bare.ts', response)
+
+/** Sends the same headers, once it has done the least that a write asks for. */
+export const startLeast = (response: Response): Promise<Running> => startBeside('bench/least.ts', response)
+
+async function startBeside(program: string, response: Response): Promise<Running> {
   const headers = Object.fromEntries([...response.headers].filter(([name]) => !byNode.includes(name)))
   const answer = { status: response.status, headers, body: await response.text() }
   const file = join(makeFolder(), 'answer.json')
   writeFileSync(file, JSON.stringify(answer))
-  return start(['bench/bare.ts', file])
+  return start([program, file])
 }
