@@ -110,7 +110,7 @@ export function createCredentials(parts: Parts): Credentials {
       throw new Failure('unauthenticated')
     }
     const generation = isCurrent ? token.generation : token.generation - 1
-    return liveActor(token, ip, { type: token.type === 'cli' ? 'cli-token' : 'static', generation }, token.expiresAt)
+    return liveActor(token, ip, { type: token.type === 'cli' ? 'cli-token' : 'static', generation }, null)
   }
 
   async function locate(key: string, value: string): Promise<Located> {
@@ -176,12 +176,14 @@ export function createCredentials(parts: Parts): Credentials {
     token: TokenRecord,
     ip: string,
     value: { type: 'static' | 'cli-token' | 'jwt'; generation: number },
-    expiresAt: number | null,
+    ownEnd: number | null,
   ): Actor {
     const at = now()
     const isOver = token.revokedAt !== null || (token.expiresAt !== null && token.expiresAt <= at)
     if (isOver || !isAddressAllowed(token, ip)) throw new Failure('unauthenticated')
     usage.noteToken(token.id, token.workspaceId, at, ip)
+    const endOfGrace = value.generation === token.generation ? null : token.previousUntil
+    const expiresAt = earlier(token.expiresAt, earlier(ownEnd, endOfGrace))
     const credential = { ...value, token, expiresAt }
     return { type: 'token', id: token.id, name: token.name, userId: token.createdBy, credential }
   }
@@ -256,6 +258,9 @@ export async function requireLiving(ctx: WriteContext): Promise<void> {
   const isSame = token?.generation === generation || (token?.previousUntil ?? 0) > ctx.now()
   if (token?.revokedAt !== null || !isSame) throw new Failure('unauthenticated')
 }
+
+/** Null is never. */
+const earlier = (a: number | null, b: number | null) => (a === null || b === null ? (a ?? b) : Math.min(a, b))
 
 /** An identity acts for itself: no person stands behind it. */
 export function identityActor(identity: IdentityRecord, expiresAt: number): Actor {

@@ -1,3 +1,5 @@
+import type { SignedIn } from '@coffer/contract/auth'
+import type { Me } from '@coffer/contract/me'
 import type { IssuedToken, Token } from '@coffer/contract/token'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -6,6 +8,7 @@ import {
   createTeam,
   createToken,
   exchange,
+  password,
   registerOwner,
   startService,
   type TestProject,
@@ -38,6 +41,8 @@ afterAll(() => service.stop())
 const list = '/v1/workspace/main/tokens'
 const as = (user: TestUser, options = {}) => ({ token: user.session, ...options })
 const alive = async (token: string) => (await service.call('GET', '/v1/workspace/main', { token })).status
+const logIn = async ({ email }: TestUser) =>
+  (await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })).body.accessToken
 const wish = { name: 'ci', permission: 'read', scope: { all: true }, expiresIn: '24h' }
 
 test('a token has the agreed form, is shown once and is listed by its first characters', async () => {
@@ -185,6 +190,24 @@ test('with a grace the old value lives exactly as long; a second rotation ends i
   const third = await rotate(60)
   await rotate(0)
   expect([await alive(second.token), await alive(third.token)]).toEqual([401, 401])
+  service.clock.offsetMs = 0
+})
+
+test('an old value in its grace, and a JWT of a token that ends before it, say when they end', async () => {
+  const { id, token, expiresAt } = await createToken(service, owner.session, { expiresIn: '24h' })
+  service.clock.offsetMs = 24 * 3_600_000 - 600_000
+  const session = await logIn(owner)
+  const jwt = await exchange(service, token)
+  const end = async (value: string) =>
+    (await service.call<Me>('GET', '/v1/me', { token: value })).body.credential.expiresAt
+  expect([await end(token), await end(jwt)]).toEqual([expiresAt, expiresAt])
+  const body = { graceSeconds: 60 }
+  const { token: next } = (await service.call<IssuedToken>('POST', `${list}/${id}/rotate`, { token: session, body }))
+    .body
+  const graceMs = Date.parse((await end(token)) ?? '') - service.app.services.now()
+  expect(graceMs).toBeGreaterThan(0)
+  expect(graceMs).toBeLessThanOrEqual(60_000)
+  expect([await end(jwt), await end(next)]).toEqual([await end(token), expiresAt])
   service.clock.offsetMs = 0
 })
 
