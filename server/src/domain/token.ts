@@ -83,6 +83,9 @@ export async function rotateToken(ctx: Context, path: IdPath, body: TokenRotatio
     if (!current) throw new Failure('notFound')
     await requireMayHold(ctx, access, current)
     if (current.revokedAt !== null) throw new Failure('conflict', 'This token is revoked: make a new one.')
+    if (current.expiresAt !== null && current.expiresAt <= ctx.now()) {
+      throw new Failure('conflict', 'This token has expired: make a new one.')
+    }
     const next: TokenRecord = {
       ...current,
       prefix: value.slice(0, visiblePrefixLength),

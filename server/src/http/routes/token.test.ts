@@ -211,6 +211,17 @@ test('an old value in its grace, and a JWT of a token that ends before it, say w
   service.clock.offsetMs = 0
 })
 
+test('a token that has expired is not rotated: its new value would be as dead', async () => {
+  const { id, token } = await createToken(service, owner.session, { expiresIn: '24h' })
+  service.clock.offsetMs = 24 * 3_600_000
+  const session = await logIn(owner)
+  const rotated = await service.call('POST', `${list}/${id}/rotate`, { token: session })
+  expect(rotated).toMatchObject({ status: 409, body: { message: 'This token has expired: make a new one.' } })
+  expect((await service.call('DELETE', `${list}/${id}`, { token: session })).status).toBe(200)
+  expect(await alive(token)).toBe(401)
+  service.clock.offsetMs = 0
+})
+
 test('only the current value of a token rotates it: neither the one before, in its grace, nor a JWT', async () => {
   const { id, token: old } = await createToken(service, owner.session)
   const rotateWith = (token: string) =>
