@@ -20,7 +20,7 @@ import {
 type Json = { readonly [name: string]: unknown }
 type Content = { readonly [type: string]: { readonly schema: Json } }
 type Parameter = { readonly name: string; readonly in: string; readonly required: boolean; readonly schema: Json }
-type Reply = { readonly description?: string; readonly content?: Content }
+type Reply = { readonly description?: string; readonly content?: Content; readonly headers?: Json }
 type Operation = {
   readonly operationId: string
   readonly summary: string
@@ -123,6 +123,7 @@ describe('/openapi.json', () => {
       return Object.keys(schema.properties ?? {}).map((name) => `${place} ${name}`)
     })
     if (endpoint.isConditional) declared.push('header If-Match')
+    if (endpoint.isCached) declared.push('header If-None-Match')
     expect(described.sort()).toEqual(declared.sort())
     const inPath = [...endpoint.path.matchAll(/:(\w+)/g)].map(([, name]) => `path ${name}`)
     expect(described.filter((name) => name.startsWith('path ')).sort()).toEqual(inPath.sort())
@@ -147,6 +148,11 @@ describe('/openapi.json', () => {
     const others = [...(endpoint.dryRuns ? [200] : []), ...(endpoint.isCached ? [304] : [])]
     const statuses = [endpoint.status, ...others, ...errorStatuses(endpoint)].map(String)
     expect(Object.keys(responses).sort()).toEqual(statuses.sort())
+    const headersOf = (status: number) => Object.keys(responses[status]?.headers ?? {})
+    const isPaged = 'cursor' in (plain<Schema>(endpoint.query ?? {}).properties ?? {})
+    const cached = endpoint.isCached ? ['ETag'] : []
+    expect(headersOf(endpoint.status)).toEqual(isPaged ? ['X-Next-Cursor'] : cached)
+    expect(headersOf(304)).toEqual(cached)
     const success = responses[endpoint.status]?.content
     expect(plain(success?.['application/json']?.schema)).toEqual(plain(endpoint.response))
     const types = ['application/json', ...(endpoint.streams ?? [])]

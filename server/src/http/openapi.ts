@@ -53,9 +53,24 @@ async function describeApi(routes: readonly Route[]): Promise<string> {
   return description
 }
 
-const ifMatch = {
-  type: 'string',
-  description: 'ETags that reads of the secret have given, or `*`; none of them fits: 412.',
+const text = (description: string) => ({ type: 'string', description })
+const etag = text('Changes whenever the answer does.')
+const nextCursor = text('The `cursor` of the next page; absent on the last one.')
+
+function askedHeaders({ isConditional, isCached }: Endpoint) {
+  return {
+    ...(isConditional && {
+      'If-Match': text('ETags that reads of the secret have given, or `*`; none of them fits: 412.'),
+    }),
+    ...(isCached && { 'If-None-Match': text('The ETag of an answer that is at hand; it still fits: 304.') }),
+  }
+}
+
+function answeredHeaders({ isCached, query }: Endpoint) {
+  return {
+    ...(isCached && { ETag: etag }),
+    ...('cursor' in Object(Object(query).properties) && { 'X-Next-Cursor': nextCursor }),
+  }
 }
 
 function declare(app: FastifyInstance, endpoint: Endpoint): void {
@@ -74,9 +89,9 @@ function declare(app: FastifyInstance, endpoint: Endpoint): void {
       ...(params && { params }),
       ...(query && { querystring: query }),
       ...(body && { body }),
-      ...(endpoint.isConditional && { headers: { type: 'object', properties: { 'If-Match': ifMatch } } }),
+      headers: { type: 'object', properties: askedHeaders(endpoint) },
       ...(streams && { produces: ['application/json', ...streams] }),
-      response: { [status]: response },
+      response: { [status]: { ...response, headers: answeredHeaders(endpoint) } },
     },
     handler: async () => undefined,
   })
@@ -96,7 +111,9 @@ function withEveryAnswer(schema: FastifySchema, endpoint: Endpoint | undefined):
   if (!endpoint) return schema
   const others = {
     ...(endpoint.dryRuns && { 200: { ...endpoint.response, description: 'What would be done.' } }),
-    ...(endpoint.isCached && { 304: { type: 'null', description: 'Unchanged since the ETag in If-None-Match.' } }),
+    ...(endpoint.isCached && {
+      304: { type: 'null', description: 'Unchanged since the ETag in If-None-Match.', headers: { ETag: etag } },
+    }),
   }
   return { ...schema, response: { ...Object(schema.response), ...others, ...errorSchemas(endpoint) } }
 }
