@@ -40,6 +40,14 @@ export function parseRange(text: string): AddressRange | undefined {
   return BigInt.asUintN(width - range.prefixLength, range.network) === 0n ? range : undefined
 }
 
+/** What is wrong with a range that cannot be read, and what to write instead. */
+export function rangeProblem(text: string): string {
+  const meant = meantRange(text)
+  return meant
+    ? `${text} has bits beyond /${text.split('/')[1]}: write ${meant}.`
+    : `${text} is not an IP address or CIDR range.`
+}
+
 /** "10.0.0.0/8" for "10.0.0.1/8", which is a slip: what it was most likely meant to be. */
 export function meantRange(text: string): string | undefined {
   const [addressText = '', prefixText = ''] = text.split('/')

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import { type AddressRange, meantRange, parseAddress, parseRange } from './address-range.ts'
+import { type AddressRange, parseAddress, parseRange, rangeProblem } from './address-range.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import type { MasterKeySource } from './master-key.ts'
 import type { AwsCredentials } from './master-key-wrapping.ts'
@@ -315,9 +315,7 @@ function readRanges(name: string, value: string): AddressRange[] {
     .map((entry) => {
       const range = parseRange(entry)
       if (range) return range
-      const meant = meantRange(entry)
-      if (!meant) throw new ConfigError(`${name}: ${entry} is not an IP address or CIDR range.`)
-      throw new ConfigError(`${name}: ${entry} has bits beyond /${entry.split('/')[1]}: write ${meant}.`)
+      throw new ConfigError(`${name}: ${rangeProblem(entry)}`)
     })
 }
 

@@ -1,6 +1,6 @@
 import type { IdPath, NewScope, Permission, Scope, WorkspacePath } from '@coffer/contract/field'
 import type { IssuedToken, NewCliToken, NewToken, Token, TokenRotation } from '@coffer/contract/token'
-import { parseRange } from '../address-range.ts'
+import { parseRange, rangeProblem } from '../address-range.ts'
 import { newId } from '../crypto/id.ts'
 import { createBearer, hashBearer, tokenPrefix } from '../crypto/token.ts'
 import { Failure, invalid } from '../failure.ts'
@@ -261,7 +261,7 @@ export async function requireChangedScopeWithin(
 
 function checkAddresses(entries: readonly string[]): readonly string[] {
   const wrong = entries.find((entry) => parseRange(entry) === undefined)
-  if (wrong !== undefined) throw invalid('allowedIps', `${wrong} is not an IP address or CIDR range.`)
+  if (wrong !== undefined) throw invalid('allowedIps', rangeProblem(wrong))
   return entries
 }
 
