@@ -26,7 +26,7 @@ export async function renameSecret(
   if (isId(name)) throw invalid('name', 'must not look like an id.')
   if (await ctx.store.secrets.findByName(project.id, name))
     throw new Failure('conflict', `These exist already: ${name}.`)
-  const now = ctx.now()
+  const now = revisions.at
   await ctx.store.secrets.update({ ...secret, name, updatedAt: now })
   const rows = await ctx.store.secretValues.listOf(
     project.environments.map(({ id }) => id),

@@ -31,6 +31,8 @@ import { announce } from './transaction.ts'
 
 /** The revisions that one request makes: at most one of each environment, however much it changes there. */
 export type Revisions = {
+  /** The one moment of the request: what stood before it is found by any earlier one. */
+  readonly at: number
   take(environmentId: string, counted: number): Promise<number>
   of(environmentId: string): number
   /** A number that was taken for it. */
@@ -39,12 +41,14 @@ export type Revisions = {
 
 export function createRevisions(ctx: WriteContext, access: ProjectAccess): Revisions {
   const taken = new Map<string, number>()
+  const at = ctx.now()
   return {
+    at,
     async take(environmentId, counted) {
       const steps = taken.has(environmentId) ? 0 : 1
       const { secretValues } = ctx.store
       const workspaceId = access.picture.workspace.id
-      const revision = await secretValues.advanceRevision(environmentId, workspaceId, steps, counted, ctx.now())
+      const revision = await secretValues.advanceRevision(environmentId, workspaceId, steps, counted, at)
       taken.set(environmentId, revision)
       return revision
     },
@@ -198,7 +202,7 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
   const touched = new Map<string, SecretRecord>()
   const environmentIds = new Set<string>()
   for (const change of changes) {
-    const now = change.ctx.now()
+    const now = change.revisions.at
     const by = { createdAt: now, createdBy: change.ctx.actor.name, message: change.message }
     const isFresh = new Set(change.fresh)
     for (const { wish, secret, ownerId, status, version, authors } of change.planned) {

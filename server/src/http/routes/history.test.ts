@@ -412,6 +412,24 @@ describe('revisions', () => {
     )
   })
 
+  test('a rename and a write that take their time have one moment: a millisecond before it stands what stood before', async () => {
+    await project.set('development', { A: '1' })
+    const begin = service.clock.offsetMs
+    let looks = 0
+    Object.defineProperty(service.clock, 'offsetMs', { get: () => begin + ++looks, configurable: true })
+    const operations = [
+      { op: 'rename', key: 'A', to: 'Z' },
+      { op: 'set', key: 'Z', value: '2' },
+    ]
+    await project.must('POST', '/secret/batch', { environmentId: 'development', operations })
+    Object.defineProperty(service.clock, 'offsetMs', { value: begin + looks, writable: true, configurable: true })
+    const [newest] = await project.revisions('development')
+    const moment = Date.parse(newest?.createdAt ?? '')
+    const at = (ms: number) => `development@${new Date(ms).toISOString()}`
+    expect(await diff(at(moment - 1), 'development@1')).toMatchObject({ added: [], removed: [], same: ['A'] })
+    expect(await diff(at(moment), 'development@2')).toMatchObject({ added: [], removed: [], same: ['Z'] })
+  })
+
   test('personal values, equal values, dry runs and refusals make none', async () => {
     await project.allowPersonal('development')
     await project.set('development', { A: '1' })
