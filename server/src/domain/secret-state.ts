@@ -79,6 +79,9 @@ export async function stateNow(
   )
 }
 
+/** Without its zone it would mean whatever zone the machine is in. */
+const zonedTime = /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/i
+
 /** An environment, `environment@revision` or `environment@timestamp`. */
 export async function parseState(ctx: Context, access: ProjectAccess, field: string, text: string) {
   const at = text.indexOf('@')
@@ -90,9 +93,11 @@ export async function parseState(ctx: Context, access: ProjectAccess, field: str
     if (Number(point) > current) throw new Failure('notFound')
     return { environment, revision: Number(point) }
   }
-  const moment = /^\d{4}-\d\d-\d\dT/.test(point) ? Date.parse(point) : Number.NaN
-  if (Number.isNaN(moment))
-    throw invalid(field, 'must be an environment, environment@revision or environment@timestamp.')
+  const moment = zonedTime.test(point) ? Date.parse(point) : Number.NaN
+  if (Number.isNaN(moment)) {
+    const forms = 'an environment, environment@revision or environment@timestamp, which ends with Z or its offset'
+    throw invalid(field, `must be ${forms}.`)
+  }
   return { environment, revision: await ctx.store.secretVersions.revisionAt(environment.id, moment) }
 }
 

@@ -751,6 +751,7 @@ describe('the difference', () => {
     ['from=development&to=staging@-1', /^to: /],
     ['from=development&to=staging@1.5', /^to: /],
     ['from=development@2026-13-01T00:00:00Z&to=staging', /^from: /],
+    ['from=development@2026-01-01T00:00:00&to=staging', /^from: /],
     ['from=development&to=staging&values=perhaps', /^values: /],
   ])('refuses %s', async (query, message) => {
     const answer = await project.ask('GET', `/secret/diff?${query}`)
