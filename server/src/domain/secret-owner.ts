@@ -82,9 +82,11 @@ export function recordSecret(
   action: 'UPDATE' | 'DELETE',
   secret: SecretRecord,
   after: Record<string, unknown>,
+  environmentIds: readonly string[] = [],
 ): Promise<void> {
   const entity = { type: 'secret', id: secret.id, name: secret.name }
-  return record(ctx, { chain: access.picture.workspace.id, action, entity, projectId: access.project.id, after })
+  const chain = access.picture.workspace.id
+  return record(ctx, { chain, action, entity, projectId: access.project.id, environmentIds, after })
 }
 
 export function requireWholeProject(access: ProjectAccess, what: string): void {

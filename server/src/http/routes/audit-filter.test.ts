@@ -140,6 +140,16 @@ describe('the filter environment', () => {
     expect(await writesIn('development')).toEqual(['bulk', 'batch', 'rename'])
   })
 
+  test('finds reminders of values in it, and of no other', async () => {
+    const place = await createSecretProject(service, session)
+    await act('made', place, 'POST', '/secret', bulk(['development', 'staging'], { A: '1' }))
+    const reminder = { environmentId: 'staging', type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
+    await act('put', place, 'PUT', '/secret/A/reminder', reminder)
+    await act('ended', place, 'DELETE', '/secret/A/reminder?environmentId=staging')
+    expect(await named({ environment: place.idOf('staging') })).toEqual(['made', 'put', 'ended'])
+    expect(await named({ environment: place.idOf('development') })).toEqual(['made'])
+  })
+
   test('an entry of several environments names their ids, one of a single environment has it in its own field', async () => {
     const entries = await find({ project: project.slug, limit: '200' })
     const entryOf = (what: string) => entries.find(({ requestId }) => done.get(requestId) === what)
