@@ -69,12 +69,16 @@ export function secretStore(db: Db) {
       return db.one<SecretRecord>(sql`select ${columns} from secret where id = ${id} and project_id = ${projectId}`)
     },
 
-    /** Every name that it has had, also of one in the trash. */
+    /** Every name that it has had, also of one in the trash. A rename while it has no value is known by its versions alone. */
     async findNames(id: string, workspaceId: string): Promise<{ projectId: string; names: string[] } | undefined> {
       const rows = await db.all<{ projectId: string; name: string }>(sql`
         select project_id as "projectId", name from secret where id = ${id} and workspace_id = ${workspaceId}
         union
         select s.project_id, r.old_name from secret s join secret_rename r on r.secret_id = s.id
+        where s.id = ${id} and s.workspace_id = ${workspaceId}
+        union
+        select s.project_id, v.name from secret s join environment e on e.project_id = s.project_id
+          join secret_version v on v.environment_id = e.id and v.secret_id = s.id
         where s.id = ${id} and s.workspace_id = ${workspaceId}`)
       const [first] = rows
       return first && { projectId: first.projectId, names: rows.map(({ name }) => name) }

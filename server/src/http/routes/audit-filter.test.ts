@@ -224,6 +224,16 @@ describe('the filter entity', () => {
     expect(await named({ entity: 'RENAMED' })).toEqual(['rename', 'list after'])
   })
 
+  test('finds one that was renamed while it had no value: by its id under both names', async () => {
+    const place = await createSecretProject(service, session)
+    await act('made', place, 'POST', '/secret', bulk(['development'], { OLD: '1' }))
+    await act('read', place, 'GET', '/secret')
+    const { id } = await place.must<Secret>('GET', '/secret/OLD?view=keys')
+    await act('removed', place, 'DELETE', '/secret/OLD?environmentId=development')
+    await act('renamed', place, 'PUT', '/secret/OLD', { name: 'NEW', values: [] })
+    expect(await named({ entity: id })).toEqual(['made', 'read', 'removed', 'renamed'])
+  })
+
   test('does not take a later secret of the same name for the one whose id was recorded', async () => {
     const place = await createSecretProject(service, session)
     await act('the first', place, 'POST', '/secret', bulk(['development'], { G: '1', H: '1' }))
