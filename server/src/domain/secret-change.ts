@@ -16,6 +16,7 @@ import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
+import { refuseId } from './secret.ts'
 import { findNamed, requireReached } from './secret-environment.ts'
 import { requireMatch } from './secret-match.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
@@ -55,7 +56,8 @@ export async function updateSecret(
 ): Promise<void> {
   const access = await requireProject(ctx, path, 'secret:update')
   const rows = body.values.map((row) => ({ ...row, environment: requireReached(access, row.environmentId) }))
-  refuseDuplicates(rows.map(({ environment, isPersonal }) => `${environment.name}${isPersonal ? ' (personal)' : ''}`))
+  const places = rows.map(({ environment, isPersonal }) => `${environment.name}${isPersonal ? ' (personal)' : ''}`)
+  refuseDuplicates(places, 'values')
   await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     let secret = await requireSecret(ctx, access, path.key)
     const { type = secret.type, dataType = secret.dataType, note = secret.note } = body
@@ -67,6 +69,7 @@ export async function updateSecret(
     const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
     if (isRename) {
       requireWholeProject(access, 'rename a secret')
+      refuseId('name', body.name)
       await renameSecret(ctx, access, secret, body.name, options)
       secret = { ...secret, name: body.name }
     }
@@ -99,6 +102,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   refuseDuplicates(body.operations.map(({ key }) => key))
   const renames = body.operations.flatMap((operation) => (operation.op === 'rename' ? [operation] : []))
   if (renames.length > 0) requireWholeProject(access, 'rename a secret')
+  for (const { to } of renames) refuseId('to', to)
   refuseOvertaken(body)
   const wishes = body.operations.flatMap((operation): Wish[] => {
     if (operation.op === 'rename') return []
@@ -205,8 +209,8 @@ function refuseOvertaken({ operations }: SecretBatch): void {
   }
 }
 
-function refuseDuplicates(names: readonly string[]): void {
+function refuseDuplicates(names: readonly string[], field = 'key'): void {
   const seen = new Set<string>()
   const twice = names.filter((name) => seen.size === seen.add(name).size)
-  if (twice.length > 0) throw invalid('key', `given more than once: ${listKeys(twice)}.`)
+  if (twice.length > 0) throw invalid(field, `given more than once: ${listKeys(twice)}.`)
 }

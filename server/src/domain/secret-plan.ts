@@ -7,7 +7,7 @@ import type { SealedValue } from '../store/secret-value.ts'
 import type { ProjectAccess } from './access.ts'
 import type { WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
-import { isId } from './secret.ts'
+import { refuseId } from './secret.ts'
 import { authorsOf } from './secret-author.ts'
 
 /** What one key should be in one environment; null is its removal. */
@@ -137,7 +137,7 @@ export function isDescribedAnew(secret: SecretRecord, wish: Wish): boolean {
 }
 
 export function checkWish({ key, value, environment, isPersonal }: Wish): void {
-  if (isId(key)) throw invalid('key', 'must not look like an id.')
+  refuseId('key', key)
   // What is hidden may still be taken away.
   if (isPersonal && value !== null && !environment.hasPersonalOverrides) {
     throw invalid('isPersonal', `personal values are switched off in ${environment.name}.`)

@@ -1,10 +1,9 @@
-import { Failure, invalid } from '../failure.ts'
+import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { RenameRow } from '../store/secret-value.ts'
 import { type ProjectAccess, withStoredEnvironments } from './access.ts'
 import { record } from './audit.ts'
 import type { WriteContext } from './context.ts'
-import { isId } from './secret.ts'
 import { refuseCycles } from './secret-cycle.ts'
 import { openValues } from './secret-read.ts'
 import { announceEverywhere, type WriteOptions } from './secret-write.ts'
@@ -23,7 +22,6 @@ export async function renameSecret(
   const access = await withStoredEnvironments(ctx, pictured)
   const { picture, project } = access
   const workspaceId = picture.workspace.id
-  if (isId(name)) throw invalid('name', 'must not look like an id.')
   if (await ctx.store.secrets.findByName(project.id, name))
     throw new Failure('conflict', `These exist already: ${name}.`)
   const now = revisions.at

@@ -267,6 +267,11 @@ export async function findSecret(ctx: Context, access: ProjectAccess, key: strin
 
 export const isId = (key: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(key)
 
+/** A path takes either, so that none may pass for the other; `field` is where the request has it. */
+export function refuseId(field: string, name: string): void {
+  if (isId(name)) throw invalid(field, 'must not look like an id.')
+}
+
 export function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names: ReadonlyMap<string, string>): void {
   for (const [row, { unresolved }] of byRow) {
     if (unresolved.length > 0) throw new Failure('conflict', tellUnresolved(names.get(row.secretId) ?? '', unresolved))
