@@ -228,6 +228,17 @@ test('a number that is too large, and a range that is a slip, are answered with 
   )
 })
 
+test.each([
+  ['COFFER_DATABASE_URL', 'postgres://coffer:hunter2/@db.example.com/coffer'],
+  ['COFFER_DATABASE_URL', 'postgres://coffer:hunter2@db.example.com:99999/coffer'],
+  ['COFFER_REDIS_URL', 'redis://:hunter2#@redis.example.com'],
+  ['COFFER_SMTP_URL', 'smtp://user:hunter2?@mail.example.com'],
+])('what is wrong with a URL of the right kind is said: %s %s', (name, value) => {
+  expect(refusalOf({ [name]: value })).toBe(
+    `${name} is not a valid URL: check its host and port, and percent-encode special characters in its password.`,
+  )
+})
+
 test('a port that the system chooses needs a public URL where others may reach it', () => {
   expectRefusal({ COFFER_HOST: '0.0.0.0', COFFER_PORT: '0' }, 'COFFER_PUBLIC_URL')
   const publicUrl = 'https://coffer.example.com'

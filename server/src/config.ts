@@ -4,6 +4,7 @@ import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { type AddressRange, parseAddress, parseRange, rangeProblem } from './address-range.ts'
+import { codeOf } from './error-code.ts'
 import { type LogLevel, logLevels } from './log.ts'
 import type { MasterKeySource } from './master-key.ts'
 import type { AwsCredentials } from './master-key-wrapping.ts'
@@ -141,8 +142,8 @@ function withFile(environment: Environment): Environment {
   let content: string
   try {
     content = readFileSync(path, 'utf8')
-  } catch {
-    throw new ConfigError(`COFFER_CONFIG: the file ${path} cannot be read.`)
+  } catch (error) {
+    throw new ConfigError(`COFFER_CONFIG: the file ${path} cannot be read (${codeOf(error)}).`)
   }
   // Editors of Windows begin a file with a mark, which would become a part of the first name.
   const lines = content.replace(/^\uFEFF/, '').split('\n')
@@ -258,8 +259,13 @@ function readWord<const Word extends string>(name: string, value: string, list: 
 function readUrl(name: string, value: string | undefined, protocols: readonly string[]): string | undefined {
   if (value === undefined) return undefined
   // The value may hold a password: it is not repeated.
-  if (!URL.canParse(value) || !protocols.some((protocol) => value.startsWith(`${protocol}//`))) {
+  if (!protocols.some((protocol) => value.startsWith(`${protocol}//`))) {
     throw new ConfigError(`${name} must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}.`)
+  }
+  if (!URL.canParse(value)) {
+    throw new ConfigError(
+      `${name} is not a valid URL: check its host and port, and percent-encode special characters in its password.`,
+    )
   }
   return value
 }

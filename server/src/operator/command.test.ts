@@ -166,7 +166,10 @@ describe('a start that is refused', () => {
         { COFFER_RATE_LIMIT: '-1' },
         'COFFER_RATE_LIMIT must be a whole number up to 999999999; 0 switches the limit off.',
       ],
-      [{ COFFER_CONFIG: '/nowhere/coffer.env' }, 'COFFER_CONFIG: the file /nowhere/coffer.env cannot be read.'],
+      [
+        { COFFER_CONFIG: '/nowhere/coffer.env' },
+        'COFFER_CONFIG: the file /nowhere/coffer.env cannot be read (ENOENT).',
+      ],
       [
         { COFFER_DATABASE_URL: 'mysql://root:hunter2@127.0.0.1/x' },
         'COFFER_DATABASE_URL must be a URL that starts with postgres:// or postgresql://.',
@@ -223,6 +226,10 @@ describe('a start that is refused', () => {
       await expectRefusal(
         { COFFER_DATABASE_URL: url },
         cannotBeUsed('nothing listens at that address and port; check COFFER_DATABASE_URL (ECONNREFUSED)'),
+      )
+      await expectRefusal(
+        { COFFER_DATABASE_URL: 'postgres://coffer:hunter%ff@127.0.0.1/coffer' },
+        cannotBeUsed('a special character in COFFER_DATABASE_URL is not percent-encoded'),
       )
       // A name server may be away as well; this process would not even look for the name.
       await expectRefusal(

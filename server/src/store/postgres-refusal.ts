@@ -32,6 +32,7 @@ const reasons: Readonly<Record<string, string>> = {
 /** The driver gives these no code: they are known by their text, which is not repeated. */
 const byText: readonly [text: RegExp, reason: string][] = [
   [/does not support SSL/, noTls],
+  [/URI malformed/, 'a special character in COFFER_DATABASE_URL is not percent-encoded'],
   [/password must be a (non-empty )?string/, `COFFER_DATABASE_URL has no password, and the server asks for one`],
 ]
 
