@@ -120,9 +120,14 @@ function onFile<Result>(config: Config, work: (path: string) => Result): Result 
     return work(join(config.dataDir, databaseFile))
   } catch (error) {
     if (error instanceof StartError) throw error
-    const trouble = fileTrouble(error) ?? `cannot be opened (${codeOf(error)}): check that the folder is writable.`
-    throw new StartError(`The database in ${config.dataDir} ${trouble}`)
+    throw new StartError(`The database in ${config.dataDir} ${fileTrouble(error) ?? folderTrouble(codeOf(error))}`)
   }
+}
+
+function folderTrouble(code: string): string {
+  if (code === 'EEXIST' || code === 'ENOTDIR')
+    return 'cannot be made, since that is not a folder: check COFFER_DATA_DIR.'
+  return `cannot be opened (${code}): check that the folder and its files belong to the user of this process.`
 }
 
 /** Another program's tables must not get ours beside them. */
