@@ -57,11 +57,13 @@ export function createLog(level: LogLevel, destination: { write(line: string): v
   }
 }
 
+/** Beside its code SQLite tells a number, of which 13 is a full disk, and mail what was behind it or the server's reply. */
+const codeFields = ['code', 'errcode', 'originalCode', 'responseCode']
+
 /** Where an error arose, without its message: messages of libraries quote what they were given. */
 export function traceOf(error: unknown, depth = 0): LogFields {
   if (!(error instanceof Error)) return { errorName: typeof error }
-  // SQLite tells what is wrong by a number beside its code: 13 is a full disk.
-  const codes: unknown[] = ['code' in error && error.code, 'errcode' in error && error.errcode]
+  const codes = codeFields.map((name): unknown => Reflect.get(error, name))
   const code = codes.filter((part) => (typeof part === 'string' && part) || typeof part === 'number').join(' ')
   const cause = depth < 5 && error.cause instanceof Error ? traceOf(error.cause, depth + 1) : {}
   return {

@@ -110,7 +110,7 @@ test('a refused password is a failure, and neither the log nor the answer holds 
   })
   const { mail, logs } = open(`smtp://user:canary@127.0.0.1:${server.port}`)
   expect(await outcomeOf(mail)).toBe('failed')
-  expect(logs.join()).toContain('EAUTH')
+  expect(logs.join()).toContain('EAUTH 5')
   expect(logs.join()).not.toMatch(/canary|ann@|cof_inv_|user:/)
 })
 
@@ -121,6 +121,15 @@ test('an address that the server refuses is a failure', async () => {
   const { mail, logs } = open(`smtp://127.0.0.1:${server.port}`)
   expect(await outcomeOf(mail)).toBe('failed')
   expect(logs.join()).not.toContain('no such person')
+  expect(JSON.parse(logs[0] ?? '').code).toBe('EENVELOPE 550')
+})
+
+test('a server whose certificate nobody vouches for is a failure, and the log says why', async () => {
+  const server = await listen({ secure: true })
+  const { mail, logs } = open(`smtps://127.0.0.1:${server.port}`)
+  expect(await outcomeOf(mail)).toBe('failed')
+  expect(server.delivered).toEqual([])
+  expect(JSON.parse(logs[0] ?? '').code).toMatch(/^ESOCKET (?!ESOCKET)\w*CERT\w*$/)
 })
 
 test.each([
@@ -150,7 +159,7 @@ test('a server that is not there is a failure', async () => {
   for (const stop of stops.splice(0)) await stop()
   const { mail, logs } = open(`smtp://127.0.0.1:${port}`)
   expect(await outcomeOf(mail)).toBe('failed')
-  expect(JSON.parse(logs[0] ?? '').code).toMatch(/ECONN|ESOCKET/)
+  expect(JSON.parse(logs[0] ?? '').code).toBe('ESOCKET ECONNREFUSED')
 })
 
 test.each<[string, RegExp, (socket: Socket) => void]>([
