@@ -2,7 +2,7 @@
 import { Failure } from '../failure.ts'
 import { type FaultKind, isFault, type VendorFault } from '../providers/fault.ts'
 import type { Provider, Values } from '../providers/provider.ts'
-import { dayMs, minuteMs, secondMs } from './time.ts'
+import { minuteMs, secondMs } from './time.ts'
 
 const advice: Record<FaultKind, string> = {
   auth: 'The credential is not accepted any more: open the step auth of this sync and enter a new one.',
@@ -68,8 +68,7 @@ export function answerFault(
   const explanation = explainFault(provider.name, fault, secretsOf(provider, credential), true)
   if (needsPerson(fault)) return refuse(explanation)
   const usualMs = fault.kind === 'rate' ? minuteMs : 5 * secondMs
-  const waitMs = Math.min(fault.facts.retryAfterMs ?? usualMs, dayMs)
-  const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / secondMs))
+  const retryAfterSeconds = Math.max(1, Math.ceil((fault.facts.retryAfterMs ?? usualMs) / secondMs))
   return new Failure('vendorUnavailable', explanation, { retryAfterSeconds })
 }
 

@@ -166,20 +166,28 @@ function kindOf({ status, headers }: VendorResponse): FaultKind {
   return 'protocol'
 }
 
+/** Whoever says more is asked once a day: it may be a mistake, and no moment that has a date. */
+const maxRetryAfterMs = 24 * 60 * 60 * 1_000
+
 /** In how long the vendor wants to be asked again; undefined where it does not say. */
-function retryAfterOf({ headers, json }: VendorResponse, nowMs: number): number | undefined {
+function retryAfterOf(response: VendorResponse, nowMs: number): number | undefined {
+  const ms = askedWaitOf(response, nowMs)
+  return ms === undefined ? undefined : Math.min(Math.max(0, ms), maxRetryAfterMs)
+}
+
+function askedWaitOf({ headers, json }: VendorResponse, nowMs: number): number | undefined {
   const after = headers['retry-after']
   if (after !== undefined) {
     const ms = /^\d+(\.\d+)?$/.test(after) ? Number(after) * 1_000 : Date.parse(after) - nowMs
-    if (Number.isFinite(ms)) return Math.max(0, ms)
+    if (!Number.isNaN(ms)) return ms
   }
   const reset =
     headers['x-ratelimit-reset'] ?? headers['ratelimit-reset'] ?? maybeTextAt(json, 'error', 'limit', 'reset')
   const value = Number(Array.isArray(reset) ? reset[0] : reset)
   if (reset === undefined || !Number.isFinite(value)) return undefined
   // Seconds from now, or a moment in seconds or milliseconds: their sizes tell them apart.
-  if (value < 1e8) return Math.max(0, value * 1_000)
-  return Math.max(0, (value < 1e11 ? value * 1_000 : value) - nowMs)
+  if (value < 1e8) return value * 1_000
+  return (value < 1e11 ? value * 1_000 : value) - nowMs
 }
 
 /** Where vendors put their words. */

@@ -569,6 +569,22 @@ describe('what goes wrong at the vendor', () => {
     world.service.clock.offsetMs = 0
   })
 
+  test.each([
+    ['retry-after', '10000000000000'],
+    ['retry-after', '9'.repeat(400)],
+    ['x-ratelimit-reset', '1790000000000000000'],
+  ])('one that asks to wait for ages by %s is tried again after a day', async (header, value) => {
+    const id = await setUp()
+    await pushDue(world)
+    running().mischief = () => ({ kind: 'answer', answer: { status: 429, headers: { [header]: value } } })
+    await world.project.set('development', { ALPHA: 'two' })
+    await pushDue(world, debounceMs)
+    const { state, nextRunAt, lastRunAt } = await readSync(world, id)
+    expect([state, Date.parse(nextRunAt ?? '') - Date.parse(lastRunAt ?? '')]).toEqual(['failing', 24 * hourMs])
+    expect(await world.project.must('GET', '/sync')).toMatchObject([{ id }])
+    world.service.clock.offsetMs = 0
+  })
+
   test('one name that the vendor refuses does not keep the others back', async () => {
     world.fake.refusedNames.add('BETA')
     const id = await setUp()
