@@ -163,19 +163,18 @@ function carryOut(given: PlanInput, { showsValues = true, crash }: Course = {}):
   for (const [index, name] of calls.entries()) {
     const isDelete = plan.delete.includes(name)
     const valueMac = given.desired.get(name) ?? ''
-    const origin = ledger.get(name)?.origin ?? (plan.adopt.includes(name) ? 'adopted' : 'created')
+    const there = remote.get(name)
+    const isTakenOver = plan.adopt.includes(name) && there?.isOurs !== true
+    const origin = isTakenOver ? 'adopted' : (ledger.get(name)?.origin ?? 'created')
     const entry = { name, remoteId: null, valueMac, origin, updatedAt: 3 } as const
     const begun = plan.create.includes(name) ? 'new' : 'pending'
     if (!isDelete) ledger.set(name, { ...entry, mark: null, status: begun })
     const isLast = index === crash?.op
     if (isLast && !crash?.isCalled) break
-    const there = remote.get(name)
+    // Some vendors mark only what is made, so that what was taken over stays without.
+    const isOurs = there?.isOurs
     if (isDelete) remote.delete(name)
-    else
-      remote.set(
-        name,
-        shown({ name, mark: 'v9', valueMac, ...(there?.isOurs !== undefined && { isOurs: true }) }, showsValues),
-      )
+    else remote.set(name, shown({ name, mark: 'v9', valueMac, ...(isOurs !== undefined && { isOurs }) }, showsValues))
     if (isLast) break
     if (isDelete) ledger.delete(name)
     else ledger.set(name, { ...entry, mark: 'v9', status: 'synced' })

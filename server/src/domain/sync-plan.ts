@@ -77,12 +77,22 @@ export function planSync(input: PlanInput): Plan {
     } else if (!seen) {
       if (isChanged || repairs) plan.create.push(name)
       else plan.drifted.push(name)
-    } else if (seen.isOurs === false || (status === 'new' && isSomebodyElses(entry, seen, doubtfulBefore))) {
-      if (onExisting === 'adopt' && !others.has(name)) plan.adopt.push(name)
-      else plan.conflict.push({ name, why: status === 'new' ? foreign : takenOver })
+    } else if (isForeign(entry, seen)) {
+      if (mayAdopt(name)) plan.adopt.push(name)
+      else plan.conflict.push({ name, why: status === 'new' || entry.origin === 'adopted' ? foreign : takenOver })
     } else if (isChanged) plan.update.push(name)
     else if (!hasDrifted(entry, seen)) plan.unchanged.push(name)
     else (repairs ? plan.update : plan.drifted).push(name)
+  }
+
+  function isForeign(entry: LedgerEntry, seen: Seen): boolean {
+    if (entry.status === 'new') return seen.isOurs === false || isSomebodyElses(entry, seen, doubtfulBefore)
+    // What was taken over never got our mark where only what is new gets one.
+    return seen.isOurs === false && !(entry.origin === 'adopted' && mayAdopt(entry.name))
+  }
+
+  function mayAdopt(name: string): boolean {
+    return onExisting === 'adopt' && !others.has(name)
   }
 
   for (const entry of ledger) {
