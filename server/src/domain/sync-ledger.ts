@@ -8,7 +8,7 @@ import { lengthPrefixed } from '../crypto/envelope.ts'
 import type { Store } from '../store/store.ts'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
 
-type Owner = { readonly syncId: string; readonly macKey: KeyObject }
+export type Owner = { readonly syncId: string; readonly macKey: KeyObject }
 
 /** Made once for all that a run signs: from bytes it would be made anew for each. */
 export const macKeyOf = (base64: string): KeyObject => createSecretKey(base64, 'base64')

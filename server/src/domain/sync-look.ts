@@ -26,6 +26,8 @@ export type Intent = {
   readonly repairs: boolean
   /** Looks at the target whatever the ledger says. */
   readonly looks: boolean
+  /** Writes all anew, also values that are there already: something else about them has changed. */
+  readonly rewrites?: boolean
 }
 
 export async function lookAhead(
@@ -40,10 +42,11 @@ export async function lookAhead(
   const fold = foldOf(provider)
   const mapped = spellAsBefore(fold, mapSecrets(provider, mapping, options, source.secrets, target), intent.ledger)
   const desired = new Map([...mapped.desired].map(([name, value]) => [name, macOf(macKey, name, value)]))
-  const ledger = new Map(intent.ledger.map((entry) => [entry.name, entry]))
+  const entries = intent.rewrites ? intent.ledger.map((entry) => unsettled(entry, desired)) : intent.ledger
+  const ledger = new Map(entries.map((entry) => [entry.name, entry]))
   const fixed = {
     desired,
-    ledger: intent.ledger,
+    ledger: entries,
     onExisting: onExistingOf(mapping.onExisting),
     isFirst: sync.lastOkAt === null,
     doubtfulBefore: ctx.now() - hourMs,
@@ -59,6 +62,10 @@ export async function lookAhead(
   const others = new Set([...desired.keys()].filter((name) => theirs.has(fold(name))))
   return { mapped, desired, ledger, remote, plan: planSync({ ...fixed, remote, others }) }
 }
+
+/** As after a call whose end is not known: it is made again. What is not wanted any more is left to the plan as it is. */
+export const unsettled = (entry: LedgerEntry, wanted: { has(name: string): boolean }): LedgerEntry =>
+  entry.status === 'synced' && wanted.has(entry.name) ? { ...entry, status: 'pending' } : entry
 
 type Fold = (name: string) => string
 

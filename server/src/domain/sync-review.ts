@@ -3,13 +3,13 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { FlowStep, SyncPlan } from '@coffer/contract/sync'
 import { hashBearer } from '../crypto/token.ts'
 import { Failure, invalid } from '../failure.ts'
-import type { Provider } from '../providers/provider.ts'
+import type { Field, Provider, Values } from '../providers/provider.ts'
 import type { SealedSync, SyncDraft, SyncRecord, SyncSettings } from '../store/sync.ts'
 import { type EnvironmentAccess, reauthorise, requireEnvironment } from './access.ts'
 import { record } from './audit.ts'
-import { type Context, grantOf } from './context.ts'
-import { macKeyOf, readLedger } from './sync-ledger.ts'
-import { lookAhead, type Outlook } from './sync-look.ts'
+import { type Context, grantOf, type WriteContext } from './context.ts'
+import { macKeyOf, type Owner, readLedger, writeLedger } from './sync-ledger.ts'
+import { lookAhead, type Outlook, unsettled } from './sync-look.ts'
 import { connectTo, requireAnswer, requireSource } from './sync-source.ts'
 import type { Setup } from './sync-wizard.ts'
 import { minuteMs, secondMs } from './time.ts'
@@ -94,6 +94,7 @@ async function preview(ctx: Context, setup: Setup) {
   const place = provider.describeTarget(draft.target, draft.credential)
   const placeHash = placeHashOf(provider, draft)
   const isElsewhere = content.live !== null && placeHashOf(provider, content.live) !== placeHash
+  const rewrites = content.live !== null && storedAnswers(provider, content.live) !== storedAnswers(provider, draft)
   const macKey = isElsewhere || !content.live ? randomBytes(32).toString('base64') : content.live.macKey
   const ledger = isElsewhere ? [] : await readLedger(ctx.store, { syncId: sync.id, macKey: macKeyOf(macKey) })
   const far = provider.connect(connectTo(ctx, provider, sync.id, draft))
@@ -105,6 +106,7 @@ async function preview(ctx: Context, setup: Setup) {
     ledger,
     repairs: false,
     looks: true,
+    rewrites,
   })
   return { access, draft, outlook, source, place, placeHash, isElsewhere, macKey }
 }
@@ -115,6 +117,12 @@ export function placeHashOf(provider: Provider, { target, credential }: Pick<Syn
   return createHash('sha256')
     .update(JSON.stringify([provider.slug, fingerprint]))
     .digest('hex')
+}
+
+function storedAnswers({ target, options }: Provider, answers: Pick<SyncSettings, 'target' | 'options'>): string {
+  const pick = (fields: readonly Field[], values: Values) =>
+    fields.flatMap((field) => (field.kind !== 'copy' && field.isStored ? [values[field.id] ?? null] : []))
+  return JSON.stringify([pick(target, answers.target), pick(options, answers.options)])
 }
 
 function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Promise<EnvironmentAccess> {
@@ -180,6 +188,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
     }
     await ctx.store.syncs.save(next, { live, draft: null })
     if (isElsewhere) await ctx.store.syncLedger.clear(sync.id)
+    else await noteUpdates(ctx, { syncId: sync.id, macKey: macKeyOf(macKey) }, outlook)
     await ctx.store.syncs.setSources(sync.id, source.environmentIds)
     await record(ctx, {
       chain: workspaceId,
@@ -191,6 +200,17 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
       after: { state: 'active', target: place.label, account: draft.account, mapping: draft.mapping },
     })
   })
+}
+
+/** Whichever run comes to it, also after one that failed, brings what was confirmed. */
+async function noteUpdates({ store }: WriteContext, owner: Owner, { plan }: Outlook): Promise<void> {
+  const wanted = new Set(plan.update)
+  const entries = await readLedger(store, owner)
+  await writeLedger(
+    store,
+    owner,
+    entries.filter(({ name }) => wanted.has(name)).map((entry) => unsettled(entry, wanted)),
+  )
 }
 
 export function credentialHash(ctx: Context, slug: string, credential: object): string {

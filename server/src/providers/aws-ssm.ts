@@ -178,13 +178,14 @@ export const awsSsm: Provider = {
       kind: 'select',
       id: 'tier',
       label: 'Tier',
+      isStored: true,
       defaultValue: defaultTier,
       options: [
         { label: 'Standard: up to 4 KB', value: 'Standard' },
         { label: 'Intelligent-Tiering: larger values are charged for', value: 'Intelligent-Tiering' },
       ],
     },
-    awsKmsKey('the parameters'),
+    { ...awsKmsKey('the parameters'), isStored: true },
   ],
   describeTarget: (target, credential) => ({
     label: `${target.region} ${pathOf(target)}/`,

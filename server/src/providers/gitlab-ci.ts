@@ -113,6 +113,7 @@ export const gitlabCi: Provider = {
       kind: 'select',
       id: 'masked',
       label: 'Mask values in job logs',
+      isStored: true,
       defaultValue: 'try',
       options: [
         { label: 'Where GitLab can', value: 'try' },
@@ -124,6 +125,7 @@ export const gitlabCi: Provider = {
       kind: 'select',
       id: 'protected',
       label: 'Only on protected branches and tags',
+      isStored: true,
       defaultValue: 'no',
       options: [
         { label: 'No', value: 'no' },
@@ -134,6 +136,7 @@ export const gitlabCi: Provider = {
       kind: 'select',
       id: 'type',
       label: 'What jobs see',
+      isStored: true,
       defaultValue: 'env_var',
       options: [
         { label: 'Environment variables', value: 'env_var' },

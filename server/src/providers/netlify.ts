@@ -258,7 +258,7 @@ export const netlify: Provider = {
     {
       kind: 'select',
       id: 'isSecret',
-      label: 'Mark as secret',
+      label: 'Mark new variables as secret',
       defaultValue: 'yes',
       options: [
         { label: 'Yes: nobody can read it at Netlify', value: 'yes' },

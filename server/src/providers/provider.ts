@@ -26,6 +26,8 @@ type AnsweredField = FieldBase & {
   readonly isOptional?: true | ((values: Values) => boolean)
   /** Says where the service is: where nobody is there, it is this answer that is wrong. */
   readonly isAddress?: true
+  /** Part of what each entry at the target is: with another answer, all of them are written anew. */
+  readonly isStored?: true
   /** No password, and yet somebody may have put a token into it: nobody's words may quote it. */
   readonly mayHoldToken?: true
   /** What is wrong with an answer, to be read after the field's id and a colon: "is not a region." */

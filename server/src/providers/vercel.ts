@@ -297,6 +297,7 @@ export const vercel: Provider = {
       kind: 'select',
       id: 'type',
       label: 'Type',
+      isStored: true,
       defaultValue: 'sensitive',
       options: [
         { label: 'Sensitive: nobody can read it at Vercel', value: 'sensitive' },

@@ -126,6 +126,7 @@ export const webhook: Provider = {
       kind: 'select',
       id: 'content',
       label: 'Send',
+      isStored: true,
       defaultValue: 'names',
       options: [
         { label: 'The names of the keys that changed', value: 'names' },
