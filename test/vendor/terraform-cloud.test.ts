@@ -51,7 +51,7 @@ test.each([
 
 test('the key of the other category is neither seen nor changed', async () => {
   const { fake, running, connection } = await start()
-  const terraform = connectionTo(running, { options: { category: 'terraform' } })
+  const terraform = connectionTo(running, { target: { ...running.fake.target, category: 'terraform' } })
   await applyAll(terraformCloud, terraform, [create('ALPHA', 'theirs')])
   expect(await listAll(terraformCloud, connection)).toEqual([])
   await applyAll(terraformCloud, connection, [create('ALPHA', 'one'), update('ALPHA', 'two')])

@@ -10,6 +10,7 @@ import {
   type Provider,
   type Remote,
   type RemoteItem,
+  type Values,
 } from './provider.ts'
 import { baseUrlField, baseUrlOf } from './self-hosted.ts'
 import { faultOf, sameOrigin, type VendorResponse } from './vendor-http.ts'
@@ -17,7 +18,7 @@ import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 const hcp = 'https://app.terraform.io'
 const apiOf = ({ credential }: Connection) => `${baseUrlOf(credential.baseUrl, hcp)}/api/v2`
-const categoryOf = ({ options }: Connection) => (options.category === 'terraform' ? 'terraform' : 'env')
+const categoryOf = ({ category }: Values) => (category === 'terraform' ? 'terraform' : 'env')
 const headersOf = ({ credential }: Connection) => ({
   authorization: `Bearer ${credential.token}`,
   'content-type': 'application/vnd.api+json',
@@ -66,7 +67,7 @@ function itemOf(connection: Connection, variable: unknown): RemoteItem & { reado
 /** A key may stand once in each category; the other one is not ours. */
 async function* listVariables(connection: Connection) {
   for await (const variable of listItems(connection, variablesUrl(connection))) {
-    if (at(variable, 'attributes', 'category') === categoryOf(connection)) yield itemOf(connection, variable)
+    if (at(variable, 'attributes', 'category') === categoryOf(connection.target)) yield itemOf(connection, variable)
   }
 }
 
@@ -95,7 +96,7 @@ function openVariables(connection: Connection): Remote {
   }
 
   async function create(name: string, value: string) {
-    const category = categoryOf(connection)
+    const category = categoryOf(connection.target)
     const description = ownerText(connection.syncId)
     const attributes = { key: name, value, description, category, hcl: false, sensitive: true }
     const json = { data: { type: 'vars', attributes } }
@@ -225,8 +226,6 @@ export const terraformCloud: Provider = {
       check: isId(/^varset-[A-Za-z0-9]{1,60}$/, 'the id of a variable set such as varset-1a2b3c4d5e6f7g8h'),
       options: offering(listOf('varsets')),
     },
-  ],
-  options: [
     {
       kind: 'select',
       id: 'category',
@@ -238,9 +237,11 @@ export const terraformCloud: Provider = {
       ],
     },
   ],
-  describeTarget({ kind, organization = '', workspace = '', variableSet = '' }, credential) {
+  options: [],
+  describeTarget({ kind, organization = '', workspace = '', variableSet = '', category = '' }, credential) {
     const id = kind === 'variableSet' ? variableSet : workspace
-    return { label: `${organization} ${id}`, fingerprint: JSON.stringify([baseUrlOf(credential.baseUrl, hcp), id]) }
+    const place = [baseUrlOf(credential.baseUrl, hcp), id, categoryOf({ category })]
+    return { label: `${organization} ${id} (${categoryOf({ category })})`, fingerprint: JSON.stringify(place) }
   },
   normaliseName: (name) => name,
   connect: openVariables,

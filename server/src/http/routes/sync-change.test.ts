@@ -4,8 +4,10 @@ import { afterEach, expect, test } from 'vitest'
 import { lastRun, pushDue, readStep, type SyncWorld, setUpSync, startSyncWorld, walk } from '../../../../test/sync.ts'
 import { fakeGitHub } from '../../../../test/vendor/fake/github-actions.ts'
 import { fakeGitLab } from '../../../../test/vendor/fake/gitlab-ci.ts'
+import { fakeTerraform } from '../../../../test/vendor/fake/terraform-cloud.ts'
 import { githubActions } from '../../providers/github-actions.ts'
 import { gitlabCi } from '../../providers/gitlab-ci.ts'
+import { terraformCloud } from '../../providers/terraform-cloud.ts'
 
 let stop: () => Promise<void>
 afterEach(() => stop())
@@ -55,6 +57,18 @@ test('keep nothing that another has changed from being let go with its secret', 
   await change({ protected: 'yes', exclude: 'BETA' })
   await pushDue(world)
   expect(Object.fromEntries(world.fake.state())).toEqual({ ALPHA: 'one', BETA: 'of another' })
+})
+
+test('another category of variables is another place, beside the first', async () => {
+  const fake = fakeTerraform()
+  const world = await startSyncWorld(terraformCloud, fake)
+  stop = world.stop
+  await world.project.set('development', { alpha: 'one' })
+  await setUpSync(world, {}, 'development', 'For the environment')
+  const other = { ...fake, target: { ...fake.target, category: 'terraform' } }
+  const id = await setUpSync({ ...world, fake: other }, {}, 'development', 'For Terraform')
+  await pushDue(world)
+  expect(await lastRun(world, id)).toMatchObject({ counts: { created: 1, conflicts: 0 } })
 })
 
 test('say at once who may use the secrets of an organization', async () => {
