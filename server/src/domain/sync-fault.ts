@@ -25,18 +25,25 @@ const adviceAtOnce: Record<FaultKind, string> = {
   protocol: 'The vendor answered in an unknown way: try again in a moment.',
 }
 
+/** There is nothing to enter any more in a sync that is on its way out. */
+const adviceInRemoval =
+  'It is tried again by itself; to leave what is there as it is, delete the sync once more, without remove.'
+
 const adviceUnreached = 'Look whether it can be reached from here, and try again.'
 
 const maxMessageLength = 300
 /** Whoever writes more than this does not write to people: it is not quoted, nor looked through for secrets. */
 const maxQuotableLength = 8 * 1024
 
+/** Whether it is kept with the sync, kept with one that is being removed, or told to somebody who waits for it. */
+export type Telling = 'kept' | 'removal' | 'awaited'
+
 /** `secrets`: everything that must not be quoted, however the vendor spells it. */
 export function explainFault(
   vendor: string,
   fault: VendorFault,
   secrets: readonly string[],
-  isAwaited = false,
+  telling: Telling = 'kept',
 ): string {
   const { vendorMessage = '', status } = fault.facts
   const isQuotable = vendorMessage.length <= maxQuotableLength
@@ -47,11 +54,13 @@ export function explainFault(
     : ''
   const what =
     status === undefined ? `${vendor}: ${fault.message}` : `${vendor} answered ${status}${said && `: ${said}`}`
-  return `${what.replace(/[.\s]*$/, '.')} ${adviceOn(fault, isAwaited)}`
+  return `${what.replace(/[.\s]*$/, '.')} ${adviceOn(fault, telling)}`
 }
 
-function adviceOn({ kind, facts }: VendorFault, isAwaited: boolean): string {
-  if (!isAwaited) return advice[kind]
+function adviceOn(fault: VendorFault, telling: Telling): string {
+  const { kind, facts } = fault
+  if (telling === 'removal' && needsPerson(fault)) return adviceInRemoval
+  if (telling !== 'awaited') return advice[kind]
   return facts.isUnreached ? adviceUnreached : adviceAtOnce[kind]
 }
 
@@ -65,7 +74,7 @@ export function answerFault(
   fault: VendorFault,
   refuse: (explanation: string) => Failure,
 ): Failure {
-  const explanation = explainFault(provider.name, fault, secretsOf(provider, credential), true)
+  const explanation = explainFault(provider.name, fault, secretsOf(provider, credential), 'awaited')
   if (needsPerson(fault)) return refuse(explanation)
   const usualMs = fault.kind === 'rate' ? minuteMs : 5 * secondMs
   const retryAfterSeconds = Math.max(1, Math.ceil((fault.facts.retryAfterMs ?? usualMs) / secondMs))

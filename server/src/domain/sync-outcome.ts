@@ -88,7 +88,7 @@ export function nextOf(
     dueAt: scanAt,
     dueIfChanged: at + sync.quietMs,
   }
-  if (error === undefined) return { ...settled, ...complaintOf(items) }
+  if (error === undefined) return { ...settled, ...complaintOf(items), ...(settled.wasRemoving && removingOn(at)) }
   const stopped: Next = {
     ...settled,
     isDone: false,
@@ -132,6 +132,10 @@ export function nextOf(
     dueAt: againAt,
   }
 }
+
+/** What the vendor refused to delete is still there, and so is the sync, until it is gone or a person gives up on it. */
+const removingOn = (at: number) =>
+  ({ isDone: false, lastOkAt: null, reason: null, triggerNext: 'remove', dueAt: at + dayMs }) as const
 
 /** Names that could not be pushed, in a run that otherwise went well. */
 function complaintOf(items: readonly SyncRunItem[]): Partial<Next> {

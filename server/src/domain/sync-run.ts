@@ -126,7 +126,7 @@ async function attempt(
     write: hold.write,
     patience,
     now: ctx.now,
-    explain: (fault) => explainFault(provider.name, fault, secrets),
+    explain: (fault) => explainFault(provider.name, fault, secrets, tellingOf(sync)),
     items: report.items,
   })
 }
@@ -134,6 +134,8 @@ async function attempt(
 /** Asked for by a person: then also what somebody else has changed is put back. */
 const repairing = new Set<SyncTrigger>(['manual', 'resume'])
 const looking = new Set<SyncTrigger>(['first', 'manual', 'resume', 'drift', 'remove'])
+
+const tellingOf = ({ state }: SealedSync) => (state === 'removing' ? 'removal' : 'kept')
 
 const lostRights =
   'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
@@ -210,14 +212,14 @@ async function conclude(
   const at = ctx.now()
   const vendor = (await findProvider(sync.provider))?.name ?? sync.provider
   const counts = countItems(items, unchanged)
-  const next = nextOf(sync, at, items, error, (fault) => explainFault(vendor, fault, secrets))
+  const next = nextOf(sync, at, items, error, (fault) => explainFault(vendor, fault, secrets, tellingOf(sync)))
   const state = runStateOf(counts, items, error)
   ctx.syncStats.runs[state]++
   const isExpected = isFault(error) || error instanceof Blocked || error instanceof Interrupted
   if (error !== undefined && !isExpected) {
     ctx.log.error('a sync failed', { syncId: sync.id, provider: sync.provider, ...traceOf(error) })
   }
-  const isRemoved = sync.state === 'removing' && error === undefined
+  const isRemoved = sync.state === 'removing' && error === undefined && counts.failed === 0
   const isWorthTelling = items.length > 0 || error !== undefined || sync.triggerNext !== 'change'
   const run: SyncRunRecord = {
     id: newId(),

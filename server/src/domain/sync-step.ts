@@ -114,7 +114,7 @@ async function trying<Result>({ provider }: Setup, tried: Tried, work: () => Pro
     if (!isFault(error)) throw error
     const { credential } = tried
     const address = error.facts.isUnreached && addressField(tried)
-    if (address) throw invalid(address, explainFault(provider.name, error, secretsOf(provider, credential), true))
+    if (address) throw invalid(address, explainFault(provider.name, error, secretsOf(provider, credential), 'awaited'))
     const field = needsPerson(error) ? await fieldToBlame(error, tried) : undefined
     throw answerFault(provider, credential, error, (explanation) =>
       field === undefined ? new Failure('conflict', explanation) : invalid(field, explanation),

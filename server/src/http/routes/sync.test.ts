@@ -661,6 +661,40 @@ describe('pause, resume, run and the end', () => {
     expect((await world.project.ask('GET', `/sync/${second}`)).status).toBe(404)
   })
 
+  test('with remove=true it stays until all that it made is gone, or a person gives up on it', async () => {
+    const id = await setUp()
+    await pushDue(world)
+    world.fake.refusedNames.add('BETA')
+    await world.project.must('DELETE', `/sync/${id}?remove=true`)
+    await pushDue(world)
+    expect(state()).toEqual({ BETA: 'two' })
+    expect(await readSync(world, id)).toMatchObject({
+      state: 'removing',
+      lastError: expect.stringMatching(/^BETA: .*delete the sync once more, without remove\.$/),
+    })
+    expect(await lastRun(world, id)).toMatchObject({ trigger: 'remove', state: 'partial', counts: { failed: 1 } })
+    await pushDue(world, 25 * hourMs)
+    world.fake.refusedNames.clear()
+    await pushDue(world, 25 * hourMs)
+    expect(state()).toEqual({})
+    world.service.clock.offsetMs = 0
+    expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
+  })
+
+  test('a credential that is refused while it is removed is no reason to enter another one', async () => {
+    const id = await setUp()
+    await pushDue(world)
+    world.running.mischief = () => ({ kind: 'answer', answer: { status: 401 } })
+    await world.project.must('DELETE', `/sync/${id}?remove=true`)
+    await pushDue(world)
+    expect(await readSync(world, id)).toMatchObject({
+      state: 'removing',
+      lastError: expect.stringMatching(/^Heroku answered 401\. It is tried again by itself; .* without remove\.$/),
+    })
+    await world.project.must('DELETE', `/sync/${id}`)
+    expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
+  })
+
   test('runs are listed newest first, page by page', async () => {
     const id = await setUp()
     await pushDue(world)
