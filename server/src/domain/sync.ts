@@ -93,6 +93,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
   const { sync, access: asker } = await requireSync(ctx, path, 'sync:write')
   const { live } = await ctx.store.syncs.open(sync)
   if (!live) throw new Failure('conflict', 'This sync is not set up yet: go through its steps first.')
+  if (sync.state === 'removing') throw new Failure('conflict', 'This sync is being removed.')
   const access = await findGranted(ctx, sync, live.scopes)
   if (!access) throw new Failure('conflict', 'Whoever set this sync up may no longer read its environment.')
   const provider = await requireProvider(sync.provider)

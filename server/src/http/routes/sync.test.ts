@@ -636,9 +636,14 @@ describe('pause, resume, run and the end', () => {
     ['resume', 'active'],
     ['run', 'paused'],
     ['pause', 'paused'],
+    ['plan', 'removing'],
+    ['run', 'removing'],
+    ['pause', 'removing'],
+    ['resume', 'removing'],
   ])('%s of one that is %s is a 409', async (what, from) => {
     const id = from === 'draft' ? await startSetup(world) : await setUp()
     if (from === 'paused') await world.project.must('POST', `/sync/${id}/pause`)
+    if (from === 'removing') await world.project.must('DELETE', `/sync/${id}?remove=true`)
     expect((await world.project.ask('POST', `/sync/${id}/${what}`)).status).toBe(409)
   })
 
