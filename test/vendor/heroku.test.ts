@@ -30,3 +30,15 @@ test('heroku-client finds in the fake what it expects of the vendor, and asks as
   expect(ours.requests.map(wire)).toEqual(theirs.requests.map(wire))
   await Promise.all([theirs.close(), ours.close()])
 })
+
+test.each([
+  ['ConnectionStrings__Default', true],
+  ['A__', true],
+  ['_A', true],
+  ['__A', false],
+  ['HEROKU_A', false],
+  ['1A', false],
+  ['A-B', false],
+])('the name %s: %s', (name, isTaken) => {
+  expect(heroku.limits.name.test(name)).toBe(isTaken)
+})

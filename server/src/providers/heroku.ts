@@ -56,8 +56,8 @@ export const heroku: Provider = {
   ],
   capabilities: { read: 'value', bulk: 1_000, mixes: true, deploysOnPush: true, defaultMode: 'per-key' },
   limits: {
-    name: /^(?!HEROKU_)(?!.*__)[A-Za-z_][A-Za-z0-9_]*$/,
-    nameHint: 'letters, digits and single underscores, not starting with a digit or HEROKU_',
+    name: /^(?!HEROKU_|__)[A-Za-z_][A-Za-z0-9_]*$/,
+    nameHint: 'letters, digits and underscores, not starting with a digit, HEROKU_ or two underscores',
     valueMaxBytes: 64 * 1024,
     allowsEmpty: true,
     totalMaxBytes: 64 * 1024,
