@@ -147,15 +147,20 @@ const emptySource: Source = {
   refusal: undefined,
 }
 
+/** A change in any environment that it reads sets the sync going again, from before it is read: none falls in between. */
 async function readWhole(ctx: Context, sync: SealedSync, hold: Hold, access: EnvironmentAccess): Promise<Source> {
   const source = await readSource(ctx, access).catch((error) => {
     // It is too large: trying again would not help.
     throw isFailure(error, 'invalid') ? new Blocked('source', error.message) : error
   })
-  if (source.refusal === undefined) return source
-  // What would mend it may be written in any of them: a change there sets the sync going again.
-  await hold.write((store) => store.syncs.setSources(sync.id, source.environmentIds))
-  throw new Blocked('source', source.refusal.kept)
+  const known = new Set(await ctx.store.syncs.listSources(sync.id))
+  const wanted = new Set(source.environmentIds)
+  if (known.symmetricDifference(wanted).size > 0) {
+    await hold.write((store) => store.syncs.setSources(sync.id, source.environmentIds))
+    if (!wanted.isSubsetOf(known)) return readWhole(ctx, sync, hold, access)
+  }
+  if (source.refusal) throw new Blocked('source', source.refusal.kept)
+  return source
 }
 
 function refuseProblems({ mapped: { problems } }: Outlook): void {
@@ -172,7 +177,7 @@ async function begin(
   hold: Hold,
   access: EnvironmentAccess | undefined,
   { plan, mapped }: Outlook,
-  { environmentIds, referencedBy }: Source,
+  { referencedBy }: Source,
 ): Promise<void> {
   const written = [...plan.create, ...plan.adopt, ...plan.update]
   const places = referencedBy(written.flatMap((name) => mapped.sources.get(name) ?? []))
@@ -183,11 +188,9 @@ async function begin(
     ...(plan.delete.length > 0 && { delete: plan.delete }),
     ...(referenced.length > 0 && { referenced }),
   }
-  const hasWork = Object.keys(after).length > 0
-  if (!hasWork) return hold.write((store) => store.syncs.setSources(sync.id, environmentIds))
+  if (Object.keys(after).length === 0) return
   await inTransaction(ctx, sync.workspaceId, async (ctx) => {
     await hold.renew(ctx.store)
-    await ctx.store.syncs.setSources(sync.id, environmentIds)
     await record(ctx, {
       chain: sync.workspaceId,
       action: 'PUSH',

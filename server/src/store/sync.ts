@@ -104,6 +104,13 @@ export function syncStore(db: Db, keys: Keys) {
     })
   }
 
+  async function listSources(syncId: string): Promise<string[]> {
+    const rows = await db.all<{ id: string }>(
+      sql`select environment_id as id from sync_source where sync_id = ${syncId}`,
+    )
+    return rows.map(({ id }) => id)
+  }
+
   return {
     open: openContent,
 
@@ -252,10 +259,10 @@ export function syncStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
+    listSources,
+
     async setSources(syncId: string, environmentIds: readonly string[]): Promise<void> {
-      const rows = await db.all<{ id: string }>(sql`
-        select environment_id as id from sync_source where sync_id = ${syncId}`)
-      const known = new Set(rows.map(({ id }) => id))
+      const known = new Set(await listSources(syncId))
       const wanted = new Set(environmentIds)
       for (const id of known.difference(wanted)) {
         await db.run(sql`delete from sync_source where sync_id = ${syncId} and environment_id = ${id}`)

@@ -197,6 +197,17 @@ test('what mends a source during the run that it blocks sets it going again', as
   expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'three' })
 })
 
+test('what a value has only just begun to refer to is pushed as it is, though it changes during the look', async () => {
+  await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('staging', { HOST: 'old' })
+  await world.project.set('development', { GAMMA: `\${staging.HOST}` })
+  onceDuring('GET', () => world.project.set('staging', { HOST: 'new' }))
+  await pushDue(world, debounceMs)
+  await pushDue(world, debounceMs)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'new' })
+})
+
 test('one that is paused while its source is at fault stays paused, whatever changes', async () => {
   world.fake.refusedNames.add('BETA')
   const id = await setUpSync(world)

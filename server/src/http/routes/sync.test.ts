@@ -373,6 +373,21 @@ describe('a change', () => {
     expect(state()).toEqual({ ALPHA: 'fine', BETA: 'new', GAMMA: 'three' })
   })
 
+  test('of what a value that is too large refers to sets it going again', async () => {
+    const id = await setUp()
+    await pushDue(world)
+    await world.project.set('staging', { LARGE: 'x'.repeat(60_000) })
+    await world.project.set('development', { ALPHA: `\${staging.LARGE}\${staging.LARGE}` })
+    await pushDue(world, debounceMs)
+    expect(await readSync(world, id)).toMatchObject({
+      state: 'blocked',
+      lastError: expect.stringMatching(/^ALPHA: has/),
+    })
+    await world.project.set('staging', { LARGE: 'x' })
+    await pushDue(world, debounceMs)
+    expect(state()).toEqual({ ALPHA: 'xx', BETA: 'two', GAMMA: 'three' })
+  })
+
   test('that takes a secret away takes it away there', async () => {
     const id = await setUp()
     await pushDue(world)
