@@ -165,9 +165,10 @@ function carryOut(given: PlanInput, { showsValues = true, crash }: Course = {}):
     const valueMac = given.desired.get(name) ?? ''
     const there = remote.get(name)
     const isTakenOver = plan.adopt.includes(name) && there?.isOurs !== true
-    const origin = isTakenOver ? 'adopted' : (ledger.get(name)?.origin ?? 'created')
+    const isMade = plan.create.includes(name)
+    const origin = isTakenOver ? 'adopted' : isMade ? 'created' : (ledger.get(name)?.origin ?? 'created')
     const entry = { name, remoteId: null, valueMac, origin, updatedAt: 3 } as const
-    const begun = plan.create.includes(name) ? 'new' : 'pending'
+    const begun = isMade ? 'new' : 'pending'
     if (!isDelete) ledger.set(name, { ...entry, mark: null, status: begun })
     const isLast = index === crash?.op
     if (isLast && !crash?.isCalled) break

@@ -81,14 +81,16 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   function begun(op: Op): LedgerEntry[] {
     if (op.kind === 'delete') return []
     const entry = ledger.get(op.name)
-    const isAdopted = adopted.has(op.name)
+    const isTakenOver = adopted.has(op.name) && outlook.remote?.get(op.name)?.isOurs !== true
+    const known = op.kind === 'create' ? 'created' : (entry?.origin ?? 'created')
     return [
       {
         name: op.name,
         remoteId: entry?.remoteId ?? outlook.remote?.get(op.name)?.id ?? null,
         valueMac: outlook.desired.get(op.name) ?? '',
         mark: null,
-        origin: isAdopted && outlook.remote?.get(op.name)?.isOurs !== true ? 'adopted' : (entry?.origin ?? 'created'),
+        // What somebody has removed, and we have made anew, is ours.
+        origin: isTakenOver ? 'adopted' : known,
         status: op.kind === 'create' ? 'new' : 'pending',
         updatedAt: push.now(),
       },

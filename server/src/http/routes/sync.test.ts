@@ -430,6 +430,19 @@ describe('what this sync has not created', () => {
     expect(state()).toEqual({ BETA: 'two' })
   })
 
+  test('is of this sync once somebody has removed it and the sync has made it anew', async () => {
+    world.fake.tamper('BETA', 'foreign')
+    const id = await setUp({ onExisting: 'adopt', drift: 'repair' })
+    await pushDue(world)
+    world.fake.tamper('BETA', undefined)
+    await world.project.must('POST', `/sync/${id}/run`)
+    await pushDue(world)
+    expect(state().BETA).toBe('two')
+    await world.project.must('DELETE', `/sync/${id}?remove=true`)
+    await pushDue(world)
+    expect(state()).toEqual({})
+  })
+
   test('is passed over where that is chosen', async () => {
     world.fake.tamper('BETA', 'foreign')
     const id = await setUp({ onExisting: 'skip' })
