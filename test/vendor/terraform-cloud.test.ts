@@ -62,6 +62,16 @@ test('the key of the other category is neither seen nor changed', async () => {
   await running.close()
 })
 
+test('a sync of an earlier version keeps the category among its options', async () => {
+  const { fake, running, connection } = await start()
+  const { category: _, ...target } = connection.target
+  await applyAll(terraformCloud, { ...connection, target, options: { category: 'terraform' } }, [
+    create('ALPHA', 'one'),
+  ])
+  expect(fake.variables.map(({ attributes }) => attributes)).toMatchObject([{ key: 'ALPHA', category: 'terraform' }])
+  await running.close()
+})
+
 test('a variable of somebody else is a conflict, one of ours is not', async () => {
   const { fake, running, connection } = await start()
   fake.tamper('ALPHA', 'foreign')

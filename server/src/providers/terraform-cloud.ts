@@ -10,7 +10,6 @@ import {
   type Provider,
   type Remote,
   type RemoteItem,
-  type Values,
 } from './provider.ts'
 import { baseUrlField, baseUrlOf } from './self-hosted.ts'
 import { faultOf, sameOrigin, type VendorResponse } from './vendor-http.ts'
@@ -18,7 +17,9 @@ import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 const hcp = 'https://app.terraform.io'
 const apiOf = ({ credential }: Connection) => `${baseUrlOf(credential.baseUrl, hcp)}/api/v2`
-const categoryOf = ({ category }: Values) => (category === 'terraform' ? 'terraform' : 'env')
+/** Syncs of earlier versions have it among their options. */
+const categoryOf = ({ target, options }: Pick<Connection, 'target' | 'options'>) =>
+  (target.category ?? options.category) === 'terraform' ? 'terraform' : 'env'
 const headersOf = ({ credential }: Connection) => ({
   authorization: `Bearer ${credential.token}`,
   'content-type': 'application/vnd.api+json',
@@ -67,7 +68,7 @@ function itemOf(connection: Connection, variable: unknown): RemoteItem & { reado
 /** A key may stand once in each category; the other one is not ours. */
 async function* listVariables(connection: Connection) {
   for await (const variable of listItems(connection, variablesUrl(connection))) {
-    if (at(variable, 'attributes', 'category') === categoryOf(connection.target)) yield itemOf(connection, variable)
+    if (at(variable, 'attributes', 'category') === categoryOf(connection)) yield itemOf(connection, variable)
   }
 }
 
@@ -96,7 +97,7 @@ function openVariables(connection: Connection): Remote {
   }
 
   async function create(name: string, value: string) {
-    const category = categoryOf(connection.target)
+    const category = categoryOf(connection)
     const description = ownerText(connection.syncId)
     const attributes = { key: name, value, description, category, hcl: false, sensitive: true }
     const json = { data: { type: 'vars', attributes } }
@@ -238,10 +239,13 @@ export const terraformCloud: Provider = {
     },
   ],
   options: [],
-  describeTarget({ kind, organization = '', workspace = '', variableSet = '', category = '' }, credential) {
+  describeTarget(target, credential) {
+    const { kind, organization = '', workspace = '', variableSet = '' } = target
     const id = kind === 'variableSet' ? variableSet : workspace
-    const place = [baseUrlOf(credential.baseUrl, hcp), id, categoryOf({ category })]
-    return { label: `${organization} ${id} (${categoryOf({ category })})`, fingerprint: JSON.stringify(place) }
+    const category = categoryOf({ target, options: {} })
+    // What earlier versions called a place is still that of environment variables.
+    const place = [baseUrlOf(credential.baseUrl, hcp), id, ...(category === 'env' ? [] : [category])]
+    return { label: `${organization} ${id} (${category})`, fingerprint: JSON.stringify(place) }
   },
   normaliseName: (name) => name,
   connect: openVariables,
