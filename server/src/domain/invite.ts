@@ -12,7 +12,7 @@ import { countAttempt } from './back-off.ts'
 import type { Context, WriteContext } from './context.ts'
 import { normaliseEmail } from './email.ts'
 import { inviteLetter } from './invite-letter.ts'
-import { grantText, inviteEntity } from './member.ts'
+import { grantText, inviteEntity, requireRoom } from './member.ts'
 import { dayMs, iso } from './time.ts'
 import { requireScopeWithin } from './token.ts'
 import { announce, inQuietTransaction, inTransaction } from './transaction.ts'
@@ -117,6 +117,7 @@ export async function takeUpInvite(ctx: WriteContext, found: OpenInvite, account
   if (!(await ctx.store.members.insert(member))) {
     throw new Failure('conflict', 'You belong to this workspace already.')
   }
+  await requireRoom(ctx, account.id)
   const after = { ...grantText(member), user: account.id }
   await record(ctx, { chain: workspaceId, action: 'ACCEPT', entity: inviteEntity(found), after })
   await announce(ctx, 'workspace', workspaceId)

@@ -15,6 +15,18 @@ import { announce, inTransaction } from './transaction.ts'
 /** The door to the mail server gives up long before: a message that is still on its way then went down with its node. */
 const mailLostAfterMs = 2 * minuteMs
 
+/** What happens to a person is told to each of their workspaces: without a bound, one person could keep everybody waiting. */
+const maxWorkspaces = 1_000
+
+/** Call it with the new membership in place, inside its transaction. */
+export async function requireRoom(ctx: WriteContext, userId: string): Promise<void> {
+  if ((await ctx.store.members.countOf(userId)) <= maxWorkspaces) return
+  throw new Failure(
+    'conflict',
+    `You belong to ${maxWorkspaces} workspaces: delete one, or have an admin remove you from one.`,
+  )
+}
+
 export async function listMembers(ctx: Context, path: WorkspacePath): Promise<Member[]> {
   const { picture } = await requireWorkspace(ctx, path, 'member:read')
   const workspaceId = picture.workspace.id

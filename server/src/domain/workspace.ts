@@ -6,13 +6,10 @@ import type { WorkspaceRow } from '../store/workspace.ts'
 import { type Access, listAccesses, reauthorise, requireSession, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import { type Context, everything, systemChain, type WriteContext } from './context.ts'
-import { recordMember } from './member.ts'
+import { recordMember, requireRoom } from './member.ts'
 import { checkSlug } from './slug.ts'
 import { iso } from './time.ts'
 import { announce, inTransaction } from './transaction.ts'
-
-/** What happens to a person is told to each of their workspaces: without a bound, one person could keep everybody waiting. */
-const maxOwned = 1_000
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'workspace', id, name })
 
@@ -30,9 +27,7 @@ export async function createWorkspace(ctx: Context, body: NewWorkspace): Promise
   const workspace = { id: newId(), name: body.name, slug: body.slug, createdAt: ctx.now() }
   await inTransaction(ctx, workspace.id, async (ctx) => {
     await insertWorkspace(ctx, workspace, userId)
-    if ((await ctx.store.members.countOwned(userId)) > maxOwned) {
-      throw new Failure('conflict', `You own ${maxOwned} workspaces: delete one, or hand one over.`)
-    }
+    await requireRoom(ctx, userId)
   })
   return { ...body, id: workspace.id, role: 'admin', isOwner: true, createdAt: iso(workspace.createdAt) }
 }

@@ -71,9 +71,9 @@ export function memberStore(db: Db, keys: Keys) {
       return row && toMember(row)
     },
 
-    async countOwned(userId: string): Promise<number> {
+    async countOf(userId: string): Promise<number> {
       const row = await db.one<{ count: number }>(sql`
-        select count(*) as count from member where user_id = ${userId} and is_owner = 1`)
+        select count(*) as count from member where user_id = ${userId}`)
       return row?.count ?? 0
     },
 

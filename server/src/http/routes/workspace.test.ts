@@ -1,3 +1,4 @@
+import type { IssuedInvite } from '@coffer/contract/invite'
 import type { Workspace } from '@coffer/contract/workspace'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -89,7 +90,7 @@ test.each(['x', 'ACME', 'a_b', 'x'.repeat(49), '%20%20', 'ä'])(
   },
 )
 
-test('one person owns 1,000 at most', { timeout: 120_000 }, async () => {
+test('one person belongs to 1,000 at most, made or joined, whoever owns them', { timeout: 120_000 }, async () => {
   const collector = await addUser(service, 'collector@example.com')
   const make = (at: number) =>
     service.call<{ id: string; message: string }>(
@@ -101,13 +102,24 @@ test('one person owns 1,000 at most', { timeout: 120_000 }, async () => {
     const made = await Promise.all(Array.from({ length: 50 }, (_, index) => make(at + index)))
     expect(new Set(made.map(({ status }) => status))).toEqual(new Set([201]))
   }
-  const refused = await make(1_000)
-  expect([refused.status, refused.body.message]).toEqual([
-    409,
-    'You own 1000 workspaces: delete one, or hand one over.',
-  ])
+  const message = 'You belong to 1000 workspaces: delete one, or have an admin remove you from one.'
+  expect(await make(1_000)).toMatchObject({ status: 409, body: { message } })
   expect((await service.call('GET', '/v1/workspace/many-1000', as(collector))).status).toBe(404)
-  expect((await service.call('DELETE', '/v1/workspace/many-7', as(collector))).status).toBe(200)
+  const { id: workspaceId } = (await service.call<Workspace>('GET', '/v1/workspace/many-7', as(collector))).body
+  const heir = await addUser(service, 'heir-of-many@example.com', { workspaceId, role: 'admin' })
+  const body = { memberId: heir.memberId }
+  expect((await service.call('POST', '/v1/workspace/many-7/owner', as(collector, { body }))).status).toBe(200)
+  expect((await make(1_000)).status).toBe(409)
+  const invite = { email: collector.email, role: 'member', scope: { all: true } }
+  const { inviteToken: token } = (
+    await service.call<IssuedInvite>('POST', '/v1/workspace/main/rbac', as(owner, { body: invite }))
+  ).body
+  const accept = () => service.call('POST', '/v1/workspace/invite/accept', as(collector, { body: { token } }))
+  expect(await accept()).toMatchObject({ status: 409, body: { message } })
+  expect((await service.call('DELETE', '/v1/workspace/many-7', as(heir))).status).toBe(200)
+  expect((await accept()).status).toBe(200)
+  expect((await make(1_000)).status).toBe(409)
+  expect((await service.call('DELETE', '/v1/workspace/many-8', as(collector))).status).toBe(200)
   expect((await make(1_000)).status).toBe(201)
 })
 
