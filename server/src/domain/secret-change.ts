@@ -26,6 +26,8 @@ import { purgeSecret, trashSecret } from './secret-trash.ts'
 import {
   announceEverywhere,
   createRevisions,
+  requireDeveloper,
+  requirePerson,
   requireWriter,
   standingRevision,
   upsert,
@@ -63,7 +65,9 @@ export async function updateSecret(
     const { type = secret.type, dataType = secret.dataType, note = secret.note } = body
     const hasNewFields = type !== secret.type || dataType !== secret.dataType || note !== secret.note
     const isRename = body.name !== secret.name
-    requireWriter(ctx, access, isRename || hasNewFields ? [...rows, { isPersonal: false }] : rows)
+    requirePerson(ctx, rows)
+    // Shared rows that come back as they were read change nothing: only what does needs more than a member.
+    if (isRename || hasNewFields || rows.length === 0) requireDeveloper(access)
     const [first, another] = new Set(rows.map(({ environment }) => environment))
     await requireMatch(ctx, access, secret, ifMatch, another ? undefined : first)
     const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const

@@ -93,6 +93,7 @@ export async function writeValues(
   const present = await loadPresent(ctx, access, environmentIds, secrets, ownerId)
   const unseen = await findUnseen(ctx, access, listWithoutValue(present))
   const plan = planWishes(ctx, access, withoutFields(wishes, secrets, unseen), options.mode, present, ownerId)
+  if (plan.planned.some(({ wish }) => !wish.isPersonal)) requireDeveloper(access)
   await checkCycles(ctx, access, plan.planned, ownerId)
   if (options.dryRun) return withoutIds(plan.results, unseen)
   const { revisions, message = '' } = options
@@ -303,12 +304,17 @@ export function requireWriter(
   access: ProjectAccess,
   wishes: readonly { isPersonal?: boolean | undefined }[],
 ): void {
-  const isPersonal = wishes.some((wish) => wish.isPersonal)
-  if (isPersonal && personalOwner(ctx) === '') {
-    throw new Failure('forbidden', 'Personal values belong to people: a token cannot write them.')
-  }
-  const isShared = wishes.length === 0 || wishes.some((wish) => !wish.isPersonal)
-  if (isShared && !hasRole(access, 'developer')) throw new Failure('forbidden', 'This needs the role developer.')
+  requirePerson(ctx, wishes)
+  if (wishes.length === 0 || wishes.some(({ isPersonal }) => !isPersonal)) requireDeveloper(access)
+}
+
+export function requirePerson(ctx: Context, wishes: readonly { isPersonal?: boolean | undefined }[]): void {
+  if (personalOwner(ctx) !== '' || !wishes.some(({ isPersonal }) => isPersonal)) return
+  throw new Failure('forbidden', 'Personal values belong to people: a token cannot write them.')
+}
+
+export function requireDeveloper(access: ProjectAccess): void {
+  if (!hasRole(access, 'developer')) throw new Failure('forbidden', 'This needs the role developer.')
 }
 
 async function findSecrets(
