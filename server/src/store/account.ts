@@ -104,7 +104,7 @@ export function accountStore(db: Db, keys: Keys) {
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<AccountRow>(sql`
-        select ${columns} from account where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+        select ${columns} from account where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
         db.run(sql`
           update account set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),

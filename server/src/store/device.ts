@@ -122,7 +122,7 @@ export function deviceStore(db: Db, keys: Keys) {
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<DeviceRow>(sql`
-        select ${columns} from device_login where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+        select ${columns} from device_login where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
         db.run(sql`
           update device_login set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),

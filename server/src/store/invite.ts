@@ -141,7 +141,7 @@ export function inviteStore(db: Db, keys: Keys) {
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<InviteRow>(sql`
-        select ${columns} from invite where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+        select ${columns} from invite where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
         db.run(sql`
           update invite set mac = ${mac}, mac_root_id = ${macRootId}

@@ -18,7 +18,7 @@ export async function moveWorkspaceKeys(db: Db, keys: Keys, limit: number): Prom
   const active = keys.keyring.active
   const rows = await db.all<WorkspaceKeyRow & { workspaceId: string }>(sql`
     select workspace_id as "workspaceId", version, root_id as "rootId", wrapped from workspace_key
-    where root_id <> ${active.id} order by workspace_id, version limit ${limit} ${forUpdate}`)
+    where root_id <> ${active.id} order by root_id limit ${limit} ${forUpdate}`)
   for (const row of rows) {
     const from = await keys.requireRoot(row.rootId)
     const bytes = open(from.wrap, workspaceKeyPlace(row.workspaceId, row, from), row.wrapped)

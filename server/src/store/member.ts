@@ -102,7 +102,7 @@ export function memberStore(db: Db, keys: Keys) {
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<MemberRow>(sql`
-        select ${columns} from member where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+        select ${columns} from member where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
         db.run(sql`
           update member set mac = ${mac}, mac_root_id = ${macRootId}

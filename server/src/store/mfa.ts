@@ -118,7 +118,7 @@ export function mfaStore(db: Db, keys: Keys) {
     async moveToActiveRoot(limit: number): Promise<number> {
       const active = keys.keyring.active
       const old = await db.all<TotpRow>(sql`
-        select ${columns} from totp where mac_root_id <> ${active.id} order by id limit ${limit}`)
+        select ${columns} from totp where mac_root_id <> ${active.id} order by mac_root_id limit ${limit}`)
       for (const row of old) {
         if (await rows.isGenuine(row)) await save(row, {})
         // A tampered one must not become genuine: it keeps a MAC that can never hold.

@@ -450,12 +450,13 @@ function endOfExpression(text: string, from: number): number {
 
 /** Tables with a handful of rows, whatever the size of the installation. */
 const smallTables = /\b(root_key|signing_key|instance|schema_step|schema_lock|r)\b/
+const notMoved = /where (mac_)?root_id <> /
 /** What only an operator's command asks, and reads everything by its nature. */
 const operatorStatements: readonly RegExp[] = [
   // keys status, and the end of a rotation.
   /select r\.id, r\.is_active/,
-  // keys rotate-root: what is not under the active root yet, and the end of a root that nothing needs.
-  /where (mac_)?root_id <> /,
+  // keys rotate-root: the last look for what is not under the active root yet, and the end of a root that nothing needs.
+  notMoved,
   /delete from root_key/,
 ]
 /** Ends at the first row. */
@@ -474,7 +475,7 @@ describe('no statement reads a table that grows from end to end', () => {
   test('by the plans of the engine', async () => {
     await withDatabase(async (database) => {
       await withEngine(database, (engine) => migrate(engine, 1))
-      const plans = kind === 'sqlite' ? await sqlitePlans(database) : await postgresPlans(database)
+      const plans = await (kind === 'sqlite' ? sqlitePlans : postgresPlans)(database, judged)
       const scans = plans.flatMap(({ statement, lines }) =>
         lines
           .filter((line) => /\bSCAN\b|Seq Scan/.test(line))
@@ -487,10 +488,25 @@ describe('no statement reads a table that grows from end to end', () => {
     })
   })
 
-  async function sqlitePlans({ dataDir }: Database): Promise<{ statement: Statement; lines: string[] }[]> {
+  test('a rotation finds what is left to move by the root of each, and does not pass over what was moved', async () => {
+    await withDatabase(async (database) => {
+      await withEngine(database, (engine) => migrate(engine, 1))
+      const moves = statements.filter(({ sqlite }) => notMoved.test(sqlite))
+      const plans = await (kind === 'sqlite' ? sqlitePlans : postgresPlans)(database, moves)
+      expect(plans).toHaveLength(10)
+      for (const { statement, lines } of plans) {
+        expect(lines.join(), statement.sqlite).toMatch(/(USING INDEX|Index Scan using) \w+_root\b/)
+        expect(lines.join(), statement.sqlite).not.toMatch(/TEMP B-TREE|Sort/)
+      }
+    })
+  })
+
+  type Plan = { readonly statement: Statement; readonly lines: readonly string[] }
+
+  async function sqlitePlans({ dataDir }: Database, asked: readonly Statement[]): Promise<Plan[]> {
     const { DatabaseSync } = await import('node:sqlite')
     const connection = new DatabaseSync(join(dataDir, 'coffer.db'))
-    const plans = judged.map((statement) => ({
+    const plans = asked.map((statement) => ({
       statement,
       lines: connection
         .prepare(`explain query plan ${statement.sqlite}`)
@@ -501,12 +517,12 @@ describe('no statement reads a table that grows from end to end', () => {
     return plans
   }
 
-  async function postgresPlans({ settings }: Database): Promise<{ statement: Statement; lines: string[] }[]> {
+  async function postgresPlans({ settings }: Database, asked: readonly Statement[]): Promise<Plan[]> {
     const client = await connectPostgres(settings.COFFER_DATABASE_URL)
     // An empty table is always read from end to end unless an index is the only other way.
     await client.query('set enable_seqscan = off')
-    const plans: { statement: Statement; lines: string[] }[] = []
-    for (const statement of judged) {
+    const plans: Plan[] = []
+    for (const statement of asked) {
       const { rows } = await client.query(`explain (generic_plan) ${statement.postgres}`)
       plans.push({ statement, lines: rows.map((row) => String(row['QUERY PLAN'])) })
     }

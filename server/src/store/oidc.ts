@@ -153,7 +153,7 @@ export function oidcStore(db: Db, keys: Keys) {
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<IdentityRow>(sql`
-        select ${columns} from oidc_identity where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+        select ${columns} from oidc_identity where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
         db.run(sql`
           update oidc_identity set mac = ${mac}, mac_root_id = ${macRootId}

@@ -115,7 +115,7 @@ export function sessionStore(db: Db, keys: Keys) {
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<SessionRow>(sql`
-        select ${columns} from session where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+        select ${columns} from session where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
         db.run(sql`
           update session set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`),

@@ -290,7 +290,7 @@ export function shareStore(db: Db, keys: Keys) {
     async resign(limit: number): Promise<number> {
       const old = await db.all<LockedRow>(sql`
         select ${columns}, ${lockColumns} from share
-        where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+        where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
         db.run(
           sql`update share set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`,

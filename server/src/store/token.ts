@@ -200,7 +200,7 @@ export function tokenStore(db: Db, keys: Keys) {
 
     async resign(limit: number): Promise<number> {
       const old = await db.all<TokenRow>(sql`
-        select ${columns} from token where mac_root_id <> ${keys.keyring.active.id} order by id limit ${limit}`)
+        select ${columns} from token where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
         db.run(sql`
           update token set mac = ${mac}, mac_root_id = ${macRootId}
