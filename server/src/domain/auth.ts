@@ -70,7 +70,10 @@ async function admitRegistration(ctx: Context, body: Registration, email: string
   }
   const { setupCode } = ctx.config
   if (setupCode !== undefined && !isEqual(setupCode, body.setupCode ?? '')) {
-    throw new Failure('forbidden', 'setupCode: the first account needs the code that the service logged at its start.')
+    throw new Failure(
+      'forbidden',
+      'setupCode: the first account needs the code in COFFER_SETUP_CODE or, without one, that the service logged at its start.',
+    )
   }
   return { isFirst }
 }

@@ -298,7 +298,8 @@ describe('the first account', () => {
     const [setupCode = ''] = codes
     expect(setupCode).toMatch(/^[\w-]{16,}$/)
     expect(service.program.out().split(setupCode)).toHaveLength(2)
-    const message = 'setupCode: the first account needs the code that the service logged at its start.'
+    const message =
+      'setupCode: the first account needs the code in COFFER_SETUP_CODE or, without one, that the service logged at its start.'
     for (const more of [
       {},
       { setupCode: 'wrong' },
