@@ -19,8 +19,6 @@ export type AuditEvent = {
   readonly after?: Record<string, unknown>
 }
 
-const maxUserAgentLength = 256
-
 type Act = { readonly ctx: WriteContext; readonly event: AuditEvent }
 
 /** Call inside the transaction of the change it records: both commit, or neither. */
@@ -103,7 +101,7 @@ export function describeEvent(ctx: Context, event: Omit<AuditEvent, 'before' | '
     projectId: event.projectId ?? null,
     environmentId: event.environmentId ?? (others.length === 0 ? only : null),
     ip: ctx.request.ip,
-    userAgent: ctx.request.userAgent.slice(0, maxUserAgentLength),
+    userAgent: ctx.request.userAgent,
     outcome: event.outcome ?? 'success',
   }
 }

@@ -22,7 +22,6 @@ const lifeSeconds = 300
 const intervalSeconds = 5
 const deviceCodeBytes = 32
 const userCodeGroups = 2
-const maxUserAgentLength = 256
 
 const entity = ({ id, clientId }: DeviceLogin) => ({ type: 'device-login', id, name: clientId })
 
@@ -33,7 +32,7 @@ export async function createDeviceCode(ctx: Context, clientId: string): Promise<
     id: newId(),
     clientId,
     ip: ctx.request.ip,
-    userAgent: ctx.request.userAgent.slice(0, maxUserAgentLength),
+    userAgent: ctx.request.userAgent,
     state: 'pending',
     userId: null,
     createdAt: at,

@@ -14,8 +14,6 @@ import { inPersonTransaction } from './person.ts'
 import { iso } from './time.ts'
 import { announce } from './transaction.ts'
 
-const maxUserAgentLength = 256
-
 const entity = ({ id, type }: { id: string; type: string }) => ({ type: 'session', id, name: type })
 
 /** A session just opened: the answer, and the value for the cookie. */
@@ -44,7 +42,7 @@ export async function openSession(
     userId,
     type,
     ip: ctx.request.ip,
-    userAgent: ctx.request.userAgent.slice(0, maxUserAgentLength),
+    userAgent: ctx.request.userAgent,
     createdAt: at,
     lastSeenAt: at,
     expiresAt: at + sessionMaxMs,

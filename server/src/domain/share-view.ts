@@ -22,7 +22,6 @@ export const claimMs = 60 * secondMs
 const maxRepeats = 10
 /** By so much the clocks of nodes may differ; what lies further ahead was written before a clock was set back. */
 export const skewMs = 2 * secondMs
-const maxUserAgentLength = 256
 
 /** A flood of guesses leaves the store's other connections to the others. */
 const inLookUpTurn = createTurns(4, 512)
@@ -139,7 +138,7 @@ async function note(
     shareId: share.id,
     at: ctx.now(),
     ip,
-    userAgent: userAgent.slice(0, maxUserAgentLength),
+    userAgent,
     outcome,
     claimHash: claim === undefined ? null : hashProof(claim),
   })

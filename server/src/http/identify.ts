@@ -119,8 +119,12 @@ async function limitExchange(exchange: Exchange, limiter: Limiter, globalHit: Hi
   if (hit.exceeded) throw rateLimited(hit)
 }
 
+/** The sender chooses its length: no more of it is kept anywhere. */
+const maxUserAgentLength = 256
+
 function contextFor(services: Services, actor: Actor, { id, headers }: Exchange, ip: string): Context {
-  return { ...services, actor, request: { id, ip, userAgent: headers['user-agent'] ?? '' } }
+  const userAgent = (headers['user-agent'] ?? '').slice(0, maxUserAgentLength)
+  return { ...services, actor, request: { id, ip, userAgent } }
 }
 
 function showLimit(exchange: Exchange, hit: Hit): void {
