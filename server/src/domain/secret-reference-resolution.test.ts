@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Reference, writeReference } from './secret-reference.ts'
+import { type Reference, writeReferenceName } from './secret-reference.ts'
 import {
   findCycle,
   type LoadValues,
@@ -334,7 +334,7 @@ function writeParts(parts: readonly Part[]): string {
   // A dollar before a reference would be an escape, and before a brace the start of one: neither is what the parts mean.
   return parts
     .map((part) =>
-      'literal' in part ? part.literal.replaceAll('${', () => '$${') : `|${writeReference(referenceOf(part))}`,
+      'literal' in part ? part.literal.replaceAll('${', () => '$${') : `|\${${writeReferenceName(referenceOf(part))}}`,
     )
     .join('|')
 }
@@ -358,7 +358,7 @@ function resolveNaively(
     const target = `${environment}/K${part.key}`
     const visited = [...path, name]
     if (environment === 'secret' || !world[target] || hopsLeft === 0 || visited.includes(target)) {
-      const written = writeReference(referenceOf(part))
+      const written = `\${${writeReferenceName(referenceOf(part))}}`
       unresolved.push(written.slice(2, -1))
       size += 1 + written.length
       return mode === 'empty' ? '|' : `|${written}`

@@ -2,7 +2,17 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { hasReferences, parseReferences, type Reference, surveyReferences, writeReference } from './secret-reference.ts'
+import {
+  hasReferences,
+  parsePieces,
+  type Reference,
+  readReference,
+  surveyReferences,
+  writeReferenceName,
+} from './secret-reference.ts'
+
+const parseReferences = (text: string) => parsePieces(text, readReference)
+const writeReference = (reference: Reference) => `\${${writeReferenceName(reference)}}`
 
 test.each<[string, (string | Reference)[]]>([
   ['${A}', [{ key: 'A' }]],

@@ -4,23 +4,16 @@
  */
 export type Reference = { readonly project?: string; readonly environment?: string; readonly key: string }
 
-/** Literal text, with its escapes already turned into `${`, or a reference. */
-export type Piece = string | Reference
-
 // A body cannot hold `$`, so a failed attempt never reads text that a later one reads again: scanning stays linear.
 const escapeOrBody = /\$\$\{|\$\{([A-Za-z0-9 _.-]{1,353})\}/g
 const projectSlug = /^[a-z0-9-]{2,48}$/
 const environmentName = /^[A-Za-z0-9][A-Za-z0-9 _-]{0,47}$/
 const secretKey = /^[A-Za-z0-9_-]{1,255}$/
 
-/** Never empty; neighbouring literals are joined, so the pieces of a text without references are one string. */
-export function parseReferences(text: string): Piece[] {
-  return parsePieces(text, readReference)
-}
-
 /**
- * The same with anything in the place of references: `read` is given what stands between `${` and `}`, and answers undefined if
- * that is ordinary text.
+ * Literal text, with its escapes already turned into `${`, and in the place of references whatever `read` makes of what stands
+ * between `${` and `}`: undefined where that is ordinary text. Never empty; neighbouring literals are joined, so the pieces of
+ * a text without references are one string.
  */
 export function parsePieces<Known>(text: string, read: (name: string) => Known | undefined): (string | Known)[] {
   if (!text.includes('${')) return [text]
@@ -72,11 +65,6 @@ export function surveyReferences(
 export function hasReferences(text: string): boolean {
   if (!text.includes('${')) return false
   return text.matchAll(escapeOrBody).some(([, body]) => body === undefined || readReference(body) !== undefined)
-}
-
-/** The inverse of parsing: exactly the text that the reference was read from. */
-export function writeReference(reference: Reference): string {
-  return `\${${writeReferenceName(reference)}}`
 }
 
 /** What stands between `${` and `}`: the name under which an unresolved reference is reported. */
