@@ -86,7 +86,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
     return [
       {
         name: op.name,
-        remoteId: entry?.remoteId ?? outlook.remote?.get(op.name)?.id ?? null,
+        remoteId: idOf(outlook, op.name),
         valueMac: outlook.desired.get(op.name) ?? '',
         mark: null,
         // What somebody has removed, and we have made anew, is ours.
@@ -198,21 +198,24 @@ async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Prom
   }
 }
 
+/** As just seen: what somebody has replaced has another one than when we wrote it. */
+const idOf = ({ remote, ledger }: Outlook, name: string) => remote?.get(name)?.id ?? ledger.get(name)?.remoteId ?? null
+
 function* batchesOf({ provider, outlook, macKey, fence }: Push): Generator<Op[]> {
   const { plan, mapped, desired, ledger, remote } = outlook
   const { bulk, mixes } = provider.capabilities
-  const idOf = (name: string) => {
-    const id = ledger.get(name)?.remoteId ?? remote?.get(name)?.id
-    return id === undefined || id === null ? {} : { id }
+  const knownId = (name: string) => {
+    const id = idOf(outlook, name)
+    return id === null ? {} : { id }
   }
   const write = (kind: 'create' | 'update') => (name: string) => {
     const operationId = operationIdOf(macKey, fence, name, desired.get(name) ?? '')
-    return { kind, name, value: mapped.desired.get(name) ?? '', operationId, ...(kind === 'update' && idOf(name)) }
+    return { kind, name, value: mapped.desired.get(name) ?? '', operationId, ...(kind === 'update' && knownId(name)) }
   }
   const writes: Op[] = [...plan.create.map(write('create')), ...[...plan.adopt, ...plan.update].map(write('update'))]
   const deletes: Op[] = plan.delete.map((name) => {
     const mark = remote?.get(name)?.mark ?? ledger.get(name)?.mark ?? undefined
-    return { kind: 'delete', name, ...idOf(name), ...(mark !== undefined && { mark }) }
+    return { kind: 'delete', name, ...knownId(name), ...(mark !== undefined && { mark }) }
   })
   for (const ops of mixes ? [[...writes, ...deletes]] : [writes, deletes]) {
     for (let from = 0; from < ops.length; from += bulk) yield ops.slice(from, from + bulk)

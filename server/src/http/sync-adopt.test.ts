@@ -46,4 +46,21 @@ describe.each(cases)('$slug', ({ slug, provider, mapping, makeFake }) => {
     expect([fake.state().get(name), (await readSync(world, id)).lastError]).toEqual(['two-two-two', null])
     await project.must('DELETE', `/sync/${id}`)
   })
+
+  test('is taken over also where somebody has replaced what was ours', async () => {
+    const fake = makeFake(() => service.app.services.now())
+    door = directly(fake, () => undefined)
+    const world: SyncWorld = { service, owner, project, fake, provider, slug, running: undefined as never }
+    const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
+    await project.set('development', { ALPHA: 'one-one-one' })
+    const id = await setUpSync(world, { ...mapping, onExisting: 'adopt', onConflict: 'force' })
+    await pushDue(world)
+    fake.tamper(name, undefined)
+    fake.tamper(name, 'of another')
+    await project.set('development', { ALPHA: 'two-two-two' })
+    await project.must('POST', `/sync/${id}/run`)
+    await pushDue(world)
+    expect([fake.state().get(name), (await readSync(world, id)).lastError]).toEqual(['two-two-two', null])
+    await project.must('DELETE', `/sync/${id}`)
+  })
 })
