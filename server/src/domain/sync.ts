@@ -54,8 +54,6 @@ export async function listSyncs(ctx: Context, path: ProjectPath): Promise<Sync[]
   return syncs.filter((sync) => isSyncVisible(access, sync)).map(toSync)
 }
 
-const isScheduled = (state: SyncState) => state === 'active' || state === 'failing' || state === 'removing'
-
 function toSync(sync: SyncRecord): Sync {
   const { id, provider, name, state, environmentId, target, lastError } = sync
   return {
@@ -67,7 +65,7 @@ function toSync(sync: SyncRecord): Sync {
     target,
     lastRunAt: maybeIso(sync.lastRunAt),
     lastError,
-    nextRunAt: maybeIso(isScheduled(state) ? sync.dueAt : null),
+    nextRunAt: maybeIso(sync.dueAt),
     createdAt: iso(sync.createdAt),
   }
 }

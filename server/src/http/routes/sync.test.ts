@@ -632,7 +632,11 @@ describe('what goes wrong at the vendor', () => {
     await pushDue(world, debounceMs)
     for (let hour = 0; hour < 26; hour++) await pushDue(world, hourMs)
     const { store } = world.service.app.services
-    expect(await store.syncs.find(id)).toMatchObject({ state: 'blocked', reason: 'exhausted' })
+    const { dueAt, ...blocked } = (await store.syncs.find(id)) ?? { dueAt: null }
+    expect(blocked).toMatchObject({ state: 'blocked', reason: 'exhausted' })
+    world.service.clock.offsetMs = 0
+    expect(await readSync(world, id)).toMatchObject({ state: 'blocked', nextRunAt: new Date(dueAt ?? 0).toISOString() })
+    world.service.clock.offsetMs = 27 * hourMs
     running().mischief = undefined
     await pushDue(world, 25 * hourMs)
     expect(await store.syncs.find(id)).toMatchObject({ state: 'active' })
