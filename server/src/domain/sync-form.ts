@@ -54,6 +54,7 @@ export function checkAnswers(fields: readonly Field[], shown: Values, given: Val
   const trimmed = Object.fromEntries(Object.entries(given).map(([id, value]) => [id, value.trim()]))
   const wasVisible = new Set(visibleFields(fields, shown).map(({ id }) => id))
   const answers: Record<string, string> = {}
+  let next: string | undefined
   for (const field of visibleFields(fields, trimmed).filter(isAnswerable)) {
     const value = trimmed[field.id] || field.defaultValue || ''
     const others = { ...trimmed, ...answers }
@@ -61,11 +62,11 @@ export function checkAnswers(fields: readonly Field[], shown: Values, given: Val
       checkAnswer(field, value, others)
       answers[field.id] = value
     } else if (!isOptionalIn(field, others)) {
-      if (!wasVisible.has(field.id)) return { answers, next: field.id }
-      throw invalid(field.id, 'is required.')
+      if (wasVisible.has(field.id)) throw invalid(field.id, 'is required.')
+      next ??= field.id
     }
   }
-  return { answers }
+  return next === undefined ? { answers } : { answers, next }
 }
 
 function checkAnswer(field: AnswerableField, value: string, values: Values): void {

@@ -9,8 +9,10 @@ import {
   startSyncWorld,
   submitStep,
 } from '../../../../test/sync.ts'
+import { fakeGitLab } from '../../../../test/vendor/fake/gitlab-ci.ts'
 import { fakeVault } from '../../../../test/vendor/fake/vault-kv.ts'
 import type { FakeAnswer } from '../../../../test/vendor/fake.ts'
+import { gitlabCi } from '../../providers/gitlab-ci.ts'
 import { vaultKv } from '../../providers/vault-kv.ts'
 
 let world: SyncWorld & { stop(): Promise<void> }
@@ -153,4 +155,21 @@ test('a form whose fields come one after the other names itself as the next, unt
   expect(await shown()).toEqual([['mount'], 'target'])
   expect((await submitStep(world, id, 'target', { mount: 'secret' })).body.step).toBe('target')
   expect(await shown()).toEqual([['mount', 'path'], 'mapping'])
+})
+
+test('such a form keeps and checks everything that it was sent, also what stands behind the field that is still to come', async () => {
+  const gitlab = await startSyncWorld(gitlabCi, fakeGitLab({ kind: 'group' }))
+  const id = await startSetup(gitlab)
+  await submitStep(gitlab, id, 'auth', gitlab.fake.credential)
+  const bad = await submitStep(gitlab, id, 'target', { kind: 'group', environmentScope: 'not;a;scope' })
+  expect([bad.status, bad.body.message]).toEqual([400, 'environmentScope: is not an environment scope.'])
+  const first = await submitStep(gitlab, id, 'target', { kind: 'group', environmentScope: 'production' })
+  expect(first.body.step).toBe('target')
+  const { fields } = await readStep(gitlab, id, 'target')
+  expect(fields.map((field) => [field.id, 'defaultValue' in field.data && field.data.defaultValue])).toEqual([
+    ['kind', 'group'],
+    ['group', false],
+    ['environmentScope', 'production'],
+  ])
+  await gitlab.stop()
 })
