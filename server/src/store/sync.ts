@@ -184,10 +184,10 @@ export function syncStore(db: Db, keys: Keys) {
         where id in (select sync_id from sync_source where environment_id = ${environmentId})`)
     },
 
-    /** Rights may have changed: each run asks for them anew. Or names that references lead by. */
+    /** Rights may have changed: each run asks for them anew. Or names that references lead by. Counted for the run under way. */
     async wakeAll(workspaceId: string, nowMs: number): Promise<void> {
       await db.run(sql`
-        update sync set due_at = ${nowMs},
+        update sync set due_at = ${nowMs}, change_count = change_count + 1,
           trigger_next = case when trigger_next = 'drift' then 'change' else trigger_next end
         where workspace_id = ${workspaceId} and not_before <= ${nowMs}
           and (state in ('active', 'failing') or (state = 'blocked' and reason = 'source'))`)

@@ -208,6 +208,21 @@ test('what a value has only just begun to refer to is pushed as it is, though it
   expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'new' })
 })
 
+test('an environment that is renamed during a run, under a reference to it, is not missed', async () => {
+  const { project } = world
+  const rename = (name: string) => project.must('PUT', `/environment/${project.idOf('staging')}`, { name })
+  await project.set('staging', { HOST: 'near' })
+  await project.set('development', { GAMMA: `\${staging.HOST}` })
+  const id = await setUpSync(world)
+  onceDuring('PATCH', () => rename('elsewhere'))
+  await pushDue(world)
+  await pushDue(world, debounceMs)
+  expect(await readSync(world, id)).toMatchObject({ state: 'blocked' })
+  await rename('staging')
+  await pushDue(world, debounceMs)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
+})
+
 test('one that is paused while its source is at fault stays paused, whatever changes', async () => {
   world.fake.refusedNames.add('BETA')
   const id = await setUpSync(world)
