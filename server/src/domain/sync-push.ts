@@ -39,7 +39,8 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   const owner = { syncId, macKey: push.macKey }
   const adopted = new Set(plan.adopt)
   let ended: VendorFault | undefined
-  let written: LedgerEntry | undefined
+  /** Counts as not pushed until all is done that follows a push: so the next run comes here again, whatever ends this one. */
+  let anchor: LedgerEntry | undefined
   const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
     items.push({ name, outcome, message })
   for (const { name, why } of plan.conflict) note(name, 'conflict', why)
@@ -64,17 +65,25 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   if (!ended && items.some(({ outcome }) => changes.has(outcome))) ended = await finish()
   return ended
 
-  /** Where it fails, one entry counts as not pushed: it brings the next run here again. */
   async function finish(): Promise<VendorFault | undefined> {
     try {
       await push.far.finish?.()
-      return undefined
     } catch (error) {
       if (!isFault(error)) throw error
-      const again = written ? [{ ...written, status: 'pending' as const }] : []
-      await write((store) => writeLedger(store, owner, again))
       return error
     }
+    const done = anchor ? [anchor] : []
+    if (done.length > 0) await write((store) => writeLedger(store, owner, done))
+    return undefined
+  }
+
+  /** One of those that were written, or after nothing but deletes one that is as it should be. */
+  function anchored(written: readonly LedgerEntry[]): readonly LedgerEntry[] {
+    const unchanged = plan.unchanged.flatMap((name) => ledger.get(name) ?? [])
+    const chosen = [...written, ...unchanged].find(({ status }) => status === 'synced')
+    if (!push.far.finish || anchor || !chosen) return written
+    anchor = chosen
+    return [...written.filter((entry) => entry !== chosen), { ...chosen, status: 'pending' }]
   }
 
   /** The entry of an op whose end is not known yet. */
@@ -100,6 +109,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   async function settle(ops: readonly Op[], { results, fault, isUncertain }: Applied): Promise<void> {
     const put: LedgerEntry[] = []
     const remove: string[] = []
+    let hasDone = false
     for (const op of ops) {
       const result = results.get(op.name)
       const failure = result && 'fault' in result ? asFault(result.fault) : result ? undefined : (fault ?? unanswered)
@@ -107,7 +117,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
         const done = result && !('fault' in result) ? result : { name: op.name }
         if (op.kind === 'delete') remove.push(op.name)
         else put.push(...begun(op).map((entry) => finished(entry, done)))
-        written = put.at(-1) ?? written
+        hasDone = true
         note(op.name, outcomeOf(op), done.note ?? null)
         continue
       }
@@ -119,8 +129,9 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
       if (entry) put.push(entry)
       else remove.push(op.name)
     }
+    const entries = hasDone ? anchored(put) : put
     await write(async (store) => {
-      await writeLedger(store, owner, put)
+      await writeLedger(store, owner, entries)
       await store.syncLedger.remove(syncId, remove)
     })
     const worst = [...results.values()].flatMap((result) => ('fault' in result ? asFault(result.fault) : []))

@@ -13,6 +13,7 @@ afterAll(() => world.stop())
 beforeEach(async () => {
   const { project, running, fake } = world
   running.mischief = undefined
+  running.forget()
   for (const name of fake.state().keys()) fake.tamper(name, undefined)
   for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
   await project.set('development', { ALPHA: 'one', BETA: 'two' })
@@ -35,6 +36,34 @@ test('a deploy that fails is tried again with the run, though everything was pus
   world.running.forget()
   await pushDue(world, 60_000)
   expect(deploys()).toEqual([])
+})
+
+const failing = (path: string, status: number) => {
+  world.running.mischief = (request) =>
+    request.path.endsWith(path) ? { kind: 'answer', answer: { status } } : undefined
+}
+
+test('so is one after nothing but a delete', async () => {
+  await setUpSync(world, { deploy: 'yes' })
+  await pushDue(world)
+  await world.project.remove('development', 'BETA')
+  failing('/deploys', 500)
+  await pushDue(world, 15_000)
+  world.running.mischief = undefined
+  world.running.forget()
+  await pushDue(world, 60_000)
+  expect(deploys()).toHaveLength(1)
+})
+
+test('what arrived before the vendor had no more room is deployed once the rest is gone', async () => {
+  const id = await setUpSync(world, { deploy: 'yes' })
+  failing('/env-vars/BETA', 402)
+  await pushDue(world)
+  expect([(await readSync(world, id)).state, deploys()]).toEqual(['blocked', []])
+  await world.project.remove('development', 'BETA')
+  await world.project.must('POST', `/sync/${id}/resume`)
+  await pushDue(world)
+  expect(deploys()).toHaveLength(1)
 })
 
 test('words that no database can hold are written down without what makes them so', async () => {
