@@ -211,7 +211,8 @@ function patterns(text = ''): string[] {
   return text.split(/[\s,]+/).filter((part) => part !== '')
 }
 
-function chooser({ include, exclude }: Values): (key: string) => boolean {
+/** Which keys are pushed at all. */
+export function chooser({ include, exclude }: Values): (key: string) => boolean {
   const [wanted, unwanted] = [patterns(include), patterns(exclude)]
   return (key) => {
     const isIncluded = wanted.length === 0 || wanted.some((pattern) => matchesPattern(pattern, key))

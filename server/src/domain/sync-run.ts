@@ -8,6 +8,7 @@ import { isFailure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import { isFault, type VendorFault } from '../providers/fault.ts'
 import { patiently } from '../providers/patience.ts'
+import type { Values } from '../providers/provider.ts'
 import type { ClaimedSync, SealedSync } from '../store/sync.ts'
 import type { SyncRunRecord } from '../store/sync-run.ts'
 import { type EnvironmentAccess, findGranted } from './access.ts'
@@ -87,7 +88,7 @@ async function attempt(
   const isRemoval = sync.state === 'removing'
   const access = await findGranted(ctx, sync, live.scopes)
   if (!access && !isRemoval) throw new Blocked('rights', lostRights)
-  const source = access && !isRemoval ? await readWhole(ctx, sync, hold, access) : emptySource
+  const source = access && !isRemoval ? await readWhole(ctx, sync, hold, access, live.mapping) : emptySource
   secrets.push(...source.secrets.values())
   const macKey = macKeyOf(live.macKey)
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
@@ -148,8 +149,14 @@ const emptySource: Source = {
 }
 
 /** A change in any environment that it reads sets the sync going again, from before it is read: none falls in between. */
-async function readWhole(ctx: Context, sync: SealedSync, hold: Hold, access: EnvironmentAccess): Promise<Source> {
-  const source = await readSource(ctx, access).catch((error) => {
+async function readWhole(
+  ctx: Context,
+  sync: SealedSync,
+  hold: Hold,
+  access: EnvironmentAccess,
+  mapping: Values,
+): Promise<Source> {
+  const source = await readSource(ctx, access, mapping).catch((error) => {
     // It is too large: trying again would not help.
     throw isFailure(error, 'invalid') ? new Blocked('source', error.message) : error
   })
@@ -157,7 +164,7 @@ async function readWhole(ctx: Context, sync: SealedSync, hold: Hold, access: Env
   const wanted = new Set(source.environmentIds)
   if (known.symmetricDifference(wanted).size > 0) {
     await hold.write((store) => store.syncs.setSources(sync.id, source.environmentIds))
-    if (!wanted.isSubsetOf(known)) return readWhole(ctx, sync, hold, access)
+    if (!wanted.isSubsetOf(known)) return readWhole(ctx, sync, hold, access, mapping)
   }
   if (source.refusal) throw new Blocked('source', source.refusal.kept)
   return source

@@ -11,6 +11,7 @@ import { loadProject, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Gap } from './secret-reference-resolution.ts'
 import { createTrail, isWithin, type Trail } from './secret-trail.ts'
+import { chooser } from './sync-mapping.ts'
 
 /** Loaded with the first sync: most that is in it is never needed, and a start should not wait for it. */
 export const loadRegistry = () => import('../providers/registry.ts')
@@ -48,10 +49,13 @@ export type Refusal = { readonly kept: string; tellTo(asker: Access): string }
 /** A value of one's own is never pushed: the target would take it for everybody's. */
 const nobody = ''
 
-export async function readSource(ctx: Context, access: EnvironmentAccess): Promise<Source> {
+/** Only what the mapping chooses: what is never pushed can keep nothing back. */
+export async function readSource(ctx: Context, access: EnvironmentAccess, mapping: Values): Promise<Source> {
   const { environment } = access
   const advice = 'move some of the secrets to another environment'
-  const { names, values: rows } = await loadProject(ctx, access, [environment], nobody, { advice })
+  const { names, values } = await loadProject(ctx, access, [environment], nobody, { advice })
+  const isChosen = chooser(mapping)
+  const rows = values.filter(({ secretId }) => isChosen(names.get(secretId) ?? ''))
   const trail = createTrail(ctx, access)
   const options = { ownerId: nobody, onUnresolved: 'error', guard: trail } as const
   const { byRow, environmentIds } = await resolveRows(ctx, access, rows, names, options)
@@ -68,8 +72,13 @@ export async function readSource(ctx: Context, access: EnvironmentAccess): Promi
 }
 
 /** As `readSource`, but a 409 where it may not be pushed. */
-export async function requireSource(ctx: Context, access: EnvironmentAccess, asker: Access): Promise<Source> {
-  const source = await readSource(ctx, access)
+export async function requireSource(
+  ctx: Context,
+  access: EnvironmentAccess,
+  mapping: Values,
+  asker: Access,
+): Promise<Source> {
+  const source = await readSource(ctx, access, mapping)
   if (source.refusal) throw new Failure('conflict', source.refusal.tellTo(asker))
   return source
 }

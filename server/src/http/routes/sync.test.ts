@@ -388,6 +388,16 @@ describe('a change', () => {
     expect(state()).toEqual({ ALPHA: 'xx', BETA: 'two', GAMMA: 'three' })
   })
 
+  test('with such a reference in a key that is left out of the mapping keeps nothing back', async () => {
+    const id = await setUp({ exclude: 'LOST, BETA' })
+    await pushDue(world)
+    await world.project.set('development', { LOST: `\${staging.NOTHING}`, BETA: 'two', ALPHA: `\${BETA}!` })
+    await pushDue(world, debounceMs)
+    expect(state()).toEqual({ ALPHA: 'two!', GAMMA: 'three' })
+    expect(await world.project.must('POST', `/sync/${id}/plan`)).toMatchObject({ unchanged: ['ALPHA', 'GAMMA'] })
+    expect(await walk(world, id, 'mapping', { environment: development() })).toContain('done')
+  })
+
   test('that takes a secret away takes it away there', async () => {
     const id = await setUp()
     await pushDue(world)
