@@ -119,6 +119,12 @@ describe('all in one entry', () => {
     )
   })
 
+  test.each(['json', 'dotenv'])('without empty values as %s, where that is chosen', (mode) => {
+    const { desired, sources } = map({ mode, objectName: 'ALL', onEmpty: 'skip' })
+    expect(desired.get('ALL')).not.toContain('EMPTY')
+    expect(sources.get('ALL')).toEqual(['APP_KEY', 'APP_URL', 'DB_URL'])
+  })
+
   test('as a dotenv file', () => {
     expect(map({ mode: 'dotenv', objectName: 'ALL', include: 'APP_*' }).desired.get('ALL')).toBe(
       'APP_KEY=k\nAPP_URL=u\n',

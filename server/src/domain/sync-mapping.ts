@@ -170,7 +170,9 @@ export function mapSecrets(
 }
 
 /** Everything in one entry; without secrets there is none. */
-function mapToOne(provider: Provider, mapping: Values, options: Values, chosen: readonly [string, string][]): Mapped {
+function mapToOne(provider: Provider, mapping: Values, options: Values, all: readonly [string, string][]): Mapped {
+  // Whether the target takes empty ones is no question here: that is about the entry.
+  const chosen = all.filter(([, value]) => value !== '' || mapping.onEmpty !== 'skip')
   if (chosen.length === 0) return withProblems()
   const name = provider.normaliseName(mapping.objectName ?? '')
   if (name === '') return withProblems({ name: 'objectName', problem: 'is required.' })
