@@ -49,7 +49,8 @@ export type VendorHttpParts = {
 }
 
 const timeoutMs = 20_000
-const maxBytes = 2 * 1024 * 1024
+/** Room for a page of a hundred values, each as large as a secret may be. */
+const maxBytes = 8 * 1024 * 1024
 const maxBytesOfAll = 64 * 1024 * 1024
 
 export function createVendorHttp(parts: VendorHttpParts): VendorHttp {

@@ -1,8 +1,11 @@
 /** What a target cannot hold, where that depends on which target was chosen. */
+import type { SyncPlan } from '@coffer/contract/sync'
 import { expect, test } from 'vitest'
-import { readStep, startSetup, startSyncWorld, submitStep } from '../../../../test/sync.ts'
+import { pushDue, readStep, setUpSync, startSetup, startSyncWorld, submitStep } from '../../../../test/sync.ts'
 import { fakeGitHub } from '../../../../test/vendor/fake/github-actions.ts'
+import { fakeGitLab } from '../../../../test/vendor/fake/gitlab-ci.ts'
 import { githubActions } from '../../providers/github-actions.ts'
+import { gitlabCi } from '../../providers/gitlab-ci.ts'
 
 test('what a repository of GitHub cannot hold is seen before it is pushed; an organization holds more', async () => {
   const problems: Record<string, unknown> = {}
@@ -20,4 +23,16 @@ test('what a repository of GitHub cannot hold is seen before it is pushed; an or
   }
   const tooMany = [{ name: '*', problem: 'are 150 entries; the target takes 100 at most.' }]
   expect(problems).toEqual({ repository: tooMany, environment: tooMany, organization: [] })
+})
+
+test('a hundred values as large as secrets may be are looked at like any others', async () => {
+  const gitlab = await startSyncWorld(gitlabCi, fakeGitLab())
+  const keys = Array.from({ length: 100 }, (_, index) => `KEY_${index}`)
+  for (const half of [keys.slice(0, 50), keys.slice(50)]) {
+    await gitlab.project.set('development', Object.fromEntries(half.map((key) => [key, 'x'.repeat(65_536)])))
+  }
+  const id = await setUpSync(gitlab)
+  await pushDue(gitlab)
+  expect((await gitlab.project.must<SyncPlan>('POST', `/sync/${id}/plan`)).unchanged).toHaveLength(100)
+  await gitlab.stop()
 })
