@@ -92,6 +92,28 @@ test('one session is ended with the very next request, and no other', async () =
   expect((await list(person.session)).map((session) => session.id)).not.toContain(id)
 })
 
+test('a session that is ended while it is looked up is not remembered', async () => {
+  const person = await newPerson()
+  const other = await newSession(person)
+  const { accounts } = service.app.services.store
+  const find = accounts.find
+  const isRead = Promise.withResolvers<void>()
+  const isEnded = Promise.withResolvers<void>()
+  accounts.find = async (id) => {
+    const account = await find(id)
+    isRead.resolve()
+    await isEnded.promise
+    return account
+  }
+  const asked = statusOf(other)
+  await isRead.promise
+  accounts.find = find
+  expect((await service.call('DELETE', '/v1/me/session', { token: person.session })).status).toBe(200)
+  isEnded.resolve()
+  await asked
+  expect(await statusOf(other)).toBe(401)
+})
+
 test('the current session may end itself', async () => {
   const person = await newPerson()
   expect((await revoke(person.session, await currentId(person.session))).status).toBe(200)
