@@ -79,7 +79,13 @@ if (filters.length === 0) {
 console.log('Tests …')
 const folder = mkdtempSync(join(tmpdir(), 'coffer-report-'))
 const report = join(folder, 'report.json')
-run('vitest', ['run', ...filters, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`])
+const isClean = run('vitest', [
+  'run',
+  ...filters,
+  '--reporter=default',
+  '--reporter=json',
+  `--outputFile.json=${report}`,
+])
 try {
   const result: Report = JSON.parse(readFileSync(report, 'utf8'))
   // A file that could not be loaded has no tests to count; a skipped test proves nothing.
@@ -87,7 +93,8 @@ try {
   const before = failed
   passed += result.numPassedTests
   failed += result.numFailedTests + result.numPendingTests + unloaded.length
-  if (!result.success && failed === before) failed++
+  // An error outside of every test, such as a promise that nobody awaits, is in no test's result.
+  if (!(isClean && result.success) && failed === before) failed++
 } catch {
   failed++
 }
