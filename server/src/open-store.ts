@@ -126,7 +126,7 @@ function onFile<Result>(config: Config, work: (path: string) => Result): Result 
 
 function folderTrouble(code: string): string {
   if (code === 'EEXIST' || code === 'ENOTDIR')
-    return 'cannot be made, since that is not a folder: check COFFER_DATA_DIR.'
+    return `cannot be made, since that is not a folder (${code}): check COFFER_DATA_DIR.`
   return `cannot be opened (${code}): check that the folder and its files belong to the user of this process.`
 }
 

@@ -123,11 +123,14 @@ describe('a file that cannot be used', () => {
     expect(doctor.out).toContain(`  wrong  rows that grant rights: ${damaged()}\n`)
   })
 
-  test.each(['', 'below'])('because its folder is a file: %j', async (below) => {
+  test.each([
+    ['', 'EEXIST'],
+    ['below', 'ENOTDIR'],
+  ])('because its folder is a file: %j', async (below, reason) => {
     await writeFile(file, '')
     const dataDir = join(file, below)
     const { code, err } = await runProgram([], { COFFER_DATA_DIR: dataDir, COFFER_PORT: '0' })
-    const sentence = `The database in ${dataDir} cannot be made, since that is not a folder: check COFFER_DATA_DIR.`
+    const sentence = `The database in ${dataDir} cannot be made, since that is not a folder (${reason}): check COFFER_DATA_DIR.`
     expect({ code, err }).toEqual({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
   })
 
