@@ -49,6 +49,26 @@ async function hammer(email: string, ip = elsewhere): Promise<void> {
   expect((await logIn(email, password, ip)).status).toBe(429)
 }
 
+test('a password that is changed while it is looked at opens nothing any more', async () => {
+  const { accounts } = service.app.services.store
+  const findByEmail = accounts.findByEmail
+  const isRead = Promise.withResolvers<void>()
+  const isChanged = Promise.withResolvers<void>()
+  accounts.findByEmail = async (email) => {
+    const account = await findByEmail(email)
+    isRead.resolve()
+    await isChanged.promise
+    return account
+  }
+  const late = logIn(person.email, password, home)
+  await isRead.promise
+  accounts.findByEmail = findByEmail
+  const change = { currentPassword: password, newPassword: 'another long password' }
+  expect((await service.call('PUT', '/v1/me/password', { token: person.session, body: change })).status).toBe(200)
+  isChanged.resolve()
+  expect((await late).status).toBe(401)
+})
+
 test('while somebody fails on purpose, the person comes in from where they have signed in before', async () => {
   for (let windows = 0; windows < 3; windows++) {
     await hammer(person.email)

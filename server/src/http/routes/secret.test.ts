@@ -538,6 +538,35 @@ test('a narrower scope shows in the next answer, whatever ETag is sent', async (
   }
 })
 
+test('an answer that was made while what it refers to was changed is given once at most', async () => {
+  const place = await newPlace()
+  await create(place, { HOST: 'old' }, [place.staging])
+  await create(place, { URL: ref('staging.HOST') })
+  const { secretValues, changes } = service.app.services.store
+  const methods = new Map(Object.entries(secretValues))
+  // A node that hears of its own change once more makes up for what it has missed.
+  const listAfter = changes.listAfter
+  changes.listAfter = async () => []
+  let isChanged = false
+  for (const [name, method] of methods) {
+    const slow = async (...asked: unknown[]) => {
+      const found = await Reflect.apply(method, secretValues, asked)
+      // It has been read, and nobody has been answered yet.
+      if (!isChanged && JSON.stringify(found ?? null).includes(place.staging)) {
+        isChanged = true
+        await create(place, { HOST: 'new' }, [place.staging])
+      }
+      return found
+    }
+    Object.assign(secretValues, { [name]: slow })
+  }
+  await resolved(place, 'URL')
+  Object.assign(secretValues, Object.fromEntries(methods))
+  expect(isChanged).toBe(true)
+  expect(await resolved(place, 'URL')).toEqual(['new'])
+  changes.listAfter = listAfter
+})
+
 test('no read after a committed write is ever stale, by any caller and through references', async () => {
   const place = await newPlace()
   const { token } = await createToken(service, owner.session, { scope: { projects: [place.id] } })
