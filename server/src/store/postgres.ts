@@ -7,7 +7,9 @@ import { type Compiled, compile, type Db, type Engine, parameters, type Sql } fr
 
 const poolSize = 20
 const connectTimeoutMs = 5_000
-const statementTimeoutMs = 30_000
+const statementMs = 30_000
+/** A step of a migration may fill an index or copy a table, however large, and others wait for it: nobody hurries them. */
+const migrationMs = 24 * 60 * 60 * 1_000
 /** Nothing of ours pauses within a transaction: whoever does has frozen, and holds the locks that others wait for. */
 const idleTransactionTimeoutMs = 10_000
 const int8 = 20
@@ -17,7 +19,7 @@ const types: pg.CustomTypesConfig = {
   getTypeParser: (id, format) => (id === int8 ? Number : pg.types.getTypeParser(id, format)),
 }
 
-export function openPostgres(url: string): Engine {
+export function openPostgres(url: string, statementTimeoutMs = statementMs): Engine {
   const pool = new pg.Pool({
     connectionString: strict(url),
     max: poolSize,
@@ -200,11 +202,17 @@ async function migrateStep(pool: pg.Pool, step: number, name: string, statement:
     if (step === 1) await pool.query(makeBook)
     const client = await pool.connect()
     try {
+      const patiently = (text: string) => {
+        // The driver knows it, and its types do not.
+        const query = { text, query_timeout: migrationMs }
+        return client.query(query)
+      }
       await client.query('begin')
-      await client.query('select id from schema_lock where id = 1 for update')
+      await client.query(`set local statement_timeout = ${migrationMs}`)
+      await patiently('select id from schema_lock where id = 1 for update')
       const { rowCount } = await client.query('select 1 from schema_step where step = $1', [step])
       if (rowCount === 0) {
-        await client.query(statement.replaceAll('$serial', 'bigint generated always as identity primary key'))
+        await patiently(statement.replaceAll('$serial', 'bigint generated always as identity primary key'))
         await client.query('insert into schema_step (step, name, applied_at) values ($1, $2, $3)', [step, name, nowMs])
       }
       await client.query('commit')

@@ -774,6 +774,21 @@ describe('a connection that is lost', () => {
     expect(await engine.one(sql`select amount from balance where id = ${id}`)).toEqual({ amount: 11 })
   })
 
+  test('a step of a migration may take longer than any other statement', async () => {
+    if (engine.kind === 'sqlite') {
+      // Nothing there is bound in time but the wait for a lock.
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const hurried = openPostgres(database.settings.COFFER_DATABASE_URL ?? '', 50)
+    const slow = await settle(hurried.one(sql`select pg_sleep(0.3)`))
+    expect(slow).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    // Longer, too, than the driver itself would wait.
+    await hurried.migrateStep(1_001, 'test', 'create table slow as select 1 as one from pg_sleep(1.3)', 0)
+    expect(await hurried.one(sql`select count(*) as count from slow`)).toEqual({ count: 1 })
+    await hurried.close()
+  })
+
   test('while it is being opened is unavailable, and nothing that would end the process', async () => {
     if (engine.kind === 'sqlite') {
       expect(kind).toBe('sqlite')
