@@ -10,7 +10,7 @@ import { findEnvironmentByName } from './secret-environment.ts'
 import type { Reference } from './secret-reference.ts'
 import { type LoadValues, type Locate, type Place, placeName } from './secret-reference-graph.ts'
 import { type Gap, type OnUnresolved, type Resolved, resolveValues } from './secret-reference-resolution.ts'
-import { type Allowance, createAllowance, createOpeningPause } from './secret-size.ts'
+import { type Allowance, createAllowance, createOpeningPause, largeBytes } from './secret-size.ts'
 
 export type OpenValue = {
   readonly secretId: string
@@ -277,23 +277,27 @@ const rowsPerPart = 128
 
 /**
  * The same without any value, whatever there is of them. Each is opened all the same, a few at a time, and forgotten: what was
- * tampered with is found out here, too.
+ * tampered with is found out here, too. Where they are many it takes as long as to read them, and waits for its turn.
  */
 export async function loadKeys(
   ctx: Context,
   access: ProjectAccess,
   environments: readonly PicturedEnvironment[],
   ownerId: string,
-  part: string | undefined,
+  { part, turn }: { part: string | undefined; turn: Turn | undefined },
 ) {
+  const { secretValues } = ctx.store
   const ids = environments.map(({ id }) => id)
   const advice = 'name fewer environments, or look for a part of the names (q)'
   const allowance = createAllowance('environmentId', advice)
   const secrets = await loadNames(ctx, access, allowance, part)
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const values: OpenValue[] = []
-  for (const secretIds of partsOf([...names.keys()], ids.length, ownerId)) {
-    const rows = await ctx.store.secretValues.listOf(ids, secretIds, ownerId)
+  const allIds = [...names.keys()]
+  const isOnePart = maxRowsOf(allIds.length * ids.length, ownerId) <= rowsPerPart
+  if (!isOnePart && (await secretValues.measureOf(ids, allIds, ownerId)) > largeBytes) await turn?.take()
+  for (const secretIds of partsOf(allIds, ids.length, ownerId)) {
+    const rows = await secretValues.listOf(ids, secretIds, ownerId)
     const opened = await openValues(ctx, access, rows, names)
     allowance.spend(opened.length * rowBytes)
     for (const row of opened) values.push({ ...row, value: '' })

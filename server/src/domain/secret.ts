@@ -229,7 +229,7 @@ type Loaded = {
 function loadList(ctx: Context, reading: Reading, ownerId: string, turn?: Turn): Promise<Loaded> {
   const { access, environments, query } = reading
   return query.view === 'keys'
-    ? loadKeys(ctx, access, environments, ownerId, query.q)
+    ? loadKeys(ctx, access, environments, ownerId, { part: query.q, turn })
     : loadProject(ctx, access, environments, ownerId, { part: query.q, turn })
 }
 

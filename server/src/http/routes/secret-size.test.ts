@@ -125,9 +125,12 @@ describe('an environment with more than 64 MiB of values', () => {
     }
   })
 
-  test('is read by a few at a time; those who find too many waiting are told to come back', async () => {
+  test.each([
+    ['is read', 'q=key_1'],
+    ['is listed by its keys', 'view=keys&q=key_'],
+  ])('%s by a few at a time; those who find too many waiting are told to come back', async (_, query) => {
     const headers = { authorization: `Bearer ${owner.session}` }
-    const path = '/secret?environmentId=production&q=key_1'
+    const path = `/secret?environmentId=production&${query}`
     const answers = await Promise.all(
       Array.from({ length: 40 }, async () => {
         const answer = await fetch(service.url + project.root + path, { headers })
