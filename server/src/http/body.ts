@@ -1,7 +1,7 @@
 /** Bodies are UTF-8 JSON, not compressed, up to 8 MiB; text that is not well-formed Unicode is refused. */
 import type { IncomingMessage } from 'node:http'
 import { Failure } from '../failure.ts'
-import { arriving, countedBytes } from './byte-budget.ts'
+import { arriving, clientOf, countedBytes } from './byte-budget.ts'
 import type { Exchange } from './exchange.ts'
 
 export const maxBodyBytes = 8 * 1024 * 1024
@@ -48,8 +48,9 @@ function readBytes(exchange: Exchange, limit: number, expected: number): Promise
   let length = 0
   /** Of the budget, while the rest is still to come. */
   let kept = 0
+  const client = clientOf(exchange)
   const giveBack = () => {
-    arriving.giveBack(kept)
+    arriving.giveBack(client, kept)
     kept = 0
   }
   request
@@ -58,7 +59,7 @@ function readBytes(exchange: Exchange, limit: number, expected: number): Promise
       try {
         if (end > limit) throw tooLarge(limit)
         if (end >= countedBytes) {
-          arriving.take(end - kept)
+          arriving.take(client, end - kept)
           kept = end
         }
       } catch (error) {

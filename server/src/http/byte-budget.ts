@@ -1,30 +1,49 @@
 /**
  * A bound on what is kept for the other side of connections: bodies of which the rest is still to come, answers that are
- * not taken yet. Whoever begins many of them and finishes none must not fill the memory.
+ * not taken yet. Whoever begins many of them and finishes none must not fill the memory, nor take the room of the others.
  */
+import { clientNetwork } from '../address-range.ts'
+import type { Context } from '../domain/context.ts'
 import { Failure } from '../failure.ts'
+import type { Exchange } from './exchange.ts'
 
 const mebibyte = 1024 * 1024
 /** What is smaller is not counted: the system keeps as much for each connection. */
 export const countedBytes = 64 * 1024
 
 export type ByteBudget = {
-  /** Throws `overloaded` where there is no room for so much. */
-  take(bytes: number): void
-  giveBack(bytes: number): void
+  /** Throws `overloaded` where there is no room for so much, or one client would have more than half of all. */
+  take(client: string, bytes: number): void
+  giveBack(client: string, bytes: number): void
 }
 
 function createByteBudget(maxBytes: number): ByteBudget {
   let taken = 0
+  const takenBy = new Map<string, number>()
   return {
-    take(bytes) {
-      if (taken + bytes > maxBytes) throw new Failure('overloaded')
+    take(client, bytes) {
+      const own = takenBy.get(client) ?? 0
+      // One alone always passes, however large.
+      const isGreedy = own > 0 && own + bytes > maxBytes / 2
+      if (isGreedy || taken + bytes > maxBytes) throw new Failure('overloaded')
       taken += bytes
+      takenBy.set(client, own + bytes)
     },
-    giveBack(bytes) {
+    giveBack(client, bytes) {
       taken -= bytes
+      const own = (takenBy.get(client) ?? 0) - bytes
+      if (own > 0) takenBy.set(client, own)
+      else takenBy.delete(client)
     },
   }
+}
+
+/** A person with all of their credentials, an identity, or where it comes from. */
+export function clientOf({ ctx, socket }: Exchange): string {
+  // Beside the contract nobody is asked who they are.
+  const known: Context | undefined = ctx
+  const { userId, id } = known?.actor ?? { userId: '', id: '' }
+  return userId || id || clientNetwork(known?.request.ip ?? socket.remoteAddress ?? '')
 }
 
 /** Eight of the largest. */

@@ -8,7 +8,7 @@ import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
 import { Failure } from '../failure.ts'
 import { dropRest, hasBody, readJson } from './body.ts'
-import { countedBytes, leaving } from './byte-budget.ts'
+import { clientOf, countedBytes, leaving } from './byte-budget.ts'
 import { Exchange, type Payload } from './exchange.ts'
 
 export type Method = Endpoint['method']
@@ -172,12 +172,14 @@ const nothing = () => undefined
 const stalledMs = 300_000
 
 /** A small answer the system takes for itself; where nobody is there any more nothing is kept, and no end of it is told. */
-function keepUntilTaken({ response, socket, payload }: Exchange, bytes: number): void {
+function keepUntilTaken(exchange: Exchange, bytes: number): void {
+  const { response, socket, payload } = exchange
   const isLarge = bytes >= countedBytes
   if ((!isLarge && !(payload instanceof Readable)) || response.destroyed || socket.destroyed) return
   if (isLarge) {
-    leaving.take(bytes)
-    response.once('close', () => leaving.giveBack(bytes))
+    const client = clientOf(exchange)
+    leaving.take(client, bytes)
+    response.once('close', () => leaving.giveBack(client, bytes))
   }
   response.setTimeout(stalledMs)
 }

@@ -6,6 +6,7 @@ import { type Endpoint, maxPublicBodyBytes } from '@coffer/contract/endpoint'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   type Answer,
+  addUser,
   createProject,
   createToken,
   offline,
@@ -719,6 +720,7 @@ describe('connections', () => {
   describe('of a large answer', () => {
     let alone: TestService
     let session: string
+    let other: TestUser
     let path: string
     let fits: number
     const idle: Socket[] = []
@@ -726,16 +728,19 @@ describe('connections', () => {
     beforeAll(async () => {
       alone = await startService()
       session = (await registerOwner(alone)).session
+      const workspace = await alone.call<{ id: string }>('GET', '/v1/workspace/main', { token: session })
+      other = await addUser(alone, 'other@example.com', { workspaceId: workspace.body.id, role: 'member' })
       const project = await createSecretProject(alone, session)
       const values = Object.fromEntries(Array.from({ length: 110 }, (_, at) => [`K${at}`, 'x'.repeat(60_000)]))
       await project.set('development', values)
       path = `${project.root}/secret?environmentId=development`
       const { headers } = await read()
-      fits = Math.floor((128 * 1024 * 1024) / Number(headers.get('content-length')))
+      // One person has half of the room.
+      fits = Math.floor((64 * 1024 * 1024) / Number(headers.get('content-length')))
     })
     afterAll(() => alone.stop())
 
-    const read = () => alone.call('GET', path, { token: session })
+    const read = (token = session) => alone.call('GET', path, { token })
 
     /** Asks for it, and takes nothing of it. */
     async function ask(asked = path): Promise<ServerResponse> {
@@ -776,7 +781,7 @@ describe('connections', () => {
       expect((await read()).status).toBe(200)
     })
 
-    test('many who take nothing are answered 503 from some point on, and nobody else is', async () => {
+    test('who takes nothing of many is answered 503 from some point on, and nobody else is', async () => {
       for (let count = 0; count < fits; count++) {
         const response = await ask()
         await until(() => response.headersSent || undefined, 20_000, 'it is answered')
@@ -787,12 +792,14 @@ describe('connections', () => {
       expect(refused.headers.has('etag')).toBe(false)
       const one = path.replace('/secret?', '/secret/K1?')
       expect((await alone.call('GET', one, { token: session })).status).toBe(200)
+      expect((await read(other.session)).status).toBe(200)
       idle.pop()?.destroy()
       await until(() => ofStatus(200), 20_000, 'one has given up')
     })
   })
 
-  test('many who send most of a large body are answered 503 from some point on, and nobody else is', async () => {
+  test('who sends most of many large bodies is answered 503 from some point on, and nobody else is', async () => {
+    const other = await addUser(service, 'other@example.com')
     const length = maxBodyBytes - 1024
     const large = `{"name":"${'x'.repeat(length - 11)}"}`
     const idle: Socket[] = []
@@ -804,7 +811,7 @@ describe('connections', () => {
       return { socket, sent }
     }
     try {
-      for (let count = 0; count < 8; count++) await (await begin()).sent
+      for (let count = 0; count < 4; count++) await (await begin()).sent
       const ask = async () => {
         const answer = await sendOne(post(large, json))
         const said = checkForm(answer, true)
@@ -815,6 +822,7 @@ describe('connections', () => {
       expect(await until(ask, 20_000, 'too much is on its way')).toBe('The service is busy; try again in a moment.')
       expect((await service.call('GET', teams, { token: owner.session })).status).toBe(200)
       expect((await sendOne(post('{"name":1}', json))).status).toBe(400)
+      expect((await service.call('POST', teams, { token: other.session, body: large })).status).toBe(400)
       idle.pop()?.destroy()
       await until(
         async () => ((await sendOne(post(large, json))).status === 400 ? true : undefined),
