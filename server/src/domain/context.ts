@@ -9,6 +9,7 @@ import type { IdentityRecord } from '../store/oidc.ts'
 import type { Engine, Transaction } from '../store/sql.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
+import type { Turn } from '../turns.ts'
 import type { ReadRecorder } from './audit-read.ts'
 import type { Counts } from './count.ts'
 import type { Credentials } from './credential.ts'
@@ -69,7 +70,11 @@ export type Actor = {
 export type RequestInfo = { readonly id: string; readonly ip: string; readonly userAgent: string }
 
 export type Context = Services & { readonly actor: Actor; readonly request: RequestInfo }
-export type WriteContext = Context & { readonly transaction: Transaction }
+export type WriteContext = Context & {
+  readonly transaction: Transaction
+  /** To be taken before very much is looked at or written. */
+  readonly turn?: Turn
+}
 
 export const anonymous: Actor = { type: 'anonymous', id: '', name: '', userId: '', credential: { type: 'none' } }
 

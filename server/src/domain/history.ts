@@ -187,7 +187,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   return inTransaction(ctx, picture.workspace.id, async (ctx) => {
     // Each side by itself, and of this one only what is replaced: what may be promoted may be promoted again.
     const load = (from: PicturedEnvironment, keys?: readonly string[]) => {
-      const allowance = createAllowance('keys', 'name some of the keys, and promote the others after them')
+      const allowance = createAllowance('keys', 'name some of the keys, and promote the others after them', ctx.turn)
       return stateNow(ctx, access, allowance, from, keys)
     }
     const there = await load(source, body.keys)

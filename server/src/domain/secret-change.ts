@@ -114,8 +114,8 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     if (operation.op === 'delete') return [{ key, environment, value: null, ifVersion }]
     return [{ key, environment, value: operation.value, note: operation.note, ifVersion }]
   })
-  const results: WriteResult[] = []
-  const work = async (ctx: WriteContext) => {
+  return inTransactionOrDryRun(ctx, access, body.dryRun ?? false, async (ctx) => {
+    const results: WriteResult[] = []
     const before = await standingRevision(ctx, access, environment)
     const revisions = createRevisions(ctx, access)
     const options = { mode: 'upsert', message: body.message, isUndone: body.dryRun, revisions } as const
@@ -128,10 +128,9 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     }
     results.push(...(await writeValues(ctx, access, wishes, options)))
     await refuseRenamedCycles(ctx, access, namesById)
-    return body.dryRun ? before : standingRevision(ctx, access, environment)
-  }
-  const revision = await inTransactionOrDryRun(ctx, access, body.dryRun ?? false, work)
-  return { success: true, results, revision }
+    const revision = body.dryRun ? before : await standingRevision(ctx, access, environment)
+    return { success: true, results, revision }
+  })
 }
 
 export async function deleteSecret(

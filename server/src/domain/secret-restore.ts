@@ -25,7 +25,7 @@ export async function restoreRevision(
     const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
     if (path.revision > current) throw new Failure('notFound')
     const load = (revision: number) => {
-      const allowance = createAllowance('revision', 'restore versions of single secrets')
+      const allowance = createAllowance('revision', 'restore versions of single secrets', ctx.turn)
       return stateAt(ctx, access, allowance, environment, revision)
     }
     const [then, now] = [await load(path.revision), await load(current)]

@@ -68,13 +68,14 @@ export function createAllowance(field: string, advice: string, turn?: Turn): All
 }
 
 /** For what stands where something is to be written, and for what is to be written there. */
-export const createWriteAllowance = (): Allowance => createAllowance('secrets', 'write fewer at once')
+export const createWriteAllowance = (turn?: Turn): Allowance => createAllowance('secrets', 'write fewer at once', turn)
 
 /** Counted as they will be once they stand there: what one request may write, it may write again. */
-export function refuseTooMuch(wishes: readonly { readonly value: string | null }[]): void {
-  if (wishes.length * maxRowBytes <= maxBytes) return
+export async function refuseTooMuch(wishes: readonly { readonly value: string | null }[], turn?: Turn): Promise<void> {
+  if (wishes.length * maxRowBytes <= largeBytes) return
   const allowance = createWriteAllowance()
   for (const { value } of wishes) {
     if (value !== null) allowance.spend(rowBytes + overheadBytes + Buffer.byteLength(value))
   }
+  if (allowance.spentBytes() > largeBytes) await turn?.take()
 }

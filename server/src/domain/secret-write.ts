@@ -83,7 +83,7 @@ export async function writeValues(
   options: WriteOptions,
 ): Promise<WriteResult[]> {
   for (const wish of wishes) checkWish(wish)
-  refuseTooMuch(wishes)
+  await refuseTooMuch(wishes, ctx.turn)
   await refuseManyReferences(wishes)
   const secrets = await findSecrets(ctx, access, wishes)
   const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
@@ -136,7 +136,7 @@ export async function loadPresent(
   await secretValues.requireNewestKeys(unique, workspace.id, environmentKeys)
   const names = new Map([...secrets.values()].map(({ id, name }) => [id, name]))
   const secretIds = [...names.keys()]
-  const rows = await createWriteAllowance().load(
+  const rows = await createWriteAllowance(ctx.turn).load(
     maxRowsOf(unique.length * secretIds.length, ownerId),
     () => secretValues.measureOf(unique, secretIds, ownerId),
     () => secretValues.listOf(unique, secretIds, ownerId),

@@ -1,24 +1,43 @@
 /** Changes: one transaction with its audit entries, and the word to every node that something is no longer as it was. */
+import { Failure } from '../failure.ts'
 import type { ChangeSubject } from '../store/change.ts'
 import type { JointWork, Transaction } from '../store/sql.ts'
 import { type Store, storeOver } from '../store/store.ts'
+import { createTurns, type Turn } from '../turns.ts'
 import { type AuditEvent, recordAll } from './audit.ts'
 import { lockChain } from './audit-chain.ts'
 import type { Context, Services, WriteContext } from './context.ts'
 
+/** Whoever writes, or is recorded as a reader, waits for the transactions before: of the large ones it meets one at most. */
+const inLargeTurn = createTurns(1, 16)
+const isInTurn: Turn = { take: () => undefined }
+
 /**
  * One transaction over the given audit chains: the workspace that is changed, and others that must know. They are
- * locked first and in one order, so that writers of one workspace take turns and nobody waits in a circle.
+ * locked first and in one order, so that writers of one workspace take turns and nobody waits in a circle. Work that
+ * takes `ctx.turn` is given up, and begins anew when it is its turn: meanwhile it holds up nobody.
  */
-export function inTransaction<Result>(
+export async function inTransaction<Result>(
   ctx: Context,
   chains: string | readonly string[],
   work: (ctx: WriteContext) => Promise<Result>,
 ): Promise<Result> {
   const sorted = typeof chains === 'string' ? [chains] : [...new Set(chains)].sort()
-  return ctx.engine.transaction(sorted.join(), async (transaction) =>
-    work(await enterTransaction(ctx, transaction, sorted)),
-  )
+  const run = (turn: Turn) =>
+    ctx.engine.transaction(sorted.join(), async (transaction) =>
+      work({ ...(await enterTransaction(ctx, transaction, sorted)), turn }),
+    )
+  let isLarge: Failure | undefined
+  const take = () => {
+    isLarge = new Failure('overloaded')
+    throw isLarge
+  }
+  try {
+    return await run({ take })
+  } catch (error) {
+    if (error !== isLarge) throw error
+  }
+  return inLargeTurn(() => run(isInTurn))
 }
 
 export async function enterTransaction(

@@ -125,6 +125,20 @@ describe('an environment with more than 64 MiB of values', () => {
     }
   })
 
+  test('is promoted by one at a time: whoever writes a little waits for one of them, not for all', async () => {
+    const keys = Array.from({ length: 600 }, (_, index) => `KEY_${200 + index}`)
+    let done = 0
+    const promotions = Array.from({ length: 6 }, async () => {
+      const { status } = await project.ask('POST', promotion(), { from: 'production', keys, dryRun: true })
+      done++
+      return status
+    })
+    await Promise.race(promotions)
+    await project.set('development', { LITTLE: 'x' })
+    expect(done).toBeLessThan(4)
+    expect(new Set(await Promise.all(promotions))).toEqual(new Set([200]))
+  })
+
   test.each([
     ['is read', 'q=key_1'],
     ['is listed by its keys', 'view=keys&q=key_'],
