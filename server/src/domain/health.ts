@@ -1,5 +1,4 @@
 /** Whether the service can do its work: it needs a store that answers and takes commits, since every read of a value is recorded. */
-import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import { tryWrite } from '../store/instance.ts'
 import { within } from '../turns.ts'
@@ -16,8 +15,8 @@ export type Health = {
   stop(): void
 }
 
-export function createHealth(services: Pick<Services, 'engine' | 'store' | 'keys' | 'log' | 'now'>): Health {
-  const { engine, store, keys, log, now } = services
+export function createHealth(services: Pick<Services, 'engine' | 'store' | 'log' | 'now'>): Health {
+  const { engine, store, log, now } = services
   let isRefusing = false
   let trying: Promise<void> | undefined
   let checking: Promise<void> | undefined
@@ -48,7 +47,6 @@ export function createHealth(services: Pick<Services, 'engine' | 'store' | 'keys
   async function check(): Promise<void> {
     await store.changes.newest()
     if (isRefusing) await tryAgain()
-    if (keys.keyring.all.length === 0) throw new Failure('unavailable')
   }
 
   return {
