@@ -19,15 +19,26 @@ export function createCounts(store: Store): Counts {
   })
 }
 
-/** What lies inside the caller's scope: all of a project, or what its reached environments hold. */
-export function countSecrets(
+/**
+ * What lies inside the caller's scope, by project: all of it, or what its reached environments hold. One query for all projects of
+ * which several environments are reached, and not all: a secret in two of them counts once.
+ */
+export async function countSecrets(
   ctx: Context,
-  access: Access,
-  project: PicturedProject,
-  counts: ReadonlyMap<string, Count> | undefined,
-): number | Promise<number> {
-  if (reachesProject(access.reach, project)) return counts?.get(project.id)?.count ?? 0
-  const reached = reachedEnvironments(access.reach, project).map(({ id }) => id)
-  if (reached.length <= 1) return counts?.get(reached[0] ?? '')?.count ?? 0
-  return ctx.store.secrets.countIn(reached, access.picture.workspace.id)
+  { picture, reach }: Access,
+  projects: readonly PicturedProject[],
+): Promise<ReadonlyMap<string, number>> {
+  const workspaceId = picture.workspace.id
+  const counts = ctx.counts.peek(workspaceId) ?? (await ctx.counts.get(workspaceId))
+  const counted = new Map<string, number>()
+  const several: string[] = []
+  for (const project of projects) {
+    const parts = reachesProject(reach, project) ? [project] : reachedEnvironments(reach, project)
+    if (parts.length > 1) several.push(...parts.map(({ id }) => id))
+    else counted.set(project.id, counts?.get(parts[0]?.id ?? '')?.count ?? 0)
+  }
+  if (several.length === 0) return counted
+  const rows = await ctx.store.secrets.countIn(several, workspaceId)
+  for (const { projectId, count } of rows) counted.set(projectId, count)
+  return counted
 }

@@ -29,19 +29,17 @@ const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'project
 export async function listProjects(ctx: Context, path: WorkspacePath): Promise<TeamGroup[]> {
   const access = await requireWorkspace(ctx, path, 'project:read')
   const { picture, reach } = access
-  const counts = ctx.counts.peek(picture.workspace.id) ?? (await ctx.counts.get(picture.workspace.id))
-  const groups: TeamGroup[] = []
-  for (const team of picture.teams.values()) {
-    if (!seesTeam(reach, team)) continue
-    const projects: ProjectSummary[] = []
-    for (const project of team.projects) {
-      if (!seesProject(reach, project)) continue
-      const count = countSecrets(ctx, access, project, counts)
-      projects.push(toSummary(project, reach, typeof count === 'number' ? count : await count))
-    }
-    groups.push({ id: team.id, name: team.name, projects })
-  }
-  return groups
+  const seen = [...picture.teams.values()]
+    .filter((team) => seesTeam(reach, team))
+    .map((team) => ({ team, projects: team.projects.filter((project) => seesProject(reach, project)) }))
+  const counts = await countSecrets(
+    ctx,
+    access,
+    seen.flatMap(({ projects }) => projects),
+  )
+  return seen.map(({ team: { id, name }, projects }) => {
+    return { id, name, projects: projects.map((project) => toSummary(project, reach, counts.get(project.id) ?? 0)) }
+  })
 }
 
 export async function readProject(ctx: Context, path: ProjectPath): Promise<Project> {

@@ -156,13 +156,17 @@ export function secretStore(db: Db) {
         where workspace_id = ${workspaceId}`)
     },
 
-    /** How many secrets have a shared value in at least one of these environments. */
-    async countIn(environmentIds: readonly string[], workspaceId: string): Promise<number> {
-      const row = await db.one<{ count: number }>(sql`
-        select count(distinct v.secret_id) as count from secret_value v join secret s on s.id = v.secret_id
+    /** By project, how many secrets have a shared value in at least one of these environments. */
+    async countIn(
+      environmentIds: readonly string[],
+      workspaceId: string,
+    ): Promise<{ projectId: string; count: number }[]> {
+      return db.all(sql`
+        select s.project_id as "projectId", count(distinct v.secret_id) as count
+        from secret_value v join secret s on s.id = v.secret_id
         where v.environment_id ${anyOf(environmentIds)} and v.workspace_id = ${workspaceId} and v.owner_id = ''
-          and v.sealed is not null and s.trashed_at is null`)
-      return row?.count ?? 0
+          and v.sealed is not null and s.trashed_at is null
+        group by s.project_id`)
     },
   }
 }

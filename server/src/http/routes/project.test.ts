@@ -1,5 +1,5 @@
 import type { Project, TeamGroup } from '@coffer/contract/project'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import {
   createProject,
   createTeam,
@@ -116,6 +116,36 @@ test('counts and lists hold only what lies inside the scope of the credential', 
   expect((await service.call<Project>('GET', `${list}/scoped`, { token: both.token })).body.environments).toHaveLength(
     2,
   )
+})
+
+test('what several environments of many projects hold is counted at once, a secret in two of them once', async () => {
+  const projects = await Promise.all(
+    ['counted-a', 'counted-b', 'counted-c'].map((slug) => createProject(service, owner.session, slug, { teamId })),
+  )
+  const reached: string[] = []
+  for (const [index, { slug, environments }] of projects.entries()) {
+    const [development = '', staging = '', production = ''] = environments.map(({ id }) => id)
+    const write = (key: string, ids: string[]) =>
+      service.call(
+        'POST',
+        `${list}/${slug}/secret`,
+        as({ body: { environments: ids, secrets: [{ key, value: 'v' }] } }),
+      )
+    for (let count = 0; count <= index; count++) await write(`BOTH_${count}`, [development, staging])
+    await write('ELSEWHERE', [production])
+    reached.push(development, staging)
+  }
+  const { token } = await createToken(service, owner.session, { scope: { environments: reached } })
+  const asked = vi.spyOn(service.app.services.engine, 'all')
+  const { body } = await service.call<TeamGroup[]>('GET', list, { token })
+  const counting = asked.mock.calls.filter(([{ strings }]) => strings.join('?').includes('count(distinct'))
+  asked.mockRestore()
+  expect(body.flatMap((group) => group.projects.map(({ slug, secrets }) => [slug, secrets]))).toEqual([
+    ['counted-a', 1],
+    ['counted-b', 2],
+    ['counted-c', 3],
+  ])
+  expect(counting).toHaveLength(1)
 })
 
 test('every change is in the audit trail of the project', async () => {
