@@ -10,8 +10,6 @@ import type { Keys } from '../store/key.ts'
 import { nextTurn } from '../turns.ts'
 import { type Context, systemChain, type WriteContext } from './context.ts'
 
-const stretchLength = 2_000
-
 /** What the chain needs of a context: the store must be that of the transaction. */
 export type ChainContext = Pick<WriteContext, 'keys' | 'store' | 'transaction' | 'log'>
 export type ChainHead = Pick<AuditHead, 'sequence' | 'hash'> & { readonly isSound: boolean }
@@ -103,7 +101,8 @@ export async function verifyChain(
   let previous = emptyHash
   let sequence = 0
   while (sequence < end) {
-    const links = await ctx.store.audit.listLinks(chain, sequence, Math.min(sequence + stretchLength, end))
+    const stretch = await ctx.store.audit.stretchAfter(chain, sequence, end)
+    const links = await ctx.store.audit.listLinks(chain, stretch)
     for (const link of links) {
       const isNext = link.first.sequence === sequence + 1
       if (

@@ -14,7 +14,8 @@ import type { Picture, PicturedEnvironment } from './picture.ts'
 import { isId } from './secret.ts'
 import { iso } from './time.ts'
 
-const stretchLength = 2_000
+/** A page is shorter where its entries say very much; one is always on it. */
+const maxPageLength = 8 * 1024 * 1024
 
 export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): Promise<Page<AuditEntry>> {
   const { picture } = await requireWorkspace(ctx, path, 'audit:read')
@@ -25,13 +26,23 @@ export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQ
   const newest = head?.sequence ?? 0
   let upTo = query.cursor === undefined ? newest : Math.min(newest, decodeCursor(query.cursor) - 1)
   const rows: AuditRow[] = []
-  while (upTo > 0 && rows.length <= limit) {
-    const after = Math.max(0, upTo - stretchLength)
-    rows.push(...(await ctx.store.audit.searchStretch(chain, { after, upTo }, filter, limit + 1 - rows.length)))
-    upTo = after
+  while (upTo > 0 && rows.length <= Math.min(limit, countFitting(rows))) {
+    const stretch = await ctx.store.audit.stretchUpTo(chain, upTo)
+    rows.push(...(await ctx.store.audit.searchStretch(chain, stretch, filter, limit + 1 - rows.length)))
+    upTo = stretch.after
     await nextTurn()
   }
-  return pageOf(rows, limit, { item: toEntry, position: ({ sequence }) => sequence })
+  const fitting = Math.min(limit, countFitting(rows))
+  return pageOf(rows, fitting, { item: toEntry, position: ({ sequence }) => sequence })
+}
+
+function countFitting(rows: readonly AuditRow[]): number {
+  let length = 0
+  const beyond = rows.findIndex(({ details }, index) => {
+    length += details.length
+    return length > maxPageLength && index > 0
+  })
+  return beyond < 0 ? rows.length : beyond
 }
 
 /** Every entry that matches, oldest first, as it stood at the start. */
@@ -40,10 +51,11 @@ export async function* streamAudit(ctx: Context, path: WorkspacePath, query: Aud
   const chain = picture.workspace.id
   const filter = await toFilter(ctx, picture, query)
   const end = (await ctx.store.audit.findHead(chain))?.sequence ?? 0
-  for (let after = 0; after < end; after += stretchLength) {
-    const stretch = { after, upTo: Math.min(after + stretchLength, end) }
-    const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, stretchLength)
+  for (let after = 0; after < end; ) {
+    const stretch = await ctx.store.audit.stretchAfter(chain, after, end)
+    const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, stretch.upTo - after)
     for (const row of rows.reverse()) yield toEntry(row)
+    after = stretch.upTo
   }
 }
 

@@ -21,6 +21,12 @@ const columns = fragment(`
 
 type Stretch = { readonly after: number; readonly upTo: number }
 
+/** What is looked at in one go: so many entries, and so much of them, but one row at least. */
+const maxStretchLength = 2_000
+const maxStretchBytes = 8 * 1024 * 1024
+
+type RowSize = { readonly firstSequence: number; readonly lastSequence: number; readonly bytes: number }
+
 /** At least so many rows are narrowed down by SQL in one go, however few are asked for. */
 const minNarrowed = 100
 
@@ -31,6 +37,16 @@ export function auditStore(db: Db) {
         previous_hash as "previousHash", entries, hash
       from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
       order by last_sequence`)
+
+  /** What the rows of a stretch take, oldest first; none of them is loaded for it. */
+  const listSizes = (chainId: string, { after, upTo }: Stretch): Promise<RowSize[]> =>
+    db.all<RowSize>(sql`
+      select sequence as "firstSequence", sequence as "lastSequence", octet_length(details) as bytes
+      from audit_entry where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo}
+      union all
+      select first_sequence as "firstSequence", last_sequence as "lastSequence", octet_length(entries) as bytes
+      from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
+      order by 2`)
 
   /** Entries with a row of their own, newest first: those that are meant, among those that SQL lets through. */
   async function searchEntries(
@@ -134,8 +150,22 @@ export function auditStore(db: Db) {
       return row !== undefined
     },
 
+    /** The newest stretch of the chain up to here. */
+    async stretchUpTo(chainId: string, upTo: number): Promise<Stretch> {
+      const whole = { after: Math.max(0, upTo - maxStretchLength), upTo }
+      const beyond = firstBeyond((await listSizes(chainId, whole)).reverse())
+      return beyond ? { after: Math.min(beyond.lastSequence, upTo - 1), upTo } : whole
+    },
+
+    /** The oldest stretch of the chain after this, and before its end. */
+    async stretchAfter(chainId: string, after: number, end: number): Promise<Stretch> {
+      const whole = { after, upTo: Math.min(after + maxStretchLength, end) }
+      const beyond = firstBeyond(await listSizes(chainId, whole))
+      return beyond ? { after, upTo: Math.max(beyond.firstSequence - 1, after + 1) } : whole
+    },
+
     /** The links of a stretch of the chain, oldest first: the primary key bounds what is read. The last may reach beyond it. */
-    async listLinks(chainId: string, after: number, upTo: number): Promise<AuditLink[]> {
+    async listLinks(chainId: string, { after, upTo }: Stretch): Promise<AuditLink[]> {
       const rows = await db.all<AuditRow>(sql`
         select ${columns} from audit_entry
         where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo}`)
@@ -154,4 +184,13 @@ export function auditStore(db: Db) {
       return found.sort((a, b) => b.sequence - a.sequence).slice(0, limit)
     },
   }
+}
+
+/** The first row, in this order, that a stretch has no room for. */
+function firstBeyond(sizes: readonly RowSize[]): RowSize | undefined {
+  let total = 0
+  return sizes.find(({ bytes }, index) => {
+    total += bytes
+    return total > maxStretchBytes && index > 0
+  })
 }

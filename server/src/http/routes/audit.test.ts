@@ -1,6 +1,7 @@
 import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
+  type Answer,
   createProject,
   createTeam,
   registerOwner,
@@ -8,6 +9,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
+import { createSecretProject } from '../../../../test/secret-project.ts'
 
 let service: TestService
 let owner: TestUser
@@ -142,4 +144,25 @@ test('what is refused leaves no entry', async () => {
   await service.call('POST', '/v1/workspace/main/team', { token: owner.session, body: { name: 'Team 1' } })
   await service.call('POST', '/v1/workspace/main/team', { token: owner.session, body: {} })
   expect((await read('?limit=1')).body).toEqual(before)
+})
+
+test('reads of very many keys make pages shorter; every entry is on one of them, in the stream, and in the chain', async () => {
+  const project = await createSecretProject(service, owner.session)
+  const names = Array.from({ length: 4_000 }, (_, index) => `K${index}`.padEnd(250, '_'))
+  await project.set('development', Object.fromEntries(names.map((name) => [name, '1'])))
+  for (let count = 0; count < 12; count++) await project.must('GET', '/secret/export?environmentId=development')
+  const filter = `action=VIEW&project=${project.slug}`
+  const found: AuditEntry[] = []
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const page: Answer<AuditEntry[]> = await read(`?${filter}&limit=200${cursor && `&cursor=${cursor}`}`)
+    expect(page.text.length).toBeLessThan(9 * 1024 * 1024)
+    found.push(...page.body)
+    cursor = page.headers.get('x-next-cursor')
+  }
+  expect(found).toHaveLength(12)
+  expect(found.every(({ after }) => [after?.keys].flat().length === names.length)).toBe(true)
+  const stream = await service.call('GET', `${path}?${filter}&format=ndjson`, { token: owner.session })
+  expect(stream.text.trimEnd().split('\n')).toHaveLength(12)
+  const verdict = await service.call<AuditVerdict>('GET', `${path}/verify`, { token: owner.session })
+  expect(verdict.body.ok).toBe(true)
 })
