@@ -10,7 +10,7 @@ import { findEnvironmentByName } from './secret-environment.ts'
 import type { Reference } from './secret-reference.ts'
 import { type LoadValues, type Locate, type Place, placeName } from './secret-reference-graph.ts'
 import { type Gap, type OnUnresolved, type Resolved, resolveValues } from './secret-reference-resolution.ts'
-import { type Allowance, createAllowance, createOpeningPause, largeBytes } from './secret-size.ts'
+import { type Allowance, createAllowance, createOpeningPause, largeBytes, manySecrets } from './secret-size.ts'
 
 export type OpenValue = {
   readonly secretId: string
@@ -224,6 +224,7 @@ export async function loadProject(
   const ids = environments.map(({ id }) => id)
   const allowance = createAllowance('environmentId', advice, turn)
   const secrets = await loadNames(ctx, access, allowance, part)
+  if (secrets.length > manySecrets) await turn?.take()
   const maxRows = maxRowsOf(secrets.length * ids.length, ownerId)
   const secretIds = secrets.map(({ id }) => id)
   const inParts = () => listInParts(ctx, access, ids, secretIds, ownerId)
@@ -295,7 +296,8 @@ export async function loadKeys(
   const values: OpenValue[] = []
   const allIds = [...names.keys()]
   const isOnePart = maxRowsOf(allIds.length * ids.length, ownerId) <= rowsPerPart
-  if (!isOnePart && (await secretValues.measureOf(ids, allIds, ownerId)) > largeBytes) await turn?.take()
+  if (secrets.length > manySecrets) await turn?.take()
+  else if (!isOnePart && (await secretValues.measureOf(ids, allIds, ownerId)) > largeBytes) await turn?.take()
   for (const secretIds of partsOf(allIds, ids.length, ownerId)) {
     const rows = await secretValues.listOf(ids, secretIds, ownerId)
     const opened = await openValues(ctx, access, rows, names)

@@ -19,8 +19,11 @@ export const largeBytes = 8 * mebibyte
 /** Up to here all values of an answer are written in one go. */
 export const smallBytes = mebibyte
 
+/** However small their values are, so many secrets take some 10 MiB until they are written down. */
+export const manySecrets = 2_500
+
 /** So that memory stays bounded: of those who read so much, a few at a time do. */
-export const inLargeTurn = createLateTurns(2, 16)
+export const inLargeTurn = createLateTurns(2, 32)
 
 /** For a walk over values that are opened, by the bytes of each: 128 small ones or 1 MiB at a time. */
 export const createOpeningPause = () => createPause(mebibyte, 8 * 1024)

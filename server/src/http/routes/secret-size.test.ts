@@ -143,22 +143,27 @@ describe('an environment with more than 64 MiB of values', () => {
     ['is read', 'q=key_1'],
     ['is listed by its keys', 'view=keys&q=key_'],
   ])('%s by a few at a time; those who find too many waiting are told to come back', async (_, query) => {
-    const headers = { authorization: `Bearer ${owner.session}` }
-    const path = `/secret?environmentId=production&${query}`
-    const answers = await Promise.all(
-      Array.from({ length: 40 }, async () => {
-        const answer = await fetch(service.url + project.root + path, { headers })
-        await answer.arrayBuffer()
-        return answer
-      }),
-    )
-    const refused = answers.filter(({ status }) => status === 503)
-    expect(refused.length).toBeGreaterThan(0)
-    expect(refused.every((answer) => answer.headers.get('retry-after') === '1')).toBe(true)
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(40 - refused.length)
-    expect((await fetchPlainly(project, path)).status).toBe(200)
+    await expectTurns(project, `/secret?environmentId=production&${query}`)
   })
 })
+
+/** Two are answered, 32 wait for it, and whoever comes after them is told to come back. */
+async function expectTurns(project: SecretProject, path: string): Promise<void> {
+  const headers = { authorization: `Bearer ${owner.session}` }
+  const asked = 40
+  const answers = await Promise.all(
+    Array.from({ length: asked }, async () => {
+      const answer = await fetch(service.url + project.root + path, { headers })
+      await answer.arrayBuffer()
+      return answer
+    }),
+  )
+  const refused = answers.filter(({ status }) => status === 503)
+  expect(refused.length).toBeGreaterThan(0)
+  expect(refused.every((answer) => answer.headers.get('retry-after') === '1')).toBe(true)
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(asked - refused.length)
+  expect((await fetchPlainly(project, path)).status).toBe(200)
+}
 
 describe('a large answer', () => {
   let project: SecretProject
@@ -333,6 +338,12 @@ describe('very many small values', () => {
     '/secret/diff?from=development@3&to=development',
   ])('of GET %s are opened while others are answered', async (path) => {
     expect(await countAnsweredDuring(fetchPlainly(project, path))).toBeGreaterThan(15)
+  })
+
+  test.each(['', '&view=keys'])('are read by a few at a time: GET /secret?…%s', async (view) => {
+    const smaller = await createSecretProject(service, owner.session)
+    await smaller.set('development', createMany(0, 2_501, 'small'))
+    await expectTurns(smaller, `/secret?environmentId=development${view}`)
   })
 
   test('make the pages of revisions shorter, and every revision is on one of them', async () => {
