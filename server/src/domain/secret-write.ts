@@ -92,11 +92,12 @@ export async function writeValues(
   const environmentIds = wishes.map(({ environment }) => environment.id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, ownerId)
   const unseen = await findUnseen(ctx, access, listWithoutValue(present))
-  const plan = planWishes(ctx, access, withoutFields(wishes, secrets, unseen), options.mode, present, ownerId)
+  const { revisions, message = '' } = options
+  const atOnce = { ...ctx, now: () => revisions.at }
+  const plan = planWishes(atOnce, access, withoutFields(wishes, secrets, unseen), options.mode, present, ownerId)
   if (plan.planned.some(({ wish }) => !wish.isPersonal)) requireDeveloper(access)
   await checkCycles(ctx, access, plan.planned, ownerId)
   if (options.dryRun) return withoutIds(plan.results, unseen)
-  const { revisions, message = '' } = options
   const fresh = [...plan.fresh.values()]
   await applyChanges(ctx, access, [{ ctx, planned: plan.planned, fresh, revisions, message }])
   await describe(ctx, access, [...plan.described.values()])

@@ -420,6 +420,7 @@ describe('revisions', () => {
     const operations = [
       { op: 'rename', key: 'A', to: 'Z' },
       { op: 'set', key: 'Z', value: '2' },
+      { op: 'set', key: 'NEW', value: '3' },
     ]
     await project.must('POST', '/secret/batch', { environmentId: 'development', operations })
     Object.defineProperty(service.clock, 'offsetMs', { value: begin + looks, writable: true, configurable: true })
@@ -427,7 +428,9 @@ describe('revisions', () => {
     const moment = Date.parse(newest?.createdAt ?? '')
     const at = (ms: number) => `development@${new Date(ms).toISOString()}`
     expect(await diff(at(moment - 1), 'development@1')).toMatchObject({ added: [], removed: [], same: ['A'] })
-    expect(await diff(at(moment), 'development@2')).toMatchObject({ added: [], removed: [], same: ['Z'] })
+    expect(await diff(at(moment), 'development@2')).toMatchObject({ added: [], removed: [], same: ['NEW', 'Z'] })
+    const { createdAt, values } = await project.must<Secret>('GET', '/secret/NEW')
+    expect([createdAt, values[0]?.updatedAt]).toEqual([newest?.createdAt, newest?.createdAt])
   })
 
   test('personal values, equal values, dry runs and refusals make none', async () => {
