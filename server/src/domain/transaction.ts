@@ -9,8 +9,14 @@ import { lockChain } from './audit-chain.ts'
 import type { Context, Services, WriteContext } from './context.ts'
 
 /** Whoever writes, or is recorded as a reader, waits for the transactions before: of the large ones it meets one at most. */
-const inLargeTurn = createTurns(1, 16)
-const isInTurn: Turn = { take: () => undefined }
+const inLargeChangeTurn = createTurns(1, 16)
+const takenTurn: Turn = { take: () => undefined }
+const givenUp = new Failure('overloaded')
+const noTurn: Turn = {
+  take: () => {
+    throw givenUp
+  },
+}
 
 /**
  * One transaction over the given audit chains: the workspace that is changed, and others that must know. They are
@@ -27,17 +33,12 @@ export async function inTransaction<Result>(
     ctx.engine.transaction(sorted.join(), async (transaction) =>
       work({ ...(await enterTransaction(ctx, transaction, sorted)), turn }),
     )
-  let isLarge: Failure | undefined
-  const take = () => {
-    isLarge = new Failure('overloaded')
-    throw isLarge
-  }
   try {
-    return await run({ take })
+    return await run(noTurn)
   } catch (error) {
-    if (error !== isLarge) throw error
+    if (error !== givenUp) throw error
   }
-  return inLargeTurn(() => run(isInTurn))
+  return inLargeChangeTurn(() => run(takenTurn))
 }
 
 export async function enterTransaction(
