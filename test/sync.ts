@@ -10,10 +10,12 @@ import type {
 } from '@coffer/contract/sync'
 import { expect } from 'vitest'
 import { claimSync, runSync } from '../server/src/domain/sync-run.ts'
+import type { Outbound } from '../server/src/outbound.ts'
 import type { Provider, Values } from '../server/src/providers/provider.ts'
 import { registerOwner, startService, type TestService, type TestUser } from './harness.ts'
 import { createSecretProject, type SecretProject } from './secret-project.ts'
-import { type Fake, type RunningFake, startFake } from './vendor/fake.ts'
+import type { ProviderCase } from './vendor/every.ts'
+import { directly, type Fake, type Mischief, type RunningFake, startFake } from './vendor/fake.ts'
 
 export type SyncWorld = {
   readonly service: TestService
@@ -50,6 +52,36 @@ export async function startSyncWorld(
     },
   }
 }
+
+/** One service for all vendors: its way out leads to whichever has been opened last. */
+export async function startVendorHall() {
+  let way: Outbound | undefined
+  const outbound: Outbound = {
+    request(request) {
+      if (!way) throw new Error('no vendor is open')
+      return way.request(request)
+    },
+  }
+  const service = await startService({ COFFER_SYNC: 'off' }, { outbound, sleep: async () => undefined })
+  const owner = await registerOwner(service)
+  const project = await createSecretProject(service, owner.session)
+  const lead = (fake: Fake, mischief: () => Mischief | undefined = () => undefined) => {
+    way = directly(fake, mischief)
+  }
+  return {
+    service,
+    owner,
+    project,
+    /** From now on this is what that vendor does. */
+    lead,
+    open({ provider, slug, makeFake }: ProviderCase): SyncWorld {
+      const fake = makeFake(() => service.app.services.now())
+      lead(fake)
+      return { service, owner, project, fake, provider, slug, running: undefined as never }
+    },
+  }
+}
+export type VendorHall = Awaited<ReturnType<typeof startVendorHall>>
 
 export const flowPath = (slug: string, id: string, step: string) =>
   `/v1/sync/${slug}/flow?syncConfigId=${id}&step=${step}`

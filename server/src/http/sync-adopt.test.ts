@@ -1,34 +1,29 @@
 /** What was there before a sync, at every vendor: taken over once, and from then on pushed like everything else. */
 import type { SyncPlan } from '@coffer/contract/sync'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { engine, registerOwner, startService, type TestService, type TestUser } from '../../../test/harness.ts'
-import { createSecretProject, type SecretProject } from '../../../test/secret-project.ts'
-import { lastRun, pushDue, readSync, type SyncWorld, setUpSync } from '../../../test/sync.ts'
+import { engine } from '../../../test/harness.ts'
+import type { SecretProject } from '../../../test/secret-project.ts'
+import { lastRun, pushDue, readSync, setUpSync, startVendorHall, type VendorHall } from '../../../test/sync.ts'
 import { everyProvider } from '../../../test/vendor/every.ts'
-import { directly } from '../../../test/vendor/fake.ts'
-import type { Outbound } from '../outbound.ts'
 
 /** The engine under the service makes no difference to a vendor. */
 const seeing = everyProvider.filter(({ provider }) => provider.capabilities.read !== 'nothing')
 const cases = engine === 'sqlite' ? seeing : seeing.filter(({ slug }) => /gitlab|vault|vercel/.test(slug))
 
-let service: TestService
-let owner: TestUser
+let hall: VendorHall
 let project: SecretProject
-let door: Outbound
 beforeAll(async () => {
-  const outbound: Outbound = { request: (request) => door.request(request) }
-  service = await startService({ COFFER_SYNC: 'off' }, { outbound, sleep: async () => undefined })
-  owner = await registerOwner(service)
-  project = await createSecretProject(service, owner.session)
+  hall = await startVendorHall()
+  project = hall.project
 })
-afterAll(() => service.stop())
+afterAll(() => hall.service.stop())
 
-describe.each(cases)('$slug', ({ slug, provider, mapping, makeFake }) => {
+describe.each(cases)('$slug', (vendor) => {
+  const { provider, mapping } = vendor
+
   test('is taken over once, and then updated only when it changes', async () => {
-    const fake = makeFake(() => service.app.services.now())
-    door = directly(fake, () => undefined)
-    const world: SyncWorld = { service, owner, project, fake, provider, slug, running: undefined as never }
+    const world = hall.open(vendor)
+    const { fake } = world
     const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
     fake.tamper(name, 'foreign!')
     await project.set('development', { ALPHA: 'one-one-one' })
@@ -48,9 +43,8 @@ describe.each(cases)('$slug', ({ slug, provider, mapping, makeFake }) => {
   })
 
   test('is taken over also where somebody has replaced what was ours', async () => {
-    const fake = makeFake(() => service.app.services.now())
-    door = directly(fake, () => undefined)
-    const world: SyncWorld = { service, owner, project, fake, provider, slug, running: undefined as never }
+    const world = hall.open(vendor)
+    const { fake } = world
     const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
     await project.set('development', { ALPHA: 'one-one-one' })
     const id = await setUpSync(world, { ...mapping, onExisting: 'adopt', onConflict: 'force' })

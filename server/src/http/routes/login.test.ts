@@ -10,6 +10,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
+import { holdOnce } from '../../../../test/hold.ts'
 import { openRaw } from '../../../../test/raw-database.ts'
 import { cleanUp } from '../../jobs/cleanup.ts'
 
@@ -50,22 +51,12 @@ async function hammer(email: string, ip = elsewhere): Promise<void> {
 }
 
 test('a password that is changed while it is looked at opens nothing any more', async () => {
-  const { accounts } = service.app.services.store
-  const findByEmail = accounts.findByEmail
-  const isRead = Promise.withResolvers<void>()
-  const isChanged = Promise.withResolvers<void>()
-  accounts.findByEmail = async (email) => {
-    const account = await findByEmail(email)
-    isRead.resolve()
-    await isChanged.promise
-    return account
-  }
+  const looking = holdOnce(service.app.services.store.accounts, 'findByEmail')
   const late = logIn(person.email, password, home)
-  await isRead.promise
-  accounts.findByEmail = findByEmail
+  await looking.isDone
   const change = { currentPassword: password, newPassword: 'another long password' }
   expect((await service.call('PUT', '/v1/me/password', { token: person.session, body: change })).status).toBe(200)
-  isChanged.resolve()
+  looking.goOn()
   expect((await late).status).toBe(401)
 })
 

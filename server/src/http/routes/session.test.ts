@@ -10,6 +10,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
+import { holdOnce } from '../../../../test/hold.ts'
 
 let service: TestService
 let owner: TestUser
@@ -95,21 +96,11 @@ test('one session is ended with the very next request, and no other', async () =
 test('a session that is ended while it is looked up is not remembered', async () => {
   const person = await newPerson()
   const other = await newSession(person)
-  const { accounts } = service.app.services.store
-  const find = accounts.find
-  const isRead = Promise.withResolvers<void>()
-  const isEnded = Promise.withResolvers<void>()
-  accounts.find = async (id) => {
-    const account = await find(id)
-    isRead.resolve()
-    await isEnded.promise
-    return account
-  }
+  const looking = holdOnce(service.app.services.store.accounts, 'find')
   const asked = statusOf(other)
-  await isRead.promise
-  accounts.find = find
+  await looking.isDone
   expect((await service.call('DELETE', '/v1/me/session', { token: person.session })).status).toBe(200)
-  isEnded.resolve()
+  looking.goOn()
   await asked
   expect(await statusOf(other)).toBe(401)
 })
