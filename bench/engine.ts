@@ -98,13 +98,19 @@ export async function measureEngine(bench: Bench, engine: Engine, plans: readonl
   const wanted = plans.filter(({ name }) => bench.wants(engine.name, name))
   if (wanted.length === 0) return
   bench.progress(`${engine.name}: starting`)
-  const dataDir = makeFolder()
-  const settings = await engine.prepare()
-  const first = await startService(dataDir, settings)
-  const seeded = await seed(first)
+  const { rounds } = bench.options
+  let first = await startAfresh(engine)
+  const firstMs = [first.service.startMs]
+  while (firstMs.length < rounds) {
+    await endService(first.service, first.dataDir)
+    first = await startAfresh(engine)
+    firstMs.push(first.service.startMs)
+  }
+  const { dataDir, settings } = first
+  const seeded = await seed(first.service)
   const laterMs: number[] = []
-  let service = first
-  for (let again = 0; again < bench.options.rounds; again++) {
+  let { service } = first
+  while (laterMs.length < rounds) {
     await service.stop()
     service = await startService(dataDir, settings)
     laterMs.push(service.startMs)
@@ -127,7 +133,7 @@ export async function measureEngine(bench: Bench, engine: Engine, plans: readonl
     }
     bench.report.starts.push({
       engine: engine.name,
-      firstMs: first.startMs,
+      firstMs: median(firstMs),
       laterMs: median(laterMs),
       idleMb,
       loadedMb: service.residentMb(),
@@ -139,6 +145,12 @@ export async function measureEngine(bench: Bench, engine: Engine, plans: readonl
   } finally {
     await endService(service, dataDir)
   }
+}
+
+async function startAfresh(engine: Engine) {
+  const dataDir = makeFolder()
+  const settings = await engine.prepare()
+  return { dataDir, settings, service: await startService(dataDir, settings) }
 }
 
 export async function endService(service: Running, dataDir: string): Promise<void> {

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { installPackages, isAtHand } from '../test/debian-package.ts'
+import { histogramLines, percentileMs, readHistogram } from './latency.ts'
 import { makeFolder, removeFolder } from './scratch.ts'
 
 export type Load = {
@@ -47,14 +48,15 @@ async function runWrk(load: Load): Promise<Result> {
   writeFileSync(script, luaFor(load, folder))
   const lines = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
   try {
-    const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '20s', '--latency', '-s', script]
+    const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '20s', '-s', script]
     const text = await output('wrk', [...args, ...lines, url])
     const broken = /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(text)?.slice(1) ?? []
     const refused = /Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0
+    const histogram = readHistogram(text, connections)
     return {
       perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
-      p50Ms: duration(/50%\s+([\d.]+)(us|ms|s)/.exec(text)),
-      p99Ms: duration(/99%\s+([\d.]+)(us|ms|s)/.exec(text)),
+      p50Ms: percentileMs(histogram, 0.5),
+      p99Ms: percentileMs(histogram, 0.99),
       errors: [refused, ...broken].reduce<number>((sum, count) => sum + Number(count), 0),
     }
   } finally {
@@ -65,7 +67,7 @@ async function runWrk(load: Load): Promise<Result> {
 /** wrk prepares a request that never changes only once; one that changes is made by this. */
 function luaFor(load: Load, folder: string): string {
   const { body, paths, bearers } = load
-  const lines = [`wrk.method = "${methodOf(load)}"`]
+  const lines = [...histogramLines, `wrk.method = "${methodOf(load)}"`]
   if (body !== undefined) lines.push('wrk.headers["Content-Type"] = "application/json"')
   const isSame = !paths && !bearers && !body?.includes('§')
   if (isSame) return [...lines, ...(body === undefined ? [] : [`wrk.body = ${JSON.stringify(body)}`])].join('\n')
@@ -88,11 +90,6 @@ function luaFor(load: Load, folder: string): string {
     '  return wrk.format(nil, path, nil, text)',
     'end',
   ].join('\n')
-}
-
-function duration(match: RegExpExecArray | null): number {
-  const factors: Record<string, number> = { us: 0.001, ms: 1, s: 1_000 }
-  return match ? Number(match[1]) * (factors[match[2] ?? ''] ?? Number.NaN) : Number.NaN
 }
 
 async function runAutocannon(load: Load): Promise<Result> {

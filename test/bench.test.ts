@@ -1,10 +1,12 @@
 /** What the bench prints and draws of the figures of a run, and what it takes on its command line. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { drawChart } from '../bench/chart.ts'
 import { postgresPlans, sqlitePlans } from '../bench/engine.ts'
 import { goalOf } from '../bench/goal.ts'
+import { percentileMs, readHistogram } from '../bench/latency.ts'
 import { help, readOptions } from '../bench/options.ts'
 import { type Report, type Row, rowLine, toMarkdown } from '../bench/report.ts'
 
@@ -52,6 +54,39 @@ test('a row shows its ratio to the reference and, where it commits, to raw commi
     '0',
   ])
   expect(rowLine(durable).split(/\s{2,}/)).toContain('2.50')
+})
+
+const microsOfRequests = fc.array(fc.integer({ min: 1, max: 3_000 }), { minLength: 4, maxLength: 200 })
+
+test('of what wrk counts only the requests that it has sent are left', () => {
+  fc.assert(
+    fc.property(microsOfRequests, fc.integer({ min: 100, max: 20_000 }), (sent, durationMicros) => {
+      const connections = 2
+      const usual = Math.floor(durationMicros / Math.floor(sent.length / connections))
+      const added = sent
+        .filter((micros) => micros >= 2 * usual)
+        .flatMap((micros) =>
+          Array.from({ length: Math.ceil(micros / usual) }, (_, step) => micros - (step + 1) * usual),
+        )
+        .filter((micros) => micros > usual)
+      const pairs = countEach([...sent, ...added]).map(([micros, count]) => `${micros}:${count}`)
+      const output = `Requests/sec: 1\nhistogram ${durationMicros} ${sent.length} ${pairs.join(' ')}\n`
+      const left = [...readHistogram(output, connections)].filter(([, count]) => count !== 0)
+      expect(left.sort(([a], [b]) => a - b)).toEqual(countEach(sent))
+    }),
+  )
+  expect(() => readHistogram('histogram 1000 100 7:99', 64)).toThrow('not known here')
+})
+
+function countEach(numbers: readonly number[]): [number: number, count: number][] {
+  const counts = Map.groupBy(numbers, (number) => number)
+  return [...counts].map(([number, same]): [number, number] => [number, same.length]).sort(([a], [b]) => a - b)
+}
+
+test('a percentile is what such a share of the requests stayed within', () => {
+  const histogram = readHistogram('histogram 1000000 100 1000:50 2000:48 9000:1 30000:1', 64)
+  expect([0.5, 0.51, 0.99, 1].map((share) => percentileMs(histogram, share))).toEqual([1, 2, 9, 30])
+  expect(percentileMs(readHistogram('histogram 1000000 0', 64), 0.5)).toBeNaN()
 })
 
 test('the Markdown has a table for each part that was measured, and says what was left out', () => {
