@@ -9,16 +9,9 @@ import type { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
 import type { Worker } from 'node:worker_threads'
 import { Failure } from '../failure.ts'
+import { createDiskPace } from './sqlite-disk-pace.ts'
 
 const syncData = promisify(fdatasync)
-
-/** A disk that mostly answers within this is waited for on the spot: to hand that over to another thread takes longer. */
-const quickMs = 0.5
-/** One that does not is waited for beside the event loop, and is given another chance after this. */
-const againAfterMs = 1_000
-/** What is usual is measured over about so many syncs, and one that is slower counts as this many quick ones at most. */
-const usualOver = 8
-const maxWeight = 4
 
 /** As long as SQLite itself lets it become; where it grows faster than it is brought in, writers wait. */
 const longPages = 1_000
@@ -36,13 +29,12 @@ export type Wal = {
   close(): Promise<void>
 }
 
-export function openWal(path: string, writer: DatabaseSync, quickEnoughMs = quickMs): Wal {
+export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: number): Wal {
   const look = writer.prepare('pragma wal_checkpoint(noop)')
+  const pace = createDiskPace(quickEnoughMs)
   let file: number | undefined
   let isSuspect = false
   let needsRoom = false
-  let usualMs = 0
-  let slowUntil = 0
   let commitsSinceLook = 0
   let checkpointer: Worker | undefined
   let hasThread = true
@@ -76,11 +68,9 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs = quic
 
   async function sync(log: number): Promise<void> {
     const startedAt = performance.now()
-    if (startedAt < slowUntil) return syncData(log)
+    if (!pace.isQuick(startedAt)) return syncData(log)
     fdatasyncSync(log)
-    const endedAt = performance.now()
-    usualMs += (Math.min(endedAt - startedAt, maxWeight * quickEnoughMs) - usualMs) / usualOver
-    if (usualMs >= quickEnoughMs) slowUntil = endedAt + againAfterMs
+    pace.note(startedAt, performance.now())
   }
 
   /** Also resolves where it could not be done: then the log is still long, and the next look begins anew. */
