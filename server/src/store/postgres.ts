@@ -150,20 +150,47 @@ function postgresDb(run: Runner): Db {
   }
 }
 
-/** PostgreSQL takes 65,535 parameters in one statement. */
+/** As many as are written out at once. */
 const rowsPerInsert = 1_000
 
-/** One insert with a group of values for each query; all are made by the same template. */
+type ListType = 'text' | 'bigint' | 'bytea' | undefined
+/** By template, and then by the types of its lists. */
+const joinedInserts = new WeakMap<TemplateStringsArray, Map<string, { readonly name: string; readonly text: string }>>()
+
+/**
+ * One prepared insert for however many rows, which takes the list of their values for each parameter of the template: a
+ * text with a parameter for every value would be read and planned anew each time. All queries are of the same template.
+ */
 function joinInserts(queries: readonly Sql[]): pg.QueryConfig {
   const [first] = queries
-  const match =
-    first &&
-    /^([\s\S]*?values\s*)(\([\s\S]*?\))((?:\s*on conflict[\s\S]*)?)$/.exec(compile(first, 'postgres').text.trim())
-  if (!match) throw new Error('runMany takes an insert with one group of values')
+  if (!first) throw new Error('there is nothing to insert')
+  const lists = first.values.map((_, place) => queries.map(({ values }) => values[place]))
+  const types = lists.map(listType)
+  const shapes = joinedInserts.get(first.strings) ?? new Map()
+  joinedInserts.set(first.strings, shapes)
+  const insert = shapes.get(types.join()) ?? { name: `coffer_${++statements}`, text: joinedText(first, types) }
+  shapes.set(types.join(), insert)
+  return { ...insert, values: lists.filter((_, place) => types[place]) }
+}
+
+/** Undefined where no row has a value. */
+function listType(list: readonly unknown[]): ListType {
+  const value = list.find((one) => one !== null)
+  if (value === undefined) return undefined
+  if (typeof value === 'string') return 'text'
+  return typeof value === 'number' ? 'bigint' : 'bytea'
+}
+
+function joinedText(query: Sql, types: readonly ListType[]): string {
+  const { text, kinds } = compile(query, 'postgres')
+  const match = /^([\s\S]*?)values\s*\(([\s\S]*?)\)((?:\s*on conflict[\s\S]*)?)$/.exec(text.trim())
+  if (!match || kinds.some((kind) => kind !== 'value'))
+    throw new Error('runMany takes an insert with one group of values')
   const [, head = '', group = '', tail = ''] = match
-  const width = first?.values.length ?? 0
-  const groups = queries.map((_, row) => group.replace(/\$(\d+)/g, (_all, index) => `$${Number(index) + row * width}`))
-  return { text: head + groups.join(', ') + tail, values: queries.flatMap((query) => [...query.values]) }
+  const items = group.replace(/\$(\d+)/g, (_all, number) => (types[number - 1] ? `v${number}` : 'null'))
+  const named = types.flatMap((type, place) => (type ? [{ name: `v${place + 1}`, type }] : []))
+  const lists = named.map(({ type }, index) => `$${index + 1}::${type}[]`)
+  return `${head}select ${items} from unnest(${lists}) as given(${named.map(({ name }) => name)})${tail}`
 }
 
 async function checkDurability(pool: pg.Pool): Promise<void> {

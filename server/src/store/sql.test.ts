@@ -212,6 +212,62 @@ describe('the template', () => {
   })
 })
 
+describe('many rows at once', () => {
+  const insertAll = (items: readonly Item[]) =>
+    commit((db) =>
+      db.runMany(
+        items,
+        (item) => sql`
+          insert into item (id, label, amount, bytes) values (${item.id}, ${item.label}, ${item.amount}, ${item.bytes})
+          on conflict (id) do update set label = excluded.label, amount = excluded.amount, bytes = excluded.bytes`,
+      ),
+    )
+  const readAll = async (items: readonly Item[]) => {
+    const ids = items.map(({ id }) => id)
+    const rows = await engine.all<Item>(sql`select id, label, amount, bytes from item where id ${anyOf(ids)}`)
+    const byId = new Map(rows.map((row) => [row.id, { ...row, bytes: row.bytes && Uint8Array.from(row.bytes) }]))
+    return ids.map((id) => byId.get(id))
+  }
+
+  const labels = [`a"b`, `a'b`, 'a,b', '{a}', '}', 'a\\b', '\\', 'NULL', 'null', '', ' ', '\n', '日本', '🔐', null]
+  const amounts = [0, 1, -1, Number.MAX_SAFE_INTEGER, -Number.MAX_SAFE_INTEGER, null]
+  const contents = [Uint8Array.from({ length: 256 }, (_, byte) => byte), new Uint8Array(), Uint8Array.of(0), null]
+  const odd = (index: number): Item => ({
+    id: unused(),
+    label: labels[index % labels.length] ?? null,
+    amount: amounts[index % amounts.length] ?? null,
+    bytes: contents[index % contents.length] ?? null,
+  })
+
+  test.each([0, 1, 2, 60, 2_345])('%d are kept as they are, and so are those that replace them', async (count) => {
+    const items = Array.from({ length: count }, (_, index) => odd(index))
+    await insertAll(items)
+    expect(await readAll(items)).toEqual(items)
+    const changed = items.map(({ id }, index) => ({ ...odd(index + 7), id }))
+    await insertAll(changed)
+    expect(await readAll(items)).toEqual(changed)
+  })
+
+  test.each<[string, Partial<Item>]>([
+    ['labels', { label: null }],
+    ['amounts', { amount: null }],
+    ['bytes', { bytes: null }],
+    ['anything but ids', { label: null, amount: null, bytes: null }],
+  ])('none of them needs %s', async (_what, missing) => {
+    const items = Array.from({ length: 3 }, (_, index) => ({ ...odd(index), ...missing }))
+    await insertAll(items)
+    expect(await readAll(items)).toEqual(items)
+  })
+
+  test('one that is refused takes all of them with it', async () => {
+    const items = Array.from({ length: 1_500 }, (_, index) => odd(index))
+    const twice = [...items, items[0] ?? odd(0)].map(({ id }) => id)
+    const inserted = commit((db) => db.runMany(twice, (id) => sql`insert into item (id) values (${id})`))
+    await expect(inserted).rejects.toMatchObject({ code: 'conflict' })
+    expect(await readAll(items)).toEqual(items.map(() => undefined))
+  })
+})
+
 describe('a refused write', () => {
   test.each([
     ['a key that is taken', (db: Db, id: string) => insertItem(db, id)],
