@@ -17,6 +17,8 @@ export type Plan = {
   readonly name: string
   /** Each answer waits for a commit: it is compared with raw commits, too. */
   readonly isDurable?: boolean
+  /** Swings from round to round. */
+  readonly isUnsteady?: boolean
   /** Where few fit into a second. */
   readonly minSeconds?: number
   open(world: World): Promise<Case>
@@ -68,6 +70,7 @@ export const readOneByJwt = read('read one, JWT', onePath, 'jwt')
 /** As short scripts ask: each over a connection of its own. */
 export const readOneApart: Plan = {
   name: 'read one, new connections',
+  isUnsteady: true,
   open: (world) =>
     openCase(world, readOneApart.name, {
       path: onePath(world.seeded),

@@ -1,5 +1,6 @@
 /** One row: the service and its reference in turns, and the median of the rounds. */
 import type { Case } from './case.ts'
+import { manyRounds } from './goal.ts'
 import { type Generator, median, type Result } from './load.ts'
 import type { Options } from './options.ts'
 import type { Report, Row, Section } from './report.ts'
@@ -23,7 +24,7 @@ type Round = { readonly service: Result; readonly reference: Result; readonly co
 type Means = {
   readonly name?: string
   readonly minSeconds?: number
-  readonly hasGoal?: boolean
+  readonly needsMany?: boolean
   readonly commits?: (() => Promise<number>) | undefined
 }
 
@@ -37,8 +38,7 @@ export async function measureCase(bench: Bench, one: Case, means: Means = {}): P
   const warmUp = options.rounds * options.seconds
   await Promise.all([ask(warmUp), askBare(warmUp)])
   const rounds: Round[] = []
-  // Where there is a goal one bad moment of the machine must not decide.
-  const count = options.rounds > 1 && means.hasGoal ? options.rounds + 2 : options.rounds
+  const count = means.needsMany ? manyRounds(options.rounds) : options.rounds
   for (let round = 1; round <= count; round++) {
     bench.progress(`${name}: round ${round} of ${count}`)
     const reference = await askBare(options.seconds)

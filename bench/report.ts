@@ -1,4 +1,5 @@
 /** The figures of one run, and the same as lines for a terminal and as Markdown. */
+import { manyRounds } from './goal.ts'
 import type { Memory } from './memory.ts'
 
 export type Row = {
@@ -105,7 +106,7 @@ export function startLines(starts: readonly Start[]): string[] {
 }
 
 export const conditionsOf = ({ at, node, processor, cores, generator, seconds, rounds }: Report) =>
-  `${at.slice(0, 10)}, Node ${node}, ${cores} × ${processor}, load by ${generator}, ${rounds === 1 ? 'one round' : `median of ${rounds} rounds (${rounds + 2} where there is a goal)`} of ${seconds} s.`
+  `${at.slice(0, 10)}, Node ${node}, ${cores} × ${processor}, load by ${generator}, ${rounds === 1 ? 'one round' : `median of ${rounds} rounds (${manyRounds(rounds)} where there is a goal)`} of ${seconds} s.`
 
 export const memoryLine = ({ reads, beforeMb, residentMb }: Memory) =>
   `${count(reads)} reads over a thousand environments: ${beforeMb} MB before, then every 5 s ${residentMb.join(', ')} MB.`
