@@ -142,16 +142,31 @@ function postgresDb(run: Runner): Db {
         await execute(query(only))
         return
       }
-      for (let start = 0; start < rows.length; start += rowsPerInsert) {
-        const queries = rows.slice(start, start + rowsPerInsert).map(query)
-        await wrapErrors(() => run(joinInserts(queries)))
-      }
+      for (const queries of portions(rows, query)) await wrapErrors(() => run(joinInserts(queries)))
     },
   }
 }
 
-/** As many as are written out at once. */
+/** What is written out at once, and so stands in memory several times over. */
 const rowsPerInsert = 1_000
+const lengthPerInsert = 4 * 1024 * 1024
+
+function* portions<Row>(rows: readonly Row[], query: (row: Row) => Sql): Generator<Sql[]> {
+  let portion: Sql[] = []
+  let length = 0
+  for (const row of rows) {
+    const one = query(row)
+    portion.push(one)
+    for (const value of one.values) {
+      if (typeof value === 'string' || value instanceof Uint8Array) length += value.length
+    }
+    if (portion.length < rowsPerInsert && length < lengthPerInsert) continue
+    yield portion
+    portion = []
+    length = 0
+  }
+  if (portion.length > 0) yield portion
+}
 
 type ListType = 'text' | 'bigint' | 'bytea' | undefined
 /** By template, and then by the types of its lists. */

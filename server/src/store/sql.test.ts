@@ -248,6 +248,15 @@ describe('many rows at once', () => {
     expect(await readAll(items)).toEqual(changed)
   })
 
+  test('large ones are kept as well', async () => {
+    const items = Array.from({ length: 40 }, (_, index) => {
+      const bytes = new Uint8Array(index % 3 === 0 ? 1_000_000 : 10).fill(index)
+      return { ...odd(index), label: 'é'.repeat(bytes.length), bytes }
+    })
+    await insertAll(items)
+    expect(await readAll(items)).toEqual(items)
+  })
+
   test.each<[string, Partial<Item>]>([
     ['labels', { label: null }],
     ['amounts', { amount: null }],
