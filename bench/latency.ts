@@ -5,7 +5,7 @@
  */
 
 /** The number of requests by the microseconds that they took. */
-export type Histogram = ReadonlyMap<number, number>
+type Histogram = ReadonlyMap<number, number>
 
 /** Lines of Lua: wrk calls `done` at the end. */
 export const histogramLines = [

@@ -14,7 +14,7 @@ import {
   validObject,
 } from './hostile-value.ts'
 
-export type HostileRequest = { readonly path: string; readonly body: string | undefined }
+type HostileRequest = { readonly path: string; readonly body: string | undefined }
 
 /** Real values that a part of a path may name, by the parameter's name. */
 export type World = Readonly<Record<string, readonly string[]>>

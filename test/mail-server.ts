@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 
-export type Delivered = {
+type Delivered = {
   readonly from: string
   readonly to: readonly string[]
   /** As it came over the wire. */

@@ -20,7 +20,7 @@ export type Witness = {
   intends(worker: Worker, after: State): Promise<void>
   acknowledged(worker: Worker, requestId: string): Promise<void>
 }
-export type WriteLoad = {
+type WriteLoad = {
   readonly workers: readonly Worker[]
   /** The ids of the requests that were answered with a success. */
   readonly acknowledged: readonly string[]

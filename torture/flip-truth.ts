@@ -9,7 +9,7 @@ export type Truth = {
   /** Values of before, by name. */
   readonly firsts: ReadonlyMap<string, string>
 }
-export type Examined = { right: number; errors: number; lost: number; wrong: string[] }
+type Examined = { right: number; errors: number; lost: number; wrong: string[] }
 type Listed = readonly { readonly name: string; readonly values: readonly { readonly value?: string }[] }[]
 
 const root = '/v1/workspace/main/project/kept/secret'

@@ -12,7 +12,7 @@ import {
 } from '../test/hostile-value.ts'
 import type { Operation } from './openapi.ts'
 
-export type FuzzRequest = {
+type FuzzRequest = {
   readonly path: string
   readonly body: string | undefined
   readonly headers: Record<string, string>

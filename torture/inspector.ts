@@ -1,7 +1,7 @@
 /** The inside of a process that was started with `--inspect`: how much of its heap is alive. */
 import { type Program, until } from '../test/program.ts'
 
-export type Inspector = { heapBytes(): Promise<number>; close(): void }
+type Inspector = { heapBytes(): Promise<number>; close(): void }
 
 export async function openInspector(program: Program): Promise<Inspector> {
   const url = await until(() => /ws:\/\/\S+/.exec(program.err())?.[0], 10_000, 'the inspector listens')

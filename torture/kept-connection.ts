@@ -7,7 +7,7 @@ export type Outcome =
   /** `isRefused`: nobody listens. `isFirst`: the connection was new, and perhaps never accepted. */
   | { readonly lost: string; readonly isRefused: boolean; readonly isFirst: boolean }
 
-export type KeptConnection = { send(method: string, path: string, body?: string): Promise<Outcome>; close(): void }
+type KeptConnection = { send(method: string, path: string, body?: string): Promise<Outcome>; close(): void }
 
 export function keepConnection(url: string, token: string): KeptConnection {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })

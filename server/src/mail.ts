@@ -15,7 +15,7 @@ export type Mail = {
   close(): Promise<void>
 }
 
-export type MailSettings = {
+type MailSettings = {
   readonly smtpUrl: string
   readonly from: string
   /** How the service introduces itself to the mail server. */

@@ -22,7 +22,7 @@ const { request: requestHttp, validateHeaderName, validateHeaderValue } = proces
 
 export type AllowList = { hosts: ReadonlySet<string>; ranges: readonly AddressRange[] }
 /** A resolver of one's own may lead to another port than the one that was asked for. */
-export type ResolvedAddress = { address: string; family: number; port?: number }
+type ResolvedAddress = { address: string; family: number; port?: number }
 export type Resolve = (hostname: string) => Promise<ResolvedAddress[]>
 
 export type OutboundRequest = {
@@ -40,7 +40,7 @@ export type OutboundRequest = {
 export type OutboundResponse = { status: number; headers: IncomingHttpHeaders; body: Buffer }
 export type Outbound = { request(request: OutboundRequest): Promise<OutboundResponse> }
 
-export type OutboundErrorKind = 'refused' | 'timeout' | 'too_large' | 'connection' | 'bad_url'
+type OutboundErrorKind = 'refused' | 'timeout' | 'too_large' | 'connection' | 'bad_url'
 
 /** The message names the host at most, never a path, query, header or body; there is no cause, as that might. */
 export class OutboundError extends Error {

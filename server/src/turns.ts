@@ -15,7 +15,7 @@ export function createTurns(maxRunning: number, maxWaiting: number): Turns {
 
 /** A turn for work that may prove costly: taken when it does, and once however often; it is over when the work is. */
 export type Turn = { take(): Promise<void> | undefined }
-export type LateTurns = <Result>(work: (turn: Turn) => Promise<Result>) => Promise<Result>
+type LateTurns = <Result>(work: (turn: Turn) => Promise<Result>) => Promise<Result>
 
 export function createLateTurns(maxRunning: number, maxWaiting: number): LateTurns {
   let running = 0

@@ -84,7 +84,7 @@ async function faultOfApply(work: Promise<OpResult[]>): Promise<VendorFault> {
 }
 
 /** `names`: three names that the vendor takes as they are. `values`: texts that are easily spoilt on the way. */
-export type Samples = { readonly names: readonly [string, string, string]; readonly values?: readonly string[] }
+type Samples = { readonly names: readonly [string, string, string]; readonly values?: readonly string[] }
 
 const awkwardValues = [
   'plain',

@@ -31,7 +31,7 @@ import {
 
 /** A workspace that the caller may see, and how far the caller reaches in it. */
 export type Access = { readonly picture: Picture; readonly member: Member; readonly reach: Reach }
-export type TeamAccess = Access & { readonly team: PicturedTeam }
+type TeamAccess = Access & { readonly team: PicturedTeam }
 export type ProjectAccess = Access & { readonly project: PicturedProject }
 export type EnvironmentAccess = ProjectAccess & { readonly environment: PicturedEnvironment }
 

@@ -67,7 +67,7 @@ export type Actor = {
   readonly credential: Credential
 }
 
-export type RequestInfo = { readonly id: string; readonly ip: string; readonly userAgent: string }
+type RequestInfo = { readonly id: string; readonly ip: string; readonly userAgent: string }
 
 export type Context = Services & { readonly actor: Actor; readonly request: RequestInfo }
 export type WriteContext = Context & {

@@ -7,7 +7,7 @@ import { createRecall, type Recall } from './recall.ts'
 import { reachesProject } from './scope.ts'
 import { iso } from './time.ts'
 
-export type Count = { readonly count: number; readonly updatedAt: string }
+type Count = { readonly count: number; readonly updatedAt: string }
 export type Counts = Recall<ReadonlyMap<string, Count>>
 
 const maxWorkspaces = 1_000

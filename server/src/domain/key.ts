@@ -27,7 +27,7 @@ const batchSize = 50
 /** By then every node has read the log of changes, and seals with the new root only. */
 const defaultSettleMs = 2_000
 
-export type RotationProgress = (what: string, done: number) => void
+type RotationProgress = (what: string, done: number) => void
 type Moves = readonly [what: string, move: (ctx: WriteContext) => Promise<number>][]
 
 export async function rotateRoot(ctx: Context, progress: RotationProgress, settleMs = defaultSettleMs): Promise<void> {
@@ -176,7 +176,7 @@ async function resealAll(
   }
 }
 
-export type RootStatus = RootUses & { readonly checkValue: string; readonly createdAt: number }
+type RootStatus = RootUses & { readonly checkValue: string; readonly createdAt: number }
 
 export async function listRootStatus(ctx: Context): Promise<RootStatus[]> {
   const uses = await countRootUses(ctx.engine)

@@ -14,7 +14,7 @@ import { createRecall, type Recall } from './recall.ts'
 import { type ScopeSet, toScopeSet } from './scope.ts'
 import { iso } from './time.ts'
 
-export type PicturedMember = { readonly member: Member; readonly scopeSet: ScopeSet }
+type PicturedMember = { readonly member: Member; readonly scopeSet: ScopeSet }
 export type PicturedEnvironment = {
   readonly id: string
   readonly name: string

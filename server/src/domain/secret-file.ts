@@ -19,7 +19,7 @@ import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
 import { standingRevision } from './secret-write.ts'
 import { inTransaction } from './transaction.ts'
 
-export type ExportedFile = { readonly text: string | Pieces; readonly contentType: string }
+type ExportedFile = { readonly text: string | Pieces; readonly contentType: string }
 
 /** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
 export async function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {

@@ -42,7 +42,7 @@ export type ValueNode = {
   readonly links: readonly Link[]
 }
 
-export type ReferenceGraph = {
+type ReferenceGraph = {
   /** In the order of what was given; undefined for what was left out. */
   readonly roots: readonly (ValueNode | undefined)[]
   /** Nothing was left out, given or loaded. */

@@ -16,7 +16,7 @@ export type Answered = {
   /** How the caller would ask for less. */
   readonly advice: string
 }
-export type SecretText = { readonly etag: string; readonly body: string | Pieces }
+type SecretText = { readonly etag: string; readonly body: string | Pieces }
 
 export function writeText(ctx: Context, { secrets, describe, isList }: Answered): SecretText {
   const described = secrets.map(describe)

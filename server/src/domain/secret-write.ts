@@ -30,7 +30,7 @@ import { createWriteAllowance, refuseTooMuch } from './secret-size.ts'
 import { announce } from './transaction.ts'
 
 /** The revisions that one request makes: at most one of each environment, however much it changes there. */
-export type Revisions = {
+type Revisions = {
   /** The one moment of the request: what stood before it is found by any earlier one. */
   readonly at: number
   take(environmentId: string, counted: number): Promise<number>

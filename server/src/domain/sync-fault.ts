@@ -36,7 +36,7 @@ const maxMessageLength = 300
 const maxQuotableLength = 8 * 1024
 
 /** Whether it is kept with the sync, kept with one that is being removed, or told to somebody who waits for it. */
-export type Telling = 'kept' | 'removal' | 'awaited'
+type Telling = 'kept' | 'removal' | 'awaited'
 
 /** `secrets`: everything that must not be quoted, however the vendor spells it. */
 export function explainFault(

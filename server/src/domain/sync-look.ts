@@ -18,7 +18,7 @@ export type Outlook = {
   readonly plan: Plan
 }
 
-export type Intent = {
+type Intent = {
   readonly sync: Pick<SealedSync, 'id' | 'placeHash' | 'lastOkAt'>
   readonly settings: Pick<SyncSettings, 'mapping' | 'options' | 'target'>
   readonly macKey: KeyObject

@@ -8,7 +8,7 @@ import { writeDotenv } from './secret-format/dotenv.ts'
 
 export type Problem = { readonly name: string; readonly problem: string }
 /** What the target should hold, by its name there. */
-export type Desired = ReadonlyMap<string, string>
+type Desired = ReadonlyMap<string, string>
 export type Mapped = {
   readonly desired: Desired
   readonly problems: readonly Problem[]

@@ -118,7 +118,7 @@ function findRefusal(access: EnvironmentAccess, roots: readonly Place[], trail: 
 const whereToLook = 'Ask for the plan of this sync: it names the place to those who may read there.'
 const namesEnvironment = ({ name }: Gap) => name.includes('.')
 
-export type Entered = { readonly credential: Values; readonly target: Values; readonly options: Values }
+type Entered = { readonly credential: Values; readonly target: Values; readonly options: Values }
 
 /** Of a step of the wizard, or a plan: as many as the longest lists of the vendors need. */
 const maxRequestsOfStep = 2_000

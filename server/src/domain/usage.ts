@@ -4,7 +4,7 @@
  */
 import type { Store } from '../store/store.ts'
 
-export type TokenUse = { readonly workspaceId: string; readonly at: number; readonly ip: string }
+type TokenUse = { readonly workspaceId: string; readonly at: number; readonly ip: string }
 
 export type Usage = {
   noteToken(tokenId: string, workspaceId: string, at: number, ip: string): void
@@ -21,8 +21,8 @@ export type Usage = {
     readonly sessions: ReadonlyMap<string, SessionUse>
   }
 }
-export type IdentityUse = { readonly workspaceId: string; readonly at: number }
-export type SessionUse = { readonly userId: string; readonly at: number }
+type IdentityUse = { readonly workspaceId: string; readonly at: number }
+type SessionUse = { readonly userId: string; readonly at: number }
 
 export function createUsage(): Usage {
   let tokens = new Map<string, TokenUse>()

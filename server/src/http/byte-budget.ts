@@ -11,7 +11,7 @@ const mebibyte = 1024 * 1024
 /** What is smaller is not counted: the system keeps as much for each connection. */
 export const countedBytes = 64 * 1024
 
-export type ByteBudget = {
+type ByteBudget = {
   /** Throws `overloaded` where there is no room for so much, or one client would have more than half of all. */
   take(client: string, bytes: number): void
   giveBack(client: string, bytes: number): void

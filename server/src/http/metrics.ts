@@ -22,7 +22,7 @@ const bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5
 const name = 'coffer_http_request_duration_seconds'
 
 /** What is told of syncs, asked for when somebody asks; the lag is in the store, and unknown while that does not answer. */
-export type SyncFigures = SyncStats & { readonly lagSeconds: number | undefined }
+type SyncFigures = SyncStats & { readonly lagSeconds: number | undefined }
 
 export async function createMetrics(
   { metricsToken, metricsPort }: Config,

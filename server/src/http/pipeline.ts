@@ -24,7 +24,7 @@ export type Route = {
   serialize(value: unknown): string
 }
 
-export type Stages = {
+type Stages = {
   newId(): string
   /** Who asks; nothing is awaited where all that it needs is at hand. */
   identify(exchange: Exchange): Promise<void> | undefined

@@ -22,7 +22,7 @@ type Asked<E extends Endpoint> = {
   readonly body: Part<E, 'body'>
 }
 type Handler<E extends Endpoint> = (asked: Asked<E>, reply: Reply) => Promise<Static<E['response']> | Reply>
-export type Serve = <const E extends Endpoint>(endpoint: E, handler: Handler<E>) => void
+type Serve = <const E extends Endpoint>(endpoint: E, handler: Handler<E>) => void
 export type Routes = (serve: Serve) => void
 
 /** Collects the routes of the contract. */

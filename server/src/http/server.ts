@@ -34,7 +34,7 @@ import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 
-export type HttpParts = IdentityParts & { readonly metrics: Metrics; readonly health: Health }
+type HttpParts = IdentityParts & { readonly metrics: Metrics; readonly health: Health }
 
 const areas = [
   authRoutes,

@@ -6,7 +6,7 @@ import { maybeTextAt } from './vendor-json.ts'
 
 export type AwsKeys = { readonly accessKeyId: string; readonly secretAccessKey: string; readonly sessionToken?: string }
 
-export type AwsRequest = {
+type AwsRequest = {
   readonly host: string
   readonly service: string
   readonly region: string

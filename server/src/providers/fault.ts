@@ -7,7 +7,7 @@
  */
 export type FaultKind = 'auth' | 'scope' | 'gone' | 'invalid' | 'quota' | 'conflict' | 'rate' | 'transient' | 'protocol'
 
-export type FaultFacts = {
+type FaultFacts = {
   readonly status?: number
   /** The vendor's own words: they may quote a value, so they are scrubbed before anybody sees them. */
   readonly vendorMessage?: string

@@ -4,7 +4,7 @@ import { VendorFault } from './fault.ts'
 import type { Connection } from './provider.ts'
 import { maybeTextAt, textAt } from './vendor-json.ts'
 
-export type ServiceAccount = {
+type ServiceAccount = {
   readonly email: string
   readonly project: string
   readonly keyId: string

@@ -4,7 +4,7 @@ import type { Connection } from './provider.ts'
 import { faultOf, type VendorResponse } from './vendor-http.ts'
 import { at, maybeTextAt } from './vendor-json.ts'
 
-export type GraphqlRequest = {
+type GraphqlRequest = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly document: string

@@ -108,7 +108,7 @@ export type Remote = {
   finish?(): Promise<void>
 }
 
-export type Capabilities = {
+type Capabilities = {
   /** What `list` tells of an item beyond its name; `nothing` where there is no list at all. */
   readonly read: 'value' | 'mark' | 'names' | 'nothing'
   /** How many ops one call of the vendor's takes. */

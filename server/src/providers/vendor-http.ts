@@ -35,7 +35,7 @@ export type VendorResponse = {
 
 export type VendorHttp = { send(request: VendorRequest): Promise<VendorResponse> }
 
-export type VendorHttpParts = {
+type VendorHttpParts = {
   readonly outbound: Outbound
   readonly now: () => number
   readonly perSecond: number

@@ -2,7 +2,7 @@
 import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
 import type { Keys } from './key.ts'
 
-export type GenuineRows<Fields, Row extends Fields & RowMac & { readonly id: string }> = {
+type GenuineRows<Fields, Row extends Fields & RowMac & { readonly id: string }> = {
   sign(fields: Fields): RowMac
   isGenuine(row: Row): Promise<boolean>
   /** How many rows fail their MAC; `page` reads some rows after an id, in the order of ids. */

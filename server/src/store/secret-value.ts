@@ -25,7 +25,7 @@ export type SealedValue = {
   readonly authors: string
   readonly updatedAt: number
 }
-export type ValueLocation = Pick<SealedValue, 'secretId' | 'environmentId' | 'ownerId'>
+type ValueLocation = Pick<SealedValue, 'secretId' | 'environmentId' | 'ownerId'>
 export type NamedValue = SealedValue & { readonly name: string; readonly projectId: string }
 /** A version without what is sealed in it. */
 export type ChangeRow = {

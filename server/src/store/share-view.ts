@@ -2,7 +2,7 @@
 import type { ShareOutcome } from '@coffer/contract/share'
 import { type Db, sql } from './sql.ts'
 
-export type ShareViewRow = {
+type ShareViewRow = {
   readonly id: string
   readonly shareId: string
   readonly at: number

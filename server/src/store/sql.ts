@@ -7,7 +7,7 @@ import type { Failure } from '../failure.ts'
 
 export type SqlValue = string | number | null | Uint8Array | List | Fragment
 export type List = { readonly list: readonly string[] }
-export type Fragment = { readonly sqlite: string; readonly postgres: string }
+type Fragment = { readonly sqlite: string; readonly postgres: string }
 export type Sql = { readonly strings: TemplateStringsArray; readonly values: readonly SqlValue[] }
 
 export function sql(strings: TemplateStringsArray, ...values: SqlValue[]): Sql {

@@ -11,7 +11,7 @@ const againAfterMs = 1_000
 const usualOver = 32
 const maxWeight = 4
 
-export type DiskPace = {
+type DiskPace = {
   isQuick(nowMs: number): boolean
   /** How long a sync took that was waited for on the spot. */
   note(startedAt: number, endedAt: number): void

@@ -19,7 +19,7 @@ const tooLongPages = 4_000
 /** To look costs as much as a small commit: not every transaction does. */
 const commitsPerLook = 8
 
-export type Wal = {
+type Wal = {
   /** Before a transaction; rejects where the disk has failed and what it lost cannot be made good. */
   prepare(): Promise<void>
   /** Resolves once all that is committed is on the disk. */

@@ -17,7 +17,7 @@ const places = {
 }
 
 export type Variable = { uuid: string; key: string; value: string; secured: boolean }
-export type FakeBitbucket = Fake & {
+type FakeBitbucket = Fake & {
   readonly variables: Variable[]
   isReadOnly: boolean
 }

@@ -6,7 +6,7 @@ const name = 'shop'
 type Variable = { type: 'secret_text' | 'plain_text'; value: string }
 type Config = { readonly env_vars: Map<string, Variable>; wrangler_config_hash: string | undefined }
 
-export type FakeCloudflarePages = Fake & { readonly configs: Record<'production' | 'preview', Config> }
+type FakeCloudflarePages = Fake & { readonly configs: Record<'production' | 'preview', Config> }
 
 export function fakeCloudflarePages(): FakeCloudflarePages {
   const configs = {

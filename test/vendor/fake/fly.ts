@@ -20,7 +20,7 @@ const schema = `
   type PageInfo { hasNextPage: Boolean! endCursor: String }
 `
 
-export type Machine = {
+type Machine = {
   readonly id: string
   instance_id: string
   readonly state: string
@@ -38,7 +38,7 @@ const machine = (id: string, state: string, group: string): Machine => ({
   launches: 0,
 })
 
-export type FakeFly = Fake & { readonly machines: Machine[]; version(): number }
+type FakeFly = Fake & { readonly machines: Machine[]; version(): number }
 
 export function fakeFly(): FakeFly {
   const secrets = new Map<string, string>()

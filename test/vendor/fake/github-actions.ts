@@ -23,7 +23,7 @@ function judgeOf(name: string): Judge {
 type Secret = { value: string; createdAt: string; updatedAt: string; visibility?: unknown; repositories?: unknown }
 type KeyPair = { id: string; publicKey: Uint8Array; secretKey: Uint8Array }
 
-export type FakeGitHub = Fake & {
+type FakeGitHub = Fake & {
   /** GitHub replaces its key: what is sealed for the old one is refused from now on. */
   rotateKey(): void
   secrets(place: string): ReadonlyMap<string, Secret>

@@ -15,7 +15,7 @@ export type Variable = {
   description: string | null
 }
 
-export type FakeGitLab = Fake & {
+type FakeGitLab = Fake & {
   /** All variables of the target, of every scope. */
   readonly variables: Variable[]
 }

@@ -53,7 +53,7 @@ const schema = `
 type Place = { projectId: string; environmentId: string; serviceId?: string | null }
 type Variable = { value: string; serviceId: string | null; isSealed: boolean }
 
-export type FakeRailway = Fake & { seal(name: string): void; deploys(): number }
+type FakeRailway = Fake & { seal(name: string): void; deploys(): number }
 
 export function fakeRailway(): FakeRailway {
   /** By service (or none) and name. */

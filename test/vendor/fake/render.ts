@@ -7,7 +7,7 @@ const envGroup = 'evg-cukouhrtq21c73e9sab0'
 
 const moment = '2026-01-01T00:00:00Z'
 
-export type FakeRender = Fake & { readonly deploys: string[] }
+type FakeRender = Fake & { readonly deploys: string[] }
 
 /** `kind`: which of the two is the target. */
 export function fakeRender(kind: 'service' | 'env-group' = 'service'): FakeRender {

@@ -22,7 +22,7 @@ type Attributes = {
 }
 type Variable = { id: string; attributes: Attributes }
 
-export type FakeTerraform = Fake & {
+type FakeTerraform = Fake & {
   readonly variables: Variable[]
   /** The token may read, and not write: both are "not found" here. */
   isReadOnly: boolean

@@ -13,7 +13,7 @@ function verifyAt(nowMs: number, text: string, headers: FakeRequest['headers']):
   return JSON.parse(text)
 }
 
-export type FakeReceiver = Fake & {
+type FakeReceiver = Fake & {
   /** Every message that was believed. */
   readonly messages: Record<string, unknown>[]
   /** What each id stood for: a receiver drops by it what it has seen. */
