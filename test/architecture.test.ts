@@ -130,6 +130,22 @@ test('the fuzzer knows the description of the service and nothing else of it', (
   expect(seen.size).toBeGreaterThan(5)
 })
 
+test('nothing is exported that nobody else names', () => {
+  const files = ['server/src', 'test', 'bench', 'torture', 'docs'].flatMap((folder) => listFiles(join(root, folder)))
+  const texts = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]))
+  const namedIn = new Map<string, Set<string>>()
+  for (const [file, text] of texts) {
+    for (const [name] of text.matchAll(/[\w$]+/g)) namedIn.set(name, (namedIn.get(name) ?? new Set()).add(file))
+  }
+  const unused = [...texts].flatMap(([file, text]) =>
+    [...text.matchAll(/^export (?:async )?(?:type|const|let|function\*?|class) ([\w$]+)/gm)]
+      .filter(([, name = '']) => namedIn.get(name)?.size === 1)
+      .map(([, name]) => `${relative(root, file)}: ${name}`),
+  )
+  expect(texts.size).toBeGreaterThan(400)
+  expect(unused).toEqual([])
+})
+
 test('no room is called by a name that says nothing', () => {
   const forbidden = /^(utils?|helpers?|common|types|index|misc|shared|constants)\.ts$/
   const rooms = ['contract/src', 'bench', 'torture', 'test'].flatMap((folder) => listFiles(join(root, folder)))
