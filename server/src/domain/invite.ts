@@ -76,7 +76,8 @@ export async function resendInvite(ctx: Context, path: IdPath): Promise<IssuedIn
 /** Anybody can make a workspace, and whoever is invited did not ask to be: nobody gets many letters in a row. */
 async function countLetter(ctx: Context, email: string): Promise<void> {
   if (!ctx.mail) return
-  await countAttempt(ctx, `letter:${email}`, 'Too many letters to this address: wait before you send another.')
+  // With a space, which no email address has: a login of the address "letter:…" is not counted among them.
+  await countAttempt(ctx, `letter ${email}`, 'Too many letters to this address: wait before you send another.')
 }
 
 export async function acceptInvite(ctx: Context, body: InviteToken): Promise<InviteAccepted> {

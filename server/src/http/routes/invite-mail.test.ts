@@ -118,6 +118,13 @@ test('nobody gets more than ten letters in ten minutes, whichever workspaces the
   expect((await place.ask('POST', `/rbac/${id}/resend`)).status).toBe(200)
 })
 
+test('letters to an address have nothing to do with logins of another', async () => {
+  const email = place.newAddress()
+  const login = { email: `letter:${email}`, password: 'a guess at nothing at all' }
+  for (let tries = 0; tries < 11; tries++) await service.call('POST', '/v1/auth/login', { body: login })
+  expect((await place.invite({ email })).status).toBe(201)
+})
+
 test('a mail server that is away fails no invite: the list says so, and the log without the link', async () => {
   const closed = createServer()
   await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve))
