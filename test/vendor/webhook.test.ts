@@ -54,6 +54,14 @@ test('our signature is the library’s for the same message', async () => {
   await running.close()
 })
 
+test('a refusal that nests without end is a refusal like any other', async () => {
+  const running = await startFake(fakeReceiver())
+  const body = `{"message":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+  running.mischief = () => ({ kind: 'answer', answer: { status: 400, body } })
+  await expect(webhook.verify(connectionTo(running))).rejects.toMatchObject({ kind: 'invalid', facts: { status: 400 } })
+  await running.close()
+})
+
 test('with names alone no value leaves, whatever is not chosen counting as names', async () => {
   for (const options of [{ content: 'names' }, {}]) {
     const fake = fakeReceiver()

@@ -213,7 +213,16 @@ function messageOf({ json }: VendorResponse): string | undefined {
   }
   // Some say which field is wrong, and how.
   const byField = at(json, 'message')
-  return typeof byField === 'object' && byField !== null ? JSON.stringify(byField) : undefined
+  return typeof byField === 'object' && byField !== null ? writtenOut(byField) : undefined
+}
+
+/** Undefined for what nests so deeply that it can be read, but not written again: nobody says anything with that. */
+function writtenOut(value: object): string | undefined {
+  try {
+    return JSON.stringify(value)
+  } catch {
+    return undefined
+  }
 }
 
 /** The next page, which a vendor may only send us to on its own ground. */
