@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { startIssuer } from '../../../test/issuer.ts'
+import { createKey, startIssuer } from '../../../test/issuer.ts'
 import { createOutbound, parseAllowList } from '../outbound.ts'
 import { createIssuers } from './oidc-issuer.ts'
 
@@ -24,5 +24,21 @@ test('the keys of five hundred issuers are remembered; those used longest ago gi
   expect(fetched('/0')).toBe(1)
   await ask('/1')
   expect(fetched('/1')).toBe(2)
+  await server.stop()
+})
+
+test('a clock that is set back keeps neither keys that were taken back, nor new ones away', async () => {
+  const server = await startIssuer()
+  let now = Date.now()
+  const issuers = createIssuers(createOutbound({ allow: parseAllowList('127.0.0.1') }), () => now)
+  const old = await server.sign()
+  const stranger = await server.sign({}, {}, await createKey('ES256', 'never'))
+  expect(await issuers.findProblem(server.url, old)).toBeUndefined()
+  expect(await issuers.findProblem(server.url, stranger)).toContain('no key that fits')
+  now -= 24 * 60 * 60_000
+  const next = await createKey('ES256', 'second')
+  server.keys.splice(0, 1, next.jwk)
+  expect(await issuers.findProblem(server.url, old)).toContain('no key that fits')
+  expect(await issuers.findProblem(server.url, await server.sign({}, {}, next))).toBeUndefined()
   await server.stop()
 })

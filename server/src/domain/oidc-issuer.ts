@@ -57,7 +57,13 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     return entry.keys === before ? problem : verify(jose, entry.keys, token)
   }
 
-  const ageOf = ({ keys }: Known) => (keys ? now() - keys.fetchedAt : Number.POSITIVE_INFINITY)
+  /** A clock that was set back says nothing about how long ago it was: that counts as long ago. */
+  function elapsedSince(atMs: number): number {
+    const elapsedMs = now() - atMs
+    return elapsedMs < 0 ? Number.POSITIVE_INFINITY : elapsedMs
+  }
+
+  const ageOf = ({ keys }: Known) => elapsedSince(keys?.fetchedAt ?? never)
 
   /** The one that was used last stays longest. */
   function remember(issuer: string): Known {
@@ -70,12 +76,12 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
   }
 
   async function fetchUnlessTried(jose: Jose, issuer: string, entry: Known): Promise<void> {
-    if (entry.fetching || now() - entry.triedAt >= retryFailureAfterMs) await fetchOnce(jose, issuer, entry)
+    if (entry.fetching || elapsedSince(entry.triedAt) >= retryFailureAfterMs) await fetchOnce(jose, issuer, entry)
   }
 
   /** Fetches for other reasons do not count: a key may be new right after one. */
   async function fetchForKid(jose: Jose, issuer: string, entry: Known): Promise<void> {
-    if (!entry.fetching && now() - entry.kidTriedAt < retryKidAfterMs) return
+    if (!entry.fetching && elapsedSince(entry.kidTriedAt) < retryKidAfterMs) return
     if (!entry.fetching) entry.kidTriedAt = now()
     await fetchOnce(jose, issuer, entry)
   }

@@ -15,6 +15,14 @@ test('a workspace keeps the first twenty of a minute, whatever another one does'
   expect(refusals.admit('a')).toEqual({ unrecorded: 0 })
 })
 
+test('a clock that is set back does not silence a workspace', () => {
+  let now = 24 * 60 * 60_000
+  const refusals = createRefusals(() => now)
+  for (let index = 0; index < 25; index++) refusals.admit('a')
+  now = 0
+  expect(refusals.admit('a')).toEqual({ unrecorded: 5 })
+})
+
 test('what is counted does not grow without end', () => {
   const refusals = createRefusals(() => 0)
   for (let index = 0; index < 20; index++) refusals.admit('first')

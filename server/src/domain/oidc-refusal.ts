@@ -18,7 +18,8 @@ export function createRefusals(now: () => number): Refusals {
     admit(workspaceId) {
       const at = now()
       const count = counts.get(workspaceId) ?? { startedAt: at, recorded: 0, unrecorded: 0 }
-      if (at - count.startedAt >= minuteMs) Object.assign(count, { startedAt: at, recorded: 0 })
+      // A clock that jumps back must not freeze a minute.
+      if (at - count.startedAt >= minuteMs || at < count.startedAt) Object.assign(count, { startedAt: at, recorded: 0 })
       counts.delete(workspaceId)
       counts.set(workspaceId, count)
       const oldest = counts.keys().next()
