@@ -18,13 +18,15 @@ export function loginAttemptStore(db: Db, keys: Keys) {
       nowMs: number,
       windowMs: number,
     ): Promise<{ failures: number; windowStartedAt: number }> {
+      // What began later was begun by a clock that was wrong and is not any more; those of two nodes differ by less.
+      const [first, last] = [nowMs - windowMs + 1, nowMs + windowMs]
       const row = await db.one<{ failures: number; windowStartedAt: number }>(sql`
         insert into login_attempt (address_hash, window_started_at, failures) values (${hashOf(subject)}, ${nowMs}, 1)
         on conflict (address_hash) do update set
-          failures = case when login_attempt.window_started_at <= ${nowMs - windowMs} then 1
-            else login_attempt.failures + 1 end,
-          window_started_at = case when login_attempt.window_started_at <= ${nowMs - windowMs} then ${nowMs}
-            else login_attempt.window_started_at end
+          failures = case when login_attempt.window_started_at between ${first} and ${last}
+            then login_attempt.failures + 1 else 1 end,
+          window_started_at = case when login_attempt.window_started_at between ${first} and ${last}
+            then login_attempt.window_started_at else ${nowMs} end
         returning failures, window_started_at as "windowStartedAt"`)
       return row ?? { failures: 1, windowStartedAt: nowMs }
     },

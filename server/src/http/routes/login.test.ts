@@ -78,6 +78,19 @@ test('an attempt that was refused does not prolong the wait', async () => {
   expect((await logIn(person.email, password, elsewhere)).status).toBe(200)
 })
 
+test('a clock that was ahead and is set back keeps nobody waiting longer', async () => {
+  service.clock.offsetMs = 24 * 3_600_000
+  await hammer(person.email)
+  service.clock.offsetMs = 0
+  expect((await logIn(person.email, password, elsewhere)).status).toBe(200)
+})
+
+test('another node whose clock is somewhat behind does not begin to count anew', async () => {
+  await hammer(person.email)
+  service.clock.offsetMs = -2_000
+  expect((await logIn(person.email, password, elsewhere)).status).toBe(429)
+})
+
 test('who is locked out cannot tell an account from none, wherever they are', async () => {
   const nobody = `nobody${people}@example.com`
   await hammer(person.email)
