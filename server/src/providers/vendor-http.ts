@@ -59,12 +59,17 @@ export function createVendorHttp(parts: VendorHttpParts): VendorHttp {
   let requests = 0
   let received = 0
   let nextAt = 0
+  let askedAt = 0
 
   /** A short burst is fine everywhere; it is the lasting pace that vendors limit. */
   async function pace(): Promise<void> {
     const burstMs = Math.min(1_000, gapMs * 5)
-    nextAt = Math.max(nextAt, now() - burstMs) + gapMs
-    const waitMs = nextAt - now()
+    const at = now()
+    // By a clock that was set back the next one would be due when it is again where it was.
+    if (at < askedAt) nextAt = at
+    askedAt = at
+    nextAt = Math.max(nextAt, at - burstMs) + gapMs
+    const waitMs = nextAt - at
     if (waitMs > 0) await sleep(waitMs)
   }
 
