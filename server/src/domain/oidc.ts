@@ -1,6 +1,6 @@
 /** Identities that outside issuers vouch for. They belong to the workspace: they stay when who made them leaves. */
 import type { IdPath, WorkspacePath } from '@coffer/contract/field'
-import type { Identity, IdentityChange, NewIdentity } from '@coffer/contract/oidc'
+import type { ClaimRules, Identity, IdentityChange, NewIdentity } from '@coffer/contract/oidc'
 import { newId } from '../crypto/id.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
@@ -14,6 +14,8 @@ import { announce, inTransaction } from './transaction.ts'
 
 const maxIdentities = 200
 const maxClaimNameLength = 200
+/** The rules of all identities of an issuer are read for each token that says it is of it, whoever sends that. */
+const maxClaimsLength = 4_096
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'oidc', id, name })
 
@@ -46,6 +48,7 @@ export async function createIdentity(ctx: Context, path: WorkspacePath, body: Ne
     lastUsedAt: null,
   }
   checkIssuer(ctx, identity.issuer)
+  checkLength(identity.claims)
   checkOwnRules(identity)
   await inTransaction(ctx, workspaceId, async (ctx) => {
     await reauthorise(ctx, access, 'oidc:write')
@@ -67,6 +70,7 @@ export async function updateIdentity(
   const { identity: found, access } = await requireIdentity(ctx, path, 'oidc:write')
   const { workspaceId } = found
   if (change.issuer !== undefined) checkIssuer(ctx, change.issuer)
+  if (change.claims !== undefined) checkLength(change.claims)
   const updated = await inTransaction(ctx, workspaceId, async (ctx) => {
     await reauthorise(ctx, access, 'oidc:write')
     const current = await ctx.store.oidc.findForChange(found.id, workspaceId)
@@ -117,6 +121,13 @@ function checkIssuer(ctx: Context, issuer: string): void {
   const { hosts, ranges } = ctx.config.outboundAllow
   if (url.protocol === 'http:' && hosts.size + ranges.length === 0) {
     throw invalid('issuer', 'must start with https:// unless the operator allows it in COFFER_OUTBOUND_ALLOW.')
+  }
+}
+
+/** Only of what is sent: an identity that is longer from before can still be disabled. */
+function checkLength(claims: ClaimRules): void {
+  if (JSON.stringify(claims).length > maxClaimsLength) {
+    throw invalid('claims', `must not have more than ${maxClaimsLength} characters of JSON in all.`)
   }
 }
 

@@ -136,6 +136,11 @@ describe('identities', () => {
       'claims: ',
     ],
     ['too many values', { claims: { ref: Array.from({ length: 21 }, (_, n) => `v${n}`) } }, 'claims.ref: '],
+    [
+      'rules that are long in all',
+      { claims: Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`c${n}`, 'x'.repeat(200)])) },
+      'claims: must not have more than 4096 characters',
+    ],
     ['an issuer that is no address', { issuer: 'issuer.example.com' }, 'issuer: '],
     ['an issuer of another scheme', { issuer: 'ftp://issuer.example.com' }, 'issuer: '],
     ['an issuer with a query', { issuer: 'https://issuer.example.com/?a=b' }, 'issuer: '],
@@ -169,6 +174,13 @@ describe('identities', () => {
       expect((await change(id, body)).status).toBe(400)
     }
     expect((await ask(owner.session, `${list}/${id}`)).body).toMatchObject({ subject: 'last rule', claims: {} })
+  })
+
+  test('a change may not make the rules long either', async () => {
+    const { id } = await trust({ subject: 'short rules' })
+    const claims = { ref: Array.from({ length: 20 }, (_, n) => `${n}${'x'.repeat(200)}`) }
+    expect((await change(id, { claims })).status).toBe(400)
+    expect((await change(id, { claims: { ref: claims.ref.slice(0, 19) } })).status).toBe(200)
   })
 
   test('plain http is refused where the operator allows nothing private', async () => {
