@@ -103,11 +103,13 @@ export function inviteStore(db: Db, keys: Keys) {
       return taken?.id
     },
 
+    /** What became of a message may have been noted since the invite was read: only a new message begins anew. */
     async update(invite: Invite): Promise<void> {
       const row = toRow(invite)
       await db.run(sql`
         update invite set role = ${row.role}, scope = ${row.scope}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
-          expires_at = ${row.expiresAt}, declined_at = ${row.declinedAt}, mail = ${row.mail}, mail_at = ${row.mailAt},
+          expires_at = ${row.expiresAt}, declined_at = ${row.declinedAt},
+          mail = case when mail_at = ${row.mailAt} then mail else ${row.mail} end, mail_at = ${row.mailAt},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}
         where id = ${row.id} and workspace_id = ${row.workspaceId}`)
     },

@@ -58,6 +58,16 @@ test('what is sent again is a letter with the new link', async () => {
   expect(lettersTo(email)[1]?.text).not.toContain(first.inviteUrl)
 })
 
+test('an invite that is changed while its letter arrives keeps what became of the letter', async () => {
+  const { id } = await place.mustInvite()
+  await mailOf(place, id, 'sent')
+  const { invites } = service.app.services.store
+  const read = (await invites.list((await place.row(id))?.workspaceId ?? '')).find((invite) => invite.id === id)
+  // As another transaction had read it, a moment before.
+  if (read) await invites.update({ ...read, mail: 'sending', role: 'developer' })
+  expect(await place.row(id)).toMatchObject({ role: 'developer', mail: 'sent' })
+})
+
 const lettersTo = (email: string) => mailServer.delivered.filter(({ to }) => to.includes(email))
 
 test('a refused invite sends nothing', async () => {
