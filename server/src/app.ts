@@ -151,7 +151,7 @@ async function assemble(
   const memories = { pictures, credentials, usage, epochs, answers, counts, reads, issuers, refusals }
   const outside = {
     outbound,
-    sleep: doors.sleep ?? ((ms: number) => sleep(ms)),
+    sleep: doors.sleep ?? ((ms, signal) => sleep(ms, undefined, signal && { signal })),
     mail: openMail(config, log),
     syncStats: createSyncStats(),
   }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { createVendorHttp } from '../../server/src/providers/vendor-http.ts'
 
@@ -30,4 +31,22 @@ test('a clock that is set back holds up no request for as long', async () => {
   clock.at -= 3_600_000
   for (let sent = 0; sent < 10; sent++) await send()
   expect(Math.max(...waits)).toBeLessThanOrEqual(1_000)
+})
+
+test('a wait that the vendor asks for ends with the run', async () => {
+  const stopping = new AbortController()
+  const refusal = { status: 429, headers: { 'retry-after': '9' }, body: Buffer.from('{}') }
+  const http = createVendorHttp({
+    outbound: { request: async () => refusal },
+    now: Date.now,
+    perSecond: 5,
+    sleep: (ms, signal) => sleep(ms, undefined, signal && { signal }),
+    signal: stopping.signal,
+  })
+  setTimeout(() => stopping.abort(), 50)
+  const startedAt = performance.now()
+  await expect(http.send({ method: 'GET', url: 'https://vendor.example/' })).rejects.toMatchObject({
+    kind: 'transient',
+  })
+  expect(performance.now() - startedAt).toBeLessThan(5_000)
 })

@@ -40,7 +40,7 @@ export type Services = {
   readonly outbound: Outbound
   readonly syncStats: SyncStats
   /** Waiting, between calls to a vendor. */
-  readonly sleep: (ms: number) => Promise<void>
+  readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
   readonly now: () => number
   readonly log: Log
 }

@@ -17,18 +17,27 @@ export function giveUp(fault: VendorFault): VendorFault {
   return fault
 }
 
-export type Patience = { readonly sleep: (ms: number) => Promise<void>; readonly signal: AbortSignal | undefined }
+/** Rejects where the signal ends it. */
+export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>
+export type Patience = { readonly sleep: Sleep; readonly signal: AbortSignal | undefined }
 
-export async function patiently<Result>(work: () => Promise<Result>, { sleep, signal }: Patience): Promise<Result> {
+/** Over as soon as nobody wants what comes after it: who comes after it sees that by the signal. */
+export async function rest(ms: number, { sleep, signal }: Patience): Promise<void> {
+  await sleep(ms, signal).catch((error) => {
+    if (!signal?.aborted) throw error
+  })
+}
+
+export async function patiently<Result>(work: () => Promise<Result>, patience: Patience): Promise<Result> {
   for (let tries = 1; ; tries++) {
     try {
       return await work()
     } catch (error) {
       const waitMs = waitAfter(error, tries)
-      if (waitMs === undefined || signal?.aborted) {
+      if (waitMs === undefined || patience.signal?.aborted) {
         throw isFault(error) ? giveUp(error) : error
       }
-      await sleep(waitMs)
+      await rest(waitMs, patience)
     }
   }
 }

@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Outbound, OutboundError, type OutboundRequest } from '../outbound.ts'
 import { type FaultKind, VendorFault } from './fault.ts'
-import { patiently } from './patience.ts'
+import { patiently, rest, type Sleep } from './patience.ts'
 import { at, maybeTextAt } from './vendor-json.ts'
 
 export type VendorRequest = {
@@ -39,7 +39,7 @@ type VendorHttpParts = {
   readonly outbound: Outbound
   readonly now: () => number
   readonly perSecond: number
-  readonly sleep: (ms: number) => Promise<void>
+  readonly sleep: Sleep
   /** Somebody waits for the answer: a list without an end would keep them, and us. */
   readonly maxRequests?: number
   /** Ends the wait for an answer: what became of the request is then not known. */
@@ -70,7 +70,7 @@ export function createVendorHttp(parts: VendorHttpParts): VendorHttp {
     askedAt = at
     nextAt = Math.max(nextAt, at - burstMs) + gapMs
     const waitMs = nextAt - at
-    if (waitMs > 0) await sleep(waitMs)
+    if (waitMs > 0) await rest(waitMs, { sleep, signal })
   }
 
   return {
