@@ -8,6 +8,7 @@ import type { IdentityCheck, IdentityExchange, IdentityTest, IdentityVerdict } f
 import { jwtLifetimeSeconds } from '../crypto/jwt.ts'
 import { Failure } from '../failure.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
+import { nextTurn } from '../turns.ts'
 import type { Context } from './context.ts'
 import { identityActor } from './credential.ts'
 import { issueJwt } from './jwt.ts'
@@ -56,7 +57,12 @@ async function judge(ctx: Context, workspaceId: string, token: ExternalToken): P
   if (!first) return { reasons: [issuerCheck(iss, 'the issuer of an enabled identity', false)] }
   const failed = firstFailed(await checkGenuine(ctx, first.issuer, token))
   if (failed) return { reasons: [failed] }
-  const judged = candidates.map((identity) => ({ identity, failed: firstFailed(checkFit(identity, token)) }))
+  const judged: { identity: IdentityRecord; failed: IdentityCheck | undefined }[] = []
+  for (const identity of candidates) {
+    // Many with many rules, and a token with long lists that fit none: others have their turn in between.
+    if (judged.length > 0) await nextTurn()
+    judged.push({ identity, failed: firstFailed(checkFit(identity, token)) })
+  }
   const fitting = judged.flatMap(({ identity, failed }) => (failed ? [] : [identity]))
   const identity = fitting.find(isExact) ?? fitting[0]
   if (identity) return { identity, token }

@@ -9,14 +9,23 @@ export type Rules = { readonly subject: string | null; readonly claims: ClaimRul
  * after the one before it: nothing is ever tried again, so a hostile value costs no more than a plain one.
  */
 export function matchesPattern(pattern: string, value: string): boolean {
+  return matchesAny(pattern, [value])
+}
+
+/** Of a list that is as long as whoever made the token likes: the pattern is taken apart once. */
+function matchesAny(pattern: string, values: readonly string[]): boolean {
   const [first = '', ...rest] = pattern.split('*')
   const last = rest.pop()
-  if (last === undefined) return pattern === value
-  if (value.length < first.length + last.length) return false
+  if (last === undefined) return values.includes(pattern)
+  const shortest = pattern.length - rest.length - 1
+  return values.some((value) => value.length >= shortest && matchesParts(first, rest, last, value))
+}
+
+function matchesParts(first: string, parts: readonly string[], last: string, value: string): boolean {
   if (!value.startsWith(first) || !value.endsWith(last)) return false
   const end = value.length - last.length
   let at = first.length
-  for (const part of rest) {
+  for (const part of parts) {
     const found = value.indexOf(part, at)
     if (found === -1 || found + part.length > end) return false
     at = found + part.length
@@ -57,7 +66,8 @@ export function isNarrowing({ subject, claims }: Rules): boolean {
 export function checkRules({ subject, claims: rules }: Rules, claims: JsonObject): IdentityCheck[] {
   const checks = Object.entries(rules).map(([name, rule]): IdentityCheck => {
     const [patterns, actual] = [[rule].flat(), findClaim(claims, name)]
-    const ok = textsOf(actual).some((text) => patterns.some((pattern) => matchesPattern(pattern, text)))
+    const texts = textsOf(actual)
+    const ok = patterns.some((pattern) => matchesAny(pattern, texts))
     return { check: `claims.${name}`, ok, expected: patterns.join(' or '), actual: describe(actual) }
   })
   if (subject === null) return checks

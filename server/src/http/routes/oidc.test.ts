@@ -722,3 +722,26 @@ test('the exchange stands under the limit of its client’s address, before anyt
     await limited.stop()
   }
 })
+
+test('however many rules a token with long lists is held against, others are answered in between', async () => {
+  const crowded = await startService({ ...loopbackAllowed, COFFER_RATE_LIMIT: '0' })
+  const { session } = await registerOwner(crowded)
+  const names = Array.from({ length: 20 }, (_, n) => `c${n}`)
+  const patterns = Array.from({ length: 20 }, (_, n) => `*z${n}*`)
+  const rules = Object.fromEntries(names.map((name) => [name, patterns]))
+  for (let count = 0; count < 100; count++) {
+    await createIdentity(crowded, session, { issuer: issuer.url, claims: rules })
+  }
+  const texts = (nth: number) => Array.from({ length: 100 }, (_, n) => (nth * 100 + n).toString(36))
+  const token = await issuer.sign(Object.fromEntries(names.map((name, nth) => [name, texts(nth)])))
+  let longestMs = 0
+  let last = performance.now()
+  const watch = setInterval(() => {
+    longestMs = Math.max(longestMs, performance.now() - last)
+    last = performance.now()
+  }, 1)
+  expect((await tryFederation(crowded, token)).status).toBe(401)
+  clearInterval(watch)
+  expect(longestMs).toBeLessThan(500)
+  await crowded.stop()
+})
