@@ -13,10 +13,10 @@ export function hashPassword(password: string): Promise<string> {
 /** Takes as long for an account that does not exist: `stored` is then undefined. */
 export function verifyPassword(stored: string | undefined, password: string): Promise<boolean> {
   return inTurn(async () => {
-    decoy ??= hash('a password that nobody has', cost)
-    const matches = await verify(stored ?? (await decoy), password)
+    decoy ??= await hash('a password that nobody has', cost)
+    const matches = await verify(stored ?? decoy, password)
     return matches && stored !== undefined
   })
 }
 
-let decoy: Promise<string> | undefined
+let decoy: string | undefined
