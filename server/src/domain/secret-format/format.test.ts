@@ -729,6 +729,12 @@ describe('a format that cannot hold an entry says which', () => {
       canary.padEnd(64 * 1024 - 2, 'a'),
       'docker cannot hold the value of A: with its key it is longer than the 64 KiB that Docker reads as a line',
     ],
+    [
+      'k8s',
+      'A'.repeat(254),
+      canary,
+      `k8s cannot hold the key ${'A'.repeat(254)}: a key of a Secret has 253 characters at most`,
+    ],
     ['tfvars', '1A', canary, 'tfvars cannot hold the key 1A: an identifier does not begin with a digit or a hyphen'],
     ['tfvars', '-A', canary, 'tfvars cannot hold the key -A: an identifier does not begin with a digit or a hyphen'],
     [

@@ -1,6 +1,8 @@
 /** A Secret manifest for `kubectl apply`. The values are base64, which hides nothing but holds every byte. */
-import type { Entry } from './entry.ts'
+import { type Entry, refuseKey } from './entry.ts'
 import { quote, quoteKey } from './yaml.ts'
+
+const maxKeyLength = 253
 
 export function* writeKubernetes(entries: readonly Entry[], name: string): Generator<string> {
   yield 'apiVersion: v1\n'
@@ -9,7 +11,14 @@ export function* writeKubernetes(entries: readonly Entry[], name: string): Gener
   yield `  name: ${quote(dnsLabel(name))}\n`
   yield 'type: Opaque\n'
   yield entries.length === 0 ? 'data: {}\n' : 'data:\n'
-  for (const { key, value } of entries) yield `  ${quoteKey(key)}: "${Buffer.from(value).toString('base64')}"\n`
+  for (const { key, value } of entries) {
+    yield `  ${quoteKey(requireShort(key))}: "${Buffer.from(value).toString('base64')}"\n`
+  }
+}
+
+function requireShort(key: string): string {
+  if (key.length <= maxKeyLength) return key
+  throw refuseKey('k8s', key, `a key of a Secret has ${maxKeyLength} characters at most`)
 }
 
 /** A DNS-1123 label, which Kubernetes takes as a name everywhere. */
