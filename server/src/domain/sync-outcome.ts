@@ -9,6 +9,9 @@ const scanEveryMs = 6 * hourMs
 const firstBackOffMs = 2 * secondMs
 const maxBackOffMs = 15 * minuteMs
 
+/** What a run has done at the target; a conflict is found anew by each. */
+export const changes: ReadonlySet<SyncRunItem['outcome']> = new Set(['created', 'updated', 'deleted', 'adopted'])
+
 /** What only a person can mend; `source` is looked at again when a secret changes. */
 export class Blocked extends Error {
   readonly reason: string
@@ -114,7 +117,7 @@ export function nextOf(
     return { ...stopped, state, reason, lastError }
   }
   // Whatever arrived is not pushed again: a run that got somewhere is a beginning, not a failure more.
-  const failures = items.some(({ outcome }) => outcome !== 'failed') ? 0 : sync.failCount
+  const failures = items.some(({ outcome }) => changes.has(outcome)) ? 0 : sync.failCount
   const failingSince = failures === 0 ? at : (sync.failingSince ?? at)
   const isHopeless = at - failingSince > dayMs
   const delayMs = isHopeless ? dayMs : Math.max(fault.facts.retryAfterMs ?? 0, backOffMs(failures))

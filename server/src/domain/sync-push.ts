@@ -12,6 +12,7 @@ import type { Store } from '../store/store.ts'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
 import { writeLedger } from './sync-ledger.ts'
 import type { Outlook } from './sync-look.ts'
+import { changes } from './sync-outcome.ts'
 import { operationIdOf } from './sync-source.ts'
 
 export type Push = {
@@ -145,7 +146,6 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   }
 }
 
-const changes = new Set<SyncRunItem['outcome']>(['created', 'updated', 'deleted', 'adopted'])
 const unanswered = new VendorFault('transient', 'Nothing is known of what became of it.')
 
 const asFault = (error: Error): VendorFault =>
