@@ -47,16 +47,19 @@ export function* writeDotenv(entries: readonly Entry[]): Generator<string> {
 }
 
 /**
- * A single quote, a control character but the tab, and a backslash at the end: other parsers take that, doubled or not, for an
- * escaped quote and read on into the next key.
+ * A single quote, a control character but the tab and the line feed, and a backslash at the end: other parsers take that, doubled
+ * or not, for an escaped quote and read on into the next key.
  */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: single quotes cannot hold them.
-const needsEscapes = /['\u0000-\u0008\u000a-\u001f\u007f-\u009f]|\\$/
+const needsEscapes = /['\u0000-\u0008\u000b-\u001f\u007f-\u009f]|\\$/
+
+/** Nearly every parser knows \n, also one that reads line by line, but many no other escape: of JSON they would read a piece. */
+const isPlainLines = (value: string) => value.includes('\n') && !/[\\"$`]/.test(value)
 
 /** Single quotes where they can hold the value: no parser expands what is in them, and `$` survives a shell. */
 function quote(value: string): string {
   if (/^[A-Za-z0-9_./:@%+,=-]*$/.test(value)) return value
-  if (!needsEscapes.test(value)) return `'${value}'`
+  if (!needsEscapes.test(value) && !isPlainLines(value)) return `'${value}'`
 
   const escaped = value
     .replace(/[\\"$`]/g, '\\$&')

@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: text that looks like a reference is what is tested here.
 import { spawnSync } from 'node:child_process'
+import { parseEnv } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
@@ -318,9 +319,19 @@ describe('dotenv as it is written', () => {
     ['a backslash', 'a\\b', "A='a\\b'"],
     ['a backslash at the end', 'a b\\', 'A="a b\\u005c"'],
     ['lines', 'a\nb\n', 'A="a\\nb\\n"'],
+    ['lines with quotes', '{\n  "a": "\\n"\n}', 'A=\'{\n  "a": "\\n"\n}\''],
     ['everything', '\'"`$\\\r\t\0', 'A="\'\\"\\`\\$\\\\\\r\\t\\u0000"'],
   ])('is written as simply as %s allows', (_, value, line) => {
     expect(textOf('dotenv', [{ key: 'A', value }])).toBe(`${line}\n`)
+  })
+
+  test.each([
+    ['a key of a service account', '{\n  "private_key": "-----BEGIN PRIVATE KEY-----\\nMII=\\n"\n}\n'],
+    ['a script', 'set -e\necho "$HOME" `id` \\d\n'],
+    ['a certificate', '-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n'],
+  ])('gives Node %s of several lines', (_, value) => {
+    const entries = ['A', 'B'].map((key) => ({ key, value }))
+    expect(parseEnv(textOf('dotenv', entries))).toEqual({ A: value, B: value })
   })
 })
 
