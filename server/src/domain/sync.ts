@@ -16,7 +16,7 @@ import type {
 import { Failure } from '../failure.ts'
 import { isFault } from '../providers/fault.ts'
 import type { SealedSync, SyncRecord } from '../store/sync.ts'
-import type { SyncRunRecord } from '../store/sync-run.ts'
+import type { SyncRunSummary } from '../store/sync-run.ts'
 import { findGranted, type ProjectAccess, reauthorise, requireProject } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
@@ -217,6 +217,6 @@ export async function readSyncRun(ctx: Context, path: SyncRunPath): Promise<Sync
   return { ...toRun(run), items: [...run.items] }
 }
 
-function toRun({ id, cause, state, startedAt, endedAt, counts, error, attempts }: SyncRunRecord): SyncRun {
+function toRun({ id, cause, state, startedAt, endedAt, counts, error, attempts }: SyncRunSummary): SyncRun {
   return { id, trigger: cause, state, startedAt: iso(startedAt), endedAt: maybeIso(endedAt), counts, error, attempts }
 }

@@ -182,10 +182,15 @@ async function runUntil(id: string, expected: string): Promise<void> {
   throw new Error(`it never became ${expected}`)
 }
 
+async function runsOf(id: string) {
+  const { syncRuns } = service.app.services.store
+  const runs = await syncRuns.list(id, 'z', 200)
+  return Promise.all(runs.map((run) => syncRuns.find(run.id, id)))
+}
+
 /** Neither the refused value nor a credential stands anywhere that people look. */
 async function expectNoLeak({ fake, project, provider, owner }: SyncWorld, id: string): Promise<void> {
-  const { store } = service.app.services
-  const runs = await store.syncRuns.list(id, 'z', 200)
+  const runs = await runsOf(id)
   const audit = await service.call('GET', '/v1/workspace/main/audit?limit=200', { token: owner.session })
   const texts = [
     JSON.stringify(runs),
@@ -198,9 +203,9 @@ async function expectNoLeak({ fake, project, provider, owner }: SyncWorld, id: s
 }
 
 async function expectRefusal(id: string): Promise<void> {
-  const runs = await service.app.services.store.syncRuns.list(id, 'z', 200)
-  const isRefused = runs.some(({ items }) =>
-    items.some(({ name, outcome }) => name.includes(refused) && outcome === 'failed'),
+  const runs = await runsOf(id)
+  const isRefused = runs.some((run) =>
+    run?.items.some(({ name, outcome }) => name.includes(refused) && outcome === 'failed'),
   )
   expect(isRefused).toBe(true)
 }

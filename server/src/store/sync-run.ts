@@ -14,16 +14,13 @@ export type SyncRunRecord = {
   readonly attempts: number
   readonly items: readonly SyncRunItem[]
 }
-type RunRow = Omit<SyncRunRecord, 'counts' | 'items'> & { readonly counts: string; readonly items: string }
+/** Without its items, which may be as many as there are secrets. */
+export type SyncRunSummary = Omit<SyncRunRecord, 'items'>
+type SummaryRow = Omit<SyncRunSummary, 'counts'> & { readonly counts: string }
+type RunRow = SummaryRow & { readonly items: string }
 
 const columns = fragment(`
-  id, sync_id as "syncId", cause, state, started_at as "startedAt", ended_at as "endedAt", counts, error, attempts, items`)
-
-const toRecord = (row: RunRow): SyncRunRecord => ({
-  ...row,
-  counts: JSON.parse(row.counts),
-  items: JSON.parse(row.items),
-})
+  id, sync_id as "syncId", cause, state, started_at as "startedAt", ended_at as "endedAt", counts, error, attempts`)
 
 export function syncRunStore(db: Db) {
   return {
@@ -35,15 +32,16 @@ export function syncRunStore(db: Db) {
     },
 
     async find(id: string, syncId: string): Promise<SyncRunRecord | undefined> {
-      const row = await db.one<RunRow>(sql`select ${columns} from sync_run where id = ${id} and sync_id = ${syncId}`)
-      return row && toRecord(row)
+      const row = await db.one<RunRow>(sql`
+        select ${columns}, items from sync_run where id = ${id} and sync_id = ${syncId}`)
+      return row && { ...row, counts: JSON.parse(row.counts), items: JSON.parse(row.items) }
     },
 
     /** Newest first. */
-    async list(syncId: string, before: string, limit: number): Promise<SyncRunRecord[]> {
-      const rows = await db.all<RunRow>(sql`
+    async list(syncId: string, before: string, limit: number): Promise<SyncRunSummary[]> {
+      const rows = await db.all<SummaryRow>(sql`
         select ${columns} from sync_run where sync_id = ${syncId} and id < ${before} order by id desc limit ${limit}`)
-      return rows.map(toRecord)
+      return rows.map((row) => ({ ...row, counts: JSON.parse(row.counts) }))
     },
 
     /** Keeps the newest `keep` of a sync. */

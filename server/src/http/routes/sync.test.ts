@@ -1,6 +1,6 @@
 /** A sync from its first step to its end, against a fake vendor over TLS. */
 import type { AuditEntry } from '@coffer/contract/audit'
-import type { SyncDetail, SyncPlan, SyncProvider, SyncRun } from '@coffer/contract/sync'
+import type { SyncDetail, SyncPlan, SyncProvider, SyncRun, SyncRunDetail } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { addUser, createToken } from '../../../../test/harness.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
@@ -761,6 +761,16 @@ describe('pause, resume, run and the end', () => {
     expect(seen).toHaveLength(6)
     expect(seen).toEqual(seen.toSorted().reverse())
     expect((await world.project.ask('GET', `/sync/${id}/run?cursor=abc`)).status).toBe(400)
+  })
+
+  test('a list of runs loads nothing of the names that each had to do with', async () => {
+    const id = await setUp()
+    await pushDue(world)
+    const [run] = await world.service.app.services.store.syncRuns.list(id, 'z', 1)
+    expect(run).toMatchObject({ syncId: id, state: 'succeeded' })
+    expect(run).not.toHaveProperty('items')
+    const { items } = await world.project.must<SyncRunDetail>('GET', `/sync/${id}/run/${run?.id}`)
+    expect(items).toContainEqual({ name: 'ALPHA', outcome: 'created', message: null })
   })
 })
 
