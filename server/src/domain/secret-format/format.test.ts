@@ -654,11 +654,6 @@ describe('docker', () => {
   test('keeps spaces and quotes, as nothing is escaped', () => {
     expect(textOf('docker', [{ key: 'A', value: ' "b" # $X ' }])).toBe('A= "b" # $X \n')
   })
-
-  test('fills a line to the last byte that Docker reads', () => {
-    const value = `${'ü'.repeat(32 * 1024 - 2)}u`
-    expect(Buffer.byteLength(textOf('docker', [{ key: 'A', value }]))).toBe(64 * 1024)
-  })
 })
 
 describe('tfvars', () => {
@@ -734,12 +729,6 @@ describe('a format that cannot hold an entry says which', () => {
     ['docker', 'A', `${canary}\0`, 'docker cannot hold the value of A: it contains a NUL character'],
     ['docker', 'A', `${canary}\n`, 'docker cannot hold the value of A: it contains a line break'],
     ['docker', 'A', `${canary}\r`, 'docker cannot hold the value of A: it contains a line break'],
-    [
-      'docker',
-      'A',
-      canary.padEnd(64 * 1024 - 2, 'a'),
-      'docker cannot hold the value of A: with its key it is longer than the 64 KiB that Docker reads as a line',
-    ],
     [
       'k8s',
       'A'.repeat(254),
