@@ -130,7 +130,9 @@ export function referenceOptions(
     // Shared ones first, so that a person's own overwrites them.
     for (const row of rows.sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1))) {
       if (row.sealed === null || isHidden(access, row)) continue
-      const { environmentId, secretId, projectId, version, sealed, authors } = row
+      const { environmentId, secretId, version, sealed, authors } = row
+      // Of the project by which it is reached: who moves an environment to another one cannot read it there.
+      const projectId = picture.environments.get(environmentId)?.projectId ?? ''
       const place = { workspaceId: picture.workspace.id, projectId, environmentId, secretId, ownerId: row.ownerId }
       const value = await secretValues.open(place, { version, sealed, authors }, picture.environmentKeys)
       values.set(placeName({ environmentId, key: row.name }), value)

@@ -489,6 +489,24 @@ describe('a value is worth nothing in another place:', () => {
       }
     })
   })
+
+  test('an environment moved to another project, behind a reference', async () => {
+    const path = '/v1/workspace/main/project/open/secret/REFERENCE?resolve=true'
+    await tampering([], async () => {
+      // It takes the place of the one that the reference names; the secrets stay where they were.
+      const [taken, moved] = [environment(open, 1), environment(closed, 0)]
+      const { name, folded_name } = await one('select name, folded_name from environment where id = ?', [taken])
+      await raw.query("update environment set name = 'Old', folded_name = 'old' where id = ?", [taken])
+      await raw.query('update environment set project_id = ?, name = ?, folded_name = ? where id = ?', [
+        open.id,
+        name ?? null,
+        folded_name ?? null,
+        moved,
+      ])
+      forgetAll()
+      expectIntegrity(await service.call('GET', path, { token: owner.session }), 'reference')
+    })
+  })
 })
 
 describe('changed keys open nothing:', () => {

@@ -26,7 +26,7 @@ export type SealedValue = {
   readonly updatedAt: number
 }
 type ValueLocation = Pick<SealedValue, 'secretId' | 'environmentId' | 'ownerId'>
-export type NamedValue = SealedValue & { readonly name: string; readonly projectId: string }
+export type NamedValue = SealedValue & { readonly name: string }
 /** A version without what is sealed in it. */
 export type ChangeRow = {
   readonly environmentId: string
@@ -195,7 +195,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       ownerId: string,
     ): Promise<NamedValue[]> {
       return db.all<NamedValue>(sql`
-        select ${valueColumns}, s.name, s.project_id as "projectId"
+        select ${valueColumns}, s.name
         from secret_value v join secret s on s.id = v.secret_id
         where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
           and s.name ${anyOf(names)} and s.trashed_at is null`)
@@ -215,7 +215,7 @@ export function secretValueStore(db: Db, keys: Keys) {
     /** All values of environments, with their names. */
     async listNamed(environmentIds: readonly string[], ownerId: string): Promise<NamedValue[]> {
       return db.all<NamedValue>(sql`
-        select ${valueColumns}, s.name, s.project_id as "projectId"
+        select ${valueColumns}, s.name
         from secret_value v join secret s on s.id = v.secret_id
         where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
           and s.trashed_at is null`)
