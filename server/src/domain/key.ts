@@ -31,12 +31,15 @@ type RotationProgress = (what: string, done: number) => void
 type Moves = readonly [what: string, move: (ctx: WriteContext) => Promise<number>][]
 
 export async function rotateRoot(ctx: Context, progress: RotationProgress, settleMs = defaultSettleMs): Promise<void> {
-  if (await isRotationUnfinished(ctx)) progress('continuing an unfinished rotation', 0)
-  else await startRootRotation(ctx)
-  // A node that had not heard of the new root yet may have used the old one meanwhile: the second pass moves that too.
-  await moveAllToActiveRoot(ctx, progress)
-  await ctx.sleep(settleMs)
-  await moveAllToActiveRoot(ctx, progress)
+  if (!(await startRootRotation(ctx))) progress('continuing an unfinished rotation', 0)
+  let settled: string
+  do {
+    await moveAllToActiveRoot(ctx, progress)
+    settled = ctx.keys.keyring.active.id
+    // A node that had not heard of the new root yet may have used the old one meanwhile: the second pass moves that too.
+    await ctx.sleep(settleMs)
+    await moveAllToActiveRoot(ctx, progress)
+  } while (settled !== ctx.keys.keyring.active.id)
   const removed = await inTransaction(ctx, systemChain, async (ctx) => {
     const count = await removeUnusedRoots(ctx.transaction.db)
     if (count > 0) await announce(ctx, 'keyring', 'root')
@@ -45,18 +48,22 @@ export async function rotateRoot(ctx: Context, progress: RotationProgress, settl
   progress('old root keys removed', removed)
 }
 
-async function startRootRotation(ctx: Context): Promise<void> {
-  await inTransaction(ctx, systemChain, async (ctx) => {
+/** False where there is one to be continued: one that was killed, or that somebody else has begun a moment ago. */
+async function startRootRotation(ctx: Context): Promise<boolean> {
+  const isStarted = await inTransaction(ctx, systemChain, async (ctx) => {
+    if (await isRotationUnfinished(ctx)) return false
     const rootId = await ctx.keys.turn(ctx.transaction.db, ctx.now())
     await announce(ctx, 'keyring', rootId)
     await record(ctx, { chain: systemChain, action: 'ROTATE', entity: { type: 'root-key', id: rootId, name: '' } })
+    return true
   })
   await ctx.keys.reload()
+  return isStarted
 }
 
 /** Keys and MACs can be moved at any time; hashes move when the token or session is next used, or end with the invite. */
-async function isRotationUnfinished(ctx: Context): Promise<boolean> {
-  const roots = await countRootUses(ctx.engine)
+async function isRotationUnfinished({ transaction }: WriteContext): Promise<boolean> {
+  const roots = await countRootUses(transaction.db)
   return roots.some((root) => !root.isActive && root.workspaceKeys + root.signingKeys + root.macs > 0)
 }
 
@@ -76,16 +83,31 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['second factors', (ctx) => ctx.store.mfa.moveToActiveRoot(batchSize)],
     ['device logins', (ctx) => ctx.store.devices.resign(batchSize)],
   ]
-  await moveAll(ctx, systemChain, moves, progress)
+  await moveAll(ctx, systemChain, moves, progress, followRoot)
+}
+
+/** Another rotation may have turned the keys since: each with a root of its own, they would undo each other's work. */
+async function followRoot({ keys, transaction }: WriteContext): Promise<void> {
+  const [active] = await listRootKeys(transaction.db)
+  if (active?.id !== keys.keyring.active.id) await keys.reload()
 }
 
 /** Batch by batch, until nothing is left of any. */
-async function moveAll(ctx: Context, chain: string, moves: Moves, progress: RotationProgress): Promise<void> {
+async function moveAll(
+  ctx: Context,
+  chain: string,
+  moves: Moves,
+  progress: RotationProgress,
+  prepare: (ctx: WriteContext) => Promise<void> = async () => undefined,
+): Promise<void> {
   for (const [what, move] of moves) {
     let done = 0
     let moved = batchSize
     while (moved > 0) {
-      moved = await inTransaction(ctx, chain, move)
+      moved = await inTransaction(ctx, chain, async (ctx) => {
+        await prepare(ctx)
+        return move(ctx)
+      })
       done += moved
       if (moved > 0) progress(what, done)
     }

@@ -441,6 +441,41 @@ describe('after a rotation', () => {
     expect(await countKeys()).toEqual({ count: 1 })
   })
 
+  describe('beside another rotation of the root', () => {
+    /** As two machines do that run the same command at the same hour. */
+    const openOperator = () => openServices(readConfig(service.settings), createLog('silent'), 'write')
+
+    async function expectOneRoot(): Promise<void> {
+      const [active, ...retired] = await countRootUses(service.app.services.engine)
+      expect(active).toMatchObject({ isActive: true, workspaceKeys: 1 })
+      for (const root of retired) expect(root).toMatchObject({ workspaceKeys: 0, signingKeys: 0, macs: 0 })
+      expect(await status(service, owner.session)).toBe(200)
+    }
+
+    test('that has only just begun, it goes on with that one’s root', async () => {
+      const [first, second] = [await openOperator(), await openOperator()]
+      await first.engine.transaction('test', ({ db }) => first.keys.turn(db, first.now()))
+      const [begun] = await rootIds()
+      await rotateRoot(asOperator(second), () => undefined, 0)
+      for (const one of [first, second]) await one.engine.close()
+      expect((await rootIds())[0]).toBe(begun)
+      await expectOneRoot()
+    })
+
+    test('that comes and goes while it waits, it leaves everything under the newest root', async () => {
+      const [first, second] = [await openOperator(), await openOperator()]
+      let naps = 0
+      const sleep = async () => {
+        if (naps++ === 0) await rotateRoot(asOperator(second), () => undefined, 0)
+      }
+      await rotateRoot({ ...asOperator(first), sleep }, () => undefined)
+      const newest = second.keys.keyring.active.id
+      for (const one of [first, second]) await one.engine.close()
+      expect((await rootIds())[0]).toBe(newest)
+      await expectOneRoot()
+    })
+  })
+
   describe('with two nodes', () => {
     let other: TestService
     beforeEach(async () => {
