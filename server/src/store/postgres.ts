@@ -267,8 +267,10 @@ async function migrateStep(pool: pg.Pool, step: number, name: string, statement:
   })
 }
 
-/** SQLSTATE classes of a server that is away, starting, stopping, full or out of reach. */
-const unavailableClasses = new Set(['08', '53', '57', '58'])
+/** SQLSTATE classes of a server that is away, starting, stopping, full or out of reach, or that lets nobody in any more. */
+const unavailableClasses = new Set(['08', '28', '3D', '53', '57', '58'])
+/** A primary that has become a standby, or that takes no writes until its disk has room. */
+const readOnly = '25006'
 const uniqueViolation = '23505'
 const foreignKeyViolation = '23503'
 /** Serialization failures, a deadlock, and a transaction that paused for too long: it may go well the next time. */
@@ -289,7 +291,8 @@ function asFailure(error: unknown): unknown {
     return new Failure('conflict', undefined, { cause: error })
   // Anything but an answer of the server is the socket or the pool that failed; EPIPE only looks like a SQLSTATE.
   const isServerAnswer = error instanceof pg.DatabaseError
-  if (!isServerAnswer || code === undefined || unavailableClasses.has(code.slice(0, 2)) || passingCodes.has(code)) {
+  const isRefusal = code === undefined || code === readOnly || unavailableClasses.has(code.slice(0, 2))
+  if (!isServerAnswer || isRefusal || passingCodes.has(code)) {
     return new Failure('unavailable', undefined, { cause: error })
   }
   return error

@@ -902,6 +902,37 @@ describe('a connection that is lost', () => {
     }
   }
 
+  test('to a server that takes no more writes, or lets nobody in any more, is unavailable', async () => {
+    if (engine.kind === 'sqlite') {
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const refused = unused()
+    const told: string[] = []
+    engine.onRefusal((error) => told.push(error.code))
+    const write = await settle(
+      engine.transaction('read only', async ({ db }) => {
+        // As a primary that has become a standby, or whose disk is nearly full.
+        await db.run(sql`set transaction read only`)
+        await insertItem(db, refused)
+      }),
+    )
+    expect(write).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    expect(told).toEqual(['unavailable'])
+    expect(await findItem(engine, refused)).toBeUndefined()
+    const changes: Partial<URL>[] = [{ password: 'changed' }, { pathname: '/renamed' }]
+    for (const change of changes) {
+      const url = Object.assign(new URL(database.settings.COFFER_DATABASE_URL ?? ''), change)
+      const node = openPostgres(url.href)
+      const outcomes = [
+        await settle(node.one(sql`select id from item limit 1`)),
+        await settle(node.transaction('opening', async () => undefined)),
+      ]
+      await node.close()
+      for (const outcome of outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    }
+  })
+
   test('at the socket is unavailable, never an error of ours', async () => {
     if (engine.kind === 'sqlite') {
       expect(kind).toBe('sqlite')
