@@ -2,10 +2,13 @@
 import pg from 'pg'
 import { Failure } from '../failure.ts'
 import { type CommitQueue, type Connection, createCommitQueue } from './commit-queue.ts'
+import { createRoom, type Room } from './postgres-room.ts'
 import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
 
 const poolSize = 20
+/** Work within a transaction may ask for what lies outside of it, such as new keys: for that, connections are always left. */
+const maxTransactions = 16
 const connectTimeoutMs = 5_000
 const statementMs = 30_000
 /** A step of a migration may fill an index or copy a table, however large, and others wait for it: nobody hurries them. */
@@ -37,12 +40,13 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
   pool.on('connect', (client) => client.on('error', () => undefined))
 
   const refusals = createRefusalBell(passingCodes)
+  const room = createRoom(maxTransactions, connectTimeoutMs)
   const queues = new Map<string, CommitQueue>()
 
   function queueFor(lock: string): CommitQueue {
     let queue = queues.get(lock)
     if (!queue) {
-      queue = createCommitQueue(() => begin(pool), {
+      queue = createCommitQueue(() => begin(pool, room), {
         onIdle: () => queues.delete(lock),
         onFailure: refusals.ring,
       })
@@ -71,8 +75,12 @@ function strict(url: string): string {
   return url.replace(/(?<=[?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, 'verify-full')
 }
 
-async function begin(pool: pg.Pool): Promise<Connection> {
-  const client = await wrapErrors(() => pool.connect())
+async function begin(pool: pg.Pool, room: Room): Promise<Connection> {
+  await wrapErrors(() => room.enter())
+  const client = await wrapErrors(() => pool.connect()).catch((error: unknown) => {
+    room.leave()
+    throw error
+  })
   let brokenBy: Error | undefined
   const onError = (error: Error) => {
     brokenBy = error
@@ -81,6 +89,7 @@ async function begin(pool: pg.Pool): Promise<Connection> {
   const release = () => {
     client.off('error', onError)
     client.release(brokenBy)
+    room.leave()
   }
   const execute = async (text: string) => {
     await wrapErrors(() => client.query(text))

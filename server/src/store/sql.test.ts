@@ -590,6 +590,20 @@ describe('transactions that share a commit', () => {
   })
 })
 
+test('work within transactions is answered from outside of them, however many there are at once', async () => {
+  // As a node does that meets rows under keys which it has not read yet.
+  const works = Array.from({ length: 40 }, (_, index) =>
+    engine.transaction(`asking ${index}`, async ({ db }) => {
+      const id = unused()
+      await insertItem(db, id)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      return (await engine.one<{ count: number }>(sql`select count(*) as count from item where id = ${id}`))?.count
+    }),
+  )
+  const seen = await within(Promise.all(works), 4_000, 'an answer to each of them')
+  expect(seen).toEqual(works.map(() => 0))
+})
+
 test('200 parallel transfers, some of which fail half-way, keep the sum and exactly what was acknowledged', async () => {
   const owners = 4
   const accounts = Array.from({ length: owners * 3 }, (_, index) => `account-${String(index).padStart(2, '0')}`)
