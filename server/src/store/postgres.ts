@@ -91,8 +91,17 @@ async function begin(pool: pg.Pool, room: Room): Promise<Connection> {
     client.release(brokenBy)
     room.leave()
   }
+  const ask = async (query: pg.QueryConfig): Promise<pg.QueryResult> => {
+    try {
+      return await client.query(query)
+    } catch (error) {
+      // Whoever has not answered does not answer a rollback either: others wait for the end of this.
+      if (error instanceof Error && !(error instanceof pg.DatabaseError)) brokenBy ??= error
+      throw error
+    }
+  }
   const execute = async (text: string) => {
-    await wrapErrors(() => client.query(text))
+    await wrapErrors(() => ask({ text }))
   }
   try {
     await execute('begin')
@@ -102,19 +111,19 @@ async function begin(pool: pg.Pool, room: Room): Promise<Connection> {
     throw error
   }
   return {
-    db: postgresDb((query) => client.query(query)),
+    db: postgresDb(ask),
     savepoint: () => execute('savepoint one_of_many'),
     releaseSavepoint: () => execute('release savepoint one_of_many'),
     rollbackToSavepoint: () => execute('rollback to savepoint one_of_many'),
     commit: async () => {
-      const { command } = await wrapErrors(() => client.query('commit'))
+      const { command } = await wrapErrors(() => ask({ text: 'commit' }))
       // After an error that the work has swallowed the server answers a commit with a rollback, and calls it a success.
       if (command !== 'COMMIT') throw new Failure('internal')
       release()
     },
     rollback: async () => {
       try {
-        await execute('rollback')
+        if (!brokenBy) await execute('rollback')
       } catch (error) {
         brokenBy = error instanceof Error ? error : new Error('rollback failed')
       }

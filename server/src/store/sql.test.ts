@@ -1,5 +1,5 @@
 /** The SQL layer and its group commit, on a real database of the engine under test. */
-import { connect, createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createDatabase, type Database, engine as kind } from '../../../test/harness.ts'
@@ -946,6 +946,55 @@ describe('a connection that is lost', () => {
       for (const outcome of outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
     }
   })
+
+  test('in silence is given up once: whoever comes after it waits no longer than for one answer', async () => {
+    if (engine.kind === 'sqlite') {
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const { url, hush, close } = await startMutedServer(database.settings.COFFER_DATABASE_URL ?? '')
+    // The driver waits for a second more.
+    const node = openPostgres(url, 1_000)
+    const startedAt = performance.now()
+    const lost = settle(
+      node.transaction('silent', async ({ db }) => {
+        await db.one(sql`select id from item limit 1`)
+        hush()
+        await db.one(sql`select id from item limit 1`)
+      }),
+    )
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    const next = await settle(node.transaction('silent', ({ db }) => db.one(sql`select id from item limit 1`)))
+    const tookMs = performance.now() - startedAt
+    expect([await lost, next]).toMatchObject([{ ok: false, error: { code: 'unavailable' } }, { ok: true }])
+    expect(tookMs).toBeLessThan(3_500)
+    await node.close()
+    await close()
+  })
+
+  /** Passes on all that is said, until those who are connected then are to hear nothing any more. */
+  async function startMutedServer(target: string) {
+    const { hostname, port } = new URL(target)
+    const upstreams = new Set<Socket>()
+    const server = createServer((client) => {
+      const upstream = connect(Number(port), hostname)
+      upstreams.add(upstream)
+      client.on('error', () => undefined).on('close', () => upstream.destroy())
+      upstream.on('error', () => undefined)
+      client.pipe(upstream)
+      upstream.pipe(client)
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const address = server.address()
+    const own = typeof address === 'object' && address ? address.port : 0
+    return {
+      url: Object.assign(new URL(target), { port: String(own) }).href,
+      hush: () => {
+        for (const upstream of upstreams) upstream.unpipe().pause()
+      },
+      close: () => new Promise((resolve) => server.close(resolve)),
+    }
+  }
 
   test('at the socket is unavailable, never an error of ours', async () => {
     if (engine.kind === 'sqlite') {
