@@ -4,7 +4,7 @@
  */
 import type { Log } from '../log.ts'
 import { traceOf } from '../log.ts'
-import type { Change } from '../store/change.ts'
+import { type Change, maxListed } from '../store/change.ts'
 import type { Services } from './context.ts'
 import { hourMs } from './time.ts'
 import { forget, forgetAll, type Memories } from './transaction.ts'
@@ -57,6 +57,14 @@ export function createChangeFollower(
     return oldest === 0 ? isLate : oldest > sequence + 1
   }
 
+  async function applyAll(changes: readonly Change[], startedAt: number): Promise<void> {
+    for (const change of changes) {
+      await apply(change)
+      for (let missing = sequence + 1; missing < change.sequence; missing++) gaps.set(missing, startedAt)
+      sequence = change.sequence
+    }
+  }
+
   async function read(): Promise<void> {
     const startedAt = performance.now()
     const startedAtTime = services.now()
@@ -67,15 +75,16 @@ export function createChangeFollower(
       }
       for (const [missing, since] of gaps) if (startedAt - since > gapLifeMs) gaps.delete(missing)
     }
-    const changes = await services.store.changes.listAfter(sequence)
+    let changes = await services.store.changes.listAfter(sequence)
     if (await hasMissed(changes[0], startedAt, startedAtTime)) {
       await services.keys.reload()
       forgetAll(services)
     }
-    for (const change of changes) {
-      await apply(change)
-      for (let missing = sequence + 1; missing < change.sequence; missing++) gaps.set(missing, startedAt)
-      sequence = change.sequence
+    await applyAll(changes, startedAt)
+    // What is remembered is fresh only when nothing is left to be read.
+    while (changes.length === maxListed) {
+      changes = await services.store.changes.listAfter(sequence)
+      await applyAll(changes, startedAt)
     }
     readAt = startedAt
     readAtTime = startedAtTime

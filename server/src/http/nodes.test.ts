@@ -286,6 +286,28 @@ describe('what one node changes', () => {
     expect(await asked).toBe(401)
   })
 
+  test('a node that was cut off while very much changed answers from nothing that it knew before', async () => {
+    const { id, token } = await createToken(here, owner.session)
+    // Or what it still has to hear of the token's making would make it forget.
+    await hear(there)
+    await warm([token])
+    const { releaseAnswer, letAsk } = await holdLog(there)
+    letAsk()
+    await here.app.services.engine.transaction('test', ({ db }) =>
+      db.runMany(
+        Array.from({ length: 25_000 }, () => Date.now()),
+        (at) => sql`insert into change (subject, subject_id, at) values (${'user'}, ${'nobody'}, ${at})`,
+      ),
+    )
+    expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
+    const acknowledgedAt = performance.now()
+    await until(() => performance.now() - acknowledgedAt > allowedMs || undefined, 2_000, 'the second is over')
+    const asked = statusOf(there, token)
+    for (let round = 0; round < 3; round++) await there.call('GET', '/healthz')
+    releaseAnswer()
+    expect(await asked).toBe(401)
+  })
+
   test.each([
     ['hears nothing of it any more', async () => undefined],
     [

@@ -7,6 +7,9 @@ import { anyOf, type Db, sql } from './sql.ts'
 export type ChangeSubject = 'workspace' | 'environment' | 'user' | 'keyring'
 export type Change = { readonly sequence: number; readonly subject: ChangeSubject; readonly subjectId: string }
 
+/** So many are read at once: where there are as many, there may be more. */
+export const maxListed = 10_000
+
 export function changeStore(db: Db) {
   return {
     async append(subject: ChangeSubject, subjectId: string, nowMs: number): Promise<void> {
@@ -32,7 +35,7 @@ export function changeStore(db: Db) {
     async listAfter(sequence: number): Promise<Change[]> {
       return db.all<Change>(sql`
         select sequence, subject, subject_id as "subjectId" from change
-        where sequence > ${sequence} order by sequence limit 10000`)
+        where sequence > ${sequence} order by sequence limit ${maxListed}`)
     },
 
     async listOnly(sequences: readonly number[]): Promise<Change[]> {
