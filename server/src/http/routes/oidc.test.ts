@@ -725,18 +725,20 @@ test('the exchange stands under the limit of its client’s address, before anyt
 
 test('however many rules a token with long lists is held against, others are answered in between', async () => {
   const crowded = await startService({ ...loopbackAllowed, COFFER_RATE_LIMIT: '0' })
+  const apart = await startIssuer()
   const { session } = await registerOwner(crowded)
   const names = Array.from({ length: 20 }, (_, n) => `c${n}`)
   const patterns = Array.from({ length: 20 }, (_, n) => `*z${n}*`)
   const rules = Object.fromEntries(names.map((name) => [name, patterns]))
   for (let count = 0; count < 100; count++) {
-    await createIdentity(crowded, session, { issuer: issuer.url, claims: rules })
+    await createIdentity(crowded, session, { issuer: apart.url, claims: rules })
   }
   const texts = (nth: number) => Array.from({ length: 100 }, (_, n) => (nth * 100 + n).toString(36))
-  const token = await issuer.sign(Object.fromEntries(names.map((name, nth) => [name, texts(nth)])))
+  const token = await apart.sign(Object.fromEntries(names.map((name, nth) => [name, texts(nth)])))
   const turns = vi.spyOn(globalThis, 'setImmediate')
   expect((await tryFederation(crowded, token)).status).toBe(401)
   expect(turns.mock.calls.length).toBeGreaterThan(90)
   turns.mockRestore()
   await crowded.stop()
+  await apart.stop()
 })
