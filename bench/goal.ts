@@ -11,7 +11,7 @@ const ratios: Readonly<Record<string, number>> = {
 export const goalOf = (name: string): number | undefined => ratios[name]
 
 /** Where there is a goal, or much swing, one bad moment of the machine must not decide. */
-export const manyRounds = (rounds: number): number => (rounds > 1 ? rounds + 4 : rounds)
+export const manyRounds = (rounds: number): number => (rounds > 1 ? rounds + 2 : rounds)
 
 /** With 64 connections, the slowest hundredth takes less than so many times the middle. */
 export const maxSpread = 5

@@ -10,7 +10,7 @@ minutes. Needs nothing but Node and npm.
   --only NAME     only rows whose part or name has this in it, such as "sqlite", "postgresql", "two processes",
                   "growth" or "read one"; may be repeated
   --seconds N     of each measurement (1)
-  --rounds N      of which the median counts (3, and four more where there is a goal)
+  --rounds N      of which the median counts (3, and two more where there is a goal)
   --secrets N     how far the store grows in the last part (1000000, if it fits into ten minutes; 0 leaves it out)
   --memory        also: a million reads over a thousand environments
   --markdown      prints the tables as Markdown at the end
