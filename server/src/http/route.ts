@@ -114,6 +114,7 @@ const errorTexts: Record<number, string> = {
   413: 'The body is larger than this endpoint takes; most take 8 MiB.',
   415: 'The body is not JSON.',
   429: 'Rate limit exceeded; Retry-After says how long to wait.',
+  431: 'The path and the headers together are too large.',
   500: 'Something went wrong on our side.',
   503: 'The service cannot reach its storage or a vendor, or is stopping; Retry-After says how long to wait.',
 }
