@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createLateTurns, createTurns } from './turns.ts'
+import { createLateTurns, createRoom, createTurns } from './turns.ts'
 
 test('so many run at a time, so many wait, and the rest is refused at once', async () => {
   const inTurn = createTurns(2, 3)
@@ -60,4 +60,16 @@ test('a late turn is taken once however often, when it is needed, and ends with 
     'second ends',
   ])
   expect(order.indexOf('cheap begins')).toBeLessThan(order.indexOf('second begins'))
+})
+
+test('who waits for room too long is refused, and the room that comes free later is handed to the next', async () => {
+  const room = createRoom(1, { patienceMs: 20 })
+  await room.enter()
+  const impatient = room.enter()
+  await expect(impatient).rejects.toMatchObject({ code: 'unavailable' })
+  const next = room.enter()
+  room.leave()
+  await next
+  room.leave()
+  expect(room.enter()).toBeUndefined()
 })

@@ -18,38 +18,61 @@ export type Turn = { take(): Promise<void> | undefined }
 type LateTurns = <Result>(work: (turn: Turn) => Promise<Result>) => Promise<Result>
 
 export function createLateTurns(maxRunning: number, maxWaiting: number): LateTurns {
-  let running = 0
-  const waiting: (() => void)[] = []
-
-  function enter(): Promise<void> | undefined {
-    if (running < maxRunning) {
-      running++
-      return undefined
-    }
-    if (waiting.length >= maxWaiting) throw new Failure('overloaded')
-    // The turn is handed over, so that nobody who comes in between takes it.
-    return new Promise((resolve) => void waiting.push(resolve))
-  }
-
-  function leave(): void {
-    const next = waiting.shift()
-    if (next) next()
-    else running--
-  }
-
+  const room = createRoom(maxRunning, { maxWaiting })
   return async (work) => {
     let isTaken = false
     const take = () => {
       if (isTaken) return undefined
-      const entering = enter()
+      const entering = room.enter()
       isTaken = true
       return entering
     }
     try {
       return await work({ take })
     } finally {
-      if (isTaken) leave()
+      if (isTaken) room.leave()
     }
+  }
+}
+
+/** Room for so many at a time; whoever has entered it leaves it once. */
+export type Room = {
+  /** Throws `overloaded` where too many wait already; rejects as `unavailable` after waiting for too long. */
+  enter(): Promise<void> | undefined
+  leave(): void
+}
+
+export function createRoom(
+  size: number,
+  { maxWaiting = Number.POSITIVE_INFINITY, patienceMs }: { maxWaiting?: number; patienceMs?: number },
+): Room {
+  let left = size
+  const waiting = new Set<() => void>()
+
+  function wait(): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    waiting.add(resolve)
+    if (patienceMs === undefined) return promise
+    const giveUp = () => waiting.delete(resolve) && reject(new Failure('unavailable'))
+    const timer = setTimeout(giveUp, patienceMs)
+    return promise.finally(() => clearTimeout(timer))
+  }
+
+  return {
+    enter() {
+      if (left === 0 && waiting.size >= maxWaiting) throw new Failure('overloaded')
+      if (left === 0) return wait()
+      left--
+      return undefined
+    },
+    leave() {
+      // It is handed over, so that nobody who comes in between takes it.
+      const [next] = waiting
+      if (next) {
+        waiting.delete(next)
+        next()
+      } else left++
+    },
   }
 }
 

@@ -1,8 +1,8 @@
 /** The scale engine: PostgreSQL through a pool of prepared statements. A lost connection is a 503, never a stuck pool. */
 import pg from 'pg'
 import { Failure } from '../failure.ts'
+import { createRoom, type Room } from '../turns.ts'
 import { type CommitQueue, type Connection, createCommitQueue } from './commit-queue.ts'
-import { createRoom, type Room } from './postgres-room.ts'
 import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
 
@@ -40,7 +40,7 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
   pool.on('connect', (client) => client.on('error', () => undefined))
 
   const refusals = createRefusalBell(passingCodes)
-  const room = createRoom(maxTransactions, connectTimeoutMs)
+  const room = createRoom(maxTransactions, { patienceMs: connectTimeoutMs })
   const queues = new Map<string, CommitQueue>()
 
   function queueFor(lock: string): CommitQueue {
@@ -76,7 +76,7 @@ function strict(url: string): string {
 }
 
 async function begin(pool: pg.Pool, room: Room): Promise<Connection> {
-  await wrapErrors(() => room.enter())
+  await room.enter()
   const client = await wrapErrors(() => pool.connect()).catch((error: unknown) => {
     room.leave()
     throw error
