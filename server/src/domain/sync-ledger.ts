@@ -18,7 +18,9 @@ export async function readLedger(store: Store, owner: Owner): Promise<LedgerEntr
   return rows.flatMap((row) => {
     const [valueMac = '', mac = ''] = row.valueMac.split('.')
     const entry = { ...row, valueMac }
-    return isEqual(mac, macOfEntry(owner, entry)) ? [entry] : []
+    const given = Buffer.from(mac)
+    const expected = Buffer.from(macOfEntry(owner, entry))
+    return given.length === expected.length && timingSafeEqual(given, expected) ? [entry] : []
   })
 }
 
@@ -35,5 +37,3 @@ function macOfEntry({ syncId, macKey }: Owner, entry: LedgerEntry): string {
     .update(lengthPrefixed(['ledger', syncId, ...parts]))
     .digest('base64url')
 }
-
-const isEqual = (a: string, b: string) => a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))

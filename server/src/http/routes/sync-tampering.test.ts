@@ -50,6 +50,16 @@ test.each(['new', 'pending', 'synced'])(
   },
 )
 
+test('a ledger row whose MAC is as long as a true one, but in letters of several bytes, is none', async () => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await run(sql`update sync_ledger set value_mac = ${`x.${'é'.repeat(43)}`} where sync_id = ${id} and name = 'BETA'`)
+  await world.project.set('development', { ALPHA: 'new', BETA: 'new' })
+  await pushDue(world, debounceMs)
+  expect(state()).toEqual({ ALPHA: 'new', BETA: 'two' })
+  expect(await readSync(world, id)).toMatchObject({ lastError: expect.stringContaining('BETA') })
+})
+
 test('a sync that cannot be opened keeps neither other syncs nor the cleaning from their work', async () => {
   const { service, project } = world
   const broken = await setUpSync(world, { include: 'ALPHA' }, 'development', 'Broken')
