@@ -82,6 +82,18 @@ describe('a row with another', () => {
   })
 })
 
+test('a row without its MAC opens for nobody, is found by the doctor, and holds up no turn of the root key', async () => {
+  const { id, token } = await project.make({ content: 'x' })
+  await set(id, 'mac', null)
+  expectGone(await project.view(token))
+  const { engine, keys } = service.app.services
+  expect(await countTampered(engine, keys)).toEqual(['1 shares'])
+  await rotateRoot(ctx, () => undefined, 0)
+  expectGone(await project.view(token))
+  expect(await countTampered(engine, keys)).toEqual(['1 shares'])
+  await project.revoke(id)
+})
+
 test.each(['[]x', '{}', 'null', '[1]', ''])(
   'a row whose environments became %s is listed and revoked all the same',
   async (ids) => {

@@ -137,7 +137,7 @@ export function shareStore(db: Db, keys: Keys) {
       const hashes = keys.keyring.all.map((root) => hashBearer(root, token).toString('hex'))
       const row = await db.one<LockedRow>(sql`
         select ${columns}, ${lockColumns} from share
-        where token_hash ${anyOf(hashes)} and sealed is not null and mac is not null`)
+        where token_hash ${anyOf(hashes)} and sealed is not null`)
       const isGenuine = await rows.isGenuine(row ?? { ...nobodys, macRootId: keys.keyring.active.id })
       if (!row || !isGenuine) return undefined
       const { tokenHash: _hash, mac: _mac, macRootId: _root, ...share } = row
@@ -293,7 +293,7 @@ export function shareStore(db: Db, keys: Keys) {
         where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
       return rows.resign(old, (row, { mac, macRootId }) =>
         db.run(
-          sql`update share set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac = ${row.mac}`,
+          sql`update share set mac = ${mac}, mac_root_id = ${macRootId} where id = ${row.id} and mac is not distinct from ${row.mac}`,
         ),
       )
     },
@@ -302,7 +302,7 @@ export function shareStore(db: Db, keys: Keys) {
       rows.countTampered((after) =>
         db.all<LockedRow>(sql`
           select ${columns}, ${lockColumns} from share
-          where id > ${after} and mac is not null order by id limit 500`),
+          where id > ${after} and (mac is not null or sealed is not null) order by id limit 500`),
       ),
   }
 }
