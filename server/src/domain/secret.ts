@@ -329,6 +329,21 @@ function matchesEtag(header: string, etag: string): boolean {
   )
 }
 
+type Question = {
+  readonly who: string
+  readonly ownerId: string
+  readonly projectId: string
+  readonly where: string
+  readonly key: string
+  readonly text: string
+}
+
+/**
+ * Whoever asks by the same URL brings the very same query: their question is put together once, as to hash its text takes
+ * longer than to find the answer by it.
+ */
+const lastQuestions = new WeakMap<SecretListQuery, Question>()
+
 function questionOf(
   ctx: Context,
   access: ProjectAccess,
@@ -338,7 +353,14 @@ function questionOf(
 ): string {
   const { credential, userId } = ctx.actor
   const who = grantOf(credential)?.id ?? `user ${userId}`
-  const { resolve, onUnresolved, view, q } = query
+  const ownerId = personalOwner(ctx)
+  const projectId = access.project.id
   const where = environments.map(({ id }) => id).join()
-  return `${who} ${personalOwner(ctx)} ${access.project.id} ${where} ${key} ${resolve} ${onUnresolved} ${view} ${q}`
+  const last = lastQuestions.get(query)
+  const isSame = last?.who === who && last.ownerId === ownerId && last.projectId === projectId
+  if (isSame && last.where === where && last.key === key) return last.text
+  const { resolve, onUnresolved, view, q } = query
+  const text = `${who} ${ownerId} ${projectId} ${where} ${key} ${resolve} ${onUnresolved} ${view} ${q}`
+  lastQuestions.set(query, { who, ownerId, projectId, where, key, text })
+  return text
 }
