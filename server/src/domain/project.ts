@@ -5,6 +5,7 @@ import { Failure } from '../failure.ts'
 import type { ProjectRow } from '../store/project.ts'
 import {
   reachedEnvironments,
+  reauthorise,
   requireProject,
   requireTeamWithin,
   requireWorkspace,
@@ -17,7 +18,7 @@ import type { Context, WriteContext } from './context.ts'
 import { countSecrets } from './count.ts'
 import { endUses } from './environment.ts'
 import type { PicturedProject } from './picture.ts'
-import type { Reach } from './scope.ts'
+import { type Reach, reachesProject, reachesTeam } from './scope.ts'
 import { checkSlug } from './slug.ts'
 import { iso } from './time.ts'
 import { announce, inTransaction } from './transaction.ts'
@@ -93,7 +94,12 @@ export async function updateProject(
     const current = await requireStored(ctx, project.id, workspaceId)
     // Whoever reaches it by its team must not get it back because they were just changing it.
     if (current.teamId !== project.teamId) throw new Failure('conflict', 'The project has just been moved: try again.')
-    if (teamId !== current.teamId) await requireStoredTeam(ctx, teamId, workspaceId)
+    if (teamId !== current.teamId) {
+      await requireStoredTeam(ctx, teamId, workspaceId)
+      // Whoever has just lost it must not take it along to a team that they keep.
+      const { reach } = await reauthorise(ctx, access, 'project:write')
+      if (!reachesProject(reach, current) || !reachesTeam(reach, { id: teamId })) throw new Failure('notFound')
+    }
     const before = { name: current.name, slug: current.slug, teamId: current.teamId }
     const after = { ...before, ...change, teamId }
     if (!(await ctx.store.projects.update({ ...current, ...after, updatedAt }))) throw slugTaken(after.slug)

@@ -255,3 +255,35 @@ test('whoever reaches a project by its team does not get it back when it is move
     expect((await service.call('GET', path, { token: owner.session })).body).toMatchObject({ teamId: ours })
   }
 })
+
+test('whoever loses a team cannot use the same moment to move a project of it to one that they keep', async () => {
+  const [lost, kept] = [
+    await createTeam(service, owner.session, 'lost', place.slug),
+    await createTeam(service, owner.session, 'kept', place.slug),
+  ]
+  const admin = await place.join({ role: 'admin', scope: { teams: [lost, kept] } })
+  for (let round = 0; round < rounds; round++) {
+    const slug = `taken-${round}`
+    await createProject(service, owner.session, slug, { teamId: lost, workspace: place.slug })
+    const path = `${place.root}/project/${slug}`
+    const narrow = (teams: string[]) =>
+      service.call('PUT', `${place.root}/rbac/${admin.memberId}`, { token: owner.session, body: { scope: { teams } } })
+    expect((await narrow([lost, kept])).status).toBe(200)
+    for (const node of nodes) node.app.services.pictures.clear()
+    await nodes.at(-1)?.call('GET', path, { token: admin.session })
+    await amid(
+      () => narrow([kept]),
+      ['a', 'b', 'c'].map(
+        () => (node: TestService) => node.call('PUT', path, { token: admin.session, body: { teamId: kept } }),
+      ),
+    )
+    const { body: trail } = await place.ask<{ actor: { id: string }; entity: { id: string; type: string } }[]>(
+      'GET',
+      '/audit?limit=50',
+    )
+    const end = trail.findIndex(({ entity }) => entity.id === admin.memberId)
+    expect(
+      trail.slice(0, end).filter(({ actor, entity }) => actor.id === admin.id && entity.type === 'project'),
+    ).toEqual([])
+  }
+})
