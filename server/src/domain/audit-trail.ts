@@ -3,7 +3,7 @@ import type { AuditEntry, AuditQuery, AuditVerdict } from '@coffer/contract/audi
 import type { WorkspacePath } from '@coffer/contract/field'
 import { Failure, invalid } from '../failure.ts'
 import type { AuditRow } from '../store/audit-entry.ts'
-import type { AuditFilter, SoughtEntity, SoughtEnvironment } from '../store/audit-search.ts'
+import { type AuditFilter, parseDetails, type SoughtEntity, type SoughtEnvironment } from '../store/audit-search.ts'
 import { nextTurn } from '../turns.ts'
 import { requireWorkspace } from './access.ts'
 import { verifyChain } from './audit-chain.ts'
@@ -65,7 +65,6 @@ export async function verifyAudit(ctx: Context, path: WorkspacePath): Promise<Au
 }
 
 function toEntry(row: AuditRow): AuditEntry {
-  const details: { before?: Record<string, unknown>; after?: Record<string, unknown> } = JSON.parse(row.details)
   return {
     id: row.id,
     sequence: row.sequence,
@@ -79,7 +78,7 @@ function toEntry(row: AuditRow): AuditEntry {
     userAgent: row.userAgent,
     requestId: row.requestId,
     outcome: row.outcome === 'failure' ? 'failure' : 'success',
-    ...details,
+    ...parseDetails(row.details),
     hash: row.hash,
   }
 }

@@ -96,7 +96,7 @@ const isNamed = (row: AuditRow, text: string) =>
 const fold = (text: string) => text.toLowerCase()
 
 function readMentioned(details: string): Mentioned {
-  const { before, after } = parseDetails(details)
+  const { before = {}, after = {} } = parseDetails(details)
   const changes = Array.isArray(after.changes) ? after.changes.map(Object) : []
   const pushed = [after.create, after.update, after.delete].flatMap(textsIn)
   const names = [...textsIn(after.keys), ...changes.flatMap(({ key }) => textsIn(key)), ...pushed]
@@ -119,15 +119,20 @@ function readMentioned(details: string): Mentioned {
   }
 }
 
-/** What somebody wrote over mentions nothing; the check of the chain says that it was. */
-function parseDetails(details: string): { before: Record<string, unknown>; after: Record<string, unknown> } {
+type Details = { readonly before?: Record<string, unknown>; readonly after?: Record<string, unknown> }
+
+/** What somebody wrote over tells nothing; the check of the chain says that it was. */
+export function parseDetails(details: string): Details {
   try {
     const { before, after } = Object(JSON.parse(details))
-    return { before: Object(before), after: Object(after) }
+    return { ...(isRecord(before) && { before }), ...(isRecord(after) && { after }) }
   } catch {
-    return { before: {}, after: {} }
+    return {}
   }
 }
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const textsIn = (value: unknown): string[] =>
   (Array.isArray(value) ? value : [value]).filter((item) => typeof item === 'string')

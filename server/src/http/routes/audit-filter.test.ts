@@ -346,12 +346,16 @@ describe('entries of the past, which held names and no ids', () => {
   })
 
   test.each(['', '{', '[]', 'null', '1', '{"after":1}', '{"after":{"keys":{},"changes":[null,1],"environments":[1]}}'])(
-    'that somebody wrote over with %j stop no search',
+    'that somebody wrote over with %j stop no search, and are listed',
     async (details) => {
       await raw.restoring(['audit_entry'], async () => {
         await raw.query(`update audit_entry set details = ? where entity_type = 'secrets'`, [details])
         for (const query of [{ q: 'nothing' }, { entity: 'nothing' }, { environment: project.idOf('staging') }]) {
           await find({ ...query, action: 'DELETE' })
+        }
+        // They are entries all the same, told by what is left of them.
+        for (const { before, after } of await findAll({ entity: 'secrets' })) {
+          expect([before, after].filter((one) => one !== undefined && Object(one) !== one)).toEqual([])
         }
       })
     },
