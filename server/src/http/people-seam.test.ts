@@ -196,6 +196,37 @@ test('a token that is revoked cannot use the same moment to invite', async () =>
   }
 })
 
+test('a value that a second rotation has ended cannot use the same moment to invite, whatever grace the next one has', async () => {
+  const rotate = (id: string) =>
+    service.call<IssuedToken>('POST', `${place.root}/tokens/${id}/rotate`, {
+      token: owner.session,
+      body: { graceSeconds: 3_600 },
+    })
+  for (let round = 0; round < rounds; round++) {
+    const token = await createToken(service, owner.session, { permission: 'read-write' }, place.slug)
+    expect((await rotate(token.id)).status).toBe(200)
+    for (const node of nodes) node.app.services.pictures.clear()
+    await nodes.at(-1)?.call('GET', place.root, { token: token.token })
+    await amid(
+      () => rotate(token.id),
+      Array.from(
+        { length: 4 },
+        () => (node: TestService) =>
+          node.call('POST', `${place.root}/rbac`, {
+            token: token.token,
+            body: { email: place.newAddress(), role: 'admin', scope: { all: true } },
+          }),
+      ),
+    )
+    const { body: trail } = await place.ask<{ action: string; actor: { id: string }; entity: { id: string } }[]>(
+      'GET',
+      '/audit?limit=50',
+    )
+    const end = trail.findIndex(({ action, entity }) => action === 'ROTATE' && entity.id === token.id)
+    expect(trail.slice(0, end).filter(({ actor }) => actor.id === token.id)).toEqual([])
+  }
+})
+
 test('a wrong password is answered without a look at the workspaces of the person', async () => {
   const person = await place.join()
   const raw = await openRaw(service)
