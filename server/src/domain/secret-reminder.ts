@@ -23,6 +23,8 @@ export async function putReminder(
   const nextAt = Date.parse(body.nextReminderDate)
   // The schema lets pass what Date does not read, such as a leap second.
   if (Number.isNaN(nextAt)) throw invalid('nextReminderDate', 'must be an ISO 8601 date and time.')
+  // Whoever reads the secret would be told a time of another form.
+  if (!/^\d{4}-/.test(iso(nextAt))) throw invalid('nextReminderDate', 'must be in the years 0 to 9999, in UTC.')
   return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     const everyDays = body.everyDays ?? null

@@ -701,6 +701,8 @@ test.each([
     400,
     /^nextReminderDate: /,
   ],
+  ['a year after 9999 in UTC', { nextReminderDate: '9999-12-31T23:59:59-01:00' }, 400, /^nextReminderDate: /],
+  ['a year before 0 in UTC', { nextReminderDate: '0000-01-01T00:00:00+01:00' }, 400, /^nextReminderDate: /],
   ['an unknown environment', { environmentId: 'nowhere' }, 404, /^Not found/],
 ])('a reminder refuses %s', async (_what, part, status, message) => {
   const place = await newPlace()
