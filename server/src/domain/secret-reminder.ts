@@ -29,6 +29,8 @@ export async function putReminder(
     const secret = await requireSecret(ctx, access, path.key)
     const everyDays = body.everyDays ?? null
     const workspaceId = access.picture.workspace.id
+    // Once more, under the workspace's lock: it may have been deleted a moment ago.
+    if (!(await ctx.store.environments.find(environment.id, workspaceId))) throw new Failure('notFound')
     const row = {
       id: newId(),
       workspaceId,

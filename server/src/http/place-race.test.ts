@@ -140,3 +140,21 @@ test('what is made in a project or a team that was just deleted, unheard of here
   })
   expect(answers.map(({ status }) => status)).toEqual([404, 404, 404])
 })
+
+test('a reminder of a value whose environment was just deleted, unheard of here, finds nothing there', async () => {
+  const { pictures, store } = service.app.services
+  const environment = await createEnvironment()
+  const environmentId = environment.split('/').at(-1)
+  const secret = `${main}/project/api/secret`
+  const body = { environments: [environmentId], secrets: [{ key: 'KEPT', value: 'one' }] }
+  expect((await ask('POST', secret, body)).status).toBe(201)
+  const stale = await pictures.get((await store.workspaces.findIdForAnybody('main')) ?? '')
+  expect((await ask('DELETE', environment)).status).toBe(200)
+  const peek = pictures.peek
+  pictures.peek = () => stale
+  const reminder = { environmentId, type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
+  const put = await ask('PUT', `${secret}/KEPT/reminder`, reminder).finally(() => {
+    pictures.peek = peek
+  })
+  expect(put.status, put.text).toBe(404)
+})
