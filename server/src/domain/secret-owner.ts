@@ -4,7 +4,7 @@ import type { SecretRecord } from '../store/secret.ts'
 import { ownersSeen } from '../store/secret-value.ts'
 import type { Store } from '../store/store.ts'
 import { type ProjectAccess, reachedEnvironments } from './access.ts'
-import { record } from './audit.ts'
+import { record, recordAll } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
 import { findSecret } from './secret.ts'
@@ -84,9 +84,24 @@ export function recordSecret(
   after: Record<string, unknown>,
   environmentIds: readonly string[] = [],
 ): Promise<void> {
-  const entity = { type: 'secret', id: secret.id, name: secret.name }
-  const chain = access.picture.workspace.id
-  return record(ctx, { chain, action, entity, projectId: access.project.id, environmentIds, after })
+  return record(ctx, { ...eventOf(access, action, secret), environmentIds, after })
+}
+
+/** The same of many, as one row of the trail. */
+export function recordSecrets(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  action: 'UPDATE' | 'DELETE',
+  secrets: readonly SecretRecord[],
+  afterOf: (secret: SecretRecord) => Record<string, unknown>,
+): Promise<void> {
+  return recordAll(
+    secrets.map((secret) => ({ ctx, event: { ...eventOf(access, action, secret), after: afterOf(secret) } })),
+  )
+}
+
+function eventOf({ picture, project }: ProjectAccess, action: 'UPDATE' | 'DELETE', { id, name }: SecretRecord) {
+  return { chain: picture.workspace.id, action, entity: { type: 'secret', id, name }, projectId: project.id }
 }
 
 export function requireWholeProject(access: ProjectAccess, what: string): void {

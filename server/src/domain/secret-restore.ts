@@ -6,7 +6,7 @@ import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, reachedEnvironments, requireEnvironment } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
-import { findUnseen, recordSecret } from './secret-owner.ts'
+import { findUnseen, recordSecrets } from './secret-owner.ts'
 import type { Wish } from './secret-plan.ts'
 import { createAllowance } from './secret-size.ts'
 import { type Standing, stateAt } from './secret-state.ts'
@@ -107,10 +107,8 @@ async function takeFromTrash(ctx: WriteContext, access: ProjectAccess, origins: 
   const { project, picture } = access
   const secrets = origins.flatMap(({ secret }) => (secret ? [secret] : []))
   if (secrets.length === 0) return
-  for (const secret of secrets) {
-    await ctx.store.secrets.update(secret)
-    await recordSecret(ctx, access, 'UPDATE', secret, { restored: true })
-  }
+  await ctx.store.secrets.updateMany(secrets)
+  await recordSecrets(ctx, access, 'UPDATE', secrets, () => ({ restored: true }))
   await ctx.store.secrets.countAll(project.id, picture.workspace.id, secrets.length)
   await announceEverywhere(ctx, access)
 }

@@ -12,7 +12,7 @@ import { type AuditEvent, recordAll, secretsOf } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { refuseCycles } from './secret-cycle.ts'
 import { personalOwner } from './secret-environment.ts'
-import { findUnseen, recordSecret } from './secret-owner.ts'
+import { findUnseen, recordSecrets } from './secret-owner.ts'
 import {
   checkWish,
   isDescribedAnew,
@@ -170,12 +170,11 @@ async function checkCycles(
 
 /** A note or type that was sent with an equal value is kept all the same. */
 async function describe(ctx: WriteContext, access: ProjectAccess, secrets: readonly SecretRecord[]): Promise<void> {
-  for (const secret of secrets) {
-    await ctx.store.secrets.update({ ...secret, updatedAt: ctx.now() })
-    const { type, dataType } = secret
-    await recordSecret(ctx, access, 'UPDATE', secret, { type, dataType })
-  }
-  if (secrets.length > 0) await announceEverywhere(ctx, access)
+  if (secrets.length === 0) return
+  const updatedAt = ctx.now()
+  await ctx.store.secrets.updateMany(secrets.map((secret) => ({ ...secret, updatedAt })))
+  await recordSecrets(ctx, access, 'UPDATE', secrets, ({ type, dataType }) => ({ type, dataType }))
+  await announceEverywhere(ctx, access)
 }
 
 /** What one request changes: one revision of each environment, one entry in the audit trail. */
@@ -228,7 +227,7 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
   }
   await ctx.store.secretValues.putMany([...values.values()])
   await ctx.store.secretValues.insertVersions(versions)
-  for (const secret of touched.values()) await ctx.store.secrets.update(secret)
+  await ctx.store.secrets.updateMany([...touched.values()])
   await recordAll(changes.map((change) => ({ ctx: change.ctx, event: describeChange(access, change) })))
   const isNew = fresh.length > 0 || touched.size > 0
   if (isNew) await announceEverywhere(ctx, access)

@@ -120,6 +120,20 @@ export function secretStore(db: Db) {
         where id = ${row.id} and project_id = ${row.projectId} and workspace_id = ${row.workspaceId}`)
     },
 
+    /** The same for many, by as few statements as the engine allows: none of them is new. */
+    async updateMany(secrets: readonly SecretRecord[]): Promise<void> {
+      await db.runMany(
+        secrets,
+        (row) => sql`
+        insert into secret (id, workspace_id, project_id, name, type, data_type, note, created_at, updated_at, trashed_at)
+        values (${row.id}, ${row.workspaceId}, ${row.projectId}, ${row.name}, ${row.type}, ${row.dataType}, ${row.note},
+          ${row.createdAt}, ${row.updatedAt}, ${row.trashedAt})
+        on conflict (id) do update set
+          name = excluded.name, type = excluded.type, data_type = excluded.data_type, note = excluded.note,
+          updated_at = excluded.updated_at, trashed_at = excluded.trashed_at`,
+      )
+    },
+
     /** With every version of its values. */
     async remove(id: string, projectId: string): Promise<void> {
       if ((await db.run(sql`delete from secret where id = ${id} and project_id = ${projectId}`)) === 0) return
