@@ -360,6 +360,10 @@ describe('the file that COFFER_CONFIG names', () => {
     ['COFFER-PORT=9000', 'is not NAME=value'],
     ['set COFFER_PORT=9000', 'is not NAME=value'],
     ['COFFER_MASTER_KEY="hunter2', 'opens a quote that it does not close'],
+    ['COFFER_METRICS_TOKEN=hunter2#hunter3', 'has a # in its value: put the value in quotes'],
+    ['COFFER_METRICS_TOKEN=#hunter2', 'has a # in its value: put the value in quotes'],
+    ['COFFER_METRICS_TOKEN="hunter2"hunter3"', 'goes on after its closing quote'],
+    ["COFFER_METRICS_TOKEN='hunter2' hunter3", 'goes on after its closing quote'],
   ])('is refused with the number of a line that would be dropped, and not its text: %s', (line, problem) => {
     const path = writeSettings(`COFFER_SIGNUP=open\n\n${line}\nCOFFER_LOG_LEVEL="debug"\n`)
     const message = expectRefusal({ COFFER_CONFIG: path }, 'COFFER_CONFIG')
@@ -369,6 +373,13 @@ describe('the file that COFFER_CONFIG names', () => {
   test('holds settings, comments and quotes', () => {
     const path = writeSettings('# a comment\nCOFFER_PORT=9000\nexport COFFER_SIGNUP="open"\n\nCOFFER_HOST=::1 # here\n')
     expect(readConfig({ COFFER_CONFIG: path })).toMatchObject({ port: 9_000, signup: 'open', host: '::1' })
+  })
+
+  test('holds values with a # in quotes, and comments of any text', () => {
+    const path = writeSettings(
+      'COFFER_METRICS_TOKEN="hunter#2"# one #\nCOFFER_SIGNUP=open # see a#b\nCOFFER_HOST= # none\n',
+    )
+    expect(readConfig({ COFFER_CONFIG: path })).toMatchObject({ metricsToken: 'hunter#2', signup: 'open' })
   })
 
   test('gives way to the environment', () => {

@@ -161,7 +161,13 @@ function problemOf(line: string): string | undefined {
   const value = /^(?:export\s+)?[A-Za-z_]\w*\s*=\s*(.*)$/.exec(line)?.[1]
   if (value === undefined) return 'is not NAME=value'
   const quote = /^["'`]/.exec(value)?.[0]
-  return quote !== undefined && !value.includes(quote, 1) ? 'opens a quote that it does not close' : undefined
+  if (quote === undefined) {
+    // A comment begins at the first # wherever it stands: half a password would be taken for the whole.
+    return /^[^#]*[^\s#]#/.test(line) ? 'has a # in its value: put the value in quotes' : undefined
+  }
+  const end = value.indexOf(quote, 1)
+  if (end < 0) return 'opens a quote that it does not close'
+  return /^\s*(#|$)/.test(value.slice(end + 1)) ? undefined : 'goes on after its closing quote'
 }
 
 /** A mistyped setting that is silently ignored is worse than one that stops the start. */
