@@ -239,6 +239,20 @@ test.each([
   )
 })
 
+test('a URL of Redis whose password or database its driver cannot read is refused in a sentence', () => {
+  const sentence = 'COFFER_REDIS_URL must be of the form redis://user:password@host:port/number, percent-encoded.'
+  for (const url of [
+    'redis://:hunter2%@redis.example.com',
+    'redis://hunter%zz:2@redis.example.com',
+    'redis://h/hunter',
+  ]) {
+    expect(refusalOf({ COFFER_REDIS_URL: url }), url).toBe(sentence)
+  }
+  for (const url of ['redis://h', 'redis://h/', 'rediss://:hunter%25@h:6380/2', 'redis://[::1]:6379?family=6']) {
+    expect(readConfig({ COFFER_REDIS_URL: url }).redisUrl).toBe(url)
+  }
+})
+
 test('a port that the system chooses needs a public URL where others may reach it', () => {
   expectRefusal({ COFFER_HOST: '0.0.0.0', COFFER_PORT: '0' }, 'COFFER_PUBLIC_URL')
   const publicUrl = 'https://coffer.example.com'

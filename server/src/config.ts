@@ -117,7 +117,7 @@ export function readConfig(environment: Environment): Config {
     exchangeRateLimit: readCount('COFFER_EXCHANGE_RATE_LIMIT', text('COFFER_EXCHANGE_RATE_LIMIT') ?? '10'),
     shareRateLimit: readCount('COFFER_SHARE_RATE_LIMIT', text('COFFER_SHARE_RATE_LIMIT') ?? '60'),
     trustedProxies: readRanges('COFFER_TRUSTED_PROXIES', text('COFFER_TRUSTED_PROXIES') ?? ''),
-    redisUrl: readUrl('COFFER_REDIS_URL', text('COFFER_REDIS_URL'), ['redis:', 'rediss:']),
+    redisUrl: readRedisUrl(text('COFFER_REDIS_URL')),
     sync: readWord('COFFER_SYNC', text('COFFER_SYNC') ?? 'on', ['on', 'off']) === 'on',
     signup: readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open']),
     setupCode: text('COFFER_SETUP_CODE'),
@@ -293,6 +293,17 @@ function readPublicUrl(value: string): string {
     )
   }
   return url.origin
+}
+
+function readRedisUrl(value: string | undefined): string | undefined {
+  const url = URL.parse(readUrl('COFFER_REDIS_URL', value, ['redis:', 'rediss:']) ?? '')
+  if (!url) return undefined
+  if (!/^\/?\d*$/.test(url.pathname) || !isDecodable(url)) {
+    throw new ConfigError(
+      'COFFER_REDIS_URL must be of the form redis://user:password@host:port/number, percent-encoded.',
+    )
+  }
+  return value
 }
 
 function readSmtpUrl(value: string | undefined): string | undefined {
