@@ -99,8 +99,14 @@ export function transitWrapping(source: Transit, { outbound }: WrappingOptions):
 }
 
 function requireCredentials({ credentials }: AwsKms): AwsCredentials {
-  if (credentials) return credentials
-  throw new MasterKeyError('AWS KMS needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.')
+  if (!credentials) {
+    throw new MasterKeyError('AWS KMS needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.')
+  }
+  // Both travel in headers; the secret itself only signs.
+  const sent = { AWS_ACCESS_KEY_ID: credentials.accessKeyId, AWS_SESSION_TOKEN: credentials.sessionToken ?? 'none' }
+  const wrong = Object.entries(sent).find(([, value]) => !/^[\x21-\x7e]+$/.test(value))?.[0]
+  if (wrong) throw new MasterKeyError(`AWS KMS needs another ${wrong}: this one holds what no header can carry.`)
+  return credentials
 }
 
 async function callService(outbound: Outbound, name: string, request: ServiceRequest): Promise<unknown> {

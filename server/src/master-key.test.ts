@@ -384,6 +384,16 @@ describe('AWS KMS', () => {
     ['another region', { region: 'us-east-1' }, 'status 403'],
     ['an unknown key', { keyId: 'alias/other' }, 'status 400'],
     ['no credentials', { credentials: undefined }, 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY'],
+    [
+      'a key id that no header can carry',
+      { credentials: { ...credentials, accessKeyId: 'AKID\u2026' } },
+      'another AWS_ACCESS_KEY_ID',
+    ],
+    [
+      'a session token with a line end in it',
+      { credentials: { ...credentials, sessionToken: 'one\ntwo' } },
+      'another AWS_SESSION_TOKEN',
+    ],
     ['a region that is none', { region: 'evil.test/' }, 'must look like "eu-central-1"'],
     ['nobody listening', { endpoint: 'http://127.0.0.1:1' }, '127.0.0.1 could not be reached (ECONNREFUSED)'],
     ['an endpoint that is no URL', { endpoint: 'kms' }, 'must be a plain https URL'],
