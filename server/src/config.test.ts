@@ -240,7 +240,7 @@ test.each([
 })
 
 test('a URL of Redis whose password or database its driver cannot read is refused in a sentence', () => {
-  const sentence = 'COFFER_REDIS_URL must be of the form redis://user:password@host:port/number, percent-encoded.'
+  const sentence = 'COFFER_REDIS_URL must be of the form redis://:password@host:port/number, percent-encoded.'
   for (const url of [
     'redis://:hunter2%@redis.example.com',
     'redis://hunter%zz:2@redis.example.com',

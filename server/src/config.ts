@@ -299,9 +299,7 @@ function readRedisUrl(value: string | undefined): string | undefined {
   const url = URL.parse(readUrl('COFFER_REDIS_URL', value, ['redis:', 'rediss:']) ?? '')
   if (!url) return undefined
   if (!/^\/?\d*$/.test(url.pathname) || !isDecodable(url)) {
-    throw new ConfigError(
-      'COFFER_REDIS_URL must be of the form redis://user:password@host:port/number, percent-encoded.',
-    )
+    throw new ConfigError('COFFER_REDIS_URL must be of the form redis://:password@host:port/number, percent-encoded.')
   }
   return value
 }

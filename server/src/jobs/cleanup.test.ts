@@ -159,6 +159,20 @@ describe('a deletion', () => {
     expect(await countsOf(id)).toEqual([0, 0, 0])
   })
 
+  test('keeps no stop waiting: what is left of it is for the next clean-up', async () => {
+    const id = doomed.idOf('development')
+    await multiplyVersions(id, 1_000)
+    await service.call('DELETE', doomed.root, { token: owner.session })
+    const { services } = service.app
+    const stopping = new AbortController()
+    const cleaning = cleanUp(services, stopping.signal)
+    await inQuietTransaction(services, 'cleanup', async () => stopping.abort())
+    await cleaning
+    expect(await count('secret_version', id)).toBeGreaterThan(0)
+    await clean()
+    expect(await countsOf(id)).toEqual([0, 0, 0])
+  })
+
   test('that is followed by a process that is killed is followed to its end by the next', {
     timeout: 120_000,
   }, async () => {

@@ -13,22 +13,23 @@ const valueBatchSize = 200
 const knownAddressMs = 90 * dayMs
 
 /** Removes what has no use any more, a batch at a time. */
-export async function cleanUp(services: Services): Promise<void> {
+export async function cleanUp(services: Services, signal?: AbortSignal): Promise<void> {
   const at = services.now()
+  const shift = { services, signal }
   await inQuietTransaction(services, 'cleanup', async (store) => {
     // A node that has not read the log for half of that forgets everything (domain/change-follower.ts).
     await store.changes.removeBefore(at - hourMs)
     await store.loginAttempts.removeBefore(at - backOffMs)
     await store.loginAddresses.removeBefore(at - knownAddressMs)
   })
-  await inBatches(services, 'cleanup', batchSize, (store, limit) => store.sessions.removeExpired(at, limit))
-  await inBatches(services, 'cleanup', batchSize, (store, limit) => store.devices.removeExpired(at, limit))
-  await inBatches(services, 'cleanup', batchSize, (store, limit) => store.syncs.removeAbandoned(at, limit))
-  await inBatches(services, 'cleanup', batchSize, (store, limit) => store.syncs.forgetAbandonedEdits(at, limit))
+  await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.sessions.removeExpired(at, limit))
+  await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.devices.removeExpired(at, limit))
+  await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.syncs.removeAbandoned(at, limit))
+  await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.syncs.forgetAbandonedEdits(at, limit))
   // A secret takes all of its versions with it, a share the list of its views.
-  await whileMore(services, 'cleanup', (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, valueBatchSize))
-  await whileMore(services, 'cleanup', (store) => store.leftovers.removeSome(valueBatchSize))
-  await inBatches(services, 'cleanup', batchSize, (store, limit) =>
+  await whileMore(shift, 'cleanup', (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, valueBatchSize))
+  await whileMore(shift, 'cleanup', (store) => store.leftovers.removeSome(valueBatchSize))
+  await inBatches(shift, 'cleanup', batchSize, (store, limit) =>
     store.shares.removeEndedBefore(at - endedShareLifeMs, limit),
   )
 }

@@ -5,10 +5,11 @@ import { inBatches } from './batch.ts'
 const batchSize = 100
 
 /** Writes down that shares have expired, and erases the contents of all that have ended. */
-export async function endShares(services: Services): Promise<void> {
+export async function endShares(services: Services, signal?: AbortSignal): Promise<void> {
   const at = services.now()
-  await inBatches(services, 'share', batchSize, (store, limit) => store.shares.expireAll(at, limit))
-  await inBatches(services, 'share', batchSize, (store, limit) =>
+  const shift = { services, signal }
+  await inBatches(shift, 'share', batchSize, (store, limit) => store.shares.expireAll(at, limit))
+  await inBatches(shift, 'share', batchSize, (store, limit) =>
     store.shares.eraseEnded(at - claimMs, at + skewMs, limit),
   )
 }
