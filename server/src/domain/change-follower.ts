@@ -18,7 +18,7 @@ const maxSilenceMs = hourMs / 2
  * takes too long and a node that freezes between two of them.
  */
 const gapLifeMs = 60_000
-/** How far back a node looks at its start: transactions with these numbers may not have committed yet. */
+/** How far back a node looks at its start, or after it was cut off: transactions with these numbers may not have committed yet. */
 const startGap = 1_000
 
 export type ChangeFollower = {
@@ -79,6 +79,8 @@ export function createChangeFollower(
     if (await hasMissed(changes[0], startedAt, startedAtTime)) {
       await services.keys.reload()
       forgetAll(services)
+      // As at the start: to wait for each of the numbers in between, however many they are, would be for nothing.
+      sequence = Math.max(sequence, (changes[0]?.sequence ?? 0) - startGap)
     }
     await applyAll(changes, startedAt)
     // What is remembered is fresh only when nothing is left to be read.

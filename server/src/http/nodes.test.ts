@@ -338,6 +338,28 @@ describe('what one node changes', () => {
     },
   )
 
+  test('a node that was cut off from more changes than it could look for one by one hears of later ones', async () => {
+    const { engine } = here.app.services
+    const missed = 200_000
+    await warm([owner.session])
+    await cleanUp({ ...here.app.services, now: () => Date.now() + 3_660_000 })
+    await engine.transaction('test', ({ db }) =>
+      db.run(
+        engine.kind === 'sqlite'
+          ? sql`update sqlite_sequence set seq = seq + ${missed} where name = 'change'`
+          : sql`select setval(pg_get_serial_sequence('change', 'sequence'),
+              nextval(pg_get_serial_sequence('change', 'sequence')) + ${missed})`,
+      ),
+    )
+    for (let round = 0; round < 2; round++) {
+      const { id, token } = await createToken(here, owner.session)
+      await hear(there)
+      await warm([token])
+      expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
+      await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is dead there')
+    }
+  })
+
   /** Until a node has done with what the log of changes holds by now, its own changes among them. */
   async function hear(node: TestService): Promise<void> {
     const { changes } = node.app.services.store
