@@ -231,6 +231,18 @@ test('a type that we set is kept by later pushes, and that of others is left alo
   })
 })
 
+test('a type that asks for a key which is not pushed is refused in the words of the cluster, at once', async () => {
+  const fake = fakeKubernetes()
+  await playing(fake, async (running) => {
+    const connection = connectionTo(running, { target: { ...fake.target, type: 'kubernetes.io/tls' } })
+    await expect(applyAll(kubernetes, connection, [create('A', '1'), create('tls.crt', 'c')])).rejects.toMatchObject({
+      kind: 'invalid',
+      facts: { vendorMessage: expect.stringContaining('data[tls.key]: Required value') },
+    })
+    expect(fake.secret()).toBeUndefined()
+  })
+})
+
 test('a bad name among many is a fault of that name, an immutable Secret one of all', async () => {
   const fake = fakeKubernetes()
   await playing(fake, async (running) => {

@@ -155,7 +155,9 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
     if (response === undefined || response.status < 300) return yield* noted(results, left, response)
 
     const keys = keysIn(response)
-    if (keys.size === 0 && response.status !== 409) throw faultOf(response, connection.now())
+    // About the Secret as a whole, or about a key that its type asks for and nobody pushes: no other try mends that.
+    const isAboutOps = left.some(({ name }) => keys.has(name))
+    if (!isAboutOps && response.status !== 409) throw faultOf(response, connection.now())
     // Nothing was done. A key that it names is a fault of its own; beside the ops, something changed since it was read.
     for (const { name } of left) if (keys.has(name)) yield { name, fault: faultOf(response, connection.now()) }
     left = left.filter(({ name }) => !keys.has(name))

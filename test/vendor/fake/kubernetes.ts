@@ -28,6 +28,12 @@ const token = 'fake.service-account.token'
 const typeField = 'type'
 const keyField = (key: string) => `data/${key}`
 
+/** What a Secret of these types must hold. */
+const requiredKeys: Readonly<Record<string, readonly string[]>> = {
+  'kubernetes.io/tls': ['tls.crt', 'tls.key'],
+  'kubernetes.io/ssh-auth': ['ssh-privatekey'],
+}
+
 export type FakeKubernetes = Fake & {
   secret(): Secret | undefined
   /** Somebody else, by apply under a name of their own. */
@@ -199,6 +205,14 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
           field: 'data',
         },
       ])
+    }
+
+    const stays = (key: string) => wanted.has(key) || (next.data.has(key) && !dropped.includes(keyField(key)))
+    const missing = (requiredKeys[next.type] ?? []).filter((key) => !stays(key))
+    if (missing.length > 0) {
+      return invalid(
+        missing.map((key) => ({ reason: 'FieldValueRequired', message: 'Required value', field: `data[${key}]` })),
+      )
     }
 
     for (const { field, owner } of clashes) owner.fields.delete(field)
