@@ -151,7 +151,12 @@ async function serveMetrics(app: App, config: Config): Promise<() => Promise<voi
     response.writeHead(status, { 'content-type': app.metrics.contentType }).end(text)
   })
   await listenOn(server, config.host, 'COFFER_METRICS_PORT', config.metricsPort)
-  return () => new Promise((resolve) => server.close(() => resolve()))
+  return () =>
+    new Promise((resolve) => {
+      server.close(() => resolve())
+      // Also those that were opened and say nothing, which would be waited for.
+      server.closeAllConnections()
+    })
 }
 
 function listenOn(server: Server, host: string, portSetting: string, port: number): Promise<void> {

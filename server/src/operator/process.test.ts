@@ -260,6 +260,19 @@ if (engine === 'sqlite') {
   }, 60_000)
 }
 
+test('a connection to the port of metrics that says nothing holds up no stop', async () => {
+  const database = await createDatabase({ hasSchema: true })
+  const port = await freePort()
+  const service = await serve({ ...database.settings, COFFER_METRICS_PORT: String(port) })
+  const silent = connect(port, '127.0.0.1').on('error', () => undefined)
+  expect((await fetch(`http://127.0.0.1:${port}/metrics`)).status).toBe(200)
+  const askedAt = performance.now()
+  expect(await service.stop()).toMatchObject({ code: 0 })
+  expect(performance.now() - askedAt).toBeLessThan(8_000)
+  silent.destroy()
+  await database.drop()
+}, 30_000)
+
 test('metrics on a port of their own are there while the store fails, but for what is in it', async () => {
   const database = await createDatabase({ hasSchema: true })
   const port = await freePort()
