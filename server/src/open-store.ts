@@ -1,6 +1,6 @@
 /** How the store is found, made where there is none, and unlocked; what stands in the way is said in one sentence. */
 import type { KeyObject } from 'node:crypto'
-import { chmodSync, mkdirSync } from 'node:fs'
+import { chmodSync, mkdirSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Config } from './config.ts'
 import { masterWrapKey } from './crypto/keyring.ts'
@@ -96,7 +96,8 @@ async function makeEngine(config: Config): Promise<Engine> {
     mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
     requireOurs(path)
     const engine = openSqlite(path)
-    for (const file of [path, `${path}-wal`, `${path}-shm`]) chmodSync(file, 0o600)
+    const file = realpathSync(path)
+    for (const one of [file, `${file}-wal`, `${file}-shm`]) chmodSync(one, 0o600)
     return engine
   })
 }

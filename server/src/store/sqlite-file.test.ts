@@ -1,7 +1,7 @@
 /** What happens to the file of SQLite and its disk. PostgreSQL keeps its own, and when it is full answers as one that is away. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, readdir, readFile, rm, truncate, unlink, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rename, rm, symlink, truncate, unlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -151,6 +151,26 @@ describe('a file that cannot be used', () => {
     }
   })
 })
+
+test.each(['made by the first start', 'moved there later'])(
+  'a file behind a link serves as any other: %s',
+  async (how) => {
+    const [folder, elsewhere] = await Promise.all([1, 2].map(() => mkdtemp(join(tmpdir(), 'coffer-link-'))))
+    if (!folder || !elsewhere) throw new Error('there is no folder')
+    const [link, file] = [join(folder, 'coffer.db'), join(elsewhere, 'kept.db')]
+    if (how === 'moved there later') {
+      await (await openService({ COFFER_DATA_DIR: folder }, folder)).stop()
+      await rename(link, file)
+    }
+    await symlink(file, link)
+    const service = await openService({ COFFER_DATA_DIR: folder }, folder)
+    await registerOwner(service)
+    await service.stop()
+    expect(await runProgram(['keys', 'rotate-root'], { COFFER_DATA_DIR: folder })).toMatchObject({ code: 0, err: '' })
+    expect(await readdir(folder)).toEqual(['coffer.db', 'master.key'])
+    await Promise.all([folder, elsewhere].map((one) => rm(one, { recursive: true })))
+  },
+)
 
 test('a bit that has turned in the index of names gives nobody the value of another name', async () => {
   const database = await createDatabase()

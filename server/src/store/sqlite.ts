@@ -13,7 +13,8 @@ import { openWal } from './sqlite-wal.ts'
 export function openSqlite(path: string, access: Access = 'write'): Engine {
   const writer = openConnection(path, access)
   const reader = openConnection(path, access)
-  const wal = openWal(path, writer)
+  // SQLite keeps the log beside the file that a link leads to.
+  const wal = openWal(writer.location() ?? path, writer)
   const writeDb = sqliteDb(writer)
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
   const savepoint = prepareStep(writer, 'savepoint one_of_many')
