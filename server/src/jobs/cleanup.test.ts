@@ -1,5 +1,6 @@
 /** Deleting what holds very many values: gone at once for everybody, taken away step by step, whoever ends in between. */
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import type { AuditVerdict } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
@@ -266,6 +267,41 @@ describe('the trash', () => {
       'B',
       'RENAMED',
     ])
+  })
+
+  const takeAway = () =>
+    inQuietTransaction(service.app.services, 'cleanup', (store) =>
+      store.secrets.removeTrashedBefore(Date.now() + 1_000, 200),
+    )
+  const findTrashed = async () => {
+    await doomed.must('DELETE', '/secret/A')
+    const [row] = await raw.query('select workspace_id from project where id = ?', [doomed.id])
+    const [secret] = await service.app.services.store.secrets.listTrash(doomed.id, String(row?.workspace_id))
+    if (!secret) throw new Error('there is nothing in the trash')
+    return secret
+  }
+
+  test('a secret that is taken back at the moment when its time ends stays, with its versions', async () => {
+    const secret = await findTrashed()
+    let taking: Promise<boolean> | undefined
+    await inQuietTransaction(service.app.services, 'restore', async (store) => {
+      await store.secrets.update({ ...secret, trashedAt: null })
+      taking = takeAway()
+      // On PostgreSQL transactions overlap; on SQLite the other one comes after this.
+      await Promise.race([taking, sleep(300)])
+    })
+    expect(await taking).toBe(false)
+    expect(await raw.query('select id from secret where id = ?', [secret.id])).toHaveLength(1)
+    expect(await raw.query('select version from secret_version where secret_id = ?', [secret.id])).not.toEqual([])
+  })
+
+  test('a secret whose time ends while it is taken back is not found', async () => {
+    const secret = await findTrashed()
+    expect(await takeAway()).toBe(true)
+    const taken = inQuietTransaction(service.app.services, 'restore', (store) =>
+      store.secrets.update({ ...secret, trashedAt: null }),
+    )
+    await expect(taken).rejects.toMatchObject({ code: 'notFound' })
   })
 
   test('a secret that is purged takes every version with it at once', async () => {

@@ -1,6 +1,7 @@
 /** Secrets by name. Their values are in secret-value.ts: a name and a note are not sealed, a value always is. */
 import type { DataType } from '@coffer/contract/secret'
-import { anyOf, type Db, fragment, sql } from './sql.ts'
+import { Failure } from '../failure.ts'
+import { anyOf, type Db, fragment, skipLocked, sql } from './sql.ts'
 
 export type SecretRecord = {
   readonly id: string
@@ -114,10 +115,12 @@ export function secretStore(db: Db) {
     },
 
     async update(row: SecretRecord): Promise<void> {
-      await db.run(sql`
+      const updated = await db.run(sql`
         update secret set name = ${row.name}, type = ${row.type}, data_type = ${row.dataType}, note = ${row.note},
           updated_at = ${row.updatedAt}, trashed_at = ${row.trashedAt}
         where id = ${row.id} and project_id = ${row.projectId} and workspace_id = ${row.workspaceId}`)
+      // Its time in the trash ended while the request was on its way.
+      if (updated === 0) throw new Failure('notFound')
     },
 
     /** The same for many, by as few statements as the engine allows: none of them is new. */
@@ -141,11 +144,15 @@ export function secretStore(db: Db) {
       await removeValues([id])
     },
 
-    /** Takes away at most so many secrets and about as many of their versions; false once there is none left. */
+    /**
+     * Takes away at most so many secrets and about as many of their versions; false once there is none left. One that
+     * somebody takes back at that very moment is theirs.
+     */
     async removeTrashedBefore(beforeMs: number, limit: number): Promise<boolean> {
       const rows = await db.all<{ id: string; projectId: string }>(sql`
         select id, project_id as "projectId" from secret
-        where trashed_at is not null and trashed_at < ${beforeMs} order by trashed_at limit ${limit}`)
+        where trashed_at is not null and trashed_at < ${beforeMs} order by trashed_at limit ${limit}
+        ${skipLocked}`)
       const due = rows.map(({ id }) => id)
       if (due.length === 0) return false
       const projectIds = [...new Set(rows.map(({ projectId }) => projectId))]
