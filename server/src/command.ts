@@ -88,9 +88,9 @@ async function serve(config: Config): Promise<number> {
   // Written now and not at the end: a process that is killed should start quickly too.
   flushCompileCache()
 
+  // Whoever signals a whole group of processes is heard twice, here and by npm, which passes it on: the second one ends nothing.
   const signal = await new Promise<string>((resolve) => {
-    process.once('SIGTERM', () => resolve('SIGTERM'))
-    process.once('SIGINT', () => resolve('SIGINT'))
+    for (const name of ['SIGTERM', 'SIGINT'] as const) process.on(name, () => resolve(name))
   })
   log.info(`stopping on ${signal}`)
   const deadline = setTimeout(() => process.exit(1), stopWithinMs)

@@ -164,10 +164,14 @@ describe('the end', () => {
     60_000,
   )
 
-  test('by SIGTERM waits for a request whose body is still on its way', async () => {
+  test.each([
+    ['SIGTERM', []],
+    ['SIGTERM that comes twice, as to a group of processes with npm in it,', ['SIGTERM', 'SIGINT']],
+  ] as const)('by %s waits for a request whose body is still on its way', async (_what, again) => {
     const service = await serve(database.settings)
-    const socket = connect(service.port, '127.0.0.1')
-    const body = JSON.stringify({ name: 'Slow' })
+    const socket = connect(service.port, '127.0.0.1').on('error', () => undefined)
+    const name = `Slow ${again.length}`
+    const body = JSON.stringify({ name })
     let answer = ''
     socket.setEncoding('utf8').on('data', (text: string) => {
       answer += text
@@ -180,11 +184,12 @@ describe('the end', () => {
     await service.call('GET', teams, { token })
     service.program.kill('SIGTERM')
     await until(() => service.messages().includes('stopping on SIGTERM') || undefined, 5_000, 'it is stopping')
+    for (const signal of again) service.program.kill(signal)
     socket.write(body.slice(5))
     await closed
     expect(answer).toMatch(/^HTTP\/1\.1 201 /)
-    expect((await service.program.ended).code).toBe(0)
-    expect(await listTeams()).toContain('Slow')
+    expect(await service.program.ended).toMatchObject({ code: 0, signal: null })
+    expect(await listTeams()).toContain(name)
   })
 
   // Connections are cut before the store is closed.
