@@ -128,6 +128,9 @@ function onFile<Result>(config: Config, work: (path: string) => Result): Result 
 function folderTrouble(code: string): string {
   if (code === 'EEXIST' || code === 'ENOTDIR')
     return `cannot be made, since that is not a folder (${code}): check COFFER_DATA_DIR.`
+  if (code === 'ENOENT')
+    return `cannot be made, since a link on the way to it leads nowhere (${code}): check COFFER_DATA_DIR.`
+  if (code === 'EROFS') return `cannot be written, since its disk is mounted read-only (${code}): mount it for writing.`
   return `cannot be opened (${code}): check that the folder and its files belong to the user of this process.`
 }
 

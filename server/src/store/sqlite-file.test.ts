@@ -8,6 +8,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createDatabase, openService, registerOwner, type TestService } from '../../../test/harness.ts'
+import { serve } from '../../../test/process.ts'
 import { runProgram, until } from '../../../test/program.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
 import { asker, furnish, harmless, path, promotion, reads, writes } from '../../../test/unrecorded.ts'
@@ -132,6 +133,31 @@ describe('a file that cannot be used', () => {
     const { code, err } = await runProgram([], { COFFER_DATA_DIR: dataDir, COFFER_PORT: '0' })
     const sentence = `The database in ${dataDir} cannot be made, since that is not a folder (${reason}): check COFFER_DATA_DIR.`
     expect({ code, err }).toEqual({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
+  })
+
+  test('because a link on the way to its folder leads nowhere, as to a disk that is not mounted', async () => {
+    await symlink(join(folder, 'nowhere', 'coffer'), join(folder, 'link'))
+    for (const dataDir of [join(folder, 'link'), join(folder, 'link', 'data')]) {
+      const { code, err } = await runProgram([], { COFFER_DATA_DIR: dataDir, COFFER_PORT: '0' })
+      const sentence = `The database in ${dataDir} cannot be made, since a link on the way to it leads nowhere (ENOENT): check COFFER_DATA_DIR.`
+      expect({ code, err }).toEqual({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
+    }
+  })
+
+  test('because its disk is mounted read-only', async () => {
+    await run('mount', ['-t', 'tmpfs', '-o', 'size=20m,mode=700', 'coffer-read-only', folder])
+    try {
+      const settings = { COFFER_DATA_DIR: folder, COFFER_PORT: '0' }
+      // One that ends in order leaves no log behind, and is told by SQLite itself.
+      const { program } = await serve(settings)
+      program.kill('SIGKILL')
+      await program.ended
+      await run('mount', ['-o', 'remount,ro', folder])
+      const sentence = `The database in ${folder} cannot be written, since its disk is mounted read-only (EROFS): mount it for writing.`
+      expect(await runProgram([], settings)).toMatchObject({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
+    } finally {
+      await run('umount', [folder])
+    }
   })
 
   test('because the disk is full at the first start', async () => {
