@@ -11,7 +11,7 @@ import { createOutbound } from './outbound.ts'
 import { wrappedMaster } from './store/instance.ts'
 import { hasKeys, type Keys, loadKeys, makeKeys } from './store/key.ts'
 import { migrate, requireCurrentSchema } from './store/migrate.ts'
-import { postgresRefusal } from './store/postgres-refusal.ts'
+import { parameterProblem, postgresRefusal } from './store/postgres-refusal.ts'
 import type { Engine } from './store/sql.ts'
 import { openSqlite } from './store/sqlite.ts'
 import { type Access, fileTrouble, inspectFile } from './store/sqlite-connection.ts'
@@ -111,6 +111,8 @@ async function findEngine(config: Config, access: Access): Promise<Engine> {
 }
 
 async function connect(url: string): Promise<Engine> {
+  const problem = parameterProblem(url)
+  if (problem !== undefined) throw new StartError(`The database cannot be used: ${problem}.`)
   // Loaded only where it is used: its driver takes time and memory.
   const { openPostgres } = await import('./store/postgres.ts')
   return openPostgres(url)

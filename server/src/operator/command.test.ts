@@ -231,6 +231,18 @@ describe('a start that is refused', () => {
         { COFFER_DATABASE_URL: 'postgres://coffer:hunter%ff@127.0.0.1/coffer' },
         cannotBeUsed('a special character in COFFER_DATABASE_URL is not percent-encoded'),
       )
+      // Both by a process of its own: the driver would end it without a word, or go on without TLS.
+      await expectRefusal(
+        { COFFER_DATABASE_URL: `${url}?port=none` },
+        cannotBeUsed('its port is no number up to 65535; check COFFER_DATABASE_URL'),
+        { run: runApart },
+      )
+      for (const parameter of ['ssl_mode=verify-full', 'sslMode=require', 'tls=true']) {
+        await expectRefusal(
+          { COFFER_DATABASE_URL: `${url}?application_name=x&${parameter}` },
+          cannotBeUsed('a parameter of COFFER_DATABASE_URL is not one for TLS: use sslmode and sslrootcert'),
+        )
+      }
       // A name server may be away as well; this process would not even look for the name.
       await expectRefusal(
         { COFFER_DATABASE_URL: 'postgres://coffer:hunter2@coffer.invalid/coffer' },

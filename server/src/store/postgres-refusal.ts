@@ -36,6 +36,19 @@ const byText: readonly [text: RegExp, reason: string][] = [
   [/password must be a (non-empty )?string/, `COFFER_DATABASE_URL has no password, and the server asks for one`],
 ]
 
+const tlsParameters = new Set(['ssl', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation'])
+
+/** What the driver passes over, so that a connection would not be encrypted that was meant to be, or falls silent on. */
+export function parameterProblem(url: string): string | undefined {
+  const parameters = new URL(url).searchParams
+  const mistyped = [...parameters.keys()].find((name) => /ssl|tls/i.test(name) && !tlsParameters.has(name))
+  // The driver takes any name, and a part of a password may have become one: it is not repeated.
+  if (mistyped !== undefined)
+    return 'a parameter of COFFER_DATABASE_URL is not one for TLS: use sslmode and sslrootcert'
+  const port = parameters.get('port') ?? '5432'
+  return /^\d{1,5}$/.test(port) && Number(port) <= 65_535 ? undefined : `its port is no number up to 65535; ${checkUrl}`
+}
+
 export function postgresRefusal(error: unknown): string {
   const origin = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const code = codeOf(origin)
