@@ -298,10 +298,14 @@ describe('the trash', () => {
   test('a secret whose time ends while it is taken back is not found', async () => {
     const secret = await findTrashed()
     expect(await takeAway()).toBe(true)
-    const taken = inQuietTransaction(service.app.services, 'restore', (store) =>
-      store.secrets.update({ ...secret, trashedAt: null }),
-    )
-    await expect(taken).rejects.toMatchObject({ code: 'notFound' })
+    const restored = { ...secret, trashedAt: null }
+    for (const method of ['update', 'updateMany'] as const) {
+      const taken = inQuietTransaction(service.app.services, 'restore', ({ secrets }) =>
+        method === 'update' ? secrets.update(restored) : secrets.updateMany([restored]),
+      )
+      await expect(taken, method).rejects.toMatchObject({ code: 'notFound' })
+    }
+    expect(await raw.query('select id from secret where id = ?', [secret.id])).toEqual([])
   })
 
   test('a secret that is purged takes every version with it at once', async () => {

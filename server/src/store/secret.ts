@@ -1,7 +1,7 @@
 /** Secrets by name. Their values are in secret-value.ts: a name and a note are not sealed, a value always is. */
 import type { DataType } from '@coffer/contract/secret'
 import { Failure } from '../failure.ts'
-import { anyOf, type Db, fragment, skipLocked, sql } from './sql.ts'
+import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
 export type SecretRecord = {
   readonly id: string
@@ -123,8 +123,13 @@ export function secretStore(db: Db) {
       if (updated === 0) throw new Failure('notFound')
     },
 
-    /** The same for many, by as few statements as the engine allows: none of them is new. */
+    /** The same for many, by as few statements as the engine allows. */
     async updateMany(secrets: readonly SecretRecord[]): Promise<void> {
+      if (secrets.length === 0) return
+      const ids = secrets.map(({ id }) => id)
+      // Held, so that none that is taken away in between is made anew by this.
+      const held = await db.all<{ id: string }>(sql`select id from secret where id ${anyOf(ids)} ${forUpdate}`)
+      if (held.length < new Set(ids).size) throw new Failure('notFound')
       await db.runMany(
         secrets,
         (row) => sql`
