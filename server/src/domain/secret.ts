@@ -14,6 +14,7 @@ import { reachesProject } from './scope.ts'
 import type { SealedAnswer } from './sealed-answer.ts'
 import { chooseEnvironments, personalOwner } from './secret-environment.ts'
 import type { Pieces } from './secret-pieces.ts'
+import { questionOf } from './secret-question.ts'
 import { listHeld, loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Resolved } from './secret-reference-resolution.ts'
@@ -327,40 +328,4 @@ function matchesEtag(header: string, etag: string): boolean {
     header.trim() === '*' ||
     header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '') === etag)
   )
-}
-
-type Question = {
-  readonly who: string
-  readonly ownerId: string
-  readonly projectId: string
-  readonly where: string
-  readonly key: string
-  readonly text: string
-}
-
-/**
- * Whoever asks by the same URL brings the very same query: their question is put together once, as to hash its text takes
- * longer than to find the answer by it.
- */
-const lastQuestions = new WeakMap<SecretListQuery, Question>()
-
-function questionOf(
-  ctx: Context,
-  access: ProjectAccess,
-  query: SecretListQuery,
-  environments: readonly PicturedEnvironment[],
-  key = '',
-): string {
-  const { credential, userId } = ctx.actor
-  const who = grantOf(credential)?.id ?? `user ${userId}`
-  const ownerId = personalOwner(ctx)
-  const projectId = access.project.id
-  const where = environments.map(({ id }) => id).join()
-  const last = lastQuestions.get(query)
-  const isSame = last?.who === who && last.ownerId === ownerId && last.projectId === projectId
-  if (isSame && last.where === where && last.key === key) return last.text
-  const { resolve, onUnresolved, view, q } = query
-  const text = `${who} ${ownerId} ${projectId} ${where} ${key} ${resolve} ${onUnresolved} ${view} ${q}`
-  lastQuestions.set(query, { who, ownerId, projectId, where, key, text })
-  return text
 }
