@@ -72,7 +72,8 @@ export function nextOf(
   error: unknown,
   explain: (fault: VendorFault) => string,
 ): Next {
-  const isScanned = sync.scanAt === null || sync.scanAt <= at
+  // None is ever so far off, unless by a clock that was wrong.
+  const isScanned = sync.scanAt === null || sync.scanAt <= at || sync.scanAt > at + 2 * scanEveryMs
   const scanAt = isScanned ? Math.round(at + scanEveryMs * (0.75 + Math.random() / 2)) : (sync.scanAt ?? at)
   const settled: Next = {
     isDone: true,

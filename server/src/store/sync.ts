@@ -77,6 +77,9 @@ export type SyncRecord = {
 export type SealedSync = SyncRecord & { readonly sealed: Uint8Array }
 export type ClaimedSync = SealedSync & { readonly leaseUntil: number }
 
+/** Nothing is put off for more than a day: what is due, or held, later than that is so by a clock that was wrong. */
+const maxDelayMs = 2 * 24 * 60 * 60 * 1_000
+
 const columns = fragment(`
   id, workspace_id as "workspaceId", project_id as "projectId", provider, name, state,
   environment_id as "environmentId", created_by as "createdBy", target, last_error as "lastError", reason,
@@ -194,7 +197,8 @@ export function syncStore(db: Db, keys: Keys) {
     },
 
     async hasDue(nowMs: number): Promise<boolean> {
-      const row = await db.one(sql`select id from sync where due_at <= ${nowMs} order by due_at limit 1`)
+      const row = await db.one(sql`
+        select id from sync where due_at <= ${nowMs} or due_at > ${nowMs + maxDelayMs} limit 1`)
       return row !== undefined
     },
 
@@ -203,18 +207,20 @@ export function syncStore(db: Db, keys: Keys) {
      * `fence` goes up with every claim: whoever comes back late is told apart by it.
      */
     async claim(nowMs: number, leaseUntil: number): Promise<ClaimedSync | undefined> {
+      const far = nowMs + maxDelayMs
       // One claim at a time, or two nodes would each see room for one more.
       await db.one(sql`select id from instance where id = 1 ${forUpdate}`)
       return db.one<ClaimedSync>(sql`
         update sync set fence = fence + 1, lease_until = ${leaseUntil}
         where id = (
           select c.id from sync c
-          where c.due_at <= ${nowMs} and coalesce(c.lease_until, 0) < ${nowMs}
-            and (select count(*) from sync o where o.credential_hash = c.credential_hash and o.lease_until >= ${nowMs})
-              < c.concurrency
+          where (c.due_at <= ${nowMs} or c.due_at > ${far})
+            and (coalesce(c.lease_until, 0) < ${nowMs} or c.lease_until > ${far})
+            and (select count(*) from sync o
+              where o.credential_hash = c.credential_hash and o.lease_until between ${nowMs} and ${far}) < c.concurrency
           order by c.due_at limit 1)
           -- Once more, of the row as it is when its turn has come: somebody may have paused it meanwhile.
-          and due_at <= ${nowMs} and coalesce(lease_until, 0) < ${nowMs}
+          and (due_at <= ${nowMs} or due_at > ${far}) and (coalesce(lease_until, 0) < ${nowMs} or lease_until > ${far})
         returning ${columns}, lease_until as "leaseUntil"`)
     },
 

@@ -165,6 +165,25 @@ test('one whose node is dead waits for the lease to end, whoever asks for a run'
   expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
 })
 
+test.each([
+  ['fails', async () => void (await pushDue(world)), { status: 503, body: {} }],
+  ['goes well', async () => void (await pushDue(world)), undefined],
+  ['is cut off', async () => void (await claimSync(world.service.app.services)), undefined],
+])('a run that %s while the clock is a year ahead holds up none once it is right', async (_how, run, refusal) => {
+  const id = await setUpSync(world)
+  if (refusal) world.running.mischief = () => ({ kind: 'answer', answer: refusal })
+  world.service.clock.offsetMs = 365 * 24 * 60 * 60 * 1_000
+  await run()
+  world.service.clock.offsetMs = 0
+  world.running.mischief = undefined
+  expect(await pushDue(world)).toBe(1)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active' })
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+  await world.project.set('development', { ALPHA: 'three' })
+  expect(await pushDue(world, debounceMs)).toBe(1)
+  expect(state()).toEqual({ ALPHA: 'three', BETA: 'two' })
+})
+
 test('a node that comes back late asks nothing, and leaves the lease of whoever took over', async () => {
   const id = await setUpSync(world)
   const { services } = world.service.app
