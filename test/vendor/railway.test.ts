@@ -60,6 +60,18 @@ test('sealed variables keep their names taken, and a push leaves them alone', as
   await running.close()
 })
 
+test.each([
+  ['a page of somebody in between', '<html>Back soon</html>'],
+  ['no data', { data: null }],
+])('%s with status 200 is no success of a push', async (_what, body) => {
+  const running = await startFake(fakeRailway())
+  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+  for (const op of [create('ALPHA', 'one'), remove({ name: 'BETA' })]) {
+    await expect(applyAll(railway, connectionTo(running), [op])).rejects.toMatchObject({ kind: 'protocol' })
+  }
+  await running.close()
+})
+
 test('a value that would be a reference is refused before it leaves, and so are the vendor’s names', () => {
   const refuse = railway.limits.refuseValue
   expect(refuse?.(`postgres://${reference}`, {})).toContain('${{')

@@ -1,5 +1,5 @@
 /** GraphQL: one address, and refusals that come with status 200 and are told apart by their words. */
-import type { FaultKind } from './fault.ts'
+import { type FaultKind, VendorFault } from './fault.ts'
 import type { Connection } from './provider.ts'
 import { faultOf, type VendorResponse } from './vendor-http.ts'
 import { at, maybeTextAt } from './vendor-json.ts'
@@ -33,5 +33,8 @@ export async function askGraphql(connection: Connection, request: GraphqlRequest
   })
   const hasErrors = at(response.json, 'errors', 0) !== undefined
   if (hasErrors) throw faultOf(response, connection.now(), sort(response) ?? 'invalid')
-  return at(response.json, 'data')
+  const data = at(response.json, 'data')
+  // A page of somebody in between has status 200, too: what was to be written has not arrived.
+  if (typeof data !== 'object' || data === null) throw new VendorFault('protocol', 'The answer lacks data.')
+  return data
 }
