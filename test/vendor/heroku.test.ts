@@ -31,6 +31,13 @@ test('heroku-client finds in the fake what it expects of the vendor, and asks as
   await Promise.all([theirs.close(), ours.close()])
 })
 
+test('a page of somebody in between with status 200 is no success of a push', async () => {
+  const running = await startFake(fakeHeroku())
+  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body: '<html>Back soon</html>' } })
+  await expect(applyAll(heroku, connectionTo(running), [create('A', '1')])).rejects.toMatchObject({ kind: 'protocol' })
+  await running.close()
+})
+
 test.each([
   ['ConnectionStrings__Default', true],
   ['A__', true],

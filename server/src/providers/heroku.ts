@@ -40,7 +40,10 @@ async function* listVars(connection: Connection): AsyncIterable<RemoteItem> {
 /** A merge: names that are not in it stay as they are, null removes one. */
 async function* patchVars(connection: Connection, ops: readonly Op[]) {
   const json = Object.fromEntries(ops.map((op) => [op.name, op.kind === 'delete' ? null : op.value]))
-  await connection.http.send({ method: 'PATCH', url: configVars(connection), headers: headersOf(connection), json })
+  const request = { method: 'PATCH', url: configVars(connection), headers: headersOf(connection), json } as const
+  const response = await connection.http.send(request)
+  // The vendor answers with all of them; a page of somebody in between has status 200, too.
+  entriesAt(response.json)
   for (const { name } of ops) yield { name }
 }
 
