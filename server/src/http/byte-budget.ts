@@ -1,6 +1,6 @@
 /**
  * A bound on what is kept for the other side of connections: bodies of which the rest is still to come, answers that are
- * not taken yet. Whoever begins many of them and finishes none must not fill the memory, nor take the room of the others.
+ * not taken yet, requests that wait behind those. Whoever begins many of them and finishes none must not fill the memory, nor take the room of the others.
  */
 import { clientNetwork } from '../address-range.ts'
 import type { Context } from '../domain/context.ts'
@@ -50,3 +50,10 @@ export function clientOf({ ctx, socket }: Exchange): string {
 export const arriving = createByteBudget(64 * mebibyte)
 /** Two of the largest. */
 export const leaving = createByteBudget(128 * mebibyte)
+/** 8,192 requests that wait behind others of their connection: each is small, but the sender chooses how many there are. */
+export const queued = createByteBudget(64 * mebibyte)
+/** What such a request takes, with all that belongs to it, before any answer is made. */
+export const queuedBytes = 8 * 1024
+
+/** Whoever takes nothing of an answer for so long does not get the rest. */
+export const stalledMs = 300_000

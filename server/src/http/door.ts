@@ -4,6 +4,7 @@
  * back for a moment, and turns are short.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import { standInLine } from './line.ts'
 
 /** However many are coming in, those who are in have waited for them long enough after this. */
 const longestHoldMs = 5
@@ -29,6 +30,7 @@ export function keepDoor(server: Server, listener: RequestListener, maxHoldMs = 
   })
 
   server.on('request', (request, response) => {
+    if (!standInLine(request, response)) return
     if (isHolding) held.push([request, response])
     else listener(request, response)
   })

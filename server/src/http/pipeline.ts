@@ -8,7 +8,7 @@ import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
 import { Failure } from '../failure.ts'
 import { dropRest, hasBody, readJson } from './body.ts'
-import { clientOf, countedBytes, leaving } from './byte-budget.ts'
+import { clientOf, countedBytes, leaving, stalledMs } from './byte-budget.ts'
 import { Exchange, type Payload } from './exchange.ts'
 
 export type Method = Endpoint['method']
@@ -167,9 +167,6 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 }
 
 const nothing = () => undefined
-
-/** Whoever takes nothing of an answer for so long does not get the rest. */
-const stalledMs = 300_000
 
 /** A small answer the system takes for itself; where nobody is there any more nothing is kept, and no end of it is told. */
 function keepUntilTaken(exchange: Exchange, bytes: number): void {

@@ -577,6 +577,24 @@ describe('connections', () => {
     expect(new Set(answers.map(({ headers }) => headers.get('x-request-id'))).size).toBe(5)
   })
 
+  test('who sends very many before the answers are there is hung up on, and what has arrived is read no further', async () => {
+    const page = 'GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n'
+    let count = 0
+    const onRequest = () => count++
+    service.app.server.on('request', onRequest)
+    try {
+      const socket = open(service.url)
+      const ended = new Promise((resolve) => socket.on('error', () => undefined).on('close', resolve))
+      socket.resume().write(page.repeat(10_000))
+      await withinSeconds(20, ended)
+      expect(count).toBeLessThanOrEqual(102)
+    } finally {
+      service.app.server.off('request', onRequest)
+    }
+    const last = head('GET /docs HTTP/1.1')
+    expect(await sendRaw(service.url, page.repeat(100) + last)).toHaveLength(101)
+  })
+
   const whole = (line: string, body?: string, ...headers: string[]) => {
     const own = body === undefined ? [] : [json, `Content-Length: ${body.length}`]
     return [line, 'Host: localhost', ...own, ...headers, '', body ?? ''].join('\r\n')
