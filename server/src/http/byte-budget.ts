@@ -1,6 +1,7 @@
 /**
  * A bound on what is kept for the other side of connections: bodies of which the rest is still to come, answers that are
- * not taken yet, requests that wait behind those. Whoever begins many of them and finishes none must not fill the memory, nor take the room of the others.
+ * not taken yet, requests that wait behind those. Whoever begins many of them and finishes none must not fill the memory,
+ * nor take the room of the others.
  */
 import { clientNetwork } from '../address-range.ts'
 import type { Context } from '../domain/context.ts'
@@ -14,20 +15,33 @@ export const countedBytes = 64 * 1024
 type ByteBudget = {
   /** Throws `overloaded` where there is no room for so much, or one client would have more than half of all. */
   take(client: string, bytes: number): void
+  /** The same for what cannot be refused any more. */
+  takeAnyway(client: string, bytes: number): void
+  /** Throws `overloaded` where that client has half of all. */
+  requireRoom(client: string): void
   giveBack(client: string, bytes: number): void
 }
 
 function createByteBudget(maxBytes: number): ByteBudget {
   let taken = 0
   const takenBy = new Map<string, number>()
+
+  function add(client: string, bytes: number): void {
+    taken += bytes
+    takenBy.set(client, (takenBy.get(client) ?? 0) + bytes)
+  }
+
   return {
     take(client, bytes) {
       const own = takenBy.get(client) ?? 0
       // One alone always passes, however large.
       const isGreedy = own > 0 && own + bytes > maxBytes / 2
       if (isGreedy || taken + bytes > maxBytes) throw new Failure('overloaded')
-      taken += bytes
-      takenBy.set(client, own + bytes)
+      add(client, bytes)
+    },
+    takeAnyway: add,
+    requireRoom(client) {
+      if ((takenBy.get(client) ?? 0) >= maxBytes / 2) throw new Failure('overloaded')
     },
     giveBack(client, bytes) {
       taken -= bytes

@@ -108,6 +108,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
       route.validate(exchange)
       remember(exchange)
     }
+    if (route.method !== 'GET') leaving.requireRoom(clientOf(exchange))
     route.run(exchange).then(
       (value) => finish(exchange, route, value),
       (error) => fail(error, exchange),
@@ -175,7 +176,9 @@ function keepUntilTaken(exchange: Exchange, bytes: number): void {
   if ((!isLarge && !(payload instanceof Readable)) || response.destroyed || socket.destroyed) return
   if (isLarge) {
     const client = clientOf(exchange)
-    leaving.take(client, bytes)
+    // A change that is made is not refused any more: a share that was read for the last time is gone.
+    if (exchange.route?.method === 'GET') leaving.take(client, bytes)
+    else leaving.takeAnyway(client, bytes)
     response.once('close', () => leaving.giveBack(client, bytes))
   }
   response.setTimeout(stalledMs)

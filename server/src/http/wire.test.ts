@@ -21,6 +21,7 @@ import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../.
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
 import { maxBodyBytes } from './body.ts'
+import { leaving } from './byte-budget.ts'
 
 let service: TestService
 let owner: TestUser
@@ -792,6 +793,34 @@ describe('connections', () => {
       const patience = vi.spyOn(response, 'setTimeout')
       await until(() => response.headersSent || undefined, 20_000, 'it is answered')
       expect(patience.mock.calls).toEqual([[300_000]])
+    })
+
+    test('a change is refused before it is made, and never after it, however much waits to be taken', async () => {
+      const half = 64 * 1024 * 1024
+      await createProject(alone, session, 'changes')
+      const root = '/v1/workspace/main/project/changes'
+      const write = (key: string) => {
+        const keys = Array.from({ length: 1_000 }, (_, at) => ({ key: `${key}_${at}`, value: '' }))
+        return alone.call('POST', `${root}/secret`, {
+          token: session,
+          body: { environments: ['staging'], secrets: keys },
+        })
+      }
+      const body = { content: 'x'.repeat(100_000), expiresIn: 3_600 }
+      const share = await alone.call<{ token: string }>('POST', `${root}/secret-share`, { token: session, body })
+      const { body: me } = await alone.call<{ id: string }>('GET', '/v1/me', { token: session })
+
+      for (const client of ['one', 'two']) leaving.take(client, half)
+      expect((await read()).status).toBe(503)
+      const opened = await alone.call('POST', `/v1/share/${share.body.token}/view`)
+      expect(opened).toMatchObject({ status: 200, body: { viewsLeft: 0 } })
+      expect((await write('MADE')).status).toBe(201)
+      for (const client of ['one', 'two']) leaving.giveBack(client, half)
+
+      leaving.take(me.id, half)
+      expect((await write('REFUSED')).status).toBe(503)
+      leaving.giveBack(me.id, half)
+      expect((await write('REFUSED')).status).toBe(201)
     })
 
     test('many who leave before it comes use up nothing', async () => {
