@@ -1,4 +1,6 @@
 /** The description says what is served, all of it and nothing else; what lies outside of /v1 needs no other server. */
+import { IncomingMessage, type ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import { endpoints } from '@coffer/contract/api'
 import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
 import { ErrorBody } from '@coffer/contract/field'
@@ -16,6 +18,8 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
+import { Exchange } from './exchange.ts'
+import { openapiRoute } from './openapi.ts'
 
 type Json = { readonly [name: string]: unknown }
 type Content = { readonly [type: string]: { readonly schema: Json } }
@@ -79,6 +83,21 @@ describe('/openapi.json', () => {
     const answer = await service.call('GET', '/openapi.json/')
     expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
     expect(answer.body).toEqual(description)
+  })
+
+  test('is made again where it could not be made, as where no more files could be opened', async () => {
+    let asked = 0
+    const routes = [...service.app.routes]
+    const all = routes.values.bind(routes)
+    routes[Symbol.iterator] = () => {
+      if (++asked === 1) throw new Error('EMFILE')
+      return all()
+    }
+    const route = openapiRoute(routes)
+    const ask = () => route.run(new Exchange(new IncomingMessage(new Socket()), {} as ServerResponse, '', ''))
+    await expect(ask()).rejects.toThrow('EMFILE')
+    const { payload } = (await ask()) as Exchange
+    expect(JSON.parse(String(payload))).toEqual(description)
   })
 
   test('describes every endpoint of the table and nothing else', () => {

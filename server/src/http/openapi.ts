@@ -13,7 +13,11 @@ declare module 'fastify' {
 export function openapiRoute(routes: readonly Route[]): Route {
   let description: Promise<string> | undefined
   return plainRoute('/openapi.json', async (exchange) => {
-    description ??= describeApi(routes)
+    description ??= describeApi(routes).catch((error) => {
+      // The next one who asks has another try.
+      description = undefined
+      throw error
+    })
     return exchange.header('content-type', 'application/json; charset=utf-8').send(await description)
   })
 }
