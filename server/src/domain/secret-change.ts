@@ -21,7 +21,7 @@ import { findNamed, requireReached } from './secret-environment.ts'
 import { requireMatch } from './secret-match.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
 import { listKeys, type Wish } from './secret-plan.ts'
-import { refuseRenamedCycles, renameSecret } from './secret-rename.ts'
+import { refuseRenamedCycles, renameSecrets } from './secret-rename.ts'
 import { purgeSecret, trashSecret } from './secret-trash.ts'
 import {
   announceEverywhere,
@@ -74,7 +74,7 @@ export async function updateSecret(
     if (isRename) {
       requireWholeProject(access, 'rename a secret')
       refuseId('name', body.name)
-      await renameSecret(ctx, access, secret, body.name, options)
+      await renameSecrets(ctx, access, [{ key: secret.id, to: body.name }], options)
       secret = { ...secret, name: body.name }
     }
     if (hasNewFields) {
@@ -119,15 +119,12 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     const before = await standingRevision(ctx, access, environment)
     const revisions = createRevisions(ctx, access)
     const options = { mode: 'upsert', message: body.message, isUndone: body.dryRun, revisions } as const
-    const namesById = new Map<string, string>()
-    for (const { key, to } of renames) {
-      const secret = await requireSecret(ctx, access, key, `There is no secret ${key} to rename.`)
-      await renameSecret(ctx, access, secret, to, options)
-      namesById.set(secret.id, to)
+    const renamed = await renameSecrets(ctx, access, renames, options)
+    for (const { secret, to } of renamed) {
       results.push({ key: to, environmentId: environment.id, status: 'renamed', id: secret.id, version: 0 })
     }
     results.push(...(await writeValues(ctx, access, wishes, options)))
-    await refuseRenamedCycles(ctx, access, namesById)
+    await refuseRenamedCycles(ctx, access, new Map(renamed.map(({ secret, to }) => [secret.id, to])))
     const revision = body.dryRun ? before : await standingRevision(ctx, access, environment)
     return { success: true, results, revision }
   })

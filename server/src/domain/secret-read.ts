@@ -270,7 +270,8 @@ export async function listInParts(
   return (await revisions()) === before ? rows : secretValues.listOf(environmentIds, secretIds, ownerId)
 }
 
-function* partsOf(secretIds: readonly string[], environments: number, ownerId: string): Generator<string[]> {
+/** So many of them at a time that their rows are few. */
+export function* partsOf(secretIds: readonly string[], environments: number, ownerId: string): Generator<string[]> {
   const perPart = Math.max(1, Math.floor(rowsPerPart / maxRowsOf(environments, ownerId)))
   for (let from = 0; from < secretIds.length; from += perPart) yield secretIds.slice(from, from + perPart)
 }

@@ -1,62 +1,107 @@
 import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
-import type { RenameRow } from '../store/secret-value.ts'
+import { nextTurn } from '../turns.ts'
 import { type ProjectAccess, withStoredEnvironments } from './access.ts'
-import { record } from './audit.ts'
+import { recordAll } from './audit.ts'
 import type { WriteContext } from './context.ts'
+import { isId } from './secret.ts'
 import { refuseCycles } from './secret-cycle.ts'
-import { openValues } from './secret-read.ts'
+import { openValues, partsOf } from './secret-read.ts'
 import { announceEverywhere, type WriteOptions } from './secret-write.ts'
 
+/** What is renamed, by its name or id, and to what. */
+type Rename = { readonly key: string; readonly to: string }
+type Renamed = { readonly secret: SecretRecord; readonly to: string }
+
 /**
- * Gives a secret another name: a revision of every environment in which it has a value. Whether it is now what its own value
- * refers to is asked by `refuseRenamedCycles`, once the request has done all that it does.
+ * Gives secrets other names, one after the other: a revision of every environment in which one of them has a value. Whether one
+ * is now what its own value refers to is asked by `refuseRenamedCycles`, once the request has done all that it does.
  */
-export async function renameSecret(
+export async function renameSecrets(
   ctx: WriteContext,
   pictured: ProjectAccess,
-  secret: SecretRecord,
-  name: string,
+  renames: readonly Rename[],
   { revisions, message = '' }: Pick<WriteOptions, 'revisions' | 'message'>,
-): Promise<void> {
+): Promise<readonly Renamed[]> {
+  if (renames.length === 0) return []
   const access = await withStoredEnvironments(ctx, pictured)
   const { picture, project } = access
   const workspaceId = picture.workspace.id
-  if (await ctx.store.secrets.findByName(project.id, name))
-    throw new Failure('conflict', `These exist already: ${name}.`)
-  const now = revisions.at
-  await ctx.store.secrets.update({ ...secret, name, updatedAt: now })
-  const rows = await ctx.store.secretValues.listOf(
-    project.environments.map(({ id }) => id),
-    [secret.id],
-    '',
-  )
-  const renames: (RenameRow & { workspaceId: string })[] = []
-  for (const { environmentId, sealed } of rows) {
-    if (sealed === null) continue
-    const revision = await revisions.take(environmentId, 0)
-    const by = { createdAt: now, createdBy: ctx.actor.name, message }
-    renames.push({
+  const steps = await planRenames(ctx, access, renames)
+  const at = revisions.at
+  // Of several names in a row a secret had the first before, and has the last.
+  const firsts = new Map(steps.toReversed().map(({ secret }) => [secret.id, secret]))
+  const lasts = new Map(steps.map(({ secret, to }) => [secret.id, { ...secret, name: to, updatedAt: at }]))
+  await saveNames(ctx, [...firsts.values()], [...lasts.values()])
+  const environmentIds = project.environments.map(({ id }) => id)
+  const places = await ctx.store.secretValues.listPlacesOf(environmentIds, [...lasts.keys()], [''])
+  for (const id of new Set(places.map(({ environmentId }) => environmentId))) await revisions.take(id, 0)
+  await ctx.store.secretValues.insertRenames(
+    places.map(({ environmentId, secretId }) => ({
       environmentId,
-      secretId: secret.id,
-      revision,
+      secretId,
+      revision: revisions.of(environmentId),
       workspaceId,
-      oldName: secret.name,
-      newName: name,
-      ...by,
-    })
-  }
-  await ctx.store.secretValues.insertRenames(renames)
-  await record(ctx, {
-    chain: workspaceId,
-    action: 'UPDATE',
-    entity: { type: 'secret', id: secret.id, name },
-    projectId: project.id,
-    environmentIds: renames.map(({ environmentId }) => environmentId),
-    before: { name: secret.name },
-    after: { name },
-  })
+      oldName: firsts.get(secretId)?.name ?? '',
+      newName: lasts.get(secretId)?.name ?? '',
+      createdAt: at,
+      createdBy: ctx.actor.name,
+      message,
+    })),
+  )
+  const placesOf = Map.groupBy(places, ({ secretId }) => secretId)
+  await recordAll(
+    steps.map(({ secret, to }) => {
+      const environmentIds = (placesOf.get(secret.id) ?? []).map(({ environmentId }) => environmentId)
+      const entity = { type: 'secret', id: secret.id, name: to }
+      const names = { before: { name: secret.name }, after: { name: to } }
+      const place = { projectId: project.id, environmentIds }
+      return { ctx, event: { chain: workspaceId, action: 'UPDATE', entity, ...place, ...names } as const }
+    }),
+  )
   await announceEverywhere(ctx, access)
+  return steps
+}
+
+/** Each as the ones before it leave the names, or why it may not. */
+async function planRenames(
+  ctx: WriteContext,
+  { project }: ProjectAccess,
+  renames: readonly Rename[],
+): Promise<readonly Renamed[]> {
+  const { secrets } = ctx.store
+  const keys = renames.map(({ key }) => key)
+  const ids = keys.filter(isId).map((id) => id.toLowerCase())
+  const names = [...keys.filter((key) => !isId(key)), ...renames.map(({ to }) => to)]
+  const found = [
+    ...(await secrets.listByNames(project.id, [...new Set(names)])),
+    ...(ids.length === 0 ? [] : await secrets.listByIds(project.id, ids)),
+  ]
+  const byId = new Map(found.map((secret) => [secret.id, secret]))
+  const byName = new Map(found.map((secret) => [secret.name, secret]))
+  return renames.map(({ key, to }) => {
+    const secret = isId(key) ? byId.get(key.toLowerCase()) : byName.get(key)
+    if (!secret) throw new Failure('notFound', `There is no secret ${key} to rename.`)
+    if (byName.has(to)) throw new Failure('conflict', `These exist already: ${to}.`)
+    const renamed = { ...secret, name: to }
+    byName.delete(secret.name)
+    byName.set(to, renamed)
+    byId.set(secret.id, renamed)
+    return { secret, to }
+  })
+}
+
+/** Where names change hands none may be there twice, not even for a moment: meanwhile they are called by their ids, as no other is. */
+async function saveNames(
+  { store }: WriteContext,
+  before: readonly SecretRecord[],
+  after: readonly SecretRecord[],
+): Promise<void> {
+  const old = new Set(before.map(({ name }) => name))
+  if (after.some(({ name }) => old.has(name))) {
+    await store.secrets.updateMany(after.map((secret) => ({ ...secret, name: secret.id })))
+  }
+  await store.secrets.updateMany(after)
 }
 
 /** Under their new names secrets may be what others refer to. What the same request wrote over or took away no longer counts. */
@@ -68,11 +113,14 @@ export async function refuseRenamedCycles(
   if (namesById.size === 0) return
   const access = await withStoredEnvironments(ctx, pictured)
   const environmentIds = access.project.environments.map(({ id }) => id)
-  // One after the other: their values are never held together.
-  for (const [id, name] of namesById) {
-    const rows = await ctx.store.secretValues.listOf(environmentIds, [id], '')
-    const values = await openValues(ctx, access, rows, new Map([[id, name]]))
-    const written = values.map(({ environmentId, value }) => ({ environmentId, key: name, value }))
+  // A part at a time: the values of many are never held together.
+  for (const ids of partsOf([...namesById.keys()], environmentIds.length, '')) {
+    const rows = await ctx.store.secretValues.listOf(environmentIds, ids, '')
+    const values = await openValues(ctx, access, rows, namesById)
+    const written = values.map(({ environmentId, secretId, value }) => {
+      return { environmentId, key: namesById.get(secretId) ?? '', value }
+    })
     await refuseCycles(ctx, access, written, [], '')
+    await nextTurn()
   }
 }

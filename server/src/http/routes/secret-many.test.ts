@@ -97,3 +97,29 @@ test('what a revision takes out of the trash', async () => {
   }
   expect(await statementsOf(30)).toBeLessThan((await statementsOf(3)) + others)
 })
+
+test('new names', async () => {
+  const statementsOf = async (count: number) => {
+    const project = await createProjectOf(count)
+    const operations = keysOf(count).map((key) => ({ op: 'rename', key, to: `NEW_${key}` }))
+    const body = { environmentId: 'development', operations }
+    const statements = await countStatements(() => project.must('POST', '/secret/batch', body))
+    expect(Object.keys(await project.state('development')).sort()).toEqual(operations.map(({ to }) => to).sort())
+    return statements
+  }
+  expect(await statementsOf(200)).toBeLessThan((await statementsOf(3)) + others)
+})
+
+test('names that move on by one are each another’s at the end', async () => {
+  const count = 20
+  const project = await createSecretProject(service, owner.session)
+  await project.set('development', Object.fromEntries(keysOf(count).map((key) => [key, `value of ${key}`])))
+  const moved = keysOf(count).map((key, index) => ({ op: 'rename', key, to: `K${index + 1}` }))
+  const operations = [...moved.reverse(), { op: 'rename', key: `K${count}`, to: 'K0' }]
+  await project.must('POST', '/secret/batch', { environmentId: 'development', operations })
+  expect(await project.state('development')).toEqual(
+    Object.fromEntries(keysOf(count).map((key, index) => [key, `value of K${(index + count - 1) % count}`])),
+  )
+  const [newest] = await project.revisions('development')
+  expect(newest?.changes).toHaveLength(count)
+})
