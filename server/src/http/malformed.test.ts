@@ -5,7 +5,7 @@ import { Ajv } from 'ajv'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
-  addUser,
+  addSignedIn,
   createProject,
   createToken,
   offline,
@@ -53,7 +53,7 @@ type Spoils = { readonly world: World; readonly session: string; readonly readTo
 
 /** A workspace for one test to spoil, with a person who owns it, a session and a read token of its own. */
 async function createWorld(slug: string): Promise<Spoils> {
-  const { session } = await addUser(service, `${slug}@example.com`)
+  const { session } = await addSignedIn(service, `${slug}@example.com`)
   const made = { token: session, body: { name: slug, slug } }
   const { body: workspace } = await service.call<{ id: string }>('POST', '/v1/workspace', made)
   const project = await createProject(service, session, 'api', { workspace: slug })
