@@ -1,5 +1,5 @@
 /** A small real issuer on loopback: discovery and keys over HTTP, tokens by jose. What it serves can be changed. */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { type CryptoKey, exportJWK, type GenerateKeyPairOptions, generateKeyPair, type JWK, SignJWT } from 'jose'
 import { expect } from 'vitest'
 import type { TestService } from './harness.ts'
@@ -43,9 +43,7 @@ export async function startIssuer(
     } else if (request.url === '/keys') json({ keys: issuer.keys })
     else response.writeHead(404).end()
   })
-  await new Promise<void>((resolve) => void server.listen(0, host, resolve))
-  const address = server.address()
-  const origin = `http://${host}:${typeof address === 'object' && address ? address.port : 0}`
+  const origin = `http://${host}:${await listenAnew(server, host)}`
   const issuer: TestIssuer = {
     url: origin + path,
     requests: [],
@@ -65,6 +63,21 @@ export async function startIssuer(
       }),
   }
   return issuer
+}
+
+const usedPorts = new Set<number>()
+
+/** Never where an earlier one was: the service may still remember that. */
+async function listenAnew(server: Server, host: string): Promise<number> {
+  await new Promise<void>((resolve) => void server.listen(0, host, resolve))
+  const address = server.address()
+  const port = typeof address === 'object' && address ? address.port : 0
+  if (!usedPorts.has(port)) {
+    usedPorts.add(port)
+    return port
+  }
+  await new Promise((resolve) => server.close(resolve))
+  return listenAnew(server, host)
 }
 
 const withoutUndefined = <Fields extends object>(fields: Fields): Fields => JSON.parse(JSON.stringify(fields))
