@@ -117,6 +117,8 @@ export async function deleteProject(ctx: Context, path: ProjectPath): Promise<vo
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const { project } = await withStoredEnvironments(ctx, access)
     const current = await requireStored(ctx, project.id, workspaceId)
+    // By its slug another one may be meant by now.
+    if (path.prj !== current.id && path.prj !== current.slug) throw new Failure('notFound')
     for (const { id } of project.environments) {
       await endUses(ctx, workspaceId, { projectId: project.id, environmentId: id })
     }

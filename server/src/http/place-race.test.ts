@@ -120,41 +120,47 @@ test.each(kinds)('a change to a %s that is deleted at once is done before, or no
   }
 })
 
-test('what is made in a project or a team that was just deleted, unheard of here, finds nothing there', async () => {
+/** What is asked of a node that has not heard yet of what others have done. */
+async function askLate(others: readonly Call[], calls: readonly Call[]): Promise<number[]> {
   const { pictures, store } = service.app.services
-  const project = await createProjectPath()
-  const team = await createTeamPath()
-  const workspaceId = (await store.workspaces.findIdForAnybody('main')) ?? ''
-  const stale = await pictures.get(workspaceId)
-  for (const path of [project, team]) expect((await ask('DELETE', path)).status).toBe(200)
+  const stale = await pictures.get((await store.workspaces.findIdForAnybody('main')) ?? '')
+  for (const [method, path, body] of others) expect((await ask(method, path, body)).status).toBe(200)
   const peek = pictures.peek
   pictures.peek = () => stale
-  const teamId = team.split('/').at(-1)
-  const calls: Call[] = [
-    ['POST', `${project}/environment`, { name: 'late' }],
-    ['POST', `${main}/project`, { name: 'Late', slug: 'late', teamId }],
-    ['PUT', `${main}/project/api`, { teamId }],
-  ]
   const answers = await Promise.all(calls.map(([method, path, body]) => ask(method, path, body))).finally(() => {
     pictures.peek = peek
   })
-  expect(answers.map(({ status }) => status)).toEqual([404, 404, 404])
+  return answers.map(({ status }) => status)
+}
+
+test('what is made in a project or a team that was just deleted, unheard of here, finds nothing there', async () => {
+  const project = await createProjectPath()
+  const team = await createTeamPath()
+  const teamId = team.split('/').at(-1)
+  const deletes: Call[] = [project, team].map((path) => ['DELETE', path])
+  const statuses = await askLate(deletes, [
+    ['POST', `${project}/environment`, { name: 'late' }],
+    ['POST', `${main}/project`, { name: 'Late', slug: 'late', teamId }],
+    ['PUT', `${main}/project/api`, { teamId }],
+  ])
+  expect(statuses).toEqual([404, 404, 404])
+})
+
+test('a project is not deleted by a slug that it has just lost, unheard of here, and that may be another’s by now', async () => {
+  const { id } = await createProject(service, owner.session, 'staging-api')
+  const rename: Call = ['PUT', `${main}/project/staging-api`, { slug: 'live-api' }]
+  expect(await askLate([rename], [['DELETE', `${main}/project/staging-api`]])).toEqual([404])
+  expect((await ask('GET', `${main}/project/live-api`)).body).toMatchObject({ id })
+  const again: Call = ['PUT', `${main}/project/live-api`, { slug: 'late-api' }]
+  expect(await askLate([again], [['DELETE', `${main}/project/${id}`]])).toEqual([200])
 })
 
 test('a reminder of a value whose environment was just deleted, unheard of here, finds nothing there', async () => {
-  const { pictures, store } = service.app.services
   const environment = await createEnvironment()
   const environmentId = environment.split('/').at(-1)
   const secret = `${main}/project/api/secret`
   const body = { environments: [environmentId], secrets: [{ key: 'KEPT', value: 'one' }] }
   expect((await ask('POST', secret, body)).status).toBe(201)
-  const stale = await pictures.get((await store.workspaces.findIdForAnybody('main')) ?? '')
-  expect((await ask('DELETE', environment)).status).toBe(200)
-  const peek = pictures.peek
-  pictures.peek = () => stale
   const reminder = { environmentId, type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
-  const put = await ask('PUT', `${secret}/KEPT/reminder`, reminder).finally(() => {
-    pictures.peek = peek
-  })
-  expect(put.status, put.text).toBe(404)
+  expect(await askLate([['DELETE', environment]], [['PUT', `${secret}/KEPT/reminder`, reminder]])).toEqual([404])
 })
