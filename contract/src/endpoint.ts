@@ -59,7 +59,7 @@ export type Endpoint = {
   readonly body?: TSchema
   readonly status: 200 | 201
   readonly response: TSchema
-  /** Statuses beyond those that every endpoint may answer: 400, 429, 431, 500, 503, and 401 unless it is public. */
+  /** Statuses beyond those that every endpoint may answer: 400, 408, 429, 431, 500, 503, and 401 unless it is public. */
   readonly errors: readonly (401 | 403 | 404 | 409 | 412)[]
   /** The body that a 400 may have instead of `{ message }`: device polling alone has one. */
   readonly refusal?: TSchema
@@ -82,7 +82,8 @@ export const maxPublicBodyBytes = 64 * 1024
 
 /** Every error status that the endpoint declares; the body of each is `{ message }`, but for `refusal`. */
 export function errorStatuses(endpoint: Endpoint): number[] {
-  const always = endpoint.permission === 'public' ? [400, 429, 431, 500, 503] : [400, 401, 429, 431, 500, 503]
+  const always = [400, 408, 429, 431, 500, 503]
+  const withCredential = endpoint.permission === 'public' ? [] : [401]
   const withBody = endpoint.method === 'GET' ? [] : [413, 415]
-  return [...always, ...withBody, ...endpoint.errors].sort((a, b) => a - b)
+  return [...always, ...withCredential, ...withBody, ...endpoint.errors].sort((a, b) => a - b)
 }

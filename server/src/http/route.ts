@@ -109,6 +109,7 @@ const errorTexts: Record<number, string> = {
   401: 'The credential is missing, malformed, unknown, expired or revoked.',
   403: 'Visible to you, but not allowed.',
   404: 'Absent, or outside your scope.',
+  408: 'The request took too long to arrive.',
   409: 'Conflicts with what is there.',
   412: 'It has changed since it was read.',
   413: 'The body is larger than this endpoint takes; most take 8 MiB.',
