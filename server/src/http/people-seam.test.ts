@@ -172,58 +172,38 @@ test('a session that is ended cannot use the same moment to sign in a device or 
   }
 })
 
+/** While the value of a token ends, it is used to invite: what comes of that stands before its end in the trail. */
+async function expectNoInvites(
+  token: IssuedToken,
+  action: 'DELETE' | 'ROTATE',
+  end: () => Promise<{ status: number }>,
+) {
+  for (const node of nodes) node.app.services.pictures.clear()
+  await nodes.at(-1)?.call('GET', place.root, { token: token.token })
+  const body = () => ({ email: place.newAddress(), role: 'admin', scope: { all: true } })
+  const invite = (node: TestService) => node.call('POST', `${place.root}/rbac`, { token: token.token, body: body() })
+  await amid(end, [invite, invite, invite, invite])
+  type Entry = { action: string; actor: { id: string }; entity: { id: string } }
+  const { body: trail } = await place.ask<Entry[]>('GET', '/audit?limit=50')
+  const at = trail.findIndex((entry) => entry.action === action && entry.entity.id === token.id)
+  expect(trail.slice(0, at).filter(({ actor }) => actor.id === token.id)).toEqual([])
+}
+
 test('a token that is revoked cannot use the same moment to invite', async () => {
   for (let round = 0; round < rounds; round++) {
     const token = await createToken(service, owner.session, { permission: 'read-write' }, place.slug)
-    await nodes.at(-1)?.call('GET', place.root, { token: token.token })
-    await amid(
-      () => service.call('DELETE', `${place.root}/tokens/${token.id}`, { token: owner.session }),
-      Array.from(
-        { length: 4 },
-        () => (node: TestService) =>
-          node.call('POST', `${place.root}/rbac`, {
-            token: token.token,
-            body: { email: place.newAddress(), role: 'admin', scope: { all: true } },
-          }),
-      ),
-    )
-    const { body: trail } = await place.ask<{ action: string; actor: { id: string }; entity: { id: string } }[]>(
-      'GET',
-      '/audit?limit=50',
-    )
-    const end = trail.findIndex(({ action, entity }) => action === 'DELETE' && entity.id === token.id)
-    expect(trail.slice(0, end).filter(({ actor }) => actor.id === token.id)).toEqual([])
+    const path = `${place.root}/tokens/${token.id}`
+    await expectNoInvites(token, 'DELETE', () => service.call('DELETE', path, { token: owner.session }))
   }
 })
 
 test('a value that a second rotation has ended cannot use the same moment to invite, whatever grace the next one has', async () => {
-  const rotate = (id: string) =>
-    service.call<IssuedToken>('POST', `${place.root}/tokens/${id}/rotate`, {
-      token: owner.session,
-      body: { graceSeconds: 3_600 },
-    })
   for (let round = 0; round < rounds; round++) {
     const token = await createToken(service, owner.session, { permission: 'read-write' }, place.slug)
-    expect((await rotate(token.id)).status).toBe(200)
-    for (const node of nodes) node.app.services.pictures.clear()
-    await nodes.at(-1)?.call('GET', place.root, { token: token.token })
-    await amid(
-      () => rotate(token.id),
-      Array.from(
-        { length: 4 },
-        () => (node: TestService) =>
-          node.call('POST', `${place.root}/rbac`, {
-            token: token.token,
-            body: { email: place.newAddress(), role: 'admin', scope: { all: true } },
-          }),
-      ),
-    )
-    const { body: trail } = await place.ask<{ action: string; actor: { id: string }; entity: { id: string } }[]>(
-      'GET',
-      '/audit?limit=50',
-    )
-    const end = trail.findIndex(({ action, entity }) => action === 'ROTATE' && entity.id === token.id)
-    expect(trail.slice(0, end).filter(({ actor }) => actor.id === token.id)).toEqual([])
+    const asked = { token: owner.session, body: { graceSeconds: 3_600 } }
+    const rotate = () => service.call('POST', `${place.root}/tokens/${token.id}/rotate`, asked)
+    expect((await rotate()).status).toBe(200)
+    await expectNoInvites(token, 'ROTATE', rotate)
   }
 })
 
