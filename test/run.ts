@@ -19,12 +19,16 @@ const programs: [program: string, debianPackage: string][] = [
   ['sqlite3', 'sqlite3'],
   ['chromium', 'chromium'],
 ]
+/** What the torture and the bench can do without. They would install it themselves, but both at the same moment. */
+const helpful = ['strace', 'wrk']
 
 function run(command: string, args: string[]): boolean {
   return spawnSync(command, args, { cwd: root, env: environment, stdio: 'inherit' }).status === 0
 }
 
 function installPrograms(): void {
+  const welcome = helpful.filter((program) => !isAtHand(program))
+  if (welcome.length > 0 && process.getuid?.() === 0) installPackages(welcome)
   const missing = programs.filter(([program]) => !isAtHand(program))
   if (missing.length === 0) return
   const packages = missing.map(([, debianPackage]) => debianPackage)
