@@ -5,7 +5,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { clientNetwork } from '../address-range.ts'
-import { Failure } from '../failure.ts'
 import { queued, queuedBytes, stalledMs } from './byte-budget.ts'
 
 /** More than anybody sends who waits for answers. */
@@ -18,21 +17,27 @@ export function standInLine({ socket }: IncomingMessage, response: ServerRespons
   if (response.socket) return true
   if (socket.destroyed) return false
   const client = clientNetwork(socket.remoteAddress ?? '')
-  const count = (inLine.get(socket) ?? 0) + 1
-  try {
-    if (count > maxInLine) throw new Failure('overloaded')
-    queued.take(client, queuedBytes)
-  } catch {
+  const before = inLine.get(socket) ?? 0
+  if (before === maxInLine || !takeRoom(client)) {
     hangUp(socket)
     return false
   }
-  inLine.set(socket, count)
+  inLine.set(socket, before + 1)
   response.once('close', () => {
     inLine.set(socket, (inLine.get(socket) ?? 0) - 1)
     queued.giveBack(client, queuedBytes)
   })
   response.setTimeout(stalledMs)
   return true
+}
+
+function takeRoom(client: string): boolean {
+  try {
+    queued.take(client, queuedBytes)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** What makes requests of all that has arrived, also while the socket is being closed; Node has no call against it, only this field. */
