@@ -66,6 +66,8 @@ export async function readSecret(
   return answer(ctx, { access, environments, query, question, key: path.key }, ifNoneMatch)
 }
 
+const scopedQuery: SecretListQuery = { resolve: true }
+
 /** For a credential that is for one environment: no parameters are needed. */
 export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
   const { credential } = ctx.actor
@@ -84,9 +86,8 @@ export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | unde
   if (!found || !environment || !project) throw new Failure('notFound')
   const access = { ...found, project }
   if (!reachedEnvironments(access.reach, project).includes(environment)) throw new Failure('notFound')
-  const query = { resolve: true }
-  const question = questionOf(ctx, access, query, [environment])
-  return answer(ctx, { access, environments: [environment], query, question }, ifNoneMatch)
+  const question = questionOf(ctx, access, scopedQuery, [environment])
+  return answer(ctx, { access, environments: [environment], query: scopedQuery, question }, ifNoneMatch)
 }
 
 async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
