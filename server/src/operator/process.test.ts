@@ -271,9 +271,8 @@ test('a connection to the port of metrics that says nothing holds up no stop', a
   const service = await serve({ ...database.settings, COFFER_METRICS_PORT: String(port) })
   const silent = connect(port, '127.0.0.1').on('error', () => undefined)
   expect((await fetch(`http://127.0.0.1:${port}/metrics`)).status).toBe(200)
-  const askedAt = performance.now()
+  // One that is waited for ends the process with 1.
   expect(await service.stop()).toMatchObject({ code: 0 })
-  expect(performance.now() - askedAt).toBeLessThan(8_000)
   silent.destroy()
   await database.drop()
 }, 30_000)
