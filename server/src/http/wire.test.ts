@@ -21,7 +21,7 @@ import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../.
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
 import { maxBodyBytes } from './body.ts'
-import { leaving } from './byte-budget.ts'
+import { arriving, leaving } from './byte-budget.ts'
 
 let service: TestService
 let owner: TestUser
@@ -850,23 +850,28 @@ describe('connections', () => {
     const length = maxBodyBytes - 1024
     const large = `{"name":"${'x'.repeat(length - 11)}"}`
     const idle: Socket[] = []
-    const begin = async () => {
-      const socket = open(service.url)
-      idle.push(socket.on('error', () => undefined))
-      const start = head(`POST ${teams} HTTP/1.1`, bearer(), json, `Content-Length: ${length}`)
-      const sent = new Promise((resolve) => socket.write(start + large.slice(0, -1), resolve))
-      return { socket, sent }
+    const start = head(`POST ${teams} HTTP/1.1`, bearer(), json, `Content-Length: ${length}`)
+    const { body: me } = await service.call<{ id: string }>('GET', '/v1/me', { token: owner.session })
+    // One more that came before all of these have arrived would take the room of one of them.
+    const isFull = () => {
+      try {
+        arriving.take(me.id, 8_192)
+      } catch {
+        return true
+      }
+      arriving.giveBack(me.id, 8_192)
+      return undefined
     }
     try {
-      for (let count = 0; count < 4; count++) await (await begin()).sent
-      const ask = async () => {
-        const answer = await sendOne(post(large, json))
-        const said = checkForm(answer, true)
-        if (answer.status === 503) return said
-        expect(said).toMatch(/^name: /)
-        return undefined
+      for (let count = 0; count < 4; count++) {
+        const socket = open(service.url)
+        idle.push(socket.on('error', () => undefined))
+        socket.write(start + large.slice(0, -1))
       }
-      expect(await until(ask, 20_000, 'too much is on its way')).toBe('The service is busy; try again in a moment.')
+      await until(isFull, 20_000, 'four have arrived but for their last byte')
+      const refused = await sendOne(post(large, json))
+      expect(refused.status).toBe(503)
+      expect(checkForm(refused, true)).toBe('The service is busy; try again in a moment.')
       expect((await service.call('GET', teams, { token: owner.session })).status).toBe(200)
       expect((await sendOne(post('{"name":1}', json))).status).toBe(400)
       expect((await service.call('POST', teams, { token: other.session, body: large })).status).toBe(400)
