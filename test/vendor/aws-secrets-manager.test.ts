@@ -215,12 +215,12 @@ test.each([
   }),
 )
 
-test('a wrong secret key and a wrong clock are auth faults', async () => {
+test('a wrong secret key is an auth fault, a wrong clock is none', async () => {
   const fake = fakeSecretsManager({ clock: Date.now })
   const running = await startFake(fake)
   const credential = { ...fake.credential, secretAccessKey: 'wrong' }
   await expect(listAll(provider, connectionTo(running, { credential }))).rejects.toMatchObject({ kind: 'auth' })
   const now = () => Date.now() - 3_600_000
-  await expect(listAll(provider, connectionTo(running, { now }))).rejects.toMatchObject({ kind: 'auth' })
+  await expect(listAll(provider, connectionTo(running, { now }))).rejects.toMatchObject({ kind: 'transient' })
   await running.close()
 })

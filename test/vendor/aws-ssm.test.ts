@@ -181,6 +181,28 @@ test.each([
   expect(field?.kind === 'text' && field.check?.(value, {}) === undefined).toBe(isTaken)
 })
 
+test.each([
+  ['behind', -20],
+  ['ahead', 20],
+])(
+  'a clock that is %s is blamed itself, not the key; a wrong key is blamed by a clock that is a little off',
+  async (off, minutes) => {
+    const fake = fakeSsm({ clock: Date.now })
+    const running = await startFake(fake)
+    const by = (minutes: number) => ({ now: () => Date.now() + minutes * 60_000 })
+    const message = `The clock of this server is 20 minutes ${off}, and the service refuses what is signed by it: set the clock right.`
+    for (const work of [
+      provider.verify(connectionTo(running, by(minutes))),
+      listAll(provider, connectionTo(running, by(minutes))),
+    ]) {
+      await expect(work).rejects.toMatchObject({ kind: 'transient', message })
+    }
+    const wrong = { ...by(minutes / 20), credential: fake.wrongCredential }
+    await expect(provider.verify(connectionTo(running, wrong))).rejects.toMatchObject({ kind: 'auth' })
+    await running.close()
+  },
+)
+
 test('two paths of one account are two places, with or without a slash at the end', () => {
   const place = (path: string) =>
     provider.describeTarget({ region: 'eu-central-1', path }, { method: 'keys', ...awsKeys }).fingerprint

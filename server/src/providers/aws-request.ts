@@ -1,6 +1,7 @@
 /** A signed request to AWS. It answers 400 to nearly everything that it refuses: what is meant stands in the code. */
 import { type FaultKind, VendorFault } from './fault.ts'
 import type { Connection } from './provider.ts'
+import { clockFault } from './vendor-clock.ts'
 import { faultOf, type VendorResponse } from './vendor-http.ts'
 import { maybeTextAt } from './vendor-json.ts'
 
@@ -76,6 +77,8 @@ function codeOf({ headers, json, text }: VendorResponse): string {
 
 function awsFault(response: VendorResponse, nowMs: number, code: string): VendorFault {
   const { kind, message, facts } = faultOf(response, nowMs, kinds[code])
+  const byClock = kind === 'auth' ? clockFault(response, nowMs) : undefined
+  if (byClock) return byClock
   const vendorMessage = facts.vendorMessage ?? tagIn(response.text, 'Message')
   return new VendorFault(kind, code === '' ? message : `AWS answered ${response.status} ${code}.`, {
     ...facts,

@@ -2,6 +2,8 @@
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto'
 import { VendorFault } from './fault.ts'
 import type { Connection } from './provider.ts'
+import { clockFault } from './vendor-clock.ts'
+import { faultOf } from './vendor-http.ts'
 import { maybeTextAt, textAt } from './vendor-json.ts'
 
 type ServiceAccount = {
@@ -54,16 +56,18 @@ const scope = 'https://www.googleapis.com/auth/cloud-platform'
 
 export async function fetchGoogleToken(connection: Connection): Promise<string> {
   const assertion = signedClaims(requireServiceAccount(connection), connection.now())
-  const { json } = await connection.http.send({
+  const response = await connection.http.send({
     method: 'POST',
     url: tokenUrl,
     headers: { 'content-type': 'application/x-www-form-urlencoded;charset=UTF-8' },
     body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }).toString(),
     isRead: true,
-    // A key that was deleted, or a clock that is wrong: 400 invalid_grant.
-    sort: ({ status }) => (status === 400 ? 'auth' : undefined),
+    accept: [400],
   })
-  return textAt(json, 'access_token')
+  // A key that was deleted, or a clock that is wrong: invalid_grant.
+  const nowMs = connection.now()
+  if (response.status === 400) throw clockFault(response, nowMs) ?? faultOf(response, nowMs, 'auth')
+  return textAt(response.json, 'access_token')
 }
 
 function signedClaims({ email, keyId, key }: ServiceAccount, nowMs: number): string {
