@@ -5,8 +5,10 @@ import { pathToFileURL } from 'node:url'
 import type { AuditVerdict } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Secret, TrashedSecret } from '@coffer/contract/secret'
+import type { Token } from '@coffer/contract/token'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
+  createToken,
   engine,
   password,
   registerOwner,
@@ -238,6 +240,31 @@ describe('a deletion', () => {
   }
 })
 
+/** No session lasts that long. */
+async function signInAfter(ms: number): Promise<string> {
+  service.clock.offsetMs = ms
+  const body = { email: owner.email, password }
+  return (await service.call<SignedIn>('POST', '/v1/auth/login', { body })).body.accessToken
+}
+
+test('a token for a command line is gone from the list thirty days after it has ended, and no other token is', async () => {
+  const tokens = '/v1/workspace/main/tokens'
+  const typesAfter = async (ms: number) => {
+    const token = await signInAfter(ms)
+    await clean()
+    return (await service.call<Token[]>('GET', tokens, { token })).body.map(({ type }) => type)
+  }
+  const body = { environmentId: doomed.idOf('development') }
+  const ended = 30 * dayMs + 8 * 60 * 60 * 1_000
+  const make = (token: string) => service.call('POST', `${tokens}/cli`, { token, body })
+  expect((await make(owner.session)).status).toBe(201)
+  expect((await make(await signInAfter(120_000))).status).toBe(201)
+  await createToken(service, owner.session, { expiresIn: '24h' })
+  expect(await typesAfter(ended - 60_000)).toEqual(['static', 'cli', 'cli'])
+  expect(await typesAfter(ended + 60_000)).toEqual(['static', 'cli'])
+  expect(await typesAfter(ended + 180_000)).toEqual(['static'])
+})
+
 describe('the trash', () => {
   test('after thirty days a secret is gone with all of its versions, and cannot be taken back while it goes', async () => {
     const id = doomed.idOf('development')
@@ -246,12 +273,6 @@ describe('the trash', () => {
     const versionsOf = async () =>
       (await raw.query('select 1 as one from secret_version where secret_id = ?', [secret?.id ?? ''])).length
     await doomed.must('DELETE', '/secret/A')
-    /** No session lasts that long. */
-    const signInAfter = async (ms: number) => {
-      service.clock.offsetMs = ms
-      const body = { email: owner.email, password }
-      return (await service.call<SignedIn>('POST', '/v1/auth/login', { body })).body.accessToken
-    }
     const before = await signInAfter(30 * dayMs - 60_000)
     await clean()
     expect(await versionsOf()).toBeGreaterThan(300)

@@ -12,6 +12,9 @@ const valueBatchSize = 200
 /** A network that nobody has signed in from for so long is one like any other. */
 const knownAddressMs = 90 * dayMs
 
+/** For so long it is seen in the list of tokens what had access for a few hours. */
+const endedCliTokenMs = 30 * dayMs
+
 /** Removes what has no use any more, a batch at a time. */
 export async function cleanUp(services: Services, signal?: AbortSignal): Promise<void> {
   const at = services.now()
@@ -24,6 +27,9 @@ export async function cleanUp(services: Services, signal?: AbortSignal): Promise
   })
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.sessions.removeExpired(at, limit))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.devices.removeExpired(at, limit))
+  await inBatches(shift, 'cleanup', batchSize, (store, limit) =>
+    store.tokens.removeCliEndedBefore(at - endedCliTokenMs, limit),
+  )
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.syncs.removeAbandoned(at, limit))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.syncs.forgetAbandonedEdits(at, limit))
   // A secret takes all of its versions with it, a share the list of its views.

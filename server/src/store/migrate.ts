@@ -13,9 +13,10 @@ import { share } from './migrations/007-share.ts'
 import { sync } from './migrations/008-sync.ts'
 import { batch } from './migrations/009-batch.ts'
 import { author } from './migrations/010-author.ts'
+import { cliToken } from './migrations/011-cli-token.ts'
 import type { Engine } from './sql.ts'
 
-const migrations = [foundation, secret, leftover, invite, person, identity, share, sync, batch, author]
+const migrations = [foundation, secret, leftover, invite, person, identity, share, sync, batch, author, cliToken]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>
   migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),

@@ -169,6 +169,12 @@ export function tokenStore(db: Db, keys: Keys) {
       return db.run(sql`delete from token where workspace_id = ${workspaceId} and created_by = ${userId}`)
     },
 
+    async removeCliEndedBefore(beforeMs: number, limit: number): Promise<number> {
+      return db.run(sql`
+        delete from token where id in (
+          select id from token where type = 'cli' and expires_at < ${beforeMs} limit ${limit})`)
+    },
+
     async touch(id: string, workspaceId: string, usedAt: number, ip: string): Promise<void> {
       await db.run(sql`
         update token set last_used_at = ${usedAt}, last_used_ip = ${ip}
