@@ -23,8 +23,7 @@ const firstWorkspace = { name: 'Main', slug: 'main' }
 export async function register(ctx: Context, body: Registration): Promise<OpenedSession> {
   const email = normaliseEmail(body.email)
   if (body.workspace) checkSlug(body.workspace.slug, 'workspace.slug')
-  const { isFirst, invite } = await admitRegistration(ctx, body, email)
-  const wanted = body.workspace ?? (isFirst ? firstWorkspace : undefined)
+  const { invite } = await admitRegistration(ctx, body, email)
   const passwordHash = await hashPassword(body.password)
   const at = ctx.now()
   const account: NewAccount = {
@@ -35,16 +34,16 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
     preferences: defaultPreferences,
     createdAt: at,
   }
-  const workspaceId = newId()
-  const chains = [systemChain, ...(wanted ? [workspaceId] : []), ...(invite ? [invite.workspaceId] : [])]
+  const chains = [systemChain, ...(invite ? [invite.workspaceId] : [])]
   return inTransaction(asUser(ctx, account), chains, async (ctx) => {
     // Under the lock of the system's chain: of two first accounts at once, one is the first.
-    await admitRegistration(ctx, body, email)
+    const { isFirst } = await admitRegistration(ctx, body, email)
+    const wanted = body.workspace ?? (isFirst ? firstWorkspace : undefined)
     if (!(await ctx.store.accounts.insert(account))) {
       throw new Failure('conflict', 'An account with this email address exists already: sign in instead.')
     }
     await record(ctx, { chain: systemChain, action: 'CREATE', entity: personEntity(account) })
-    if (wanted) await insertWorkspace(ctx, { id: workspaceId, ...wanted, createdAt: at }, account.id)
+    if (wanted) await insertWorkspace(ctx, { id: newId(), ...wanted, createdAt: at }, account.id)
     if (invite) await takeUpInvite(ctx, invite, account)
     await record(ctx, { chain: systemChain, action: 'LOGIN', entity: personEntity(account) })
     return openBrowserSession(ctx, account)

@@ -45,6 +45,21 @@ test('a second account is refused while sign-up is by invite, and an unknown inv
   expect(invited.status).toBe(403)
 })
 
+test('of several first accounts at once where sign-up is open, one owns the first workspace and all are made', async () => {
+  const open = await startService({ COFFER_SIGNUP: 'open' })
+  const made = await Promise.all(
+    ['a', 'b', 'c', 'd'].map((name) =>
+      open.call<SignedIn>('POST', '/v1/auth/register', { body: { email: `${name}@example.com`, name, password } }),
+    ),
+  )
+  expect(made.map(({ status }) => status)).toEqual([201, 201, 201, 201])
+  const workspaces = await Promise.all(
+    made.map(async ({ body }) => (await open.call('GET', '/v1/workspace', { token: body.accessToken })).body),
+  )
+  expect(workspaces.flat()).toMatchObject([{ slug: 'main', isOwner: true }])
+  await open.stop()
+})
+
 test('where sign-up is open anyone gets an account, with a workspace if they ask for one', async () => {
   const open = await startService({ COFFER_SIGNUP: 'open' })
   const register = (body: Record<string, unknown>) =>
