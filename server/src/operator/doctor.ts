@@ -1,5 +1,5 @@
 /** `doctor`: checks what an installation needs, and says what is wrong and what to do about it. */
-import { statfs } from 'node:fs/promises'
+import { access, constants, statfs } from 'node:fs/promises'
 import { openServices } from '../app.ts'
 import { type Config, readConfig } from '../config.ts'
 import { verifyChain } from '../domain/audit-chain.ts'
@@ -7,7 +7,7 @@ import type { Services } from '../domain/context.ts'
 import { systemChain } from '../domain/context.ts'
 import { codeOf } from '../error-code.ts'
 import { createLog } from '../log.ts'
-import { tellFileTrouble } from '../open-store.ts'
+import { folderError, tellFileTrouble } from '../open-store.ts'
 import { countTampered } from '../store/integrity.ts'
 import { steps } from '../store/migrate.ts'
 
@@ -144,11 +144,17 @@ async function checkTrails(services: Services, print: Print): Promise<string> {
   throw new Error(`${broken.slice(0, maxNamed).join(' ')}${more} Compare with a backup.`)
 }
 
-async function checkDisk({ databaseUrl, dataDir }: Config): Promise<string> {
+async function checkDisk(config: Config): Promise<string> {
+  const { databaseUrl, dataDir } = config
   const folder = databaseUrl === undefined ? dataDir : process.cwd()
   const { bavail, bsize } = await statfs(folder).catch((error: unknown) => {
     throw new Error(`the folder ${folder} cannot be looked at (${codeOf(error)}).`)
   })
+  if (databaseUrl === undefined) {
+    await access(dataDir, constants.W_OK).catch((error: unknown) => {
+      throw folderError(config, error)
+    })
+  }
   const freeBytes = bavail * bsize
   const free = `${(freeBytes / 1024 ** 3).toFixed(1)} GiB free`
   if (freeBytes < minFreeBytes) throw new Error(`only ${free}: make room before writes are refused.`)

@@ -155,6 +155,9 @@ describe('a file that cannot be used', () => {
       await run('mount', ['-o', 'remount,ro', folder])
       const sentence = `The database in ${folder} cannot be written, since its disk is mounted read-only (EROFS): mount it for writing.`
       expect(await runProgram([], settings)).toMatchObject({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
+      const doctor = await runProgram(['doctor'], settings)
+      expect(doctor.code).toBe(1)
+      expect(doctor.out).toContain(`  wrong  disk: ${sentence}\n`)
     } finally {
       await run('umount', [folder])
     }
