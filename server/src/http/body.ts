@@ -10,7 +10,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
 
 export function hasBody({ headers }: Exchange): boolean {
   const length = headers['content-length']
-  return length === undefined ? headers['transfer-encoding'] !== undefined : length !== '0'
+  return length === undefined ? headers['transfer-encoding'] !== undefined : Number(length) > 0
 }
 
 /** Undefined where there is nothing but white space. */

@@ -292,6 +292,7 @@ describe('a request that needs no body', () => {
   const nothing: [string, string][] = [
     ['none', ''],
     ['a length of 0', 'Content-Length: 0'],
+    ['a length of 00', 'Content-Length: 00'],
     ['an empty one with the type of JSON', `${json}\r\nContent-Length: 0`],
     ['the type of JSON alone', json],
     ['an empty chunked one', `${json}\r\nTransfer-Encoding: chunked\r\n\r\n0`],
