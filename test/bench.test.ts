@@ -127,22 +127,16 @@ test('docs/performance.md explains every row', () => {
   for (const { name } of [...sqlitePlans, ...postgresPlans]) expect(page).toContain(name)
 })
 
-/** How fast it is says nothing beside other tests: that something of every kind is measured does. */
-test('a short run measures rows of every kind, and writes what it has measured', { timeout: 300_000 }, async () => {
-  const wanted = [
-    'SQLite: token, cold',
-    'SQLite: exchange an outside token (OIDC)',
-    'SQLite: plan a sync of 1,000',
-    'PostgreSQL, two processes: read one',
-    'SQLite, growth: 100 secrets: read one',
-  ]
+/** How fast it is says nothing beside other tests: that something is measured on either engine does. */
+test('a short run measures rows of either engine, and writes what it has measured', { timeout: 300_000 }, async () => {
+  const wanted = ['SQLite: token, cold', 'PostgreSQL: read one']
   const folder = await mkdtemp(join(tmpdir(), 'coffer-bench-test-'))
   const [json, chart] = [join(folder, 'figures.json'), join(folder, 'chart.svg')]
-  const options = ['--quick', '--secrets', '100', '--json', json, '--chart', chart]
+  const options = ['--quick', '--seconds', '3', '--secrets', '100', '--json', json, '--chart', chart]
   const run = join(import.meta.dirname, '../bench/run.ts')
   const { code, out, err } = await startNode([run, ...options, ...wanted.flatMap((row) => ['--only', row])]).ended
   expect({ code, err }, out).toEqual({ code: 0, err: '' })
-  expect(out).toMatch(/, load by (wrk|autocannon), one round of 1 s\.\n/)
+  expect(out).toMatch(/, load by (wrk|autocannon), one round of 3 s\.\n/)
   const { sections, skipped, starts }: Report = JSON.parse(await readFile(json, 'utf8'))
   const rows = sections.flatMap(({ title, rows }) => rows.map((row) => ({ ...row, full: `${title}: ${row.name}` })))
   expect(rows.map(({ full }) => full)).toEqual(wanted)
@@ -152,7 +146,7 @@ test('a short run measures rows of every kind, and writes what it has measured',
     expect(p99Ms, full).toBeGreaterThanOrEqual(p50Ms)
   }
   expect(skipped).toEqual([])
-  expect(starts.map(({ engine }) => engine)).toEqual(['SQLite'])
+  expect(starts.map(({ engine }) => engine)).toEqual(['SQLite', 'PostgreSQL'])
   expect(await readFile(chart, 'utf8')).toMatch(/^<svg [\s\S]*<\/svg>\n$/)
   await rm(folder, { recursive: true })
 })
