@@ -150,7 +150,7 @@ export function messagesOf(log: string): string[] {
   return lines.map((line) => String(JSON.parse(line).msg))
 }
 
-/** Asks again and again until there is an answer. */
+/** Asks again and again until there is an answer, for the last time after the deadline: how long an answer takes is no matter. */
 export async function until<Result>(
   ask: () => Result | undefined | Promise<Result | undefined>,
   deadlineMs: number,
@@ -158,9 +158,10 @@ export async function until<Result>(
 ): Promise<Result> {
   const startedAt = performance.now()
   while (true) {
+    const askedAt = performance.now()
     const answer = await ask()
     if (answer !== undefined) return answer
-    if (performance.now() - startedAt > deadlineMs) throw new Error(`not within ${deadlineMs} ms: ${what}`)
+    if (askedAt - startedAt > deadlineMs) throw new Error(`not within ${deadlineMs} ms: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }

@@ -82,16 +82,9 @@ describe('what one node changes', () => {
     const acknowledgedAt = performance.now()
     for (const token of credentials) expect(await statusOf(here, token, path)).toBe(expected)
     for (const token of credentials) {
-      let askedAt = 0
-      await until(
-        async () => {
-          askedAt = performance.now()
-          return (await statusOf(there, token, path)) === expected || undefined
-        },
-        5_000,
-        'the other node has heard of it',
-      )
-      expect(askedAt - acknowledgedAt).toBeLessThan(allowedMs)
+      const hasHeard = async () => (await statusOf(there, token, path)) === expected || undefined
+      const leftMs = allowedMs - (performance.now() - acknowledgedAt)
+      await until(hasHeard, leftMs, 'the other node has heard of it')
       // And it does not come back.
       expect(await statusOf(there, token, path)).toBe(expected)
     }
@@ -267,7 +260,7 @@ describe('what one node changes', () => {
     const letAsk = () => {
       changes.listAfter = listAfter
     }
-    await until(() => isHeld || undefined, 2_000, 'the answer is held')
+    await until(() => isHeld || undefined, 20_000, 'the answer is held')
     return { releaseAnswer, letAsk }
   }
 
@@ -370,7 +363,7 @@ describe('what one node changes', () => {
       return listAfter(sequence)
     }
     // One that begins when another has ended.
-    await until(() => reads > 1 || undefined, 5_000, 'the log is read')
+    await until(() => reads > 1 || undefined, 20_000, 'the log is read')
     changes.listAfter = listAfter
   }
 
@@ -413,7 +406,7 @@ describe('what one node changes', () => {
       const total = list.body.find((environment) => environment.id === id)?.totalSecrets
       return { status, total, ...(status === 200 && { note }) }
     }
-    await expect.poll(found, { timeout: 2_000 }).toEqual(expected)
+    await expect.poll(found, { timeout: 20_000 }).toEqual(expected)
   })
 
   test('a change that commits late is not missed by a node that has just started', async () => {

@@ -150,18 +150,11 @@ describe('with several nodes', () => {
     const answer = await here.call(body ? 'PUT' : 'DELETE', `${list}/${id}`, { token: owner.session, body })
     expect(answer.status).toBe(200)
     const acknowledgedAt = performance.now()
-    let askedAt = 0
     for (const jwt of jwts) {
       expect(await status(here, jwt)).toBe(401)
-      await until(
-        async () => {
-          askedAt = performance.now()
-          return (await status(there, jwt)) === 401 || undefined
-        },
-        5_000,
-        'the other node has heard of it',
-      )
-      expect(askedAt - acknowledgedAt).toBeLessThan(1_000)
+      const hasHeard = async () => (await status(there, jwt)) === 401 || undefined
+      const leftMs = 1_000 - (performance.now() - acknowledgedAt)
+      await until(hasHeard, leftMs, 'the other node has heard of it')
     }
     // The exchange asks the store itself: it is never behind.
     expect((await tryFederation(there, token)).status).toBe(what === 'given other rights' ? 200 : 401)
