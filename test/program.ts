@@ -166,6 +166,21 @@ export async function until<Result>(
   }
 }
 
+/** How many milliseconds pass until it is stopped, but for those in which this process, or the machine, stands still. */
+export function startWatch(): { stop(): number } {
+  const everyMs = 10
+  let passedMs = 0
+  const timer = setInterval(() => {
+    passedMs += everyMs
+  }, everyMs)
+  return {
+    stop: () => {
+      clearInterval(timer)
+      return passedMs
+    },
+  }
+}
+
 /** Fails where it takes longer. */
 export async function withinSeconds<Result>(seconds: number, work: Promise<Result>): Promise<Result> {
   let timer: NodeJS.Timeout | undefined

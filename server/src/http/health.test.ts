@@ -2,7 +2,7 @@
 import { connect, createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { engine, openService, registerOwner, startService, type TestService } from '../../../test/harness.ts'
-import { until } from '../../../test/program.ts'
+import { startWatch, until } from '../../../test/program.ts'
 import { openRaw } from '../../../test/raw-database.ts'
 
 let service: TestService
@@ -36,7 +36,7 @@ test('a server whose disk is full is told of once, is not ready, and is tried ag
   expect(told('writes are refused')).toEqual([expect.stringContaining('53100')])
   for (const table of ['audit_head', 'instance']) await raw.query(`drop trigger full_disk on ${table}`)
   await raw.close()
-  await until(() => told('writes are accepted again')[0], 10_000, 'it is tried again')
+  await until(() => told('writes are accepted again')[0], 30_000, 'it is tried again')
   expect(await status('/readyz')).toBe(200)
   expect((await write()).status).toBe(201)
   expect(told('writes are refused')).toHaveLength(1)
@@ -81,11 +81,11 @@ test('a server that hangs keeps nobody waiting who asks for health or metrics', 
   expect((await behind.call('GET', '/readyz')).status).toBe(200)
   expect((await metrics()).text).toContain('coffer_sync_lag_seconds')
   wire.hangs = true
-  const startedAt = performance.now()
+  const watch = startWatch()
   const answers = await Promise.all(Array.from({ length: 30 }, () => behind.call('GET', '/readyz')))
   expect(answers.map((answer) => answer.status)).toEqual(answers.map(() => 503))
   const { status, text } = await metrics()
-  expect(performance.now() - startedAt).toBeLessThan(5_000)
+  expect(watch.stop()).toBeLessThan(5_000)
   expect(status).toBe(200)
   expect(text).toContain('coffer_http_requests_total{method="GET",route="/readyz",status="503"}')
   expect(text).not.toContain('coffer_sync_lag_seconds')
@@ -104,9 +104,9 @@ test('a job that fails is told of once, and once more when it succeeds again', a
       throw error
     })
   await raw.query('alter table sync rename column due_at to hidden_at')
-  await until(() => failures > 3 || undefined, 20_000, 'the job fails again and again')
+  await until(() => failures > 3 || undefined, 30_000, 'the job fails again and again')
   expect(told('a job failed')).toEqual([expect.stringContaining('"job":"sync"')])
   await raw.query('alter table sync rename column hidden_at to due_at')
   await raw.close()
-  await until(() => told('a job succeeds again')[0], 10_000, 'the job succeeds')
+  await until(() => told('a job succeeds again')[0], 30_000, 'the job succeeds')
 })
