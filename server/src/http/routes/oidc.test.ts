@@ -352,13 +352,20 @@ describe('the exchange', () => {
 
   test('its JWT ends after 900 seconds', async () => {
     await trust({ subject: 'late' })
-    const jwt = await federate(service, await issuer.sign({ sub: 'late' }))
-    service.clock.offsetMs += 899_000
-    const nearly = await ask(jwt, '/v1/me')
-    service.clock.offsetMs += 2_000
-    const over = await ask(jwt, '/v1/me')
-    service.clock.offsetMs -= 901_000
-    expect([nearly.status, over.status]).toEqual([200, 401])
+    const { offsetMs } = service.clock
+    // A JWT counts whole seconds: the clock stands still at the beginning of one.
+    vi.useFakeTimers({ toFake: ['Date'], now: Math.ceil(Date.now() / 1000) * 1000 })
+    try {
+      const jwt = await federate(service, await issuer.sign({ sub: 'late' }))
+      service.clock.offsetMs += 899_999
+      const nearly = await ask(jwt, '/v1/me')
+      service.clock.offsetMs += 1
+      const over = await ask(jwt, '/v1/me')
+      expect([nearly.status, over.status]).toEqual([200, 401])
+    } finally {
+      vi.useRealTimers()
+      service.clock.offsetMs = offsetMs
+    }
   })
 
   test('reaches no other workspace, though that one has the same identity', async () => {
