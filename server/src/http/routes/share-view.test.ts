@@ -1,7 +1,7 @@
 /** Reading shares, by people who have nothing but a link, or not even that. */
 import { randomBytes } from 'node:crypto'
 import type { OpenedShare, ShareKey } from '@coffer/contract/share'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { describeChanges, readContent } from '../../../../test/content.ts'
 import {
   type Answer,
@@ -351,6 +351,10 @@ describe('an end-to-end share', () => {
 })
 
 describe('a claim', () => {
+  // By the second: no time passes but what a test waits.
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
+  afterEach(() => void vi.useRealTimers())
+
   test('lets the same reader fetch again for a minute, and nobody else', async () => {
     const { id, token } = await project.make({ content: 'once' })
     const claim = newClaim()
