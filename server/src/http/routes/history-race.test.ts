@@ -3,6 +3,7 @@ import type { SecretVersion } from '@coffer/contract/history'
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
+import { until } from '../../../../test/program.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
 
 let service: TestService
@@ -39,9 +40,9 @@ async function restoreDuring([method, path, body]: Change): Promise<number> {
   try {
     const holding = engine.transaction(workspaceId, () => released)
     const changing = project.ask(method, path, body)
-    await vi.waitFor(() => expect(waiting()).toBe(2))
+    await until(() => waiting() === 2 || undefined, 20_000, 'the change waits')
     const restoring = project.ask('POST', '/secret/KEY/version/1/restore', { environmentId: 'development' })
-    await vi.waitFor(() => expect(waiting()).toBe(3))
+    await until(() => waiting() === 3 || undefined, 20_000, 'the restore waits')
     release()
     const [changed, restored] = await Promise.all([changing, restoring, holding])
     expect(changed.status, changed.text).toBe(200)
