@@ -260,7 +260,9 @@ test('the trail tells who set it up, used it and removed it, and none of the cod
     { action: 'CREATE', entity, actor, after: { isConfirmed: false } },
     { action: 'LOGIN', actor },
   ])
-  for (const secret of [app.secret, code, ...app.recoveryCodes]) expect(text).not.toContain(secret)
+  // Six digits may stand in an id or a hash by chance.
+  const told = text.replace(/\b[0-9a-f]{64}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '')
+  for (const secret of [app.secret, code, ...app.recoveryCodes]) expect(told).not.toContain(secret)
 })
 
 async function turnTheRoot(): Promise<void> {
