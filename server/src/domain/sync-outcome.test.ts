@@ -1,5 +1,5 @@
 import type { SyncRunItem } from '@coffer/contract/sync'
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { VendorFault } from '../providers/fault.ts'
 import type { SyncRecord } from '../store/sync.ts'
 import { nextOf } from './sync-outcome.ts'
@@ -15,7 +15,14 @@ function after(outcomes: readonly SyncRunItem['outcome'][], failing: Pick<SyncRe
   return nextOf(sync as SyncRecord, at, items, down, explain)
 }
 
+afterEach(() => vi.restoreAllMocks())
+
 describe('a run that fails', () => {
+  test('is never due again in the same moment, however short a wait comes by chance', () => {
+    vi.spyOn(Math, 'random').mockReturnValue(0.000_1)
+    expect(after(['failed'], { failCount: 0, failingSince: null })).toMatchObject({ dueAt: at + 1, notBefore: at + 1 })
+  })
+
   test.each(['created', 'updated', 'adopted', 'deleted'] as const)('begins anew where something was %s', (outcome) => {
     expect(after([outcome, 'failed'], { failCount: 9, failingSince: at - 2 * dayMs })).toMatchObject({
       state: 'failing',

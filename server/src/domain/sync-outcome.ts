@@ -122,7 +122,8 @@ export function nextOf(
   const failingSince = failures === 0 ? at : (sync.failingSince ?? at)
   const isHopeless = at - failingSince > dayMs
   const delayMs = isHopeless ? dayMs : Math.max(fault.facts.retryAfterMs ?? 0, backOffMs(failures))
-  const againAt = Math.round(at + delayMs)
+  // Rounded up: never sooner than it was asked for, nor in the very moment of the failure.
+  const againAt = Math.ceil(at + delayMs)
   return {
     ...stopped,
     state: isHopeless ? 'blocked' : 'failing',
