@@ -36,8 +36,8 @@ export type TestService = {
   readonly dataDir: string
   /** Everything that was logged, at debug level. */
   readonly logs: string[]
-  /** The service's clock: moved by tests instead of sleeping. */
-  readonly clock: { offsetMs: number }
+  /** The service's clock: moved by tests instead of sleeping. It goes by itself, too, unless it is told where to stand. */
+  readonly clock: { offsetMs: number; standsAt?: number }
   readonly call: Call
   stop(): Promise<void>
 }
@@ -126,7 +126,7 @@ export async function openService(
   doors: Partial<Doors> = {},
 ): Promise<TestService> {
   const logs: string[] = []
-  const clock = { offsetMs: 0 }
+  const clock: TestService['clock'] = { offsetMs: 0 }
   const all = {
     COFFER_PORT: '0',
     COFFER_PUBLIC_URL: 'http://localhost:8080',
@@ -135,7 +135,8 @@ export async function openService(
     ...settings,
   }
   const log = createLog('debug', { write: (line) => void logs.push(line) })
-  const app = await createApp(readConfig(all), log, () => Date.now() + clock.offsetMs, doors)
+  const now = () => (clock.standsAt ?? Date.now()) + clock.offsetMs
+  const app = await createApp(readConfig(all), log, now, doors)
   await new Promise<void>((resolve) => void app.server.listen(0, '127.0.0.1', resolve))
   const address = app.server.address()
   const url = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`
