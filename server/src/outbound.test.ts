@@ -1,7 +1,7 @@
 import { createServer as createHttpServer, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createOutbound, OutboundError, type OutboundRequest, parseAllowList, type Resolve } from './outbound.ts'
 import { testCertificate, testPrivateKey } from './outbound-test-certificate.ts'
 
@@ -12,7 +12,7 @@ afterEach(() => {
 
 type Listener = { port: number; connections: () => number }
 
-async function listen(server: Server, host: string, port = 0): Promise<Listener> {
+async function listen(server: Server, host: string): Promise<Listener> {
   let connections = 0
   server.on('connection', (socket) => {
     connections += 1
@@ -20,7 +20,7 @@ async function listen(server: Server, host: string, port = 0): Promise<Listener>
   })
   await new Promise<void>((resolve, reject) => {
     server.on('error', reject)
-    server.listen(port, host, resolve)
+    server.listen(0, host, resolve)
   })
   stops.push(() => server.close())
   // A TCP listener's address is never a pipe's name.
@@ -33,8 +33,7 @@ const listenCanary = () =>
     createTcpServer((socket) => socket.destroy()),
     '::',
   )
-const listenHttp = (answer: RequestListener, host = '127.0.0.1', port = 0) =>
-  listen(createHttpServer(answer), host, port)
+const listenHttp = (answer: RequestListener, host = '127.0.0.1') => listen(createHttpServer(answer), host)
 const listenHttps = (answer: RequestListener) =>
   listen(createHttpsServer({ key: testPrivateKey, cert: testCertificate }, answer), '127.0.0.1')
 
@@ -121,8 +120,7 @@ describe('addresses that are not public', () => {
   })
 
   test('are not reached by a name that changes its mind: it is looked up once', async () => {
-    const server = await listenHttp((_, response) => response.end('first'), '127.0.0.2')
-    const canary = await listen(createTcpServer(), '127.0.0.1', server.port)
+    const server = await listenHttp((request, response) => response.end(request.socket.localAddress), '0.0.0.0')
     let lookups = 0
     const outbound = createOutbound({
       allow: parseAllowList('127.0.0.2'),
@@ -132,7 +130,7 @@ describe('addresses that are not public', () => {
       },
     })
     const response = await outbound.request({ url: `http://rebind.test:${server.port}/` })
-    expect([response.body.toString(), lookups, canary.connections()]).toEqual(['first', 1, 0])
+    expect([response.body.toString(), lookups, server.connections()]).toEqual(['127.0.0.2', 1, 1])
   })
 })
 
@@ -280,15 +278,26 @@ describe('an exchange', () => {
     ['no answer at all', '/silent'],
     ['a body that drips', '/drip'],
   ])('times out on %s', async (_, address) => {
+    const reached = Promise.withResolvers<void>()
+    const dripped = Promise.withResolvers<void>()
     const server = await listenHttp((request, response) => {
+      reached.resolve()
       if (request.url === '/silent') return
       response.writeHead(200)
-      const timer = setInterval(() => response.write('x'), 20)
+      const timer = setInterval(() => response.write('x', () => dripped.resolve()), 20)
       response.on('close', () => clearInterval(timer))
     })
     const outbound = createOutbound({ allow: parseAllowList(''), resolve: () => new Promise(() => {}) })
     const url = address.startsWith('/') ? `http://127.0.0.1:${server.port}${address}` : address
-    const error = await failureOf(outbound.request({ url, trusted: true, timeoutMs: 150 }))
+    // The time is over when the test says so: not before somebody who can be reached was.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    stops.push(() => vi.useRealTimers())
+    const failure = failureOf(outbound.request({ url, trusted: true, timeoutMs: 150 }))
+    if (address.startsWith('/')) await reached.promise
+    vi.advanceTimersByTime(100)
+    if (address === '/drip') await dripped.promise
+    vi.advanceTimersByTime(50)
+    const error = await failure
     expect([error.kind, error.isUnreached]).toEqual(['timeout', !address.startsWith('/')])
   })
 
