@@ -11,7 +11,8 @@ test('a code is groups of four capitals, none of them a vowel', () => {
 })
 
 test('every letter is used, and codes do not repeat', () => {
-  const codes = Array.from({ length: 1_000 }, () => newTypedCode(2))
+  // Of two groups, one run in 50,000 would have a code twice.
+  const codes = Array.from({ length: 1_000 }, () => newTypedCode(3))
   expect(new Set(codes).size).toBe(1_000)
   expect(new Set(codes.join('').replaceAll('-', '')).size).toBe(20)
 })
