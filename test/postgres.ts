@@ -1,4 +1,6 @@
 /** One real PostgreSQL for a test run, in a folder of its own; every test file makes its databases in it. */
+
+import { randomInt } from 'node:crypto'
 import { chmod, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { freemem, tmpdir } from 'node:os'
@@ -108,10 +110,14 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   return postgres.stop
 }
 
+/** Below the ports that the system gives to whoever asks for any: nobody is given this one before it is used. */
 export async function freePort(): Promise<number> {
+  const port = randomInt(10_000, 32_768)
   const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
+  const isFree = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
+  })
+  if (!isFree) return freePort()
   await new Promise((resolve) => server.close(resolve))
-  return typeof address === 'object' && address ? address.port : 0
+  return port
 }
