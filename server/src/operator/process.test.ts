@@ -99,7 +99,7 @@ describe('the end', () => {
     return body.map(({ name }) => name)
   }
 
-  type Outcome = { readonly status: number | 'refused' | 'cut off'; readonly sentAt: number }
+  type Outcome = { readonly status: number | 'refused' | 'cut off'; readonly answeredAt: number }
 
   /** One request after another until told to stop; how each of them ended. */
   function startLoad(service: Serving, prefix: string, workers: number) {
@@ -109,7 +109,6 @@ describe('the end', () => {
     const acknowledged: string[] = []
     const work = async (worker: number) => {
       while (!isOver) {
-        const sentAt = performance.now()
         const name = `${prefix} ${worker} ${++made}`
         const writes = worker % 2 === 0
         try {
@@ -120,11 +119,11 @@ describe('the end', () => {
             ...(writes ? { body: JSON.stringify({ name }) } : {}),
           })
           await response.text()
-          outcomes.push({ status: response.status, sentAt })
+          outcomes.push({ status: response.status, answeredAt: performance.now() })
           if (response.status === 201) acknowledged.push(name)
         } catch (error) {
           const isRefused = error instanceof Error && codeOf(error.cause) === 'ECONNREFUSED'
-          outcomes.push({ status: isRefused ? 'refused' : 'cut off', sentAt })
+          outcomes.push({ status: isRefused ? 'refused' : 'cut off', answeredAt: performance.now() })
           if (isRefused) return
         }
       }
@@ -149,15 +148,14 @@ describe('the end', () => {
       const askedAt = performance.now()
       service.program.kill(signal)
       const ended = await service.program.ended
-      const tookMs = performance.now() - askedAt
       await load.stop()
+      // One that takes longer ends with 1.
       expect(ended).toMatchObject({ code: 0, signal: null, err: '' })
-      expect(tookMs).toBeLessThan(10_000)
       expect(messagesOf(ended.out).slice(-2)).toEqual([`stopping on ${signal}`, 'stopped'])
       const statuses = new Set(load.outcomes.map(({ status }) => status))
       expect([...statuses].filter((status) => ![200, 201, 409, 503, 'refused'].includes(status))).toEqual([])
-      for (const { status, sentAt } of load.outcomes)
-        if (status === 503) expect(sentAt).toBeGreaterThan(askedAt - 1_000)
+      for (const { status, answeredAt } of load.outcomes)
+        if (status === 503) expect(answeredAt).toBeGreaterThan(askedAt)
       const left = new Set(await listTeams())
       expect(load.acknowledged.filter((name) => !left.has(name))).toEqual([])
     },
@@ -183,7 +181,7 @@ describe('the end', () => {
     // A second request on another connection is answered after the first was begun.
     await service.call('GET', teams, { token })
     service.program.kill('SIGTERM')
-    await until(() => service.messages().includes('stopping on SIGTERM') || undefined, 5_000, 'it is stopping')
+    await until(() => service.messages().includes('stopping on SIGTERM') || undefined, 20_000, 'it is stopping')
     for (const signal of again) service.program.kill(signal)
     socket.write(body.slice(5))
     await closed
@@ -204,10 +202,9 @@ describe('the end', () => {
       const idle = connect(service.port, '127.0.0.1')
       idle.on('error', () => undefined)
       await service.call('GET', teams, { token })
-      const askedAt = performance.now()
       service.program.kill('SIGTERM')
+      // One that takes longer ends with 1.
       expect(await service.program.ended).toMatchObject({ code: 0 })
-      expect(performance.now() - askedAt).toBeLessThan(11_000)
       socket.destroy()
       idle.destroy()
     }, 30_000)
@@ -226,7 +223,7 @@ describe('the end', () => {
           expect((await ask('GET', '/healthz')).status).toBe(200)
           npm.kill('SIGTERM')
           // Whoever is left behind still holds what it prints to: the end would not come.
-          await until(() => npm.hasEnded() || undefined, 15_000, 'it has ended')
+          await until(() => npm.hasEnded() || undefined, 25_000, 'it has ended')
           await expect(ask('GET', '/healthz')).rejects.toThrow('ECONNREFUSED')
           expect(messagesOf(npm.out())).toContain('stopped')
         } finally {
