@@ -1,11 +1,11 @@
 /** What the kernel saw: between a write that arrives and the answer that acknowledges it lies a sync of the log. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startPostgres } from '../test/postgres.ts'
-import { startListening } from '../test/program.ts'
-import { must, pause } from './ask.ts'
+import { startListening, until } from '../test/program.ts'
+import { must } from './ask.ts'
 import { bothEngines, type Case, type Trial } from './case.ts'
 import { demand } from './program-at-hand.ts'
 import { createRegisters } from './register-load.ts'
@@ -63,13 +63,20 @@ async function prepare(trial: Trial) {
 
 /** Attaches to the processes and to those that they have started. */
 async function attach(file: string, pids: readonly number[]): Promise<ChildProcess> {
-  const all = pids.flatMap((pid) => [pid, ...childrenOf(pid)])
+  const listAll = () => pids.flatMap((pid) => [pid, ...childrenOf(pid)])
   const calls = 'trace=read,write,writev,fsync,fdatasync'
-  const args = ['-f', '-y', '-s', '40', '-e', calls, '-o', file, ...all.flatMap((pid) => ['-p', String(pid)])]
+  const args = ['-f', '-y', '-s', '40', '-e', calls, '-o', file, ...listAll().flatMap((pid) => ['-p', String(pid)])]
   const strace = spawn('strace', args, { stdio: 'ignore' })
-  for (let waited = 0; waited < 100 && !existsSync(file); waited++) await pause(20)
-  await pause(500)
+  await until(() => listAll().every(isTraced) || undefined, 30_000, 'all of them are traced')
   return strace
+}
+
+/** With all of its threads; one that has ended meanwhile is no matter. */
+function isTraced(pid: number): boolean {
+  const tasks = `/proc/${pid}/task`
+  if (!existsSync(tasks)) return true
+  const traced = (task: string) => /^TracerPid:\s+[1-9]/m.test(readFileSync(`${tasks}/${task}/status`, 'utf8'))
+  return readdirSync(tasks).every(traced)
 }
 
 function childrenOf(pid: number): number[] {
