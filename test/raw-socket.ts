@@ -7,7 +7,8 @@ export type RawAnswer = {
   readonly body: string
 }
 
-const deadlineMs = 10_000
+/** Before the service gives up a request that does not arrive. */
+const deadlineMs = 30_000
 
 /** Sends the bytes and reads all answers until the server closes the connection; a server that hangs is an error. */
 export async function sendRaw(url: string, bytes: string | Buffer, hasBody = true): Promise<RawAnswer[]> {

@@ -44,7 +44,7 @@ export const clock: Case = {
       offsetMs += byMs
       service.program.child.stdin?.write(`${offsetMs}\n`)
       const word = `clock moved by ${offsetMs}\n`
-      await until(() => service.program.out().includes(word) || undefined, 10_000, 'the clock has jumped')
+      await until(() => service.program.out().includes(word) || undefined, 30_000, 'the clock has jumped')
       await reach(load.acknowledged + load.reads + 40)
       await load.stop()
       for (const what of load.unexpected) trial.find(`after a jump of ${byMs} ms: ${what}`)

@@ -257,7 +257,7 @@ describe('the service runs on', () => {
     )
     await until(
       async () => (await rootUses()).every((root) => root.isActive || root.hashes === 0) || undefined,
-      15_000,
+      30_000,
       'every hash is under the active root',
     )
     await operate((ctx) => rotateRoot(ctx, () => undefined, 0))
@@ -374,7 +374,7 @@ describe('after a rotation', () => {
         const roots = await countRootUses(service.app.services.engine)
         return roots.every((root) => root.isActive || root.hashes <= but) || undefined
       },
-      5_000,
+      20_000,
       'the hashes are under the active root',
     )
 
@@ -586,7 +586,7 @@ describe('after a rotation', () => {
       const before = await pictures.get(id)
       await rotate(service)
       const isForgotten = () => pictures.peek(id) !== before || undefined
-      await until(isForgotten, 1_000, 'the picture of before is dropped')
+      await until(isForgotten, 20_000, 'the picture of before is dropped')
     })
 
     test('the trail that one node has signed with the new key is genuine to the other at once', async () => {
@@ -637,7 +637,7 @@ describe('after a rotation', () => {
       return (row?.count ?? 0) > 0
     }
     const waiting = (orDone: () => boolean) =>
-      until(async () => orDone() || (await isSomebodyWaiting()) || undefined, 5_000, 'the other one waits or is done')
+      until(async () => orDone() || (await isSomebodyWaiting()) || undefined, 20_000, 'the other one waits or is done')
 
     async function revoke(id: string): Promise<void> {
       const { status: code, text } = await other.call('DELETE', `${workspace}/tokens/${id}`, { token: owner.session })

@@ -264,7 +264,7 @@ describe('a migration', () => {
          process.stdout.write('held')
          setTimeout(() => connection.exec('rollback'), 300)`,
       ])
-      await until(() => first.out() === 'held' || undefined, 10_000, 'the lock is held')
+      await until(() => first.out() === 'held' || undefined, 30_000, 'the lock is held')
       await withEngine(database, async (engine) => {
         expect(await migrate(engine, 1)).toBe(steps.length)
         expect(await describeSchema(engine)).toEqual(await straight)
@@ -371,7 +371,7 @@ describe('a store that could lose a commit', () => {
       await client.query(`alter system set ${name} = ${to}`)
       await client.query('select pg_reload_conf()')
       const isSo = async () => (await client.query(`show ${name}`)).rows[0]?.[name] === to || undefined
-      await until(isSo, 10_000, `${name} is ${to}`)
+      await until(isSo, 30_000, `${name} is ${to}`)
     }
     await turn('off')
     try {
