@@ -13,6 +13,7 @@ import { engine, registerOwner, startService, type TestService } from '../../../
 import { openRaw, type RawDatabase } from '../../../test/raw-database.ts'
 import { createShareProject, expectGone, newClaim, readers, type ShareProject } from '../../../test/share.ts'
 import { spellings } from '../../../test/spelling.ts'
+import { codeOf } from '../error-code.ts'
 import { endShares } from '../jobs/share.ts'
 import { databaseFile } from '../open-store.ts'
 
@@ -71,6 +72,17 @@ async function readFiles(): Promise<Buffer> {
 }
 
 function readFolder(folder: string, writtenAfter = 0): Buffer {
+  for (;;) {
+    try {
+      return readListed(folder, writtenAfter)
+    } catch (error) {
+      // PostgreSQL removes and renames files at any moment: what is listed may be gone by now.
+      if (codeOf(error) !== 'ENOENT') throw error
+    }
+  }
+}
+
+function readListed(folder: string, writtenAfter: number): Buffer {
   const files = readdirSync(folder).map((name) => join(folder, name))
   const isWanted = (file: string) => {
     const found = statSync(file)
