@@ -103,6 +103,9 @@ function isRefused(endpoint: Endpoint, text: string | undefined): boolean {
 }
 
 describe('requests made from the contract', () => {
+  /** Fewer where they take long; but where not even the first had an end by then, that is a failure. */
+  const interruptAfterTimeLimit = 20_000
+
   test.each(table)('%s answers within the contract, whatever is sent', async (name, endpoint) => {
     const { world, session, readToken } = await createWorld(`w-${name.toLowerCase()}`)
     // A password costs time on purpose, also one that is tried in vain.
@@ -121,7 +124,7 @@ describe('requests made from the contract', () => {
             )
           },
         ),
-        { numRuns: runs, interruptAfterTimeLimit: 5_000 },
+        { numRuns: runs, interruptAfterTimeLimit },
       )
     }
     expect(Object.hasOwn(Object.prototype, 'isAdmin')).toBe(false)
@@ -141,7 +144,7 @@ describe('requests made from the contract', () => {
         const message = `${field.slice(0, 100)}: is not a known field.`
         expect(answer).toMatchObject({ status: 400, body: { message } })
       }),
-      { numRuns: 25, interruptAfterTimeLimit: 5_000 },
+      { numRuns: 25, interruptAfterTimeLimit },
     )
   })
 
@@ -203,7 +206,7 @@ describe('requests made from the contract', () => {
     const cursor = Buffer.from(String(Number.MAX_SAFE_INTEGER)).toString('base64url')
     const work = alone.call('GET', `/v1/workspace/main/audit?cursor=${cursor}`, { token: session })
     try {
-      expect((await withinSeconds(5, work)).status).toBe(200)
+      expect((await withinSeconds(20, work)).status).toBe(200)
     } finally {
       // A search that goes on for ever ends with the store, and its connection by force.
       alone.app.server.closeAllConnections()
