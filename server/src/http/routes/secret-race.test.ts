@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => service.stop())
 
 test(`${writers} writers that each add one ${increments} times, if nobody was quicker, lose no addition`, {
-  timeout: 300_000,
+  timeout: 900_000,
 }, async () => {
   await project.set('development', { COUNTER: '0' })
   const path = `${project.root}/secret/COUNTER`

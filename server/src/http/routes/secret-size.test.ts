@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is resolved here.
 import type { Revision } from '@coffer/contract/history'
 import type { Secret } from '@coffer/contract/secret'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   type Answer,
   engine,
@@ -12,6 +12,9 @@ import {
 } from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject, type Values } from '../../../../test/secret-project.ts'
 import { parseEntries } from '../../domain/secret-format/format.ts'
+
+// Hundreds of MiB go through some of these: whatever the machine, only a standstill is to end them.
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 let service: TestService
 let owner: TestUser
