@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 
 test(`${cycles} times kill -9 while secrets are written loses nothing that was acknowledged and leaves nothing half-applied`, {
-  timeout: 300_000,
+  timeout: 900_000,
 }, async () => {
   const seed = Number(process.env.COFFER_TEST_SEED ?? randomInt(2 ** 31))
   try {
