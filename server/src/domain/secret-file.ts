@@ -22,10 +22,14 @@ import { inTransaction } from './transaction.ts'
 type ExportedFile = { readonly text: string | Pieces; readonly contentType: string }
 
 /** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
-export async function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {
+export function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {
+  return inLargeTurn((turn) => exportInTurn(ctx, path, query, turn))
+}
+
+async function exportInTurn(ctx: Context, path: ProjectPath, query: SecretExport, turn: Turn): Promise<ExportedFile> {
   const access = await requireProject(ctx, path, 'secret:read')
   const environment = chooseEnvironment(access, query)
-  const { file, format, keys, places } = await inLargeTurn((turn) => makeFile(ctx, access, environment, query, turn))
+  const { file, format, keys, places } = await makeFile(ctx, access, environment, query, turn)
   if (keys.length > 0) {
     const event = {
       chain: access.picture.workspace.id,

@@ -90,9 +90,19 @@ export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | unde
   return answer(ctx, { access, environments: [environment], query: scopedQuery, question }, ifNoneMatch)
 }
 
-async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
-  const { picture } = reading.access
-  const known: SealedAnswer = ctx.answers.find(reading.question, picture) ?? (await makeAnswer(ctx, reading))
+function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
+  const known = ctx.answers.find(reading.question, reading.access.picture)
+  if (known) return tell(ctx, reading, known, ifNoneMatch)
+  // The turn lasts until it is in the trail: an answer that waits for that is in memory like one that is being made.
+  return inLargeTurn(async (turn) => tell(ctx, reading, await makeAnswer(ctx, reading, turn), ifNoneMatch))
+}
+
+async function tell(
+  ctx: Context,
+  reading: Reading,
+  known: SealedAnswer,
+  ifNoneMatch: string | undefined,
+): Promise<ReadAnswer> {
   // Nothing leaves that the caller has not got already.
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
   if (known.auditDetails) await recordRead(ctx, reading, known, known.auditDetails)
@@ -113,11 +123,7 @@ function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details
   return ctx.reads.record(ctx, event, details)
 }
 
-function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer> {
-  return inLargeTurn((turn) => makeInTurn(ctx, reading, turn))
-}
-
-async function makeInTurn(ctx: Context, reading: Reading, turn: Turn): Promise<SealedAnswer> {
+async function makeAnswer(ctx: Context, reading: Reading, turn: Turn): Promise<SealedAnswer> {
   const { access, environments, question } = reading
   const sources = [...environments, ...othersOf(reading)]
   const chosen = sources.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))

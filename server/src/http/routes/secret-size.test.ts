@@ -10,6 +10,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
+import { until } from '../../../../test/program.ts'
 import { createSecretProject, type SecretProject, type Values } from '../../../../test/secret-project.ts'
 import { parseEntries } from '../../domain/secret-format/format.ts'
 
@@ -237,6 +238,41 @@ describe('a large answer', () => {
     await writing
   })
 })
+
+// When it is recorded is decided before the database is asked.
+if (engine === 'sqlite') {
+  describe('large answers that wait for the trail', () => {
+    let project: SecretProject
+    beforeAll(async () => {
+      project = await createSecretProject(service, owner.session)
+      for (const from of [0, 75]) {
+        await project.set('development', createMany(from, from + 75, 'x'.repeat(64 * 1024)))
+      }
+    })
+
+    test.each(['/secret?environmentId=development', '/secret/export?environmentId=development'])(
+      'are a few at a time: GET %s',
+      async (path) => {
+        const { engine, reads } = service.app.services
+        const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+        const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
+        const recording = vi.spyOn(reads, 'record')
+        const holding = engine.transaction(body.id, () => isReleased)
+        const asked = Array.from({ length: 6 }, () => fetchPlainly(project, path))
+        try {
+          await until(() => recording.mock.calls.length > 1 || undefined, 60_000, 'two wait to be recorded')
+          for (let more = 0; more < 300; more++) await fetch(`${service.url}/healthz`)
+          expect(recording).toHaveBeenCalledTimes(2)
+        } finally {
+          release()
+          await holding
+          recording.mockRestore()
+        }
+        expect(new Set((await Promise.all(asked)).map(({ status }) => status))).toEqual(new Set([200]))
+      },
+    )
+  })
+}
 
 // As above: the database holds and gives them like any others.
 if (engine === 'sqlite') {
