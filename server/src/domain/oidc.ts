@@ -160,6 +160,8 @@ function differences(current: IdentityRecord, next: IdentityRecord) {
 
 function toIdentity(ctx: Context, identity: IdentityRecord): Identity {
   const { workspaceId: _workspace, generation: _generation, createdAt, updatedAt, lastUsedAt, ...rest } = identity
-  const usedAt = ctx.usage.pendingIdentity(identity.id)?.at ?? lastUsedAt
+  const notedAt = ctx.usage.pendingIdentity(identity.id)?.at ?? 0
+  // Another node may have seen it more recently than this one.
+  const usedAt = notedAt > (lastUsedAt ?? 0) ? notedAt : lastUsedAt
   return { ...rest, createdAt: iso(createdAt), updatedAt: iso(updatedAt), lastUsedAt: maybeIso(usedAt) }
 }

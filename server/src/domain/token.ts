@@ -271,7 +271,9 @@ function toIssued(token: TokenRecord, value: string): IssuedToken {
 }
 
 function toToken(ctx: Context, token: TokenRecord): Token {
-  const use = ctx.usage.pendingToken(token.id)
+  const noted = ctx.usage.pendingToken(token.id)
+  // Another node may have seen it more recently than this one.
+  const isNewer = noted !== undefined && noted.at >= (token.lastUsedAt ?? 0)
   const permission: Permission = token.permission
   return {
     id: token.id,
@@ -284,8 +286,8 @@ function toToken(ctx: Context, token: TokenRecord): Token {
     createdById: token.createdBy,
     createdAt: iso(token.createdAt),
     expiresAt: maybeIso(token.expiresAt),
-    lastUsedAt: maybeIso(use?.at ?? token.lastUsedAt),
-    lastUsedIp: use?.ip ?? token.lastUsedIp,
+    lastUsedAt: maybeIso(isNewer ? noted.at : token.lastUsedAt),
+    lastUsedIp: isNewer ? noted.ip : token.lastUsedIp,
     revokedAt: maybeIso(token.revokedAt),
     allowedIps: [...token.allowedIps],
   }

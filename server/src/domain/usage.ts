@@ -10,11 +10,11 @@ export type Usage = {
   noteToken(tokenId: string, workspaceId: string, at: number, ip: string): void
   noteIdentity(identityId: string, workspaceId: string, at: number): void
   noteSession(sessionId: string, userId: string, at: number): void
-  /** What is noted and not yet written. */
+  /** What is noted and may not be written yet. */
   pendingToken(tokenId: string): TokenUse | undefined
   pendingSession(sessionId: string): SessionUse | undefined
   pendingIdentity(identityId: string): IdentityUse | undefined
-  /** Hands over what has been noted, and begins anew; `writeUsage` writes it. */
+  /** Hands over what has been noted, and begins anew; `writeUsage` writes it. Until the next time it counts as pending. */
   take(): {
     readonly tokens: ReadonlyMap<string, TokenUse>
     readonly identities: ReadonlyMap<string, IdentityUse>
@@ -25,31 +25,35 @@ type IdentityUse = { readonly workspaceId: string; readonly at: number }
 type SessionUse = { readonly userId: string; readonly at: number }
 
 export function createUsage(): Usage {
-  let tokens = new Map<string, TokenUse>()
-  let identities = new Map<string, IdentityUse>()
-  let sessions = new Map<string, SessionUse>()
+  let noted = emptyNotes()
+  // Whoever has read the store before this was written finds it here.
+  let taken = emptyNotes()
   return {
     noteToken(tokenId, workspaceId, at, ip) {
-      tokens.set(tokenId, { workspaceId, at, ip })
+      noted.tokens.set(tokenId, { workspaceId, at, ip })
     },
     noteIdentity(identityId, workspaceId, at) {
-      identities.set(identityId, { workspaceId, at })
+      noted.identities.set(identityId, { workspaceId, at })
     },
     noteSession(sessionId, userId, at) {
-      sessions.set(sessionId, { userId, at })
+      noted.sessions.set(sessionId, { userId, at })
     },
-    pendingToken: (tokenId) => tokens.get(tokenId),
-    pendingSession: (sessionId) => sessions.get(sessionId),
-    pendingIdentity: (identityId) => identities.get(identityId),
+    pendingToken: (tokenId) => noted.tokens.get(tokenId) ?? taken.tokens.get(tokenId),
+    pendingSession: (sessionId) => noted.sessions.get(sessionId) ?? taken.sessions.get(sessionId),
+    pendingIdentity: (identityId) => noted.identities.get(identityId) ?? taken.identities.get(identityId),
     take() {
-      const taken = { tokens, identities, sessions }
-      tokens = new Map()
-      identities = new Map()
-      sessions = new Map()
+      taken = noted
+      noted = emptyNotes()
       return taken
     },
   }
 }
+
+const emptyNotes = () => ({
+  tokens: new Map<string, TokenUse>(),
+  identities: new Map<string, IdentityUse>(),
+  sessions: new Map<string, SessionUse>(),
+})
 
 export async function writeUsage(store: Store, taken: ReturnType<Usage['take']>): Promise<void> {
   for (const [id, use] of taken.tokens) await store.tokens.touch(id, use.workspaceId, use.at, use.ip)
