@@ -212,7 +212,9 @@ export function createCredentials(parts: Parts): Credentials {
     const session = await keys.lookTwice(key, () => store.sessions.findByValue(value))
     const account = session && (await store.accounts.find(session.userId))
     if (!session || !account) return undefined
-    const live = { session, user: { id: account.id, email: account.email }, seenAt: session.lastSeenAt }
+    // That it was used a moment ago may not be written yet.
+    const seenAt = Math.max(session.lastSeenAt, usage.pendingSession(session.id)?.at ?? 0)
+    const live = { session, user: { id: account.id, email: account.email }, seenAt }
     if (session.isUnderOldRoot) later((store) => store.sessions.rehash(session, value))
     // Dropped while it was read: the row may be gone by now.
     if (generation === generations) remember(sessions, key, live)

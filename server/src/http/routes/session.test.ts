@@ -83,6 +83,16 @@ test('a session lives 12 hours without use and 30 days at most', async () => {
   expect(await statusOf(used)).toBe(401)
 })
 
+test('a session that was used a moment ago lives on, though another of the person is ended meanwhile', async () => {
+  const person = await newPerson()
+  const used = await newSession(person)
+  service.clock.offsetMs = 12 * hourMs - 1
+  const ending = await currentId(await newSession(person))
+  expect((await revoke(used, ending)).status).toBe(200)
+  service.clock.offsetMs = 12 * hourMs
+  expect(await statusOf(used)).toBe(200)
+})
+
 test('one session is ended with the very next request, and no other', async () => {
   const person = await newPerson()
   const [ending, staying] = [await newSession(person), await newSession(person)]
