@@ -1,4 +1,5 @@
 /** The SQL layer and its group commit, on a real database of the engine under test. */
+import { hash } from 'node:crypto'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -257,7 +258,10 @@ describe('many rows at once', () => {
       return { ...odd(index), label: 'é'.repeat(bytes.length), bytes }
     })
     await insertAll(items)
-    expect(await readAll(items)).toEqual(items)
+    // To compare megabytes byte by byte takes seconds.
+    const digest = (item: Item | undefined) =>
+      item && { ...item, label: hash('sha256', item.label ?? ''), bytes: hash('sha256', item.bytes ?? '') }
+    expect((await readAll(items)).map(digest)).toEqual(items.map(digest))
   })
 
   test.each<[string, Partial<Item>]>([

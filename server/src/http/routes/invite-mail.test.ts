@@ -1,5 +1,5 @@
 /** Invites by mail, against a real mail server: what arrives, and that nothing depends on it. */
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { type MailServer, startMailServer } from '../../../../test/mail-server.ts'
@@ -153,7 +153,8 @@ test('a mail server that is away fails no invite: the list says so, and the log 
 
 test('a letter that went down with its node is told as failed', async () => {
   // It greets nobody: the letter stays on its way.
-  const silent = createServer((socket) => socket.on('error', () => undefined).resume())
+  const sockets: Socket[] = []
+  const silent = createServer((socket) => void sockets.push(socket.on('error', () => undefined).resume()))
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   const address = silent.address()
   const waiting = await startService({
@@ -164,6 +165,9 @@ test('a letter that went down with its node is told as failed', async () => {
   expect(await there.row(id)).toMatchObject({ mail: 'sending' })
   waiting.clock.offsetMs += 2 * 60_000
   expect(await there.row(id)).toMatchObject({ mail: 'failed' })
+  // The stop would wait for it.
+  const socket = await until(() => sockets[0], 20_000, 'the letter is on its way')
+  socket.destroy()
   await waiting.stop()
   await new Promise((resolve) => silent.close(resolve))
 })
