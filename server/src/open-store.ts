@@ -123,12 +123,12 @@ function onFile<Result>(config: Config, work: (path: string) => Result): Result 
     return work(join(config.dataDir, databaseFile))
   } catch (error) {
     if (error instanceof StartError) throw error
-    throw folderError(config, error)
+    throw fileError(config, error)
   }
 }
 
 /** What is wrong with the file of SQLite, its folder or its disk. */
-export const folderError = ({ dataDir }: Config, error: unknown) =>
+export const fileError = ({ dataDir }: Config, error: unknown) =>
   new StartError(`The database in ${dataDir} ${fileTrouble(error) ?? folderTrouble(codeOf(error))}`)
 
 function folderTrouble(code: string): string {

@@ -7,7 +7,7 @@ import type { Services } from '../domain/context.ts'
 import { systemChain } from '../domain/context.ts'
 import { codeOf } from '../error-code.ts'
 import { createLog } from '../log.ts'
-import { folderError, tellFileTrouble } from '../open-store.ts'
+import { fileError, tellFileTrouble } from '../open-store.ts'
 import { countTampered } from '../store/integrity.ts'
 import { steps } from '../store/migrate.ts'
 
@@ -152,7 +152,7 @@ async function checkDisk(config: Config): Promise<string> {
   })
   if (databaseUrl === undefined) {
     await access(dataDir, constants.W_OK).catch((error: unknown) => {
-      throw folderError(config, error)
+      throw fileError(config, error)
     })
   }
   const freeBytes = bavail * bsize
