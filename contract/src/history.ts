@@ -1,7 +1,7 @@
 import type { Endpoint } from './endpoint.ts'
 import { closed, EnvironmentPath, line, ProjectPath, page, Slug, Success, Timestamp, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
-import { Message, oneEnvironment, RevisionResults, SecretName, writeModes } from './secret.ts'
+import { Message, oneEnvironment, RevisionResults, SecretKey, SecretName, writeModes } from './secret.ts'
 
 const EnvironmentKey = line(48)
 const Count = Type.Integer({ minimum: 1, maximum: 2_000_000_000 })
@@ -39,7 +39,7 @@ export type VersionListQuery = Static<typeof VersionListQuery>
 export const RevisionListQuery = Type.Object(page)
 export type RevisionListQuery = Static<typeof RevisionListQuery>
 
-const SecretPath = { ws: Slug, prj: Slug, key: SecretName }
+const SecretPath = { ws: Slug, prj: Slug, key: SecretKey }
 export const VersionsPath = Type.Object(SecretPath)
 export type VersionsPath = Static<typeof VersionsPath>
 export const VersionPath = Type.Object({ ...SecretPath, version: Count })

@@ -7,6 +7,10 @@ export const maxSecretsPerRequest = 10_000
 
 /** 1-255 characters, and never shaped like an id: a path takes either. */
 export const SecretName = Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9_-]+$' })
+/** Words that follow `secret/` in paths: no new secret gets one of them as its name. */
+export const reservedSecretNames = ['batch', 'diff', 'export', 'import', 'trash', 'locate'] as const
+/** A name or an id in a path. A text that cannot be either is answered with 404, like an absent one. */
+export const SecretKey = Type.String({ minLength: 1, maxLength: 4_096 })
 /** Any text up to 64 KiB, kept byte for byte; the size in bytes is checked where it is written. */
 export const SecretValue = Type.String({ maxLength: maxValueBytes })
 export const DataType = words('text', 'json', 'multiline', 'url', 'number', 'boolean')
@@ -64,7 +68,7 @@ export type SecretQuery = Static<typeof SecretQuery>
 export const SecretListQuery = Type.Object({ ...readQuery, q: Type.Optional(SearchText) })
 export type SecretListQuery = Static<typeof SecretListQuery>
 
-export const SecretPath = Type.Object({ ws: Slug, prj: Slug, key: SecretName })
+export const SecretPath = Type.Object({ ws: Slug, prj: Slug, key: SecretKey })
 export type SecretPath = Static<typeof SecretPath>
 
 export const writeModes = ['create', 'upsert', 'skip'] as const

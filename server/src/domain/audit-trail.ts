@@ -11,7 +11,7 @@ import type { Context } from './context.ts'
 import { decodeCursor } from './cursor.ts'
 import { defaultPageLength, type Page, pageOf } from './page.ts'
 import type { Picture, PicturedEnvironment } from './picture.ts'
-import { isId } from './secret.ts'
+import { isId } from './secret-name.ts'
 import { iso } from './time.ts'
 
 /** A page is shorter where its entries say very much; one is always on it. */

@@ -16,9 +16,9 @@ import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
-import { refuseId } from './secret.ts'
 import { findNamed, requireReached } from './secret-environment.ts'
 import { requireMatch } from './secret-match.ts'
+import { refuseReserved } from './secret-name.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
 import { listKeys, type Wish } from './secret-plan.ts'
 import { refuseRenamedCycles, renameSecrets } from './secret-rename.ts'
@@ -73,7 +73,7 @@ export async function updateSecret(
     const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
     if (isRename) {
       requireWholeProject(access, 'rename a secret')
-      refuseId('name', body.name)
+      refuseReserved('name', body.name)
       await renameSecrets(ctx, access, [{ key: secret.id, to: body.name }], options)
       secret = { ...secret, name: body.name }
     }
@@ -106,7 +106,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   refuseDuplicates(body.operations.map(({ key }) => key))
   const renames = body.operations.flatMap((operation) => (operation.op === 'rename' ? [operation] : []))
   if (renames.length > 0) requireWholeProject(access, 'rename a secret')
-  for (const { to } of renames) refuseId('to', to)
+  for (const { to } of renames) refuseReserved('to', to)
   refuseOvertaken(body)
   const wishes = body.operations.flatMap((operation): Wish[] => {
     if (operation.op === 'rename') return []

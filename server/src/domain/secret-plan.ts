@@ -7,8 +7,8 @@ import type { SealedValue } from '../store/secret-value.ts'
 import type { ProjectAccess } from './access.ts'
 import type { WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
-import { refuseId } from './secret.ts'
 import { authorsOf } from './secret-author.ts'
+import { refuseId, refuseReserved } from './secret-name.ts'
 
 /** What one key should be in one environment; null is its removal. */
 export type Wish = {
@@ -83,7 +83,10 @@ export function planWishes(
       plan.results.push({ ...result, status: 'unchanged', version })
       if (isDescribedAnew(secret, wish)) plan.described.set(secret.id, withFields(secret, wish))
     } else {
-      if (!known.has(wish.key)) plan.fresh.set(wish.key, secret)
+      if (!known.has(wish.key)) {
+        refuseReserved('key', wish.key)
+        plan.fresh.set(wish.key, secret)
+      }
       change(exists ? 'updated' : 'created')
     }
   }

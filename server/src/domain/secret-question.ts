@@ -25,6 +25,7 @@ export function questionOf(
   access: ProjectAccess,
   query: SecretListQuery,
   environments: readonly PicturedEnvironment[],
+  isChosen: boolean,
   key = '',
 ): string {
   const { credential, userId } = ctx.actor
@@ -36,7 +37,7 @@ export function questionOf(
   const isSame = last?.who === who && last.ownerId === ownerId && last.projectId === projectId
   if (isSame && last.where === where && last.key === key) return last.text
   const { resolve, onUnresolved, view, q } = query
-  const text = `${who} ${ownerId} ${projectId} ${where} ${key} ${resolve} ${onUnresolved} ${view} ${q}`
+  const text = `${who} ${ownerId} ${projectId} ${where} ${isChosen} ${key} ${resolve} ${onUnresolved} ${view} ${q}`
   lastQuestions.set(query, { who, ownerId, projectId, where, key, text })
   return text
 }

@@ -53,19 +53,6 @@ function isHidden(access: ProjectAccess, row: Pick<SealedValue, 'ownerId' | 'env
   return row.ownerId !== '' && access.picture.environments.get(row.environmentId)?.hasPersonalOverrides !== true
 }
 
-/** The secrets that have a value in one of these environments which the caller may see. */
-export async function listHeld(
-  ctx: Context,
-  access: ProjectAccess,
-  environments: readonly PicturedEnvironment[],
-  ownerId: string,
-): Promise<string[]> {
-  if (environments.length === 0) return []
-  const ids = environments.map(({ id }) => id)
-  const places = await ctx.store.secretValues.listPlaces(ids, ownerId)
-  return places.flatMap((place) => (isHidden(access, place) ? [] : [place.secretId]))
-}
-
 /** One value for each secret and environment: a person's own wins over the shared one. */
 export function effectiveValues(values: readonly OpenValue[]): OpenValue[] {
   const chosen = new Map<string, OpenValue>()

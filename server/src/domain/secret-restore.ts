@@ -6,6 +6,7 @@ import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, reachedEnvironments, requireEnvironment } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
+import { refuseReserved } from './secret-name.ts'
 import { findUnseen, recordSecrets } from './secret-owner.ts'
 import type { Wish } from './secret-plan.ts'
 import { createAllowance } from './secret-size.ts'
@@ -79,6 +80,7 @@ async function findOrigins(
       if (!old || unknown.has(old.id)) return []
       const { note, type, dataType } = old
       if (!isTakenOut(old)) return [[key, { note, type, dataType }]]
+      if (key !== old.name) refuseReserved('key', key)
       return [[key, { secret: { ...old, name: key, trashedAt: null, updatedAt: ctx.now() } }]]
     }),
   )

@@ -6,9 +6,9 @@ import type { JointWork } from '../store/sql.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
-import { isId } from './secret.ts'
 import { requireReached } from './secret-environment.ts'
 import { requireMatch } from './secret-match.ts'
+import { isId, mayExist } from './secret-name.ts'
 import { listUnseen, requireSecret } from './secret-owner.ts'
 import { checkWish, foresee, hasValue, type Present, planWishes } from './secret-plan.ts'
 import { hasReferences } from './secret-reference.ts'
@@ -113,7 +113,7 @@ async function findSecrets(
   keys: readonly string[],
 ): Promise<Map<string, SecretRecord>> {
   const { secrets } = ctx.store
-  const [ids, names] = [keys.filter(isId), keys.filter((key) => !isId(key))]
+  const [ids, names] = [keys.filter(isId), keys.filter((key) => !isId(key) && mayExist(key))]
   const byName = names.length === 0 ? [] : await secrets.listByNames(access.project.id, names)
   const known = new Map(byName.map((secret) => [secret.name, secret]))
   const folded = ids.map((id) => id.toLowerCase())

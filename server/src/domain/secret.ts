@@ -13,9 +13,10 @@ import type { PicturedEnvironment } from './picture.ts'
 import { reachesProject } from './scope.ts'
 import type { SealedAnswer } from './sealed-answer.ts'
 import { chooseEnvironments, personalOwner } from './secret-environment.ts'
+import { isId, mayExist } from './secret-name.ts'
 import type { Pieces } from './secret-pieces.ts'
 import { questionOf } from './secret-question.ts'
-import { listHeld, loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
+import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Resolved } from './secret-reference-resolution.ts'
 import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
@@ -34,6 +35,8 @@ type Reading = {
   /** Tells answers to different questions apart. */
   readonly question: string
   readonly environments: readonly PicturedEnvironment[]
+  /** The caller named the environments, or its credential does: secrets without a row in them are not listed. */
+  readonly isChosen: boolean
   readonly query: SecretListQuery
   /** One secret by name or id; undefined for the list. */
   readonly key?: string
@@ -47,11 +50,9 @@ export async function listSecrets(
 ): Promise<ReadAnswer> {
   const access = await requireProject(ctx, path, 'secret:read')
   const environments = chooseEnvironments(access, query)
-  return answer(
-    ctx,
-    { access, environments, query, question: questionOf(ctx, access, query, environments) },
-    ifNoneMatch,
-  )
+  const isChosen = isChosenBy(query)
+  const question = questionOf(ctx, access, query, environments, isChosen)
+  return answer(ctx, { access, environments, isChosen, query, question }, ifNoneMatch)
 }
 
 export async function readSecret(
@@ -61,9 +62,11 @@ export async function readSecret(
   ifNoneMatch: string | undefined,
 ): Promise<ReadAnswer> {
   const access = await requireProject(ctx, path, 'secret:read')
+  if (!mayExist(path.key)) throw new Failure('notFound')
   const environments = chooseEnvironments(access, query)
-  const question = questionOf(ctx, access, query, environments, path.key)
-  return answer(ctx, { access, environments, query, question, key: path.key }, ifNoneMatch)
+  const isChosen = isChosenBy(query)
+  const question = questionOf(ctx, access, query, environments, isChosen, path.key)
+  return answer(ctx, { access, environments, isChosen, query, question, key: path.key }, ifNoneMatch)
 }
 
 const scopedQuery: SecretListQuery = { resolve: true }
@@ -86,8 +89,9 @@ export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | unde
   if (!found || !environment || !project) throw new Failure('notFound')
   const access = { ...found, project }
   if (!reachedEnvironments(access.reach, project).includes(environment)) throw new Failure('notFound')
-  const question = questionOf(ctx, access, scopedQuery, [environment])
-  return answer(ctx, { access, environments: [environment], query: scopedQuery, question }, ifNoneMatch)
+  const question = questionOf(ctx, access, scopedQuery, [environment], true)
+  const reading = { access, environments: [environment], isChosen: true, query: scopedQuery, question }
+  return answer(ctx, reading, ifNoneMatch)
 }
 
 function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
@@ -125,8 +129,7 @@ function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details
 
 async function makeAnswer(ctx: Context, reading: Reading, turn: Turn): Promise<SealedAnswer> {
   const { access, environments, question } = reading
-  const sources = [...environments, ...othersOf(reading)]
-  const chosen = sources.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
+  const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
   const made = await readSecrets(ctx, reading, turn)
   const { body, etag } = made.bytes > smallBytes ? await writeLargeText(ctx, made, turn) : writeText(ctx, made)
   const { auditDetails } = made
@@ -134,7 +137,7 @@ async function makeAnswer(ctx: Context, reading: Reading, turn: Turn): Promise<S
   const answer = { etag, auditDetails, entity }
   if (typeof body === 'string') {
     // A referenced environment that changed while it was read has another number by now: then nothing is kept.
-    const referenced = new Set(made.environmentIds).difference(new Set(sources.map(({ id }) => id)))
+    const referenced = new Set(made.environmentIds).difference(new Set(environments.map(({ id }) => id)))
     const dependencies = [
       ...chosen,
       ...[...referenced].map((id) => ({ environmentId: id, epoch: made.epochs.get(id) ?? -1 })),
@@ -152,7 +155,7 @@ export async function findEtag(
   key: string,
 ): Promise<string | undefined> {
   try {
-    const made = await readSecrets(ctx, { access, environments, query: {}, question: '', key })
+    const made = await readSecrets(ctx, { access, environments, isChosen: false, query: {}, question: '', key })
     return (made.bytes > smallBytes ? await writeLargeText(ctx, made) : writeText(ctx, made)).etag
   } catch (error) {
     if (isFailure(error, 'notFound')) return undefined
@@ -186,10 +189,9 @@ async function readSecrets(ctx: Context, reading: Reading, turn?: Turn): Promise
   if (query.onUnresolved === 'error' && resolution) refuseUnresolved(resolution.byRow, names)
   const order = new Map(environments.map(({ id }, index) => [id, index]))
   const rowsBySecret = Map.groupBy(values, (value) => value.secretId)
-  // Whoever reaches only a part of the project is not told what else is in it.
-  const isWhole = reachesProject(access.reach, access.project)
-  const elsewhere = new Set(await listHeld(ctx, access, othersOf(reading), ownerId))
-  const shown = isWhole ? secrets : secrets.filter(({ id }) => rowsBySecret.has(id) || elsewhere.has(id))
+  // Callers who reach only a part of the project are not told what else is in it.
+  const isWhole = !reading.isChosen && reachesProject(access.reach, access.project)
+  const shown = isWhole ? secrets : secrets.filter(({ id }) => rowsBySecret.has(id))
   const findReminder = createReminderIndex(loaded.reminders)
   const describe = (secret: SecretRecord): Secret => {
     const rows = (rowsBySecret.get(secret.id) ?? []).sort(
@@ -241,13 +243,6 @@ function loadList(ctx: Context, reading: Reading, ownerId: string, turn?: Turn):
     : loadProject(ctx, access, environments, ownerId, { part: query.q, turn })
 }
 
-/** Where else within reach a value makes a secret a part of the list: only those who do not reach everything ask. */
-function othersOf({ access, environments, key }: Reading): PicturedEnvironment[] {
-  if (key !== undefined || reachesProject(access.reach, access.project)) return []
-  const named = new Set(environments)
-  return reachedEnvironments(access.reach, access.project).filter((environment) => !named.has(environment))
-}
-
 async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: string): Promise<Loaded> {
   const secret = await findSecret(ctx, reading.access, key)
   if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
@@ -268,17 +263,12 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
 
 /** By name, or by id: a name is never shaped like one. */
 export async function findSecret(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord | undefined> {
-  return isId(key)
-    ? ctx.store.secrets.findById(access.project.id, key.toLowerCase())
-    : ctx.store.secrets.findByName(access.project.id, key)
+  if (isId(key)) return ctx.store.secrets.findById(access.project.id, key.toLowerCase())
+  return mayExist(key) ? ctx.store.secrets.findByName(access.project.id, key) : undefined
 }
 
-export const isId = (key: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(key)
-
-/** A path takes either, so that none may pass for the other; `field` is where the request has it. */
-export function refuseId(field: string, name: string): void {
-  if (isId(name)) throw invalid(field, 'must not look like an id.')
-}
+const isChosenBy = ({ environmentId, environment_id }: SecretQuery): boolean =>
+  environmentId !== undefined || environment_id !== undefined
 
 function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names: ReadonlyMap<string, string>): void {
   for (const [row, { unresolved }] of byRow) {

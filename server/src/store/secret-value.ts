@@ -148,14 +148,7 @@ export function secretValueStore(db: Db, keys: Keys) {
         where environment_id ${anyOf(environmentIds)} and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
     },
 
-    /** Where there are such values, without what they are. */
-    async listPlaces(environmentIds: readonly string[], ownerId: string): Promise<ValueLocation[]> {
-      return db.all(sql`
-        select ${locationColumns} from secret_value v
-        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null`)
-    },
-
-    /** The same for some secrets, and for the values of several people. */
+    /** Where some secrets have values of these owners, without what they are. */
     async listPlacesOf(
       environmentIds: readonly string[],
       secretIds: readonly string[],

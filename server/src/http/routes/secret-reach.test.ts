@@ -214,22 +214,24 @@ describe('a list of one of the environments in scope', () => {
     return secrets.map(({ name, values }) => `${name} ${values.map(({ value }) => value).join()}`)
   }
 
-  test('holds what has a value in another one of them, without values, and nothing else', async () => {
+  test('holds what has a value there, and nothing else', async () => {
     await project.set('staging', { ONLY_STAGING: 's' })
-    expect(await list('environmentId=development')).toEqual(['ONLY_STAGING ', 'SEEN d'])
-    expect(await list('environmentId=staging')).toEqual(['ONLY_STAGING s', 'SEEN '])
-    expect(await list('environmentId=staging&q=only')).toEqual(['ONLY_STAGING s'])
+    expect(await list('environmentId=development')).toEqual(['SEEN d'])
+    expect(await list('environmentId=staging')).toEqual(['ONLY_STAGING s'])
+    expect(await list('environmentId=staging&q=seen')).toEqual([])
+    expect(await list('')).toEqual(['ONLY_STAGING s', 'SEEN d'])
     const [id = ''] = [project.idOf('development')]
     const narrow = await createToken(service, owner.session, { scope: { environments: [id] } })
     expect(await list('environmentId=development', narrow.token)).toEqual(['SEEN d'])
+    expect(await list('', narrow.token)).toEqual(['SEEN d'])
   })
 
-  test('follows changes of the others', async () => {
-    expect(await list('environmentId=staging')).toEqual(['SEEN '])
-    await project.set('development', { HIDDEN: 'd' })
-    expect(await list('environmentId=staging')).toEqual(['HIDDEN ', 'SEEN '])
-    await project.remove('development', 'HIDDEN')
-    expect(await list('environmentId=staging')).toEqual(['SEEN '])
+  test('follows changes there', async () => {
+    expect(await list('environmentId=staging')).toEqual([])
+    await project.set('staging', { HIDDEN: 's' })
+    expect(await list('environmentId=staging')).toEqual(['HIDDEN s'])
+    await project.remove('staging', 'HIDDEN')
+    expect(await list('environmentId=staging')).toEqual([])
   })
 
   test('holds what somebody has a value of their own for, while they see it', async () => {
@@ -244,9 +246,11 @@ describe('a list of one of the environments in scope', () => {
     const own = { environmentId: 'development', value: 'own', isPersonal: true }
     await project.must('PUT', '/secret/SEEN/value', own, person.session)
     await project.remove('development', 'SEEN')
-    expect(await list('environmentId=staging', person.session)).toEqual(['SEEN '])
-    expect(await list('environmentId=staging')).toEqual([])
+    expect(await list('environmentId=development', person.session)).toEqual(['SEEN own'])
+    expect(await list('', person.session)).toEqual(['SEEN own'])
+    expect(await list('environmentId=development')).toEqual([])
     await project.must('PUT', `/environment/${project.idOf('development')}`, { hasPersonalOverrides: false })
-    expect(await list('environmentId=staging', person.session)).toEqual([])
+    expect(await list('environmentId=development', person.session)).toEqual([])
+    expect(await list('', person.session)).toEqual([])
   })
 })

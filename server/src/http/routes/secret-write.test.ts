@@ -489,18 +489,6 @@ test('environment_id means environmentId in every query that takes one', async (
   expect(await valuesIn(place, place.staging)).toEqual({ A: '1' })
 })
 
-test.each(['trash', 'export', 'diff', 'batch', 'import'])(
-  'a secret named %s is read by its id, and changed and deleted by its name too',
-  async (name) => {
-    const place = await newPlace()
-    const { results } = await create(place, { [name]: '1' })
-    const body = { environmentId: place.dev, value: '2' }
-    expect((await send('PUT', `${place.secret}/${name}/value`, { body })).status).toBe(200)
-    expect((await read(place, results[0]?.id ?? '')).values).toMatchObject([{ value: '2' }])
-    expect((await send('DELETE', `${place.secret}/${name}`)).status).toBe(200)
-  },
-)
-
 test('counts follow every write, deletion, restoration and purge', async () => {
   const place = await newPlace()
   const counts = async () => {
