@@ -31,6 +31,10 @@ const catalogue = {
   rateLimited: { status: 429, message: 'Rate limit exceeded.' },
   internal: { status: 500, message: 'Something went wrong on our side.' },
   integrity: { status: 500, message: 'Stored data failed its integrity check; ask the operator to run the doctor.' },
+  keysChanged: {
+    status: 500,
+    message: 'The keys in the database were changed outside of Coffer; ask the operator to run the doctor.',
+  },
   unavailable: { status: 503, message: 'The service cannot reach its storage right now; try again in a moment.' },
   unrecorded: {
     status: 503,

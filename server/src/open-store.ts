@@ -9,7 +9,8 @@ import { isFailure } from './failure.ts'
 import { loadMasterKey } from './master-key.ts'
 import { createOutbound } from './outbound.ts'
 import { wrappedMaster } from './store/instance.ts'
-import { hasKeys, type Keys, loadKeys, makeKeys } from './store/key.ts'
+import { type Keys, loadKeys } from './store/key.ts'
+import { hasKeys, makeKeys } from './store/key-register.ts'
 import { migrate, requireCurrentSchema } from './store/migrate.ts'
 import { parameterProblem, postgresRefusal } from './store/postgres-refusal.ts'
 import type { Engine } from './store/sql.ts'
@@ -29,7 +30,7 @@ export async function makeStore(config: Config, now: () => number): Promise<Open
     await refuseOnError(engine, () => migrate(engine, now()))
     if (config.masterKey.kind === 'file') makeFolder(dirname(config.masterKey.path))
     const master = await findMaster(config, engine, !(await hasKeys(engine)), now)
-    await makeKeys(engine, master, now)
+    await refuseWrongKeys(() => makeKeys(engine, master, now))
     return { engine, keys: await unlockKeys(engine, master, now) }
   })
 }
@@ -66,10 +67,21 @@ async function findMaster(config: Config, engine: Engine, mayCreate: boolean, no
 }
 
 function unlockKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
-  return loadKeys(engine, master, now).catch((error) => {
+  return refuseWrongKeys(() => loadKeys(engine, master, now))
+}
+
+async function refuseWrongKeys<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
+    if (isFailure(error, 'keysChanged')) {
+      throw new StartError(
+        'The keys in this database were changed outside of Coffer: restore root_key, signing_key and instance from a backup.',
+      )
+    }
     if (!isFailure(error, 'integrity')) throw error
     throw new StartError('The master key does not match this database: start with the key that it was made with.')
-  })
+  }
 }
 
 function noStore({ databaseUrl, dataDir }: Config): StartError {

@@ -4,7 +4,7 @@
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { Failure } from '../failure.ts'
-import { associatedData, deriveKey, lengthPrefixed, newKey, open, seal } from './envelope.ts'
+import { associatedData, deriveKey, keyVersionOf, lengthPrefixed, newKey, open, seal } from './envelope.ts'
 
 export type RootKey = {
   readonly id: string
@@ -27,15 +27,32 @@ export type Keyring = {
   find(id: string): RootKey | undefined
 }
 
-/** The master key itself only ever wraps root keys. */
+/** The version in the authenticated header of a wrapped root: 1 dates from before the register of keys, 2 requires it. */
+const registeredVersion = 2
+
+/** The master key itself only ever wraps root keys and seals their register. */
 export function masterWrapKey(master: Uint8Array): KeyObject {
   return deriveKey(master, 'master-wrap')
 }
 
 export function createRootKey(id: string, master: KeyObject): { root: RootKey; wrapped: WrappedRootKey } {
   const bytes = newKey()
-  const wrapped = seal(master, 1, associatedData('root-key', id), bytes)
+  const wrapped = wrapRootKey(id, bytes, master)
   return { root: deriveRootKey(id, bytes), wrapped: { id, wrapped, checkValue: checkValue(id, bytes) } }
+}
+
+/** False for a root that was wrapped before there was a register of keys. */
+export function isRegistered(row: WrappedRootKey): boolean {
+  return keyVersionOf(row.wrapped) === registeredVersion
+}
+
+/** Wraps a root of before so that it is accepted only where the register lists it. */
+export function rewrapRegistered(row: WrappedRootKey, master: KeyObject): Buffer {
+  return wrapRootKey(row.id, open(master, associatedData('root-key', row.id), row.wrapped), master)
+}
+
+function wrapRootKey(id: string, bytes: Uint8Array, master: KeyObject): Buffer {
+  return seal(master, registeredVersion, associatedData('root-key', id), bytes)
 }
 
 /** Throws `integrity` when the master key is not the one that wrapped it. */

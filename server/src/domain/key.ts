@@ -3,7 +3,7 @@
  * so a rotation that was killed is continued by running it again.
  */
 import { Failure } from '../failure.ts'
-import { listRootKeys } from '../store/key.ts'
+import { readKeyRows } from '../store/key-register.ts'
 import {
   countRootUses,
   insertNextEnvironmentKey,
@@ -41,7 +41,7 @@ export async function rotateRoot(ctx: Context, progress: RotationProgress, settl
     await moveAllToActiveRoot(ctx, progress)
   } while (settled !== ctx.keys.keyring.active.id)
   const removed = await inTransaction(ctx, systemChain, async (ctx) => {
-    const count = await removeUnusedRoots(ctx.transaction.db)
+    const count = await removeUnusedRoots(ctx.transaction.db, ctx.keys)
     if (count > 0) await announce(ctx, 'keyring', 'root')
     return count
   })
@@ -88,7 +88,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
 
 /** Another rotation may have turned the keys since: each with a root of its own, they would undo each other's work. */
 async function followRoot({ keys, transaction }: WriteContext): Promise<void> {
-  const [active] = await listRootKeys(transaction.db)
+  const [active] = (await readKeyRows(transaction.db)).roots
   if (active?.id !== keys.keyring.active.id) await keys.reload()
 }
 
@@ -202,8 +202,8 @@ type RootStatus = RootUses & { readonly checkValue: string; readonly createdAt: 
 
 export async function listRootStatus(ctx: Context): Promise<RootStatus[]> {
   const uses = await countRootUses(ctx.engine)
-  const rows = await listRootKeys(ctx.engine)
-  return rows.flatMap((row) => {
+  const { roots } = await readKeyRows(ctx.engine)
+  return roots.flatMap((row) => {
     const use = uses.find((candidate) => candidate.id === row.id)
     return use ? [{ ...use, checkValue: Buffer.from(row.checkValue).toString('hex'), createdAt: row.createdAt }] : []
   })

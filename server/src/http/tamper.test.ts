@@ -580,10 +580,13 @@ describe('a changed key', () => {
   const integrity = expect.objectContaining({ code: 'integrity' })
   const sample = (length: number) => [0, 1, 4, 5, 17, length - 17, length - 1]
 
-  async function expectNoStart(): Promise<void> {
+  const wrongMaster = 'The master key does not match this database'
+  const changedKeys = 'The keys in this database were changed outside of Coffer'
+
+  async function expectNoStart(sentence = wrongMaster): Promise<void> {
     const opening = openService(service.settings, service.dataDir)
     await expect(opening).rejects.toThrow(StartError)
-    await expect(opening).rejects.toThrow('The master key does not match this database')
+    await expect(opening).rejects.toThrow(sentence)
   }
 
   test.each([
@@ -610,21 +613,21 @@ describe('a changed key', () => {
     expect((await service.call('GET', '/v1/me', { token: owner.session })).status).toBe(200)
   })
 
-  test.each<[string, string, RawRow]>([
-    ['root_key', 'another id', { id: unknownRoot }],
-    ['root_key', 'none active', { is_active: 0 }],
-    ['signing_key', 'another purpose', { purpose: 'audit' }],
-    ['signing_key', 'another id', { id: unknownRoot }],
-    ['signing_key', 'an unknown root', { root_id: unknownRoot }],
-    ['signing_key', 'retired', { retired_at: 1 }],
-  ])('stops the start: %s, %s', async (table, _what, columns) => {
+  test.each<[string, string, RawRow, string]>([
+    ['root_key', 'another id', { id: unknownRoot }, wrongMaster],
+    ['root_key', 'none active', { is_active: 0 }, changedKeys],
+    ['signing_key', 'another purpose', { purpose: 'audit' }, wrongMaster],
+    ['signing_key', 'another id', { id: unknownRoot }, changedKeys],
+    ['signing_key', 'an unknown root', { root_id: unknownRoot }, wrongMaster],
+    ['signing_key', 'retired', { retired_at: 1 }, changedKeys],
+  ])('stops the start: %s, %s', async (table, _what, columns, sentence) => {
     const where = table === 'signing_key' ? "where purpose = 'jwt'" : ''
     await raw.restoring([table], async () => {
       await raw.query(
         `update ${table} set ${Object.keys(columns).map((column) => `${column} = ?`)} ${where}`,
         Object.values(columns),
       )
-      await expectNoStart()
+      await expectNoStart(sentence)
     })
   })
 

@@ -6,11 +6,11 @@ import {
   insertEnvironmentKey,
   insertWorkspaceKey,
   type Keys,
-  listSigningKeys,
   requireWorkspaceKey,
   type WorkspaceKeyRow,
   workspaceKeyPlace,
 } from './key.ts'
+import { readKeyRows } from './key-register.ts'
 import { type Db, forUpdate, sql } from './sql.ts'
 
 /** Moves a batch of what an older root wraps to the active one; returns how many there were. */
@@ -32,7 +32,8 @@ export async function moveWorkspaceKeys(db: Db, keys: Keys, limit: number): Prom
 
 export async function moveSigningKeys(db: Db, keys: Keys, limit: number): Promise<number> {
   const active = keys.keyring.active
-  const rows = (await listSigningKeys(db)).filter((row) => row.rootId !== active.id).slice(0, limit)
+  const { signers } = await readKeyRows(db)
+  const rows = signers.filter((row) => row.rootId !== active.id).slice(0, limit)
   for (const row of rows) {
     const moved = rewrapSigningKey(row, await keys.requireRoot(row.rootId), active)
     await db.run(sql`
@@ -136,11 +137,13 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
   return rows.map((row) => ({ ...row, isActive: row.isActive === 1 }))
 }
 
-export async function removeUnusedRoots(db: Db): Promise<number> {
-  let removed = 0
-  for (const { id, isActive, workspaceKeys, signingKeys, macs, hashes } of await countRootUses(db)) {
-    if (isActive || workspaceKeys + signingKeys + macs + hashes > 0) continue
-    removed += await db.run(sql`delete from root_key where id = ${id} and is_active = 0`)
-  }
-  return removed
+export function removeUnusedRoots(db: Db, keys: Keys): Promise<number> {
+  return keys.change(db, async () => {
+    let removed = 0
+    for (const { id, isActive, workspaceKeys, signingKeys, macs, hashes } of await countRootUses(db)) {
+      if (isActive || workspaceKeys + signingKeys + macs + hashes > 0) continue
+      removed += await db.run(sql`delete from root_key where id = ${id} and is_active = 0`)
+    }
+    return removed
+  })
 }

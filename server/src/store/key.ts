@@ -4,29 +4,14 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { asKey, associatedData, newKey, open, seal } from '../crypto/envelope.ts'
-import { newId } from '../crypto/id.ts'
 import { jwtLifetimeSeconds } from '../crypto/jwt.ts'
-import {
-  createKeyring,
-  createRootKey,
-  type Keyring,
-  openRootKey,
-  type RootKey,
-  type WrappedRootKey,
-} from '../crypto/keyring.ts'
+import { requireRegistered } from '../crypto/key-register.ts'
+import { createKeyring, type Keyring, openRootKey, type RootKey } from '../crypto/keyring.ts'
 import { isRowGenuine, type MacField, type RowMac } from '../crypto/row-mac.ts'
-import {
-  createSigningKey,
-  openSigningKey,
-  type Signer,
-  type SigningPurpose,
-  type WrappedSigningKey,
-} from '../crypto/signing.ts'
+import { openSigningKey, type Signer, type SigningPurpose } from '../crypto/signing.ts'
 import { Failure } from '../failure.ts'
-import { type Db, type Engine, forUpdate, sql } from './sql.ts'
-
-type RootRow = WrappedRootKey & { readonly isActive: number; readonly createdAt: number }
-type SigningRow = WrappedSigningKey & { readonly createdAt: number; readonly retiredAt: number | null }
+import { changeKeys, createKeys, readKeyRows } from './key-register.ts'
+import { type Db, type Engine, sql } from './sql.ts'
 
 type Loaded = {
   readonly keyring: Keyring
@@ -53,6 +38,8 @@ export type Keys = {
   isGenuine(table: string, fields: readonly MacField[], row: RowMac): Promise<boolean>
   /** Makes a new root and new signing keys within a transaction; `reload` after its commit makes them known here. */
   turn(db: Db, nowMs: number): Promise<string>
+  /** Changes rows of root or signing keys within a transaction, and seals their register anew. */
+  change<Result>(db: Db, work: () => Promise<Result>): Promise<Result>
   /** A root by its id, fetched if this node has not seen it yet. */
   requireRoot(id: string): Promise<RootKey>
 }
@@ -62,17 +49,6 @@ const minReloadGapMs = 1_000
 const maxReloads = 10
 /** The life of a JWT, and a minute for clocks and nodes that had not heard of the rotation. */
 const retiredJwtMs = (jwtLifetimeSeconds + 60) * 1_000
-
-/** At the first start: where there are keys, nothing happens. */
-export async function makeKeys(engine: Engine, master: KeyObject, now: () => number): Promise<void> {
-  await engine.transaction('keys', async ({ db }) => {
-    // Whoever has this row makes the keys; a second node that starts at the same time finds them made.
-    await db.run(sql`insert into instance (id, created_at) values (1, ${now()}) on conflict (id) do nothing`)
-    await db.run(sql`select id from instance where id = 1 ${forUpdate}`)
-    const existing = await db.one(sql`select id from root_key limit 1`)
-    if (!existing) await createKeys(db, master, now())
-  })
-}
 
 export async function loadKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
   let loaded = await readKeys(engine, master)
@@ -148,7 +124,8 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
       const seen = loaded.keyring
       return (await look()) ?? ((await isTurned(seen, name)) ? look() : undefined)
     },
-    turn: (db, nowMs) => createKeys(db, master, nowMs),
+    turn: (db, nowMs) => changeKeys(db, master, () => createKeys(db, master, nowMs)),
+    change: (db, work) => changeKeys(db, master, work),
     isGenuine: async (table, fields, row) =>
       (await knows(row.macRootId)) && isRowGenuine(loaded.keyring, table, fields, row),
     requireRoot: async (id) => {
@@ -160,68 +137,27 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
   }
 }
 
-export async function hasKeys(db: Db): Promise<boolean> {
-  return (await db.one(sql`select id from root_key limit 1`)) !== undefined
-}
-
-async function createKeys(db: Db, master: KeyObject, nowMs: number): Promise<string> {
-  const { root, wrapped } = createRootKey(newId(), master)
-  await insertRootKey(db, wrapped, nowMs)
-  await insertSigningKey(db, createSigningKey(newId(), 'jwt', root), nowMs)
-  await insertSigningKey(db, createSigningKey(newId(), 'audit', root), nowMs)
-  return root.id
-}
-
 async function readKeys(db: Db, master: KeyObject): Promise<Loaded> {
-  // Signing keys first: a root that is made meanwhile is then only one too many, never one that is missing.
-  const signingRows = await listSigningKeys(db)
-  const rootRows = await listRootKeys(db)
-  const roots = rootRows.map((row) => ({ row, root: openRootKey(row, master) }))
+  const rows = await readKeyRows(db)
+  const roots = rows.roots.map((row) => ({ row, root: openRootKey(row, master) }))
+  requireRegistered(master, rows, rows.register)
   const active = roots.find(({ row }) => row.isActive === 1)
-  if (!active) throw new Failure('integrity')
+  if (!active) throw new Failure('keysChanged')
   const keyring = createKeyring(
     active.root,
     roots.filter((entry) => entry !== active).map(({ root }) => root),
   )
   const signers = new Map<string, KnownSigner>()
   const current: Partial<Record<SigningPurpose, Signer>> = {}
-  for (const row of signingRows) {
+  for (const row of rows.signers) {
     const root = keyring.find(row.rootId)
     if (!root) throw new Failure('integrity')
     const signer = openSigningKey(row, root)
     signers.set(row.id, { signer, purpose: row.purpose, retiredAt: row.retiredAt })
     if (row.retiredAt === null) current[row.purpose] = signer
   }
-  if (!current.jwt || !current.audit) throw new Failure('integrity')
+  if (!current.jwt || !current.audit) throw new Failure('keysChanged')
   return { keyring, signers, active: { jwt: current.jwt, audit: current.audit } }
-}
-
-export function listRootKeys(db: Db): Promise<RootRow[]> {
-  return db.all<RootRow>(sql`
-    select id, wrapped, check_value as "checkValue", is_active as "isActive", created_at as "createdAt"
-    from root_key order by is_active desc, created_at desc`)
-}
-
-async function insertRootKey(db: Db, key: WrappedRootKey, nowMs: number): Promise<void> {
-  await db.run(sql`update root_key set is_active = 0 where is_active = 1`)
-  await db.run(sql`
-    insert into root_key (id, wrapped, check_value, is_active, created_at)
-    values (${key.id}, ${key.wrapped}, ${key.checkValue}, 1, ${nowMs})`)
-}
-
-export function listSigningKeys(db: Db): Promise<SigningRow[]> {
-  return db.all<SigningRow>(sql`
-    select id, purpose, root_id as "rootId", public_key as "publicKey", wrapped, created_at as "createdAt",
-      retired_at as "retiredAt"
-    from signing_key order by created_at, id`)
-}
-
-async function insertSigningKey(db: Db, key: WrappedSigningKey, nowMs: number): Promise<void> {
-  await db.run(sql`
-    update signing_key set retired_at = ${nowMs} where purpose = ${key.purpose} and retired_at is null`)
-  await db.run(sql`
-    insert into signing_key (id, purpose, root_id, public_key, wrapped, created_at)
-    values (${key.id}, ${key.purpose}, ${key.rootId}, ${key.publicKey}, ${key.wrapped}, ${nowMs})`)
 }
 
 export type WorkspaceKeyRow = { version: number; rootId: string; wrapped: Uint8Array }

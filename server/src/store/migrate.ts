@@ -14,9 +14,23 @@ import { sync } from './migrations/008-sync.ts'
 import { batch } from './migrations/009-batch.ts'
 import { author } from './migrations/010-author.ts'
 import { cliToken } from './migrations/011-cli-token.ts'
+import { keyRegister } from './migrations/012-key-register.ts'
 import type { Engine } from './sql.ts'
 
-const migrations = [foundation, secret, leftover, invite, person, identity, share, sync, batch, author, cliToken]
+const migrations = [
+  foundation,
+  secret,
+  leftover,
+  invite,
+  person,
+  identity,
+  share,
+  sync,
+  batch,
+  author,
+  cliToken,
+  keyRegister,
+]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>
   migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),

@@ -1,0 +1,59 @@
+/**
+ * The register of keys: which root is active, which roots and signing keys exist, and when each was retired. It is sealed
+ * under the master key, so that write access to the database is not enough to bring a rotated key back.
+ */
+import type { KeyObject } from 'node:crypto'
+import { Failure, isFailure } from '../failure.ts'
+import { associatedData, open, seal } from './envelope.ts'
+import { isRegistered, type WrappedRootKey } from './keyring.ts'
+
+type RegisteredRoot = WrappedRootKey & { readonly isActive: number }
+type RegisteredSigner = { readonly id: string; readonly retiredAt: number | null }
+type Rows = { readonly roots: readonly RegisteredRoot[]; readonly signers: readonly RegisteredSigner[] }
+type Register = {
+  readonly activeRoot: string
+  readonly roots: string[]
+  readonly signers: Record<string, number | null>
+}
+
+export function sealRegister(master: KeyObject, { roots, signers }: Rows): Buffer {
+  const register: Register = {
+    activeRoot: roots.find(({ isActive }) => isActive === 1)?.id ?? '',
+    roots: roots.map(({ id }) => id),
+    signers: Object.fromEntries(signers.map(({ id, retiredAt }) => [id, retiredAt])),
+  }
+  return seal(master, 1, place, Buffer.from(JSON.stringify(register)))
+}
+
+/**
+ * Throws `keysChanged` for rows that the register does not describe. A retired root may be missing: whatever still needs
+ * it fails by itself. A store without a register is accepted only while all of its roots date from before there was one.
+ */
+export function requireRegistered(master: KeyObject, { roots, signers }: Rows, sealed: Uint8Array | null): void {
+  if (sealed === null) {
+    if (roots.some(isRegistered)) throw new Failure('keysChanged')
+    return
+  }
+  const register = openRegister(master, sealed)
+  const isListed =
+    roots.some(({ id }) => id === register.activeRoot) &&
+    roots.every(
+      (root) =>
+        isRegistered(root) &&
+        register.roots.includes(root.id) &&
+        root.isActive === (root.id === register.activeRoot ? 1 : 0),
+    ) &&
+    signers.every(({ id, retiredAt }) => Object.hasOwn(register.signers, id) && register.signers[id] === retiredAt)
+  if (!isListed) throw new Failure('keysChanged')
+}
+
+const place = associatedData('key-register')
+
+function openRegister(master: KeyObject, sealed: Uint8Array): Register {
+  try {
+    // Only sealRegister makes such a record.
+    return JSON.parse(open(master, place, sealed).toString('utf8')) as Register
+  } catch (cause) {
+    throw isFailure(cause, 'integrity') ? new Failure('keysChanged', undefined, { cause }) : cause
+  }
+}
