@@ -159,6 +159,7 @@ async function createDevice(service: TestService, slug: string): Promise<World['
     userAgent: '',
     state: 'pending',
     userId: null,
+    sessionId: null,
     createdAt,
     expiresAt: createdAt + 24 * 3_600_000,
   } as const

@@ -35,6 +35,7 @@ export async function createDeviceCode(ctx: Context, clientId: string): Promise<
     userAgent: ctx.request.userAgent,
     state: 'pending',
     userId: null,
+    sessionId: null,
     createdAt: at,
     expiresAt: at + lifeSeconds * secondMs,
   }
@@ -77,7 +78,7 @@ async function collect(ctx: Context, login: DeviceLogin, userId: string): Promis
   const account = await ctx.store.accounts.find(userId)
   if (!account) throw notYet('expired_token')
   const opened = await inPersonTransaction(asUser(ctx, account), userId, async (ctx, tell) => {
-    if (!(await ctx.store.devices.collect(login.id, userId))) return undefined
+    if (!(await ctx.store.devices.collect(login, ctx.now()))) return undefined
     await tell({ action: 'LOGIN', entity: personEntity(account), after: { type: 'cli', clientId: login.clientId } })
     return openSession(ctx, userId, 'cli')
   })
@@ -93,10 +94,12 @@ export async function readDevice(ctx: Context, userCode: string): Promise<Waitin
 }
 
 export async function answerDevice(ctx: Context, body: DeviceAnswer): Promise<void> {
-  const { login, code, userId } = await requireWaitingDevice(ctx, body.userCode)
+  const { login, code, userId, sessionId } = await requireWaitingDevice(ctx, body.userCode)
   await inPersonTransaction(ctx, userId, async (ctx, tell) => {
     const state = body.approve ? 'approved' : 'denied'
-    if (!(await ctx.store.devices.answer(code, userId, state))) throw unknownCode()
+    // A refusal outlives the session: only an approval gives a right that must end with it.
+    const answer = { state, userId, sessionId: body.approve ? sessionId : null } as const
+    if (!(await ctx.store.devices.answer(code, answer))) throw unknownCode()
     await tell({ action: 'UPDATE', entity: entity(login), after: { state, ip: login.ip } })
   })
 }
@@ -105,15 +108,15 @@ export async function answerDevice(ctx: Context, body: DeviceAnswer): Promise<vo
 async function requireWaitingDevice(
   ctx: Context,
   userCode: string,
-): Promise<{ login: DeviceLogin; code: string; userId: string }> {
-  const { userId } = requireBrowserSession(ctx)
+): Promise<{ login: DeviceLogin; code: string; userId: string; sessionId: string }> {
+  const { userId, sessionId } = requireBrowserSession(ctx)
   const subject = `device:${userId}`
   await countAttempt(ctx, subject, 'Too many wrong codes: wait before you try again.')
   const code = normaliseTypedCode(userCode)
   const login = await ctx.store.devices.findByUserCode(code)
   if (login?.state !== 'pending' || login.expiresAt <= ctx.now()) throw unknownCode()
   await forgiveAttempt(ctx, subject)
-  return { login, code, userId }
+  return { login, code, userId, sessionId }
 }
 
 const unknownCode = () =>

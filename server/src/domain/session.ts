@@ -86,8 +86,8 @@ export async function revokeOtherSessions(ctx: Context): Promise<void> {
 
 /** Those that were approved for a device and are not collected yet count as sessions. */
 export async function endOtherSessions(ctx: WriteContext, userId: string, keptId: string): Promise<number> {
-  const sessions = await ctx.store.sessions.removeOthers(userId, keptId)
   const devices = await ctx.store.devices.removeApproved(userId)
+  const sessions = await ctx.store.sessions.removeOthers(userId, keptId)
   await announce(ctx, 'user', userId)
   return sessions + devices
 }

@@ -16,6 +16,8 @@ export type DeviceLogin = {
   readonly state: 'pending' | 'approved' | 'denied'
   /** Who has answered. */
   readonly userId: string | null
+  /** The session that approved. */
+  readonly sessionId: string | null
   readonly createdAt: number
   readonly expiresAt: number
 }
@@ -23,7 +25,7 @@ type DeviceRow = DeviceLogin & RowMac & { readonly deviceHash: Uint8Array; reado
 
 const columns = fragment(`
   id, device_hash as "deviceHash", user_hash as "userHash", client_id as "clientId", ip, user_agent as "userAgent",
-  state, user_id as "userId", created_at as "createdAt", expires_at as "expiresAt", mac, mac_root_id as "macRootId"`)
+  state, user_id as "userId", session_id as "sessionId", created_at as "createdAt", expires_at as "expiresAt", mac, mac_root_id as "macRootId"`)
 
 const macFields = (row: Omit<DeviceRow, keyof RowMac>): MacField[] => [
   row.id,
@@ -36,6 +38,8 @@ const macFields = (row: Omit<DeviceRow, keyof RowMac>): MacField[] => [
   row.userId,
   row.createdAt,
   row.expiresAt,
+  // Rows from before approvals had a session carry a MAC without it.
+  ...(row.sessionId === null ? [] : [row.sessionId]),
 ]
 
 const hashOf = (root: RootKey, kind: 'device-code' | 'user-code', code: string) =>
@@ -93,20 +97,23 @@ export function deviceStore(db: Db, keys: Keys) {
     },
 
     /** The answer of a person to one that waits; false where it has been answered, or is gone. */
-    async answer(code: string, userId: string, state: 'approved' | 'denied'): Promise<boolean> {
+    async answer(code: string, answer: Pick<DeviceLogin, 'state' | 'userId' | 'sessionId'>): Promise<boolean> {
       const row = await findRow('user-code', code)
       if (row?.state !== 'pending') return false
-      const { mac, macRootId } = rows.sign({ ...row, state, userId })
+      const { mac, macRootId } = rows.sign({ ...row, ...answer })
       const changed = await db.run(sql`
-        update device_login set state = ${state}, user_id = ${userId}, mac = ${mac}, mac_root_id = ${macRootId}
+        update device_login set state = ${answer.state}, user_id = ${answer.userId}, session_id = ${answer.sessionId},
+          mac = ${mac}, mac_root_id = ${macRootId}
         where id = ${row.id} and state = 'pending' and mac = ${row.mac}`)
       return changed === 1
     },
 
-    /** True for one caller alone, however many ask at once. */
-    async collect(id: string, userId: string): Promise<boolean> {
+    /** True for one caller alone, however many ask at once, and only while the session that approved lives. */
+    async collect({ id, userId, sessionId }: DeviceLogin, nowMs: number): Promise<boolean> {
       const changed = await db.run(sql`
-        delete from device_login where id = ${id} and user_id = ${userId} and state = 'approved'`)
+        delete from device_login where id = ${id} and user_id = ${userId} and state = 'approved'
+          and session_id in (
+            select id from session where id = ${sessionId} and user_id = ${userId} and expires_at > ${nowMs})`)
       return changed === 1
     },
 

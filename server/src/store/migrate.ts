@@ -15,6 +15,7 @@ import { batch } from './migrations/009-batch.ts'
 import { author } from './migrations/010-author.ts'
 import { cliToken } from './migrations/011-cli-token.ts'
 import { keyRegister } from './migrations/012-key-register.ts'
+import { deviceSession } from './migrations/013-device-session.ts'
 import type { Engine } from './sql.ts'
 
 const migrations = [
@@ -30,6 +31,7 @@ const migrations = [
   author,
   cliToken,
   keyRegister,
+  deviceSession,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

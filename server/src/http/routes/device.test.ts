@@ -277,6 +277,50 @@ test('what was approved and not collected ends with the password, and with "all 
   expect(refusal(await poll(second.deviceCode))).toEqual(refused('expired_token'))
 })
 
+type Ending = (session: string, other: string) => Promise<unknown>
+const idOf = async (token: string) =>
+  (await service.call<Session[]>('GET', '/v1/me/session', { token })).body.find(({ current }) => current)?.id
+
+test.each<[string, Ending]>([
+  ['its logout', (token) => service.call('POST', '/v1/auth/logout', { token })],
+  [
+    'its removal from the list of sessions',
+    async (session, token) => service.call('DELETE', `/v1/me/session/${await idOf(session)}`, { token }),
+  ],
+  ['all sessions but another', (_session, token) => service.call('DELETE', '/v1/me/session', { token })],
+  [
+    'a change of the password elsewhere',
+    (_session, token) => {
+      const body = { currentPassword: password, newPassword: 'another long password' }
+      return service.call('PUT', '/v1/me/password', { token, body })
+    },
+  ],
+  ['its longest life', async (session) => endsAfter(session, 60_000)],
+])('a session that ends takes what it approved and nobody has collected: by %s', async (_what, end) => {
+  const person = await newPerson()
+  const { body } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email: person.email, password } })
+  const [mine, kept] = [await begin(), await begin()]
+  expect((await answer({ session: body.accessToken }, mine.userCode)).status).toBe(200)
+  await end(body.accessToken, person.session)
+  expect(await statusOf(body.accessToken)).toBe(401)
+  expect(refusal(await poll(mine.deviceCode))).toEqual(refused('expired_token'))
+  // Another session of the same person approves as before.
+  expect((await answer(person, kept.userCode)).status).toBe(200)
+  expect((await poll(kept.deviceCode)).status).toBe(200)
+})
+
+/** Shortens the life of the session, signed as the service does, and moves the clock beyond it. */
+async function endsAfter(session: string, ms: number): Promise<void> {
+  const { sessions } = service.app.services.store
+  const found = await sessions.findByValue(session)
+  if (!found) throw new Error('there is one')
+  const expiresAt = service.app.services.now() + ms
+  await sessions.rehash({ ...found, expiresAt }, session)
+  await raw.query('update session set expires_at = ? where id = ?', [expiresAt, found.id])
+  service.app.services.credentials.clear()
+  service.clock.offsetMs += ms + 1_000
+}
+
 test.each([
   ['/v1/auth/device/code', {}, 'clientId: is required.'],
   ['/v1/auth/device/code', { clientId: '' }, 'clientId: must not be empty.'],
@@ -330,6 +374,7 @@ test('neither code is in the database, the log or the audit trail; who approved 
 test.each<[string, string, (victim: TestUser) => (string | number)[]]>([
   ['approved by hand', "state = 'approved', user_id = ?", (victim) => [victim.id]],
   ['approved for somebody else', 'user_id = ?', (victim) => [victim.id]],
+  ['taken over by another session', 'session_id = (select min(id) from session)', () => []],
   ['prolonged', 'expires_at = ?', () => [Date.now() + 10 ** 9]],
   ['given to another client', 'client_id = ?', () => ['other']],
 ])('a row that was changed behind the service signs nobody in: %s', async (what, change, values) => {
