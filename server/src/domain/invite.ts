@@ -13,8 +13,8 @@ import type { Context, WriteContext } from './context.ts'
 import { normaliseEmail } from './email.ts'
 import { inviteLetter } from './invite-letter.ts'
 import { grantText, inviteEntity, requireRoom } from './member.ts'
+import { requireScopeWithin } from './scope-grant.ts'
 import { dayMs, iso } from './time.ts'
-import { requireScopeWithin } from './token.ts'
 import { announce, inQuietTransaction, inTransaction } from './transaction.ts'
 
 const lifetimeMs = 7 * dayMs

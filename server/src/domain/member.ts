@@ -8,8 +8,8 @@ import type { Member as MemberRecord } from '../store/member.ts'
 import { type Access, reauthorise, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
+import { requireChangedScopeWithin } from './scope-grant.ts'
 import { iso, minuteMs } from './time.ts'
-import { requireChangedScopeWithin } from './token.ts'
 import { announce, inTransaction } from './transaction.ts'
 
 /** The door to the mail server gives up long before: a message that is still on its way then went down with its node. */

@@ -8,8 +8,8 @@ import { type Access, reauthorise, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import type { Context } from './context.ts'
 import { isNarrowing, type Rules } from './oidc-rule.ts'
+import { requireChangedScopeWithin, requireScopeWithin } from './scope-grant.ts'
 import { iso, maybeIso } from './time.ts'
-import { requireChangedScopeWithin, requireScopeWithin } from './token.ts'
 import { announce, inTransaction } from './transaction.ts'
 
 const maxIdentities = 200

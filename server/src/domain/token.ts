@@ -1,4 +1,4 @@
-import type { IdPath, NewScope, Permission, Scope, WorkspacePath } from '@coffer/contract/field'
+import type { IdPath, Permission, WorkspacePath } from '@coffer/contract/field'
 import type { IssuedToken, NewCliToken, NewToken, Token, TokenRotation } from '@coffer/contract/token'
 import { parseRange, rangeProblem } from '../address-range.ts'
 import { newId } from '../crypto/id.ts'
@@ -8,7 +8,8 @@ import type { TokenRecord } from '../store/token.ts'
 import { type Access, hasRole, mayManageAll, reauthorise, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
-import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from './scope.ts'
+import { reachesEnvironment } from './scope.ts'
+import { isScopeWithin, reachedScope, requireScopeWithin } from './scope-grant.ts'
 import { dayMs, hourMs, iso, maybeIso, secondMs } from './time.ts'
 import { announce, inTransaction } from './transaction.ts'
 
@@ -31,7 +32,18 @@ export async function listTokens(ctx: Context, path: WorkspacePath): Promise<Tok
   const access = await requireWorkspace(ctx, path, 'token:read')
   const whose = mayManageAll(access) ? null : ctx.actor.userId
   const tokens = await ctx.store.tokens.list(access.picture.workspace.id, whose)
-  return tokens.map((token) => toToken(ctx, token))
+  return tokens.filter((token) => seesToken(ctx, access, token)).map((token) => toToken(ctx, access, token))
+}
+
+/**
+ * An admin of the whole workspace sees every token, a person their own ones. A token sees itself and those tokens of
+ * its maker that reach no further than it does.
+ */
+function seesToken(ctx: Context, access: Access, token: TokenRecord): boolean {
+  if (mayManageAll(access)) return true
+  if (token.createdBy !== ctx.actor.userId) return false
+  const { credential } = ctx.actor
+  return !('token' in credential) || credential.token.id === token.id || isScopeWithin(access, token.scope)
 }
 
 export async function createToken(ctx: Context, path: WorkspacePath, body: NewToken): Promise<IssuedToken> {
@@ -171,8 +183,7 @@ async function requireManagedToken(
   const access = await requireWorkspace(ctx, path, 'workspace:read')
   const workspaceId = access.picture.workspace.id
   const token = await ctx.store.tokens.find(path.id.toLowerCase(), workspaceId)
-  const isVisible = token && (token.createdBy === ctx.actor.userId || mayManageAll(access))
-  if (!token || !isVisible) throw new Failure('notFound')
+  if (!token || !seesToken(ctx, access, token)) throw new Failure('notFound')
   await requireWorkspace(ctx, path, 'token:write')
   const { credential } = ctx.actor
   if ('token' in credential && credential.token.id !== token.id) {
@@ -202,63 +213,6 @@ async function requireMayHold(ctx: WriteContext, access: Access, token: TokenRec
   }
 }
 
-const scopeKinds = ['teams', 'projects', 'environments'] as const
-type ScopeKind = (typeof scopeKinds)[number]
-
-/** Nobody grants what they do not hold, and a scope that grants nothing is a mistake. */
-export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
-  const scope = normaliseScope(wanted)
-  const { picture, reach } = access
-  if (scope.all) {
-    if (!reachesAll(reach)) throw invalid('scope', 'you cannot grant all of the workspace: your own scope is narrower.')
-    return scope
-  }
-  if (scope.teams.length + scope.projects.length + scope.environments.length === 0) {
-    throw invalid('scope', 'grants nothing: set "all", or list teams, projects or environments.')
-  }
-  const isReached = {
-    teams: (id: string) => {
-      const team = picture.teams.get(id)
-      return team !== undefined && reachesTeam(reach, team)
-    },
-    projects: (id: string) => {
-      const project = picture.projects.get(id)
-      return project !== undefined && reachesProject(reach, project)
-    },
-    environments: (id: string) => {
-      const environment = picture.environments.get(id)
-      const project = environment && picture.projects.get(environment.projectId)
-      return environment !== undefined && project !== undefined && reachesEnvironment(reach, project, environment)
-    },
-  }
-  for (const kind of scopeKinds) {
-    const missing = scope[kind].find((id) => !isReached[kind](id))
-    if (missing !== undefined) throw invalid('scope', `${kind} names ${missing}, which you cannot reach.`)
-  }
-  return scope
-}
-
-/** A scope may be sent back as it was read: what it named before and has been deleted since is passed over. */
-export async function requireChangedScopeWithin(
-  ctx: WriteContext,
-  access: Access,
-  before: Scope,
-  wanted: NewScope,
-): Promise<Scope> {
-  const { picture } = access
-  // Of the store, not of the picture: what another node made a moment ago must not get lost as if it were gone.
-  const isGone = async (kind: ScopeKind, id: string) =>
-    before[kind].includes(id) &&
-    !picture[kind].has(id) &&
-    (await ctx.store[kind].find(id, picture.workspace.id)) === undefined
-  const scope = normaliseScope(wanted)
-  const kept: Record<ScopeKind, string[]> = { teams: [], projects: [], environments: [] }
-  for (const kind of scopeKinds) {
-    for (const id of scope[kind]) if (!(await isGone(kind, id))) kept[kind].push(id)
-  }
-  return requireScopeWithin(access, { all: scope.all, ...kept })
-}
-
 function checkAddresses(entries: readonly string[]): readonly string[] {
   const wrong = entries.find((entry) => parseRange(entry) === undefined)
   if (wrong !== undefined) throw invalid('allowedIps', rangeProblem(wrong))
@@ -270,7 +224,7 @@ function toIssued(token: TokenRecord, value: string): IssuedToken {
   return { id, token: value, name, prefix, permission, scope, expiresAt: maybeIso(token.expiresAt) }
 }
 
-function toToken(ctx: Context, token: TokenRecord): Token {
+function toToken(ctx: Context, access: Access, token: TokenRecord): Token {
   const noted = ctx.usage.pendingToken(token.id)
   // Another node may have seen it more recently than this one.
   const isNewer = noted !== undefined && noted.at >= (token.lastUsedAt ?? 0)
@@ -280,7 +234,7 @@ function toToken(ctx: Context, token: TokenRecord): Token {
     name: token.name,
     prefix: token.prefix,
     permission,
-    scope: token.scope,
+    scope: reachedScope(access, token.scope),
     type: token.type,
     isOwner: token.createdBy === ctx.actor.userId,
     createdById: token.createdBy,

@@ -248,7 +248,9 @@ function sees(caller: Caller, id: string): boolean {
 function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
   // No token was made by an identity.
   if (caller.kind === 'oidc') return false
-  if (token === 'itself' || token === 'own') return true
+  if (token === 'itself') return true
+  // It is for all of the workspace: a token sees those of its maker that reach no further than itself.
+  if (token === 'own') return caller.kind === 'session' || holdsAll(caller)
   return token === 'others' && managesTokens(caller)
 }
 
@@ -285,10 +287,14 @@ function expectedIds(caller: Caller, name: EndpointName, ask: Ask): string[] | u
 /** Both, and the environment of the one that runs. */
 const syncIds = () => [world.syncs.draft, world.syncs.live, world.environments.right]
 
-const ownTokens = ({ tokens, kind }: Caller) => {
+const ownTokens = (caller: Caller) => {
+  const { tokens, kind } = caller
   if (kind === 'oidc') return []
-  const maker = tokenMakers.get(tokens.own)
-  return [...tokenMakers].filter(([, userId]) => userId === maker).map(([id]) => id)
+  const maker = tokenMakers.get(tokens.own)?.userId
+  return [...tokenMakers]
+    .filter(([, token]) => token.userId === maker)
+    .filter(([id, { scope }]) => kind === 'session' || id === tokens.itself || holdsScope(caller, scope))
+    .map(([id]) => id)
 }
 
 type Person = { readonly name: string; readonly role: Role | 'owner'; readonly scope: ScopeName }
@@ -309,8 +315,8 @@ let service: TestService
 let issuer: TestIssuer
 let world: World
 const callers = new Map<string, readonly Caller[]>()
-/** Who made which of the workspace's tokens. */
-const tokenMakers = new Map<string, string>()
+/** Who made which of the workspace's tokens, and for what. */
+const tokenMakers = new Map<string, { readonly userId: string; readonly scope: Scope }>()
 let cells = 0
 
 beforeAll(async () => {
@@ -340,7 +346,7 @@ beforeAll(async () => {
   }
   callers.set('identities', await createIdentities(owner, tokens))
   const { body: listed } = await service.call<Token[]>('GET', '/v1/workspace/main/tokens', { token: owner.session })
-  for (const { id, createdById } of listed) tokenMakers.set(id, createdById)
+  for (const { id, createdById, scope } of listed) tokenMakers.set(id, { userId: createdById, scope })
   content = await readContent(service.app.services)
 }, patienceMs)
 afterAll(async () => {
@@ -405,7 +411,9 @@ async function createCallers(person: Person, owner: TestUser, ownersId: string, 
     body: { environmentId: world.environments.right },
   })
   const cliScopes = [memberScope, scopeOf(world, 'right environment')]
-  const cliToken = { ...session, permission: 'read', scopes: cliScopes } as const
+  const { body: listed } = await service.call<Token[]>('GET', '/v1/workspace/main/tokens', { token: user.session })
+  const itself = listed.find(({ type, isOwner }) => type === 'cli' && isOwner)?.id
+  const cliToken = { ...session, permission: 'read', scopes: cliScopes, tokens: { itself, own, others } } as const
   result.push({ ...cliToken, name: 'cli token', kind: 'token', options: { token: cli.body.token } })
   if (person.scope === 'all') {
     const cliJwt = await exchange(service, cli.body.token)
@@ -638,6 +646,9 @@ async function run(cell: Cell, caller: Caller): Promise<string[]> {
   if (!expected) return []
   const known = name === 'listTokens' ? tokenMakers : new Map([...world.containers, ...world.homes, ...otherIds()])
   const shown = [...known.keys()].filter((id) => answer.text.includes(id))
+  const outside = name === 'listTokens' ? [...world.containers.keys()].filter((id) => !holds(caller, id)) : []
+  const betrayed = outside.filter((id) => answer.text.includes(id))
+  if (betrayed.length > 0) return [`${cell.title}: names ${betrayed.join()}, out of scope`]
   if (ask.shows && answer.text.includes(heirsOwn)) return [`${cell.title}: shows a value of another person's own`]
   const seesOwn = caller.kind === 'session' || caller.name === 'cli token' || caller.name === 'JWT of cli token'
   const isOwnShown = answer.text.includes(ownValue)
