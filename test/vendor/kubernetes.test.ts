@@ -186,6 +186,39 @@ describe('a Secret with others', () => {
     })
   })
 
+  test('a key that a forced push takes over stays as somebody edits it between our reading and our writing', async () => {
+    const fake = fakeKubernetes()
+    await playing(fake, async (running) => {
+      await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
+      fake.tamper('B', 'edited')
+      const edits = ['theirs']
+      running.mischief = ({ method }) => {
+        if (method === 'PATCH') for (const value of edits.splice(0)) fake.tamper('A', value)
+        return undefined
+      }
+      const taking = { ...update('B', '22'), takesOver: true as const }
+      expect(await applyAll(kubernetes, connectionTo(running), [taking])).toEqual([{ name: 'B' }])
+      expect(Object.fromEntries(fake.state())).toEqual({ A: 'theirs', B: '22' })
+    })
+  })
+
+  test.each([
+    ['an edit', (fake: FakeKubernetes) => fake.tamper('A', '1'), undefined],
+    ['an apply, which stands', (fake: FakeKubernetes) => void fake.applyAs('argocd', { A: '1' }), '1'],
+  ])('a key of ours that somebody edits and puts back is deleted; by %s', async (_title, putBack, left) => {
+    const fake = fakeKubernetes()
+    await playing(fake, async (running) => {
+      await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
+      fake.tamper('A', undefined)
+      putBack(fake)
+      const removal = { ...remove({ name: 'A' }), isOurValue: (value: string) => value === '1' }
+      const [result] = await applyAll(kubernetes, connectionTo(running), [removal, update('B', '22')])
+      expect(result && 'fault' in result).toBe(false)
+      expect(fake.state().get('A')).toBe(left)
+      expect(fake.state().get('B')).toBe('22')
+    })
+  })
+
   test('a key of ours beside the ops that somebody edits between our reading and our writing stays edited', async () => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {

@@ -15,6 +15,8 @@ export type Outlook = {
   readonly desired: ReadonlyMap<string, string>
   readonly ledger: ReadonlyMap<string, LedgerEntry>
   readonly remote: ReadonlyMap<string, Seen> | undefined
+  /** Whether the person lets this sync overwrite what others own. */
+  readonly takesOver: boolean
   readonly plan: Plan
 }
 
@@ -44,10 +46,13 @@ export async function lookAhead(
   const desired = new Map([...mapped.desired].map(([name, value]) => [name, macOf(macKey, name, value)]))
   const entries = intent.rewrites ? intent.ledger.map((entry) => unsettled(entry, desired)) : intent.ledger
   const ledger = new Map(entries.map((entry) => [entry.name, entry]))
+  const onExisting = onExistingOf(mapping.onExisting)
+  const takesOver = onExisting === 'adopt'
   const fixed = {
     desired,
     ledger: entries,
-    onExisting: onExistingOf(mapping.onExisting),
+    onExisting,
+    takesBack: provider.takesBack && (takesOver || provider.takesBack(options)),
     isFirst: sync.lastOkAt === null,
     doubtfulBefore: ctx.now() - hourMs,
     others: new Set<string>(),
@@ -56,11 +61,11 @@ export async function lookAhead(
   const unseen = planSync({ ...fixed, remote: undefined })
   const isBlind = provider.capabilities.read === 'nothing'
   if (isBlind || (!intent.looks && !needsLook(unseen)))
-    return { mapped, desired, ledger, remote: undefined, plan: unseen }
+    return { mapped, desired, ledger, remote: undefined, takesOver, plan: unseen }
   const remote = await look(fold, far, macKey, new Set([...desired.keys(), ...ledger.keys()]))
   const theirs = new Set((await ctx.store.syncLedger.listOthers(sync.id, sync.placeHash ?? '')).map(fold))
   const others = new Set([...desired.keys()].filter((name) => theirs.has(fold(name))))
-  return { mapped, desired, ledger, remote, plan: planSync({ ...fixed, remote, others }) }
+  return { mapped, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, remote, others }) }
 }
 
 /** As after a call whose end is not known: it is made again. What is not wanted any more is left to the plan as it is. */

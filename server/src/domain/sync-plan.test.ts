@@ -34,6 +34,7 @@ const input: fc.Arbitrary<PlanInput> = fc.record({
   repairs: fc.boolean(),
   isFirst: fc.boolean(),
   doubtfulBefore: fc.constant(2),
+  takesBack: fc.constantFrom(true, false, undefined),
   others: fc.array(name).map((list) => new Set(list)),
 })
 
@@ -60,9 +61,27 @@ describe('for anything that is desired, written and there', () => {
 
   test('what bears somebody else’s mark is neither changed nor deleted', () => {
     check((given) => {
-      const plan = planSync({ ...given, onExisting: 'fail' })
+      const plan = planSync({ ...given, onExisting: 'fail', takesBack: undefined })
       for (const name of [...plan.create, ...plan.update, ...plan.delete, ...plan.adopt]) {
         expect(given.remote?.get(name)?.isOurs).not.toBe(false)
+      }
+    })
+  })
+
+  test('an entry that an edit took our mark off is taken back only where it may be, and never counts as adopted', () => {
+    check((given) => {
+      if (given.takesBack === undefined) return
+      const plan = planSync(given)
+      for (const entry of given.ledger) {
+        const there = given.remote?.get(entry.name)
+        if (there?.isOurs !== false || there.valueMac === undefined || entry.status === 'new') continue
+        expect(plan.adopt).not.toContain(entry.name)
+        expect(plan.conflict.map(({ name }) => name)).not.toContain(entry.name)
+        const isBegun = entry.status === 'pending' && entry.updatedAt >= given.doubtfulBefore
+        const isPutBack = there.valueMac === entry.valueMac || isBegun
+        if (!given.takesBack && !isPutBack) expect([...plan.update, ...plan.delete]).not.toContain(entry.name)
+        const isForgotten = entry.origin === 'created' && !given.desired.has(entry.name)
+        if (isForgotten && isPutBack && !given.isFirst) expect(plan.delete).toContain(entry.name)
       }
     })
   })
@@ -192,6 +211,7 @@ describe('a plan made without looking', () => {
     repairs: false,
     isFirst: false,
     doubtfulBefore: 2,
+    takesBack: undefined,
     others: new Set<string>(),
   } as const
   const synced: LedgerEntry = {
@@ -246,6 +266,7 @@ describe('a mass delete', () => {
       repairs: false,
       isFirst: false,
       doubtfulBefore: 2,
+      takesBack: undefined,
       others: new Set(),
     })
 

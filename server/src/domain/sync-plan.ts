@@ -21,6 +21,8 @@ export type PlanInput = {
   readonly doubtfulBefore: number
   /** Nothing is deleted before everything has arrived once. */
   readonly isFirst: boolean
+  /** Whether entries that an edit took our mark off may be overwritten; undefined where that means that they were replaced. */
+  readonly takesBack: boolean | undefined
   /** Names at this target that another sync has written. */
   readonly others: ReadonlySet<string>
 }
@@ -44,7 +46,7 @@ const ofAnother = 'is written by another sync.'
 const takenOver = 'no longer bears the mark of this sync: somebody has replaced it.'
 
 export function planSync(input: PlanInput): Plan {
-  const { desired, ledger, remote, others, onExisting, repairs, isFirst, doubtfulBefore } = input
+  const { desired, ledger, remote, others, onExisting, repairs, isFirst, takesBack, doubtfulBefore } = input
   const plan = {
     create: [] as string[],
     update: [] as string[],
@@ -80,15 +82,28 @@ export function planSync(input: PlanInput): Plan {
     } else if (isForeign(entry, seen)) {
       if (mayAdopt(name)) plan.adopt.push(name)
       else plan.conflict.push({ name, why: status === 'new' || entry.origin === 'adopted' ? foreign : takenOver })
-    } else if (isChanged) plan.update.push(name)
+    } else if (isEdited(entry, seen) && takesBack === false) plan.drifted.push(name)
+    else if (isChanged) plan.update.push(name)
     else if (!hasDrifted(entry, seen)) plan.unchanged.push(name)
     else (repairs ? plan.update : plan.drifted).push(name)
   }
 
   function isForeign(entry: LedgerEntry, seen: Seen): boolean {
     if (entry.status === 'new') return seen.isOurs === false || isSomebodyElses(entry, seen, doubtfulBefore)
+    if (takesBack !== undefined) return false
     // What was taken over never got our mark where only what is new gets one.
     return seen.isOurs === false && !(entry.origin === 'adopted' && mayAdopt(entry.name))
+  }
+
+  /** Without our mark, and with another value than ours. Put back to ours, it is as if nobody had touched it. */
+  function isEdited(entry: LedgerEntry, seen: Seen): boolean {
+    // The value before an update whose end is not known was ours as well.
+    const isBegun = entry.status === 'pending' && entry.updatedAt >= doubtfulBefore
+    return seen.isOurs === false && seen.valueMac !== entry.valueMac && !isBegun
+  }
+
+  function isReplaced(entry: LedgerEntry, seen: Seen): boolean {
+    return takesBack === undefined ? seen.isOurs === false : isEdited(entry, seen)
   }
 
   function mayAdopt(name: string): boolean {
@@ -100,7 +115,7 @@ export function planSync(input: PlanInput): Plan {
     const seen = remote?.get(entry.name)
     const isGone = remote !== undefined && !seen
     if (isGone || entry.origin === 'adopted') plan.release.push(entry.name)
-    else if (seen && (seen.isOurs === false || isSomebodyElses(entry, seen, doubtfulBefore)))
+    else if (seen && (isReplaced(entry, seen) || isSomebodyElses(entry, seen, doubtfulBefore)))
       plan.release.push(entry.name)
     else if (isFirst) plan.unchanged.push(entry.name)
     else plan.delete.push(entry.name)

@@ -13,7 +13,7 @@ import type { LedgerEntry } from '../store/sync-ledger.ts'
 import { writeLedger } from './sync-ledger.ts'
 import type { Outlook } from './sync-look.ts'
 import { changes } from './sync-outcome.ts'
-import { operationIdOf } from './sync-source.ts'
+import { macOf, operationIdOf } from './sync-source.ts'
 
 export type Push = {
   readonly provider: Provider
@@ -213,20 +213,32 @@ async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Prom
 const idOf = ({ remote, ledger }: Outlook, name: string) => remote?.get(name)?.id ?? ledger.get(name)?.remoteId ?? null
 
 function* batchesOf({ provider, outlook, macKey, fence }: Push): Generator<Op[]> {
-  const { plan, mapped, desired, ledger, remote } = outlook
+  const { plan, mapped, desired, ledger, remote, takesOver } = outlook
   const { bulk, mixes } = provider.capabilities
   const knownId = (name: string) => {
     const id = idOf(outlook, name)
     return id === null ? {} : { id }
   }
-  const write = (kind: 'create' | 'update') => (name: string) => {
-    const operationId = operationIdOf(macKey, fence, name, desired.get(name) ?? '')
-    return { kind, name, value: mapped.desired.get(name) ?? '', operationId, ...(kind === 'update' && knownId(name)) }
+  const ours = (name: string) => {
+    const entry = ledger.get(name)
+    if (!entry) return {}
+    // Before or after an update whose end is not known, the value is ours; the plan has ruled out that it is an older one.
+    const isOurValue = (value: string) => entry.status === 'pending' || macOf(macKey, name, value) === entry.valueMac
+    return { isOurValue }
   }
-  const writes: Op[] = [...plan.create.map(write('create')), ...[...plan.adopt, ...plan.update].map(write('update'))]
+  const content = (name: string) => ({
+    name,
+    value: mapped.desired.get(name) ?? '',
+    operationId: operationIdOf(macKey, fence, name, desired.get(name) ?? ''),
+  })
+  const create = (name: string): Op => ({ kind: 'create', ...content(name) })
+  const update = (name: string): Op => {
+    return { kind: 'update', ...content(name), ...knownId(name), ...ours(name), ...(takesOver && { takesOver }) }
+  }
+  const writes = [...plan.create.map(create), ...[...plan.adopt, ...plan.update].map(update)]
   const deletes: Op[] = plan.delete.map((name) => {
     const mark = remote?.get(name)?.mark ?? ledger.get(name)?.mark ?? undefined
-    return { kind: 'delete', name, ...knownId(name), ...(mark !== undefined && { mark }) }
+    return { kind: 'delete', name, ...knownId(name), ...ours(name), ...(mark !== undefined && { mark }) }
   })
   for (const ops of mixes ? [[...writes, ...deletes]] : [writes, deletes]) {
     for (let from = 0; from < ops.length; from += bulk) yield ops.slice(from, from + bulk)

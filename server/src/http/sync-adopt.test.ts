@@ -27,8 +27,7 @@ describe.each(cases)('$slug', (vendor) => {
     const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
     fake.tamper(name, 'foreign!')
     await project.set('development', { ALPHA: 'one-one-one' })
-    // A cluster has a say of its own in whose a key is.
-    const id = await setUpSync(world, { ...mapping, onExisting: 'adopt', onConflict: 'force' })
+    const id = await setUpSync(world, { ...mapping, onExisting: 'adopt' })
     await pushDue(world)
     expect(await lastRun(world, id)).toMatchObject({ items: [{ name, outcome: 'adopted' }] })
     const plan = await project.must<SyncPlan>('POST', `/sync/${id}/plan`)
@@ -47,7 +46,7 @@ describe.each(cases)('$slug', (vendor) => {
     const { fake } = world
     const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
     await project.set('development', { ALPHA: 'one-one-one' })
-    const id = await setUpSync(world, { ...mapping, onExisting: 'adopt', onConflict: 'force' })
+    const id = await setUpSync(world, { ...mapping, onExisting: 'adopt' })
     await pushDue(world)
     fake.tamper(name, undefined)
     fake.tamper(name, 'of another')

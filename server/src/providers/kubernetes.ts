@@ -2,35 +2,44 @@
  * Keys of one Secret, by server-side apply: the cluster itself keeps who owns which key, under a name that only this
  * sync uses. An apply replaces all that its manager owns, so each one repeats the keys of ours that do not change, as
  * they were read a moment before. If somebody else has changed one since, it is theirs now and the apply is refused.
+ *
+ * Keys of others are taken over by force only where the op allows it. A forced apply names the version of the Secret that
+ * it was planned for, so it never overwrites an edit that nobody looked at.
  */
 import { readCertificates } from './certificate-text.ts'
 import { VendorFault } from './fault.ts'
+import { kubernetesAuth, kubernetesOptions, kubernetesTarget } from './kubernetes-form.ts'
 import { unlessForbidden } from './offered-options.ts'
-import { checkOrigin, originOf } from './origin.ts'
+import { originOf } from './origin.ts'
 import { giveUp } from './patience.ts'
-import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './provider.ts'
+import type { Connection, Op, OpResult, Option, Provider, RemoteItem, Values } from './provider.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 /** Values stay in base64: those of others may be no text at all. */
 type Live = {
   readonly exists: boolean
+  readonly version: string | undefined
   readonly type: string | undefined
   readonly data: ReadonlyMap<string, string>
   /** Keys that this sync owns. */
   readonly owned: ReadonlySet<string>
+  /** Keys that another field manager owns, alone or with this sync. */
+  readonly ofOthers: ReadonlySet<string>
+  /** Those of them that another manager declares by apply. */
+  readonly declared: ReadonlySet<string>
   readonly ownsType: boolean
 }
 
 const maxAttempts = 5
-const isLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
-const isSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 
 const managerOf = ({ syncId }: Connection) => `coffer-${syncId}`
 const namespaceOf = ({ target }: Connection) => `/api/v1/namespaces/${encodeURIComponent(target.namespace ?? '')}`
 const secretOf = (connection: Connection) =>
   `${namespaceOf(connection)}/secrets/${encodeURIComponent(connection.target.secret ?? '')}`
 const encode = (value: string) => Buffer.from(value, 'utf8').toString('base64')
+const decode = (data: string) => Buffer.from(data, 'base64').toString('utf8')
+const takesBack = ({ onConflict }: Values) => onConflict === 'force'
 
 function send(connection: Connection, path: string, request: Omit<VendorRequest, 'url'>): Promise<VendorResponse> {
   const { server, token, ca } = connection.credential
@@ -70,24 +79,43 @@ async function listNamespaces(connection: Connection): Promise<Option[]> {
   return options
 }
 
+const absent: Live = {
+  exists: false,
+  version: undefined,
+  type: undefined,
+  data: new Map(),
+  owned: new Set(),
+  ofOthers: new Set(),
+  declared: new Set(),
+  ownsType: false,
+}
+
 async function read(connection: Connection): Promise<Live> {
   const { status, json } = await send(connection, secretOf(connection), { method: 'GET', accept: [404] })
   if (status === 404) {
     await requireNamespace(connection)
-    return { exists: false, type: undefined, data: new Map(), owned: new Set(), ownsType: false }
+    return absent
   }
   const data = new Map<string, string>()
   for (const [name, value] of entriesAt({ data: at(json, 'data') ?? {} }, 'data')) data.set(name, String(value))
-  const fields = listAt({ list: at(json, 'metadata', 'managedFields') ?? [] }, 'list')
-    .filter((entry) => at(entry, 'manager') === managerOf(connection) && at(entry, 'operation') === 'Apply')
-    .map((entry) => at(entry, 'fieldsV1'))
-  const owned = fields.flatMap((set) => Object.keys(at(set, 'f:data') ?? {}))
+  const managers = listAt({ list: at(json, 'metadata', 'managedFields') ?? [] }, 'list').map((entry) => ({
+    isApply: at(entry, 'operation') === 'Apply',
+    isOurs: at(entry, 'manager') === managerOf(connection) && at(entry, 'operation') === 'Apply',
+    fields: at(entry, 'fieldsV1'),
+  }))
+  const keysOf = (chosen: typeof managers) => {
+    const fields = chosen.flatMap((manager) => Object.keys(at(manager.fields, 'f:data') ?? {}))
+    return new Set(fields.filter((key) => key.startsWith('f:')).map((key) => key.slice(2)))
+  }
   return {
     exists: true,
+    version: maybeTextAt(json, 'metadata', 'resourceVersion'),
     type: maybeTextAt(json, 'type'),
     data,
-    owned: new Set(owned.filter((key) => key.startsWith('f:')).map((key) => key.slice(2))),
-    ownsType: fields.some((set) => at(set, 'f:type') !== undefined),
+    owned: keysOf(managers.filter(({ isOurs }) => isOurs)),
+    ofOthers: keysOf(managers.filter(({ isOurs }) => !isOurs)),
+    declared: keysOf(managers.filter(({ isOurs, isApply }) => isApply && !isOurs)),
+    ownsType: managers.some(({ isOurs, fields }) => isOurs && at(fields, 'f:type') !== undefined),
   }
 }
 
@@ -96,30 +124,59 @@ async function requireNamespace(connection: Connection): Promise<void> {
   await send(connection, namespaceOf(connection), { method: 'GET', accept: [403] })
 }
 
-type Plan = { readonly data: ReadonlyMap<string, string>; readonly isChange: boolean; readonly results: OpResult[] }
+type Plan = {
+  readonly data: ReadonlyMap<string, string>
+  readonly isChange: boolean
+  /** Whether a key of others is among the changes. */
+  readonly force: boolean
+  /** Keys to delete that an apply cannot remove, as it does not own them. */
+  readonly removals: readonly string[]
+  readonly results: OpResult[]
+}
 
 /** All that is to be ours afterwards. */
-function plan({ data, owned }: Live, ops: readonly Op[]): Plan {
+function plan(live: Live, ops: readonly Op[], takesBack: boolean): Plan {
+  const { data, owned, ofOthers, declared } = live
   const planned = new Map([...data].filter(([name]) => owned.has(name)))
+  const removals: string[] = []
   const results: OpResult[] = []
-  let isChange = false
+  let [isChange, force] = [false, false]
   for (const op of ops) {
     const { name } = op
+    const found = data.get(name)
     const value = op.kind === 'delete' ? undefined : encode(op.value)
-    // Whose key a value would replace is for the cluster to say; a key that is not ours an apply cannot remove.
-    const isTheirs = value === undefined && data.has(name) && !owned.has(name)
-    results.push(isTheirs ? { name, fault: conflict() } : { name })
-    if (isTheirs) continue
+    const isShared = value !== undefined && ofOthers.has(name)
+    if (found !== undefined && found !== value && (isShared || !owned.has(name))) {
+      if (!mayReplace(live, op, found, takesBack)) {
+        results.push({ name, fault: conflict() })
+        continue
+      }
+      if (value === undefined) {
+        if (!declared.has(name)) removals.push(name)
+        results.push(declared.has(name) ? { name, note: staysNote } : { name })
+        continue
+      }
+      force = true
+    }
+    results.push({ name })
     if (value !== planned.get(name)) isChange = true
     if (value === undefined) planned.delete(name)
     else planned.set(name, value)
   }
-  return { data: planned, isChange, results }
+  return { data: planned, isChange, force, removals, results }
 }
 
+function mayReplace({ owned }: Live, op: Op, found: string, takesBack: boolean): boolean {
+  if (op.kind === 'create') return false
+  if (op.kind === 'update' && (takesBack || op.takesOver)) return true
+  // Somebody edited a key of ours and put it back: it is still ours, though its editor owns it now.
+  return !owned.has(op.name) && op.isOurValue?.(decode(found)) === true
+}
+
+const staysNote = 'It stays, since others own it, too.'
 const conflict = () => new VendorFault('conflict', 'The key belongs to another field manager of the Secret.')
 
-function sendApply(connection: Connection, live: Live, data: Plan['data'], force: boolean): Promise<VendorResponse> {
+function sendApply(connection: Connection, live: Live, { data, force }: Plan): Promise<VendorResponse> {
   const { target } = connection
   // A type that we have set is ours and has to be repeated, too; of a Secret that is there already it stays as it is.
   const type = live.exists ? (live.ownsType ? live.type : undefined) : target.type
@@ -130,7 +187,11 @@ function sendApply(connection: Connection, live: Live, data: Plan['data'], force
     json: {
       apiVersion: 'v1',
       kind: 'Secret',
-      metadata: { name: target.secret, namespace: target.namespace },
+      metadata: {
+        name: target.secret,
+        namespace: target.namespace,
+        ...(force && { resourceVersion: live.version }),
+      },
       ...(type !== undefined && { type }),
       ...(data.size > 0 && { data: Object.fromEntries(data) }),
     },
@@ -138,27 +199,43 @@ function sendApply(connection: Connection, live: Live, data: Plan['data'], force
   })
 }
 
-/** The keys that a refusal is about: `.data.KEY` where others own them, `data[KEY]` where they are not valid. */
+/** The keys that a refusal finds not valid. */
 function keysIn({ json }: VendorResponse): Set<string> {
   const causes = listAt({ list: at(json, 'details', 'causes') ?? [] }, 'list')
-  const keys = causes.map((cause) => /^(?:\.data\.(.+)|data\[(.+)\])$/s.exec(maybeTextAt(cause, 'field') ?? ''))
-  return new Set(keys.flatMap((match) => match?.[1] ?? match?.[2] ?? []))
+  return new Set(causes.flatMap((cause) => /^data\[(.+)\]$/s.exec(maybeTextAt(cause, 'field') ?? '')?.[1] ?? []))
+}
+
+/** Of a Secret at this very version: a merge patch deletes keys whoever owns them. */
+function sendRemoval(connection: Connection, version: string | undefined, keys: readonly string[]) {
+  const query = new URLSearchParams({ fieldManager: managerOf(connection) })
+  return send(connection, `${secretOf(connection)}?${query}`, {
+    method: 'PATCH',
+    headers: { 'content-type': 'application/merge-patch+json' },
+    json: { metadata: { resourceVersion: version }, data: Object.fromEntries(keys.map((key) => [key, null])) },
+    accept: [404, 409],
+  })
 }
 
 async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable<OpResult> {
-  const force = connection.options.onConflict === 'force'
   let left = ops
   for (let attempt = 1; attempt <= maxAttempts; attempt++) {
     const live = await read(connection)
-    const { data, isChange, results } = plan(live, left)
-    const response = isChange ? await sendApply(connection, live, data, force) : undefined
-    if (response === undefined || response.status < 300) return yield* noted(results, left, response)
+    const planned = plan(live, left, takesBack(connection.options))
+    const { isChange, removals, results } = planned
+    const response = isChange ? await sendApply(connection, live, planned) : undefined
+    if (response === undefined || response.status < 300) {
+      const version = response === undefined ? live.version : maybeTextAt(response.json, 'metadata', 'resourceVersion')
+      const removed = removals.length > 0 ? await sendRemoval(connection, version, removals) : undefined
+      if (removed !== undefined && removed.status >= 300) continue
+      return yield* noted(results, left, response)
+    }
 
+    // The Secret is no longer as it was read: it is planned for anew.
+    if (response.status === 409) continue
     const keys = keysIn(response)
     // About the Secret as a whole, or about a key that its type asks for and nobody pushes: no other try mends that.
-    const isAboutOps = left.some(({ name }) => keys.has(name))
-    if (!isAboutOps && response.status !== 409) throw faultOf(response, connection.now())
-    // Nothing was done. A key that it names is a fault of its own; beside the ops, something changed since it was read.
+    if (!left.some(({ name }) => keys.has(name))) throw faultOf(response, connection.now())
+    // Nothing was done. A key that the refusal names is a fault of its own.
     for (const { name } of left) if (keys.has(name)) yield { name, fault: faultOf(response, connection.now()) }
     left = left.filter(({ name }) => !keys.has(name))
   }
@@ -169,28 +246,15 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
 function noted(results: readonly OpResult[], ops: readonly Op[], response: VendorResponse | undefined): OpResult[] {
   const deleted = new Set(ops.filter(({ kind }) => kind === 'delete').map(({ name }) => name))
   const isLeft = (name: string) => deleted.has(name) && at(response?.json, 'data', name) !== undefined
-  return results.map((result) =>
-    'fault' in result || !isLeft(result.name) ? result : { ...result, note: 'It stays, since others own it, too.' },
-  )
+  return results.map((result) => ('fault' in result || !isLeft(result.name) ? result : { ...result, note: staysNote }))
 }
 
 async function* list(connection: Connection): AsyncIterable<RemoteItem> {
   const { data, owned } = await read(connection)
   for (const [name, value] of data) {
-    yield { name, value: Buffer.from(value, 'base64').toString('utf8'), isOurs: owned.has(name) }
+    yield { name, value: decode(value), isOurs: owned.has(name) }
   }
 }
-
-const commands = `NAMESPACE=shop
-kubectl create serviceaccount coffer -n "$NAMESPACE"
-kubectl create role coffer -n "$NAMESPACE" --verb=get,create,patch --resource=secrets
-kubectl create rolebinding coffer -n "$NAMESPACE" --role=coffer --serviceaccount="$NAMESPACE:coffer"
-# The address, the CA, and a token; many clusters give it for less time than is asked.
-kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.server}{"\\n"}'
-kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}{"\\n"}'
-kubectl create token coffer -n "$NAMESPACE" --duration=8760h`
-
-const types = ['Opaque', 'kubernetes.io/tls', 'kubernetes.io/basic-auth', 'kubernetes.io/ssh-auth']
 
 export const kubernetes: Provider = {
   slug: 'kubernetes',
@@ -200,7 +264,7 @@ export const kubernetes: Provider = {
   glyph: { text: 'K8s', colour: '#2a56c6' },
   notes: [
     'Keys go into one Secret by server-side apply (Kubernetes 1.22 or later); keys of others in it stay as they are.',
-    'A key that somebody else changes in the cluster is theirs from then on: pushing it again is a conflict, unless the sync may take keys over.',
+    'A key of this sync that somebody edits in the cluster is left as it is and reported, unless onConflict or onExisting lets the sync take keys over; put back, it is again one of this sync.',
     'Pods see new values in mounted files after about a minute, in environment variables only after a restart.',
     'Removing the last key leaves an empty Secret; the Secret itself is never deleted.',
   ],
@@ -214,86 +278,16 @@ export const kubernetes: Provider = {
     totalMaxBytes: 1024 * 1024,
     rate: { perSecond: 10, concurrency: 2 },
   },
-  auth: [
-    {
-      kind: 'copy',
-      id: 'commands',
-      label: 'Make a service account',
-      description:
-        'It may read and change Secrets of one namespace. A file that kubectl uses with a plug-in holds no token.',
-      language: 'bash',
-      text: () => commands,
-    },
-    {
-      kind: 'text',
-      id: 'server',
-      label: 'API server',
-      placeholder: 'https://cluster.example.com:6443',
-      isAddress: true,
-      check: checkOrigin,
-    },
-    {
-      kind: 'text',
-      id: 'ca',
-      label: 'CA certificate',
-      description:
-        'As certificate-authority-data has it, or PEM. Not needed where the server has a public certificate.',
-      isOptional: true,
-      check: (value) =>
-        readCertificates(value) === undefined ? 'is not a certificate in PEM, nor the base64 of one.' : undefined,
-    },
-    {
-      kind: 'password',
-      id: 'token',
-      label: 'Token of the service account',
-      check: (value) =>
-        /^[\x21-\x7e]+$/.test(value) ? undefined : 'is not a token: it has spaces or line ends in it.',
-    },
-  ],
+  auth: kubernetesAuth,
   verify,
-  target: [
-    {
-      kind: 'select',
-      id: 'namespace',
-      label: 'Namespace',
-      options: (connection) => unlessForbidden(listNamespaces(connection)),
-      check: (value) => (isLabel.test(value) ? undefined : 'is not the name of a namespace.'),
-    },
-    {
-      kind: 'text',
-      id: 'secret',
-      label: 'Secret',
-      description: 'It is made if it is not there.',
-      placeholder: 'my-app',
-      check: (value) =>
-        isSubdomain.test(value) ? undefined : 'is not the name of a Secret: small letters, digits, hyphens and dots.',
-    },
-    {
-      kind: 'select',
-      id: 'type',
-      label: 'Type of a new Secret',
-      description: 'A Secret that is there already keeps its own.',
-      defaultValue: 'Opaque',
-      options: types.map((type) => ({ label: type, value: type })),
-    },
-  ],
-  options: [
-    {
-      kind: 'select',
-      id: 'onConflict',
-      label: 'Keys that somebody else owns',
-      defaultValue: 'fail',
-      options: [
-        { label: 'Leave them and report it', value: 'fail' },
-        { label: 'Take them over', value: 'force' },
-      ],
-    },
-  ],
+  target: kubernetesTarget((connection) => unlessForbidden(listNamespaces(connection))),
+  options: kubernetesOptions,
   describeTarget: ({ namespace = '', secret = '' }, { server = '' }) => ({
     label: `${namespace}/${secret}`,
     fingerprint: JSON.stringify([originOf(server), namespace, secret]),
   }),
   normaliseName: (name) => name,
+  takesBack,
   connect: (connection) => ({
     list: () => list(connection),
     apply: (ops) => apply(connection, ops),

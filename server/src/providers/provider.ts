@@ -86,8 +86,20 @@ export type Op =
       readonly value: string
       readonly id?: string
       readonly operationId: string
+      /** The person lets this sync overwrite it, whoever owns it now. */
+      readonly takesOver?: true
+      readonly isOurValue?: IsOurValue
     }
-  | { readonly kind: 'delete'; readonly name: string; readonly id?: string; readonly mark?: string }
+  | {
+      readonly kind: 'delete'
+      readonly name: string
+      readonly id?: string
+      readonly mark?: string
+      readonly isOurValue?: IsOurValue
+    }
+
+/** Whether a value found at the target is the one that this sync wrote there last. */
+type IsOurValue = (value: string) => boolean
 
 /** What became of one op. `id` and `mark` are remembered for the next time. */
 export type OpResult =
@@ -161,6 +173,11 @@ export type Provider = {
   /** `fingerprint`: equal for two syncs that write to the same place. */
   describeTarget(target: Values, credential: Values): { readonly label: string; readonly fingerprint: string }
   normaliseName(name: string): string
+  /**
+   * Only where an edit at the vendor's takes our mark off an entry: whether this sync may then overwrite the edit. At other
+   * vendors an entry of the ledger without our mark has been replaced, and is somebody else's.
+   */
+  takesBack?(options: Values): boolean
   connect(connection: Connection): Remote
 }
 

@@ -17,15 +17,17 @@ type Secret = {
 type Body = {
   apiVersion?: string
   kind?: string
-  metadata?: { name?: string; namespace?: string; managedFields?: unknown }
+  metadata?: { name?: string; namespace?: string; managedFields?: unknown; resourceVersion?: string }
   type?: string
-  data?: Record<string, string>
+  data?: Record<string, string | null>
 }
 
 const namespace = 'shop'
 const name = 'shop-secrets'
 const token = 'fake.service-account.token'
 const typeField = 'type'
+const textEntries = ({ data = {} }: Body) =>
+  Object.entries(data).flatMap(([key, value]): [string, string][] => (value === null ? [] : [[key, value]]))
 const keyField = (key: string) => `data/${key}`
 
 /** What a Secret of these types must hold. */
@@ -126,7 +128,7 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
 
   /** What every write has to hold to. */
   function refusalOf(body: Body): FakeAnswer | undefined {
-    const entries = Object.entries(body.data ?? {})
+    const entries = textEntries(body)
     const bad = entries.filter(([key]) => !/^[-._a-zA-Z0-9]{1,253}$/.test(key) || fake.refusedNames.has(key))
     if (bad.length > 0) {
       return invalid(
@@ -152,6 +154,7 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
 
   function patchSecret(request: FakeRequest): FakeAnswer {
     const { headers, query } = request
+    if (headers['content-type'] === 'application/merge-patch+json') return mergeSecret(request)
     if (headers['content-type'] !== 'application/apply-patch+yaml') {
       violations.push(`a patch of ${headers['content-type']}`)
       return status(415, 'UnsupportedMediaType', 'the body of the request was in an unknown format')
@@ -178,17 +181,17 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
       const fields = new Set([...[...next.data.keys()].map(keyField), typeField])
       next.managers = [{ manager: 'before-first-apply', operation: 'Update', fields }]
     }
-    const wanted = new Map(Object.entries(body.data ?? {}))
+    if (!isNew && isStale(next, body)) return modified()
+    const wanted = new Map(textEntries(body))
     const fields = new Set([...wanted.keys()].map(keyField))
     if (body.type !== undefined) fields.add(typeField)
     const others = next.managers.filter((entry) => entry.manager !== manager || entry.operation !== 'Apply')
     const before = next.managers.find((entry) => !others.includes(entry))?.fields ?? new Set<string>()
 
     const changed = [...wanted].filter(([key, value]) => next.data.get(key) !== value).map(([key]) => keyField(key))
-    const clashes = changed.flatMap((field) => {
-      const owner = others.find((entry) => entry.fields.has(field))
-      return owner === undefined ? [] : [{ field, owner }]
-    })
+    const clashes = changed.flatMap((field) =>
+      others.filter((entry) => entry.fields.has(field)).map((owner) => ({ field, owner })),
+    )
     if (clashes.length > 0 && !force) return clashOf(clashes)
     const dropped = [...before].filter(
       (field) => !fields.has(field) && !others.some((other) => other.fields.has(field)),
@@ -224,6 +227,29 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
     next.resourceVersion = ++versions
     secret = next
     return { status: isNew ? 201 : 200, body: secretBody(next) }
+  }
+
+  const isStale = ({ resourceVersion }: Secret, { metadata }: Body) =>
+    metadata?.resourceVersion !== undefined && metadata.resourceVersion !== String(resourceVersion)
+
+  const modified = () =>
+    status(
+      409,
+      'Conflict',
+      `Operation cannot be fulfilled on secrets "${name}": the object has been modified; please apply your changes to the latest version and try again`,
+    )
+
+  /** A null removes the key, whoever owns it. */
+  function mergeSecret({ json, query }: FakeRequest): FakeAnswer {
+    if (secret === undefined) return notFound('secrets', name)
+    const body = json as Body
+    if (isStale(secret, body)) return modified()
+    const refusal = refusalOf(body)
+    if (refusal !== undefined) return refusal
+    const data = new Map([...secret.data, ...textEntries(body)])
+    for (const [key, value] of Object.entries(body.data ?? {})) if (value === null) data.delete(key)
+    updateAs(query.get('fieldManager') ?? 'client', secret, data)
+    return { status: 200, body: secretBody(secret) }
   }
 
   function clashOf(clashes: { field: string; owner: Manager }[]): FakeAnswer {
@@ -265,7 +291,7 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
     const refusal = refusalOf(body)
     if (refusal !== undefined) return refusal
     secret = fresh(body.type ?? 'Opaque')
-    updateAs(query.get('fieldManager') ?? 'client', secret, new Map(Object.entries(body.data ?? {})))
+    updateAs(query.get('fieldManager') ?? 'client', secret, new Map(textEntries(body)))
     return { status: 201, body: secretBody(secret) }
   }
 
@@ -273,7 +299,7 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
     const body = json as Body
     const refusal = refusalOf(body)
     if (refusal !== undefined) return refusal
-    updateAs(query.get('fieldManager') ?? 'client', target, new Map(Object.entries(body.data ?? {})))
+    updateAs(query.get('fieldManager') ?? 'client', target, new Map(textEntries(body)))
     return { status: 200, body: secretBody(target) }
   }
 

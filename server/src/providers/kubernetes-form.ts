@@ -1,0 +1,94 @@
+/** The wizard's questions about a cluster and a Secret in it. */
+import { readCertificates } from './certificate-text.ts'
+import { checkOrigin } from './origin.ts'
+import type { Field, SelectField } from './provider.ts'
+
+const isLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
+const isSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
+
+const commands = `NAMESPACE=shop
+kubectl create serviceaccount coffer -n "$NAMESPACE"
+kubectl create role coffer -n "$NAMESPACE" --verb=get,create,patch --resource=secrets
+kubectl create rolebinding coffer -n "$NAMESPACE" --role=coffer --serviceaccount="$NAMESPACE:coffer"
+# The address, the CA, and a token; many clusters give it for less time than is asked.
+kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.server}{"\\n"}'
+kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}{"\\n"}'
+kubectl create token coffer -n "$NAMESPACE" --duration=8760h`
+
+const types = ['Opaque', 'kubernetes.io/tls', 'kubernetes.io/basic-auth', 'kubernetes.io/ssh-auth']
+
+export const kubernetesAuth: readonly Field[] = [
+  {
+    kind: 'copy',
+    id: 'commands',
+    label: 'Make a service account',
+    description:
+      'It may read and change Secrets of one namespace. A file that kubectl uses with a plug-in holds no token.',
+    language: 'bash',
+    text: () => commands,
+  },
+  {
+    kind: 'text',
+    id: 'server',
+    label: 'API server',
+    placeholder: 'https://cluster.example.com:6443',
+    isAddress: true,
+    check: checkOrigin,
+  },
+  {
+    kind: 'text',
+    id: 'ca',
+    label: 'CA certificate',
+    description: 'As certificate-authority-data has it, or PEM. Not needed where the server has a public certificate.',
+    isOptional: true,
+    check: (value) =>
+      readCertificates(value) === undefined ? 'is not a certificate in PEM, nor the base64 of one.' : undefined,
+  },
+  {
+    kind: 'password',
+    id: 'token',
+    label: 'Token of the service account',
+    check: (value) => (/^[\x21-\x7e]+$/.test(value) ? undefined : 'is not a token: it has spaces or line ends in it.'),
+  },
+]
+
+export const kubernetesTarget = (namespaces: SelectField['options']): readonly Field[] => [
+  {
+    kind: 'select',
+    id: 'namespace',
+    label: 'Namespace',
+    options: namespaces,
+    check: (value) => (isLabel.test(value) ? undefined : 'is not the name of a namespace.'),
+  },
+  {
+    kind: 'text',
+    id: 'secret',
+    label: 'Secret',
+    description: 'It is made if it is not there.',
+    placeholder: 'my-app',
+    check: (value) =>
+      isSubdomain.test(value) ? undefined : 'is not the name of a Secret: small letters, digits, hyphens and dots.',
+  },
+  {
+    kind: 'select',
+    id: 'type',
+    label: 'Type of a new Secret',
+    description: 'A Secret that is there already keeps its own.',
+    defaultValue: 'Opaque',
+    options: types.map((type) => ({ label: type, value: type })),
+  },
+]
+
+export const kubernetesOptions: readonly Field[] = [
+  {
+    kind: 'select',
+    id: 'onConflict',
+    label: 'Keys of this sync that somebody edits in the cluster',
+    description: 'Keys that were there before are for onExisting to decide.',
+    defaultValue: 'fail',
+    options: [
+      { label: 'Leave them and report it', value: 'fail' },
+      { label: 'Take them back', value: 'force' },
+    ],
+  },
+]
