@@ -170,7 +170,13 @@ async function withSetupCode(config: Config, countAccounts: () => Promise<number
   return (await countAccounts()) === 0 ? { ...config, setupCode: newSetupCode() } : config
 }
 
-type Limiters = { limiter: Limiter; exchangeLimiter: Limiter; shareLimiter: Limiter; close(): Promise<void> }
+type Limiters = {
+  limiter: Limiter
+  exchangeLimiter: Limiter
+  shareLimiter: Limiter
+  pageLimiter: Limiter
+  close(): Promise<void>
+}
 
 async function createLimiters(config: Config, log: Log): Promise<Limiters> {
   const { rateLimit, exchangeRateLimit, shareRateLimit, redisUrl } = config
@@ -179,6 +185,7 @@ async function createLimiters(config: Config, log: Log): Promise<Limiters> {
       limiter: createLocalLimiter(rateLimit),
       exchangeLimiter: createLocalLimiter(exchangeRateLimit),
       shareLimiter: createLocalLimiter(shareRateLimit),
+      pageLimiter: createLocalLimiter(rateLimit),
       close: async () => undefined,
     }
   }
@@ -190,6 +197,7 @@ async function createLimiters(config: Config, log: Log): Promise<Limiters> {
     limiter: createSharedLimiter(rateLimit, redis, 'address', log),
     exchangeLimiter: createSharedLimiter(exchangeRateLimit, redis, 'exchange', log),
     shareLimiter: createSharedLimiter(shareRateLimit, redis, 'share', log),
+    pageLimiter: createSharedLimiter(rateLimit, redis, 'page', log),
     close: async () => redis.disconnect(),
   }
 }

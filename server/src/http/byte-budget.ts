@@ -71,3 +71,5 @@ export const queuedBytes = 8 * 1024
 
 /** Whoever takes nothing of an answer for so long does not get the rest. */
 export const stalledMs = 300_000
+/** The same for pages outside the API, which anybody may ask for and ask for again. */
+export const pageStalledMs = 10_000

@@ -57,17 +57,46 @@ const initializer = `window.ui = SwaggerUIBundle({
 })
 `
 
-export const docsRoutes: readonly Route[] = [
-  plainRoute('/docs', async (exchange) => send(exchange, 'text/html; charset=utf-8', page)),
-  plainRoute('/docs/static/:file', async (exchange) => {
-    const { file } = exchange.params as { file: string }
-    if (file === 'swagger-initializer.js') return send(exchange, 'text/javascript; charset=utf-8', initializer)
-    const type = Object.hasOwn(assets, file) ? assets[file] : undefined
-    if (type === undefined) throw new Failure('notFound')
-    const path = fileURLToPath(import.meta.resolve(`@fastify/swagger-ui/static/${file}`))
-    return send(exchange, type, await readFile(path))
-  }),
-]
+export function docsRoutes(): Route[] {
+  const loadAsset = createAssetLoader()
+  return [
+    plainRoute('/docs', async (exchange) => send(exchange, 'text/html; charset=utf-8', page)),
+    plainRoute('/docs/static/:file', async (exchange) => {
+      const { file } = exchange.params as { file: string }
+      if (file === 'swagger-initializer.js') return send(exchange, 'text/javascript; charset=utf-8', initializer)
+      const type = Object.hasOwn(assets, file) ? assets[file] : undefined
+      if (type === undefined) throw new Failure('notFound')
+      return send(exchange, type, await loadAsset(file))
+    }),
+  ]
+}
+
+/**
+ * One copy of a file for all connections that are reading it: a slow reader holds a reference, not 1.6 MB of its own.
+ * The garbage collector takes the copy when nobody reads it any more.
+ */
+function createAssetLoader(): (file: string) => Promise<Buffer> {
+  const loading = new Map<string, Promise<Buffer>>()
+  const loaded = new Map<string, WeakRef<Buffer>>()
+
+  async function load(file: string): Promise<Buffer> {
+    try {
+      const bytes = await readFile(fileURLToPath(import.meta.resolve(`@fastify/swagger-ui/static/${file}`)))
+      loaded.set(file, new WeakRef(bytes))
+      return bytes
+    } finally {
+      loading.delete(file)
+    }
+  }
+
+  return async (file) => {
+    const known = loaded.get(file)?.deref()
+    if (known) return known
+    const pending = loading.get(file) ?? load(file)
+    loading.set(file, pending)
+    return pending
+  }
+}
 
 function send(exchange: Exchange, contentType: string, body: string | Buffer): Exchange {
   return exchange.header('content-type', contentType).header('content-security-policy', contentPolicy).send(body)

@@ -25,6 +25,8 @@ export class Exchange {
   isBodyLeft = false
   isValidated = false
   identifiedAt = 0
+  /** The client's network, by which requests without a credential are counted. */
+  network = ''
   /** Set before any route is reached. */
   ctx: Context = undefined as unknown as Context
   statusCode = 200

@@ -8,7 +8,7 @@ import { credentialKey } from '../domain/credential.ts'
 import { Failure } from '../failure.ts'
 import { hasTwoCredentials, readCredential } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
-import { type Hit, type Limiter, nearerToExhaustion } from './rate-limit.ts'
+import { type Hit, type Limiter, nearerToExhaustion, rateLimited } from './rate-limit.ts'
 
 export type IdentityParts = {
   readonly services: Services
@@ -16,6 +16,8 @@ export type IdentityParts = {
   readonly limiter: Limiter
   readonly exchangeLimiter: Limiter
   readonly shareLimiter: Limiter
+  /** Counts requests outside `/v1`, so that a page load does not use up the limit of the API. */
+  readonly pageLimiter: Limiter
   readonly isStopping: () => boolean
 }
 
@@ -30,11 +32,12 @@ export function identifier(parts: IdentityParts) {
     exchange.header('x-content-type-options', 'nosniff')
     const endpoint = exchange.route?.endpoint
     // An endpoint is never reached without what follows, however its path was spelled.
-    if (!endpoint && !isApi(exchange.url)) return requireHost(exchange)
+    const ip = clientAddress(exchange, services.config.trustedProxies)
+    exchange.network = clientNetwork(ip)
+    if (!endpoint && !isApi(exchange.url)) return admitPage(exchange, parts.pageLimiter)
     exchange.header('cache-control', 'no-store')
     exchange.identifiedAt = services.now()
-    const ip = clientAddress(exchange, services.config.trustedProxies)
-    const counted = limiter.hit(clientNetwork(ip))
+    const counted = limiter.hit(exchange.network)
     if (counted instanceof Promise) return counted.then((hit) => admit(hit))
     return admit(counted)
 
@@ -58,7 +61,7 @@ export function identifier(parts: IdentityParts) {
 
     /** Whether a share opens is decided from memory too, and guesses at shares have a limit of their own. */
     async function admitReader(globalHit: Hit): Promise<void> {
-      const hit = await parts.shareLimiter.hit(clientNetwork(ip))
+      const hit = await parts.shareLimiter.hit(exchange.network)
       showLimit(exchange, nearerToExhaustion(hit, globalHit))
       if (hit.exceeded) throw rateLimited(hit)
       await follower.ensureFresh()
@@ -77,6 +80,20 @@ export function identifier(parts: IdentityParts) {
       if (endpoint.permission === 'auth:exchange') await limitExchange(exchange, parts.exchangeLimiter, hit)
     }
   }
+}
+
+/** No RateLimit headers: they describe the limit of the API. */
+function admitPage(exchange: Exchange, limiter: Limiter): Promise<void> | undefined {
+  requireHost(exchange)
+  // Probes are cheap, and an orchestrator that is refused would restart the service.
+  if (exchange.route?.isProbe) return undefined
+  const counted = limiter.hit(exchange.network)
+  if (counted instanceof Promise) return counted.then(refuseExceeded)
+  return refuseExceeded(counted)
+}
+
+function refuseExceeded(hit: Hit): undefined {
+  if (hit.exceeded) throw rateLimited(hit)
 }
 
 /** While a body arrives, who asked is known for so long. */
@@ -131,13 +148,6 @@ function showLimit(exchange: Exchange, hit: Hit): void {
   exchange.header('ratelimit-limit', hit.limit)
   exchange.header('ratelimit-remaining', hit.remaining)
   exchange.header('ratelimit-reset', hit.resetSeconds)
-}
-
-function rateLimited(hit: Hit): Failure {
-  const { resetSeconds } = hit
-  return new Failure('rateLimited', `Rate limit exceeded, retry in ${resetSeconds} seconds.`, {
-    retryAfterSeconds: resetSeconds,
-  })
 }
 
 const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url[3] === '/' || url[3] === '?')

@@ -2,12 +2,13 @@
  * Prometheus metrics: what was asked, how it ended and how long it took, by route pattern and never by URL. Requests are
  * counted in plain arrays, as every one of them passes here, and become text only when somebody asks.
  */
-import { timingSafeEqual } from 'node:crypto'
+import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import type { SyncStats } from '../domain/sync-stat.ts'
 import { Failure } from '../failure.ts'
 import type { Route } from './pipeline.ts'
+import { createLocalLimiter, rateLimited } from './rate-limit.ts'
 import { plainRoute } from './route.ts'
 
 export type Metrics = {
@@ -105,7 +106,14 @@ function renderSyncs({ runs, calls, throttled, lagSeconds }: SyncFigures): strin
   return `${lines.join('\n')}\n`
 }
 
+/** Wrong tokens per minute and network; beyond that even the right one is refused, or guessing would go on. */
+const maxGuesses = 20
+
+/** Hashes have one length: the comparison tells nothing about that of the token. */
+const digest = (text: string) => createHash('sha256').update(text).digest()
+
 export function metricsRoute(metrics: Metrics, config: Config): Route {
+  const guesses = createLocalLimiter(maxGuesses)
   return plainRoute('/metrics', async (exchange) => {
     if (config.metricsToken === undefined) {
       const isElsewhere = config.metricsPort !== undefined
@@ -116,9 +124,14 @@ export function metricsRoute(metrics: Metrics, config: Config): Route {
           : 'Metrics are off: set COFFER_METRICS_TOKEN or COFFER_METRICS_PORT.',
       )
     }
-    const given = Buffer.from(exchange.headers.authorization ?? '')
-    const expected = Buffer.from(`Bearer ${config.metricsToken}`)
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) throw new Failure('unauthenticated')
+    const { authorization } = exchange.headers
+    if (authorization === undefined) throw new Failure('unauthenticated')
+    const hit = guesses.peek(exchange.network)
+    if (hit.exceeded) throw rateLimited(hit)
+    if (!timingSafeEqual(digest(authorization), digest(`Bearer ${config.metricsToken}`))) {
+      guesses.hit(exchange.network)
+      throw new Failure('unauthenticated')
+    }
     return exchange.header('content-type', metrics.contentType).send(await metrics.render())
   })
 }

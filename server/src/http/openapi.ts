@@ -11,7 +11,7 @@ declare module 'fastify' {
 }
 
 export function openapiRoute(routes: readonly Route[]): Route {
-  let description: Promise<string> | undefined
+  let description: Promise<Buffer> | undefined
   return plainRoute('/openapi.json', async (exchange) => {
     description ??= describeApi(routes).catch((error) => {
       // The next one who asks has another try.
@@ -26,7 +26,7 @@ export function openapiRoute(routes: readonly Route[]): Route {
  * The same routes once more, on a Fastify that never listens, when somebody asks for the first time: its plugin turns
  * schemas into a description, and would cost every process time at its start, and memory for good.
  */
-async function describeApi(routes: readonly Route[]): Promise<string> {
+async function describeApi(routes: readonly Route[]): Promise<Buffer> {
   const [{ default: fastify }, { default: swagger }] = await Promise.all([
     import('fastify'),
     import('@fastify/swagger'),
@@ -52,7 +52,8 @@ async function describeApi(routes: readonly Route[]): Promise<string> {
   })
   for (const { endpoint } of routes) if (endpoint) declare(app, endpoint)
   await app.ready()
-  const description = JSON.stringify(app.swagger())
+  // As bytes, all connections share one copy; text would be encoded anew for each.
+  const description = Buffer.from(JSON.stringify(app.swagger()))
   await app.close()
   return description
 }

@@ -8,7 +8,7 @@ import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
 import { Failure } from '../failure.ts'
 import { dropRest, hasBody, readJson } from './body.ts'
-import { clientOf, countedBytes, leaving, stalledMs } from './byte-budget.ts'
+import { clientOf, countedBytes, leaving, pageStalledMs, stalledMs } from './byte-budget.ts'
 import { Exchange, type Payload } from './exchange.ts'
 
 export type Method = Endpoint['method']
@@ -17,6 +17,8 @@ export type Route = {
   readonly path: string
   /** Of the contract; undefined for what stands beside it, such as /healthz. */
   readonly endpoint?: Endpoint
+  /** True for health checks, which are not rate-limited. */
+  readonly isProbe?: boolean
   readonly maxBodyBytes: number
   validate(exchange: Exchange): void
   /** Resolves with the exchange itself where it holds the answer already. */
@@ -171,13 +173,18 @@ const nothing = () => undefined
 
 /** A small answer the system takes for itself; where nobody is there any more nothing is kept, and no end of it is told. */
 function keepUntilTaken(exchange: Exchange, bytes: number): void {
-  const { response, socket, payload } = exchange
+  const { response, socket, payload, route } = exchange
   const isLarge = bytes >= countedBytes
   if ((!isLarge && !(payload instanceof Readable)) || response.destroyed || socket.destroyed) return
+  // A page shares its bytes with all who read it: nothing is kept for one reader.
+  if (!route?.endpoint) {
+    response.setTimeout(pageStalledMs)
+    return
+  }
   if (isLarge) {
     const client = clientOf(exchange)
     // A change that is made is not refused any more: a share that was read for the last time is gone.
-    if (exchange.route?.method === 'GET') leaving.take(client, bytes)
+    if (route.method === 'GET') leaving.take(client, bytes)
     else leaving.takeAnyway(client, bytes)
     response.once('close', () => leaving.giveBack(client, bytes))
   }

@@ -4,6 +4,7 @@
  */
 import type { Redis } from 'ioredis'
 import { codeOf } from '../error-code.ts'
+import { Failure } from '../failure.ts'
 import type { Log } from '../log.ts'
 
 export type Hit = {
@@ -13,6 +14,11 @@ export type Hit = {
   readonly exceeded: boolean
 }
 export type Limiter = { hit(key: string): Hit | Promise<Hit> }
+type LocalLimiter = {
+  hit(key: string): Hit
+  /** What a hit would find now, without counting one. */
+  peek(key: string): Hit
+}
 
 const windowMs = 60_000
 /** More clients than this within one window make room by forgetting the oldest windows. */
@@ -22,15 +28,16 @@ const noLimit = 1_000_000_000
 
 type Window = { startedAt: number; count: number }
 
-export function createLocalLimiter(setting: number, now: () => number = Date.now): { hit(key: string): Hit } {
+export function createLocalLimiter(setting: number, now: () => number = Date.now): LocalLimiter {
   const limit = setting === 0 ? noLimit : setting
   const windows = new Map<string, Window>()
+  // A clock that jumps back must not freeze a window.
+  const hasEnded = ({ startedAt }: Window, at: number) => at - startedAt >= windowMs || at < startedAt
   return {
     hit(key) {
       const at = now()
       let window = windows.get(key)
-      // A clock that jumps back must not freeze a window.
-      if (!window || at - window.startedAt >= windowMs || at < window.startedAt) {
+      if (!window || hasEnded(window, at)) {
         window = { startedAt: at, count: 0 }
         windows.delete(key)
         windows.set(key, window)
@@ -38,6 +45,12 @@ export function createLocalLimiter(setting: number, now: () => number = Date.now
       }
       window.count++
       return toHit(limit, window.count, window.startedAt + windowMs - at)
+    },
+    peek(key) {
+      const at = now()
+      const window = windows.get(key)
+      if (!window || hasEnded(window, at)) return toHit(limit, 1, windowMs)
+      return toHit(limit, window.count + 1, window.startedAt + windowMs - at)
     },
   }
 }
@@ -91,6 +104,11 @@ function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown error'
   if ('code' in error) return codeOf(error)
   return /^[A-Z]+(?= )/.exec(error.message)?.[0] ?? (error.message === 'Command timed out' ? 'ETIMEDOUT' : error.name)
+}
+
+export function rateLimited({ resetSeconds }: Hit): Failure {
+  const message = `Rate limit exceeded, retry in ${resetSeconds} seconds.`
+  return new Failure('rateLimited', message, { retryAfterSeconds: resetSeconds })
 }
 
 /** Whichever of the two leaves the client less. */

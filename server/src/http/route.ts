@@ -62,9 +62,9 @@ export function partsOf({ method, params, query, body }: Endpoint) {
 }
 
 /** For what stands beside the contract. */
-export function plainRoute(path: string, run: (exchange: Exchange) => Promise<unknown>): Route {
+export function plainRoute(path: string, run: (exchange: Exchange) => Promise<unknown>, isProbe = false): Route {
   const anything = () => undefined
-  return { method: 'GET', path, maxBodyBytes, validate: anything, run, serialize: JSON.stringify }
+  return { method: 'GET', path, isProbe, maxBodyBytes, validate: anything, run, serialize: JSON.stringify }
 }
 
 /** For what answers nothing but that it was done. */

@@ -93,7 +93,7 @@ function collectRoutes({ services, metrics, health }: HttpParts): Route[] {
   const routes: Route[] = []
   const serve = serveInto(routes)
   for (const area of areas) area(serve)
-  const beside = [openapiRoute(routes), ...docsRoutes, ...healthRoutes(health), logoRoute]
+  const beside = [openapiRoute(routes), ...docsRoutes(), ...healthRoutes(health), logoRoute]
   return [...routes, ...beside, metricsRoute(metrics, services.config)]
 }
 

@@ -5,11 +5,15 @@ import { plainRoute } from '../route.ts'
 /** Outside of /v1, for whatever keeps the process running: alive, and able to serve. */
 export function healthRoutes(health: Health): Route[] {
   return [
-    plainRoute('/healthz', async () => ({ status: 'ok' })),
-    plainRoute('/readyz', async () => {
-      await health.checkReady()
-      return { status: 'ready' }
-    }),
+    plainRoute('/healthz', async () => ({ status: 'ok' }), true),
+    plainRoute(
+      '/readyz',
+      async () => {
+        await health.checkReady()
+        return { status: 'ready' }
+      },
+      true,
+    ),
     plainRoute('/', async (exchange) => exchange.status(302).header('location', '/docs').send()),
   ]
 }
