@@ -13,7 +13,15 @@ export type Content = {
 }
 
 /** Only ever appended to; the heads of the chains stand in `trail`. */
-const journals = new Set(['audit_entry', 'audit_head', 'audit_batch', 'change', 'schema_step', 'schema_lock'])
+const journals = new Set([
+  'audit_entry',
+  'audit_head',
+  'audit_batch',
+  'audit_key_list',
+  'change',
+  'schema_step',
+  'schema_lock',
+])
 /** Notes of use, which every request leaves whatever its answer. */
 const volatileColumns = new Set(['last_used_at', 'last_used_ip', 'last_seen_at'])
 

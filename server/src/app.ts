@@ -3,6 +3,7 @@ import type { Server } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Config, isLoopback } from './config.ts'
+import { createStoredLists } from './domain/audit-key-list.ts'
 import { createReadRecorder } from './domain/audit-read.ts'
 import { newSetupCode } from './domain/auth.ts'
 import { createChangeFollower } from './domain/change-follower.ts'
@@ -144,11 +145,12 @@ async function assemble(
   const epochs = createEpochs()
   const answers = createSealedAnswers(epochs)
   const counts = createCounts(store)
-  const reads = createReadRecorder({ engine, keys, log })
+  const storedLists = createStoredLists()
+  const reads = createReadRecorder({ engine, keys, log, storedLists })
   const outbound = doors.outbound ?? createOutbound({ allow: config.outboundAllow })
   const issuers = createIssuers(outbound, now)
   const refusals = createRefusals(now)
-  const memories = { pictures, credentials, usage, epochs, answers, counts, reads, issuers, refusals }
+  const memories = { pictures, credentials, usage, epochs, answers, counts, storedLists, reads, issuers, refusals }
   const outside = {
     outbound,
     sleep: doors.sleep ?? ((ms, signal) => sleep(ms, undefined, signal && { signal })),

@@ -46,8 +46,8 @@ function compose(reads: readonly Read[], chainId: string) {
     all.map(({ id, at, requestId, keys, hasOwnDetails, ...fields }) => {
       const details = JSON.stringify({ after: { keys } })
       return hasOwnDetails
-        ? { id, at, requestId, shared: sharedFields(fields), details }
-        : { id, at, requestId, shared: sharedFields(fields, JSON.stringify(details)) }
+        ? { id, at, requestId, shared: sharedFields(fields), details, lists: [] }
+        : { id, at, requestId, shared: sharedFields(fields, JSON.stringify(details)), lists: [] }
     }),
   )
   const meant = all.map(({ keys, hasOwnDetails: _, ...fields }, index) => {
@@ -66,7 +66,7 @@ test('entries that were recorded together are those that were meant, and one lin
     const expected = meant.map((entry) => ({ ...entry, hash: row.hash }))
     expect(expandBatch(row)).toEqual(expected)
     const links = linksOfBatch(row)
-    expect(links).toMatchObject([{ first: expected[0], lastSequence: row.lastSequence, hash: row.hash }])
+    expect(links).toMatchObject([{ entries: expected, hash: row.hash }])
     expect(links.map((link) => hashEntry(emptyHash, link.text))).toEqual([row.hash])
     // As a database keeps it: nothing in it is changed by being written as UTF-8.
     expect(row.entries.isWellFormed()).toBe(true)
@@ -83,7 +83,8 @@ test('whatever is changed in their row is seen', () => {
   })
   const isSound = (row: BatchRow) => {
     const [link, ...others] = linksOfBatch(row)
-    const isWhole = link?.first.sequence === 42 && link.lastSequence === row.lastSequence && others.length === 0
+    const isWhole =
+      link?.entries[0]?.sequence === 42 && link.entries.at(-1)?.sequence === row.lastSequence && others.length === 0
     return isWhole && hashEntry(emptyHash, link.text) === link.hash
   }
   const property = fc.property(changed, ({ reads, at, by }) => {
@@ -113,7 +114,7 @@ test('rows of the first form, whose entries are links of their own, are still wh
     const old = { ...row, entries: oldEntries, hash: previous }
     expect(expandBatch(old)).toEqual(expected)
     const links = linksOfBatch(old)
-    expect(links.map(({ first, lastSequence }) => [first, lastSequence])).toEqual(expected.map((e) => [e, e.sequence]))
+    expect(links.map(({ entries }) => entries)).toEqual(expected.map((entry) => [entry]))
     let sound: string = emptyHash
     for (const link of links) {
       sound = hashEntry(sound, link.text)

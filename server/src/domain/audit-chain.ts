@@ -4,15 +4,16 @@ import { lengthPrefixed } from '../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../crypto/signing.ts'
 import { Failure, isFailure } from '../failure.ts'
 import { traceOf } from '../log.ts'
-import type { AuditHead } from '../store/audit.ts'
-import { type AuditRow, emptyHash, hashEntry } from '../store/audit-entry.ts'
+import type { AuditHead, SignedHead } from '../store/audit.ts'
+import { type AuditLink, type AuditRow, emptyHash, hashEntry } from '../store/audit-entry.ts'
+import { digestsIn, isListGenuine } from '../store/audit-key-list.ts'
 import type { Keys } from '../store/key.ts'
 import { nextTurn } from '../turns.ts'
 import { type Context, systemChain, type WriteContext } from './context.ts'
 
 /** What the chain needs of a context: the store must be that of the transaction. */
-export type ChainContext = Pick<WriteContext, 'keys' | 'store' | 'transaction' | 'log'>
-export type ChainHead = Pick<AuditHead, 'sequence' | 'hash'> & { readonly isSound: boolean }
+export type ChainContext = Pick<WriteContext, 'keys' | 'store' | 'transaction' | 'log' | 'storedLists'>
+export type ChainHead = Pick<AuditHead, 'sequence' | 'hash' | 'cutSequence'> & { readonly isSound: boolean }
 const headName = (chain: string) => `audit:${chain}`
 
 /** The end of the chain, locked until the commit; transactions that share a commit hand it on to each other. */
@@ -25,7 +26,8 @@ export async function lockChain(ctx: ChainContext, chain: string): Promise<Chain
   const isOurs = lastHeads(ctx.keys).get(chain) === headText(stored)
   const isSound = stored.sequence === 0 || isOurs || (await isHeadGenuine(ctx, chain, stored))
   if (!isSound) ctx.log.error('the head of an audit trail is not what was signed', { workspaceId: chain })
-  const head = { sequence: stored.sequence, hash: stored.hash, isSound }
+  const { sequence, hash, cutSequence } = stored
+  const head = { sequence, hash, cutSequence, isSound }
   scratch.set(headName(chain), head)
   return head
 }
@@ -41,7 +43,7 @@ export async function orNothing<Result>(ctx: Pick<Context, 'log'>, write: () => 
   }
 }
 
-async function isHeadGenuine(ctx: Pick<Context, 'keys'>, chain: string, head: AuditHead): Promise<boolean> {
+async function isHeadGenuine(ctx: Pick<Context, 'keys'>, chain: string, head: SignedHead): Promise<boolean> {
   const signer = await ctx.keys.findAuditSigner(head.keyId ?? '')
   if (!signer || !head.signature) return false
   return isSignatureGenuine(signer, headBytes(chain, head.sequence, head.hash), head.signature)
@@ -82,7 +84,7 @@ function remember(keys: Keys, chain: string, text: string): void {
   known.set(chain, text)
 }
 
-function headText({ sequence, hash, signature, keyId }: AuditHead): string {
+function headText({ sequence, hash, signature, keyId }: SignedHead): string {
   return `${sequence} ${hash} ${keyId} ${signature && Buffer.from(signature).toString('base64')}`
 }
 
@@ -98,22 +100,16 @@ export async function verifyChain(
 ): Promise<AuditVerdict> {
   const head = await ctx.store.audit.findHead(chain)
   const end = head?.sequence ?? 0
+  const findProblem = createLinkCheck(ctx, chain)
   let previous = emptyHash
   let sequence = 0
   while (sequence < end) {
     const stretch = await ctx.store.audit.stretchAfter(chain, sequence, end)
     const links = await ctx.store.audit.listLinks(chain, stretch)
     for (const link of links) {
-      const isNext = link.first.sequence === sequence + 1
-      if (
-        !isNext ||
-        hashEntry(previous, link.text) !== link.hash ||
-        (sequence === 0 && !isBeginning(chain, link.first))
-      ) {
-        const reason = isNext ? 'This entry is not what was written.' : 'Entries are missing.'
-        return { ok: false, entries: sequence, head: previous, firstBroken: sequence + 1, reason }
-      }
-      sequence = link.lastSequence
+      const reason = await findProblem(link, sequence, previous)
+      if (reason) return { ok: false, entries: sequence, head: previous, firstBroken: sequence + 1, reason }
+      sequence = link.entries.at(-1)?.sequence ?? sequence
       previous = link.hash
     }
     if (links.length === 0) {
@@ -131,6 +127,28 @@ export async function verifyChain(
   if (await hasEntriesAfter(ctx, chain, end))
     return { ...broken, reason: 'Entries follow that the head does not know.' }
   return { ok: true, entries: end, head: previous }
+}
+
+type LinkCheck = (link: AuditLink, sequence: number, previousHash: string) => Promise<string | undefined>
+
+/** Says what is wrong with a link that should follow this hash: its place, its text, or a list that it refers to. */
+function createLinkCheck({ store }: Pick<Context, 'store'>, chain: string): LinkCheck {
+  const genuine = new Set<string>()
+  const isGenuine = async (digest: string) => {
+    if (!genuine.has(digest) && !isListGenuine(digest, await store.audit.findList(chain, digest))) return false
+    genuine.add(digest)
+    return true
+  }
+  return async ({ entries, text, hash }, sequence, previousHash) => {
+    const [first] = entries
+    if (first?.sequence !== sequence + 1) return 'Entries are missing.'
+    const isWritten = hashEntry(previousHash, text) === hash && (sequence > 0 || isBeginning(chain, first))
+    if (!isWritten) return 'This entry is not what was written.'
+    for (const digest of new Set(entries.flatMap(({ details }) => digestsIn(details)))) {
+      if (!(await isGenuine(digest))) return 'A list of keys that this entry refers to is missing or was changed.'
+    }
+    return undefined
+  }
 }
 
 /** Every workspace's trail begins with its making: one that was emptied and begun anew does not. */

@@ -3,6 +3,7 @@ import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import { type BatchEntry, type SharedFields, sharedFields } from '../store/audit-batch.ts'
+import { type CompactDetails, compactDetails } from '../store/audit-key-list.ts'
 import { gather } from '../store/commit-queue.ts'
 import { storeOver } from '../store/store.ts'
 import { type AuditEvent, appendBatch, describeEvent, withEnvironments } from './audit.ts'
@@ -19,12 +20,13 @@ export type ReadRecorder = {
   record(ctx: Context, event: ReadEvent, details: ReadDetails): Promise<void>
 }
 
-/** What one answer shows, as the text that is recorded: made once for an answer, however often it is given. */
-export type ReadDetails = { readonly text: string }
+/** What one answer shows, as JSON within JSON, and its lists: made and hashed once for an answer, however often it is given. */
+export type ReadDetails = CompactDetails
 
 /** `environmentIds` are those of all values in it, also of those that others refer to. */
 export function readDetails(after: Record<string, unknown>, environmentIds: readonly string[]): ReadDetails {
-  return { text: JSON.stringify(JSON.stringify({ after: withEnvironments(after, environmentIds) })) }
+  const { text, lists } = compactDetails({ after: withEnvironments(after, environmentIds) })
+  return { text: JSON.stringify(text), lists }
 }
 
 type Shared = {
@@ -47,7 +49,7 @@ function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): Shar
   return fields
 }
 
-export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log'>): ReadRecorder {
+export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log' | 'storedLists'>): ReadRecorder {
   const pending = new Map<string, PendingRead[]>()
 
   /** All that wait when it is their turn, also those that came while the reads before them were written. */
@@ -78,7 +80,12 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
     record: (ctx, event, details) =>
       new Promise<void>((resolve, reject) => {
         const shared = shareFields(ctx, event, details)
-        const read = { entry: { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared }, resolve, reject }
+        const { lists } = details
+        const read = {
+          entry: { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, lists },
+          resolve,
+          reject,
+        }
         const waiting = pending.get(event.chain)
         if (waiting) waiting.push(read)
         else {

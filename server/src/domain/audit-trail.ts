@@ -3,13 +3,14 @@ import type { AuditEntry, AuditQuery, AuditVerdict } from '@coffer/contract/audi
 import type { WorkspacePath } from '@coffer/contract/field'
 import { Failure, invalid } from '../failure.ts'
 import type { AuditRow } from '../store/audit-entry.ts'
-import { type AuditFilter, parseDetails, type SoughtEntity, type SoughtEnvironment } from '../store/audit-search.ts'
+import { createDetailsReader, type Details } from '../store/audit-key-list.ts'
+import type { AuditFilter, SoughtEntity, SoughtEnvironment } from '../store/audit-search.ts'
 import { nextTurn } from '../turns.ts'
 import { requireWorkspace } from './access.ts'
 import { verifyChain } from './audit-chain.ts'
 import type { Context } from './context.ts'
-import { decodeCursor } from './cursor.ts'
-import { defaultPageLength, type Page, pageOf } from './page.ts'
+import { decodeCursor, encodeCursor } from './cursor.ts'
+import { defaultPageLength, type Page } from './page.ts'
 import type { Picture, PicturedEnvironment } from './picture.ts'
 import { isId } from './secret-name.ts'
 import { iso } from './time.ts'
@@ -25,36 +26,41 @@ export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQ
   const head = await ctx.store.audit.findHead(chain)
   const newest = head?.sequence ?? 0
   let upTo = query.cursor === undefined ? newest : Math.min(newest, decodeCursor(query.cursor) - 1)
-  const rows: AuditRow[] = []
-  while (upTo > 0 && rows.length <= Math.min(limit, countFitting(rows))) {
+  const readDetails = detailsReader(ctx, chain)
+  const items: AuditEntry[] = []
+  let length = 0
+  let hasMore = false
+  while (upTo > 0 && !hasMore) {
     const stretch = await ctx.store.audit.stretchUpTo(chain, upTo)
-    rows.push(...(await ctx.store.audit.searchStretch(chain, stretch, filter, limit + 1 - rows.length)))
+    const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, readDetails, limit + 1 - items.length)
+    for (const row of rows) {
+      const details = await readDetails(row.details)
+      length += details.length
+      hasMore = items.length === limit || (length > maxPageLength && items.length > 0)
+      if (hasMore) break
+      items.push(toEntry(row, details))
+    }
     upTo = stretch.after
     await nextTurn()
   }
-  const fitting = Math.min(limit, countFitting(rows))
-  return pageOf(rows, fitting, { item: toEntry, position: ({ sequence }) => sequence })
+  const last = items.at(-1)
+  return { items, nextCursor: hasMore && last ? encodeCursor(last.sequence) : undefined }
 }
 
-function countFitting(rows: readonly AuditRow[]): number {
-  let length = 0
-  const beyond = rows.findIndex(({ details }, index) => {
-    length += details.length
-    return length > maxPageLength && index > 0
-  })
-  return beyond < 0 ? rows.length : beyond
-}
+const detailsReader = ({ store }: Pick<Context, 'store'>, chain: string) =>
+  createDetailsReader((digest) => store.audit.findList(chain, digest))
 
 /** Every entry that matches, oldest first, as it stood at the start. */
 export async function* streamAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): AsyncGenerator<AuditEntry> {
   const { picture } = await requireWorkspace(ctx, path, 'audit:read')
   const chain = picture.workspace.id
   const filter = await toFilter(ctx, picture, query)
+  const readDetails = detailsReader(ctx, chain)
   const end = (await ctx.store.audit.findHead(chain))?.sequence ?? 0
   for (let after = 0; after < end; ) {
     const stretch = await ctx.store.audit.stretchAfter(chain, after, end)
-    const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, stretch.upTo - after)
-    for (const row of rows.reverse()) yield toEntry(row)
+    const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, readDetails, stretch.upTo - after)
+    for (const row of rows.reverse()) yield toEntry(row, await readDetails(row.details))
     after = stretch.upTo
   }
 }
@@ -64,7 +70,7 @@ export async function verifyAudit(ctx: Context, path: WorkspacePath): Promise<Au
   return verifyChain(ctx, picture.workspace.id)
 }
 
-function toEntry(row: AuditRow): AuditEntry {
+function toEntry(row: AuditRow, { before, after }: Details): AuditEntry {
   return {
     id: row.id,
     sequence: row.sequence,
@@ -78,7 +84,8 @@ function toEntry(row: AuditRow): AuditEntry {
     userAgent: row.userAgent,
     requestId: row.requestId,
     outcome: row.outcome === 'failure' ? 'failure' : 'success',
-    ...parseDetails(row.details),
+    ...(before && { before }),
+    ...(after && { after }),
     hash: row.hash,
   }
 }

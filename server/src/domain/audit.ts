@@ -3,7 +3,9 @@ import type { AuditAction } from '@coffer/contract/audit'
 import { newId } from '../crypto/id.ts'
 import { type BatchEntry, composeBatch, sharedFields } from '../store/audit-batch.ts'
 import { canonicalEntry, hashEntry } from '../store/audit-entry.ts'
+import { compactDetails } from '../store/audit-key-list.ts'
 import { type ChainContext, type ChainHead, extendChain, lockChain, orNothing } from './audit-chain.ts'
+import { storeLists } from './audit-key-list.ts'
 import type { Context, WriteContext } from './context.ts'
 
 export type AuditEvent = {
@@ -42,7 +44,8 @@ type Recorded = Pick<ChainHead, 'sequence' | 'hash'>
 
 async function insertOne({ ctx, event }: Act, head: ChainHead): Promise<Recorded> {
   const sequence = head.sequence + 1
-  const details = detailsOf(event)
+  const { text: details, lists } = detailsOf(event)
+  await storeLists(ctx, event.chain, head, sequence, lists)
   const own = { chainId: event.chain, sequence, id: newId(), at: ctx.now(), requestId: ctx.request.id, details }
   const unhashed = { ...describeEvent(ctx, event), ...own }
   const hash = hashEntry(head.hash, canonicalEntry(unhashed))
@@ -53,7 +56,8 @@ async function insertOne({ ctx, event }: Act, head: ChainHead): Promise<Recorded
 async function insertActs(first: Act, acts: readonly Act[], head: ChainHead): Promise<Recorded> {
   const entries = acts.map(({ ctx, event }): BatchEntry => {
     const shared = sharedFields(describeEvent(ctx, event))
-    return { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, details: detailsOf(event) }
+    const { text: details, lists } = detailsOf(event)
+    return { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, details, lists }
   })
   return insertBatch(first.ctx, first.event.chain, head, entries)
 }
@@ -65,6 +69,8 @@ async function insertBatch(
   entries: readonly BatchEntry[],
 ): Promise<Recorded> {
   const row = composeBatch(chain, head, entries)
+  const lists = new Set(entries.flatMap((entry) => entry.lists))
+  await storeLists(ctx, chain, head, row.lastSequence, lists)
   await ctx.store.audit.insertBatch(row)
   return { sequence: row.lastSequence, hash: row.hash }
 }
@@ -76,7 +82,7 @@ export async function appendBatch(ctx: ChainContext, chain: string, entries: rea
 }
 
 const detailsOf = ({ before, after, environmentIds = [] }: AuditEvent) =>
-  JSON.stringify({ before, after: withEnvironments(after, environmentIds) })
+  compactDetails({ before, after: withEnvironments(after, environmentIds) })
 
 export function withEnvironments(after: Record<string, unknown> | undefined, environmentIds: readonly string[]) {
   const distinct = new Set(environmentIds)

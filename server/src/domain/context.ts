@@ -10,6 +10,7 @@ import type { Engine, Transaction } from '../store/sql.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
 import type { Turn } from '../turns.ts'
+import type { StoredLists } from './audit-key-list.ts'
 import type { ReadRecorder } from './audit-read.ts'
 import type { Counts } from './count.ts'
 import type { Credentials } from './credential.ts'
@@ -32,6 +33,7 @@ export type Services = {
   readonly epochs: Epochs
   readonly answers: SealedAnswers
   readonly counts: Counts
+  readonly storedLists: StoredLists
   readonly reads: ReadRecorder
   /** Undefined where no mail server is set. */
   readonly mail: Mail | undefined

@@ -48,8 +48,10 @@ export function createSealedAnswers(epochs: Epochs): SealedAnswers {
   const kept = new Map<string, Kept>()
   let bytes = 0
 
-  const sizeOf = (name: string, entry: Kept) =>
-    name.length + 2 * entry.sealed.bytes + (entry.auditDetails?.text.length ?? 0) + 300
+  const sizeOf = (name: string, entry: Kept) => name.length + 2 * entry.sealed.bytes + detailsLength(entry) + 300
+
+  const detailsLength = ({ auditDetails: { text, lists } = { text: '', lists: [] } }: Kept) =>
+    lists.reduce((length, list) => length + list.text.length, text.length)
 
   function isCurrent({ dependencies }: Kept): boolean {
     for (const { environmentId, epoch } of dependencies) if (epochs.of(environmentId) !== epoch) return false

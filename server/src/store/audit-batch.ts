@@ -3,6 +3,7 @@
  * of its own. What many of them have in common (who, from where, of what) stands in it once.
  */
 import { type AuditLink, type AuditRow, canonicalEntry, hashEntry, linkOf } from './audit-entry.ts'
+import type { KeyList } from './audit-key-list.ts'
 
 /** What tells entries about the same thing by the same caller apart. */
 export type BatchEntry = {
@@ -12,6 +13,8 @@ export type BatchEntry = {
   readonly shared: SharedFields
   /** The text of its details, where it does not share them. */
   readonly details?: string
+  /** The lists that its details refer to. */
+  readonly lists: readonly KeyList[]
 }
 /** Two stretches of the canonical entry: those before and after the request's id. */
 export type SharedFields = { readonly before: string; readonly after: string }
@@ -128,9 +131,8 @@ function expand(row: BatchRow, { isOneLink, shared, entries }: Composed): AuditR
 export function linksOfBatch(row: BatchRow): AuditLink[] {
   const composed = parseEntries(row)
   const entries = composed ? expand(row, composed) : []
-  const [first] = entries
-  if (!first || !composed?.isOneLink) return entries.map(linkOf)
-  return [{ first, lastSequence: row.lastSequence, text: linkText(row), hash: row.hash }]
+  if (entries.length === 0 || !composed?.isOneLink) return entries.map(linkOf)
+  return [{ entries, text: linkText(row), hash: row.hash }]
 }
 
 function parseEntries({ entries: text, firstSequence, lastSequence }: BatchRow): Composed | undefined {

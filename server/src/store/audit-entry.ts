@@ -19,7 +19,7 @@ export type AuditRow = {
   readonly userAgent: string
   readonly requestId: string
   readonly outcome: string
-  /** JSON of `{ before?, after? }`, kept and hashed as it was written. */
+  /** JSON of `{ before?, after?, lists? }`, stored and hashed as it was written; `audit-key-list.ts` expands it. */
   readonly details: string
   readonly hash: string
 }
@@ -57,13 +57,12 @@ export function hashEntry(previousHash: string, canonical: string): string {
 
 /** A piece of the chain: one entry, or several that were recorded together. */
 export type AuditLink = {
-  readonly first: AuditRow
-  readonly lastSequence: number
+  readonly entries: readonly AuditRow[]
   /** What is hashed, after the hash before it. */
   readonly text: string
   readonly hash: string
 }
 
 export function linkOf(row: AuditRow): AuditLink {
-  return { first: row, lastSequence: row.sequence, text: canonicalEntry(row), hash: row.hash }
+  return { entries: [row], text: canonicalEntry(row), hash: row.hash }
 }

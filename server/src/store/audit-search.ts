@@ -3,6 +3,7 @@
  * lets through more than is meant rather than less.
  */
 import type { AuditRow } from './audit-entry.ts'
+import type { Details, DetailsReader } from './audit-key-list.ts'
 
 export type AuditFilter = {
   readonly actor: string | null
@@ -35,32 +36,46 @@ type Mentioned = {
 }
 
 const maxKnown = 100
-const maxKnownLength = 65_536
+const maxKnownLength = 4 * 1024 * 1024
+
+export type EntryFilter = (row: AuditRow) => boolean | Promise<boolean>
 
 /** Says of each entry whether it is meant. Reads of the same answer share their details, which are parsed once. */
-export function entryFilter(filter: AuditFilter): (row: AuditRow) => boolean {
+export function entryFilter(filter: AuditFilter, readDetails: DetailsReader): EntryFilter {
   const { actor, action, entity, project, environment, from, to } = filter
   const text = filter.text === null ? null : fold(filter.text)
   const known = new Map<string, Mentioned>()
-  const mentionedIn = ({ details }: AuditRow): Mentioned => {
+  let knownLength = 0
+  const mentionedIn = async ({ details }: AuditRow): Promise<Mentioned> => {
     const seen = known.get(details)
     if (seen) return seen
-    const mentioned = readMentioned(details)
-    if (known.size >= maxKnown) known.clear()
-    if (details.length <= maxKnownLength) known.set(details, mentioned)
+    const read = await readDetails(details)
+    const mentioned = readMentioned(read)
+    knownLength += read.length
+    if (known.size >= maxKnown || knownLength > maxKnownLength) {
+      known.clear()
+      knownLength = read.length
+    }
+    known.set(details, mentioned)
     return mentioned
   }
+  const isPlain = (row: AuditRow) =>
+    (entity === null || isEntity(row, entity.text)) &&
+    (environment === null || row.environmentId === environment.id) &&
+    (text === null || isNamed(row, text))
+  const isSaid = (row: AuditRow, mentioned: Mentioned) =>
+    (entity === null || isEntity(row, entity.text) || mentionsEntity(row, mentioned, entity)) &&
+    (environment === null ||
+      row.environmentId === environment.id ||
+      mentionsEnvironment(row, mentioned, environment)) &&
+    (text === null || isNamed(row, text) || mentioned.folded.includes(text))
   return (row) =>
     (actor === null || row.actorId === actor || row.actorName === actor) &&
     (action === null || row.action === action) &&
     (project === null || row.projectId === project) &&
     (from === null || row.at >= from) &&
     (to === null || row.at <= to) &&
-    (entity === null || isEntity(row, entity.text) || mentionsEntity(row, mentionedIn(row), entity)) &&
-    (environment === null ||
-      row.environmentId === environment.id ||
-      mentionsEnvironment(row, mentionedIn(row), environment)) &&
-    (text === null || isNamed(row, text) || mentionedIn(row).folded.includes(text))
+    (isPlain(row) || mentionedIn(row).then((mentioned) => isSaid(row, mentioned)))
 }
 
 function isEntity(row: AuditRow, text: string): boolean {
@@ -95,8 +110,7 @@ const isNamed = (row: AuditRow, text: string) =>
 
 const fold = (text: string) => text.toLowerCase()
 
-function readMentioned(details: string): Mentioned {
-  const { before = {}, after = {} } = parseDetails(details)
+function readMentioned({ before = {}, after = {} }: Details): Mentioned {
   const changes = Array.isArray(after.changes) ? after.changes.map(Object) : []
   const pushed = [after.create, after.update, after.delete].flatMap(textsIn)
   const names = [...textsIn(after.keys), ...changes.flatMap(({ key }) => textsIn(key)), ...pushed]
@@ -118,21 +132,6 @@ function readMentioned(details: string): Mentioned {
     folded: fold([...names, ...called, ...referenced].join('\n')),
   }
 }
-
-type Details = { readonly before?: Record<string, unknown>; readonly after?: Record<string, unknown> }
-
-/** What somebody wrote over tells nothing; the check of the chain says that it was. */
-export function parseDetails(details: string): Details {
-  try {
-    const { before, after } = Object(JSON.parse(details))
-    return { ...(isRecord(before) && { before }), ...(isRecord(after) && { after }) }
-  } catch {
-    return {}
-  }
-}
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const textsIn = (value: unknown): string[] =>
   (Array.isArray(value) ? value : [value]).filter((item) => typeof item === 'string')

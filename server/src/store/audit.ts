@@ -4,15 +4,22 @@
  */
 import { type BatchRow, expandBatch, linksOfBatch } from './audit-batch.ts'
 import { type AuditLink, type AuditRow, emptyHash, linkOf } from './audit-entry.ts'
-import { type AuditFilter, entryFilter, patternsFor, typesOf } from './audit-search.ts'
+import type { DetailsReader, KeyList } from './audit-key-list.ts'
+import { type AuditFilter, type EntryFilter, entryFilter, patternsFor, typesOf } from './audit-search.ts'
 import { anyOf, type Db, forUpdate, fragment, sql } from './sql.ts'
 
-export type AuditHead = {
+export type SignedHead = {
   readonly sequence: number
   readonly hash: string
   readonly signature: Uint8Array | null
   readonly keyId: string | null
 }
+export type AuditHead = SignedHead & {
+  /** Entries up to here were removed. Not signed: it only says which remembered lists may be gone. */
+  readonly cutSequence: number
+}
+
+const headColumns = fragment(`sequence, hash, signature, key_id as "keyId", cut_sequence as "cutSequence"`)
 
 const columns = fragment(`
   chain_id as "chainId", sequence, id, at, actor_type as "actorType", actor_id as "actorId", actor_name as "actorName",
@@ -29,6 +36,9 @@ type RowSize = { readonly firstSequence: number; readonly lastSequence: number; 
 
 /** At least so many rows are narrowed down by SQL in one go, however few are asked for. */
 const minNarrowed = 100
+
+/** SQL cannot look into a list that is stored apart: entries that refer to one are let through. */
+const storedList = '%"lists":[%'
 
 export function auditStore(db: Db) {
   const listBatches = (chainId: string, after: number, upTo: number): Promise<BatchRow[]> =>
@@ -53,7 +63,7 @@ export function auditStore(db: Db) {
     chainId: string,
     stretch: Stretch,
     filter: AuditFilter,
-    isMeant: (row: AuditRow) => boolean,
+    isMeant: EntryFilter,
     limit: number,
   ): Promise<AuditRow[]> {
     const { actor, action, project, from, to } = filter
@@ -74,16 +84,18 @@ export function auditStore(db: Db) {
           and (cast(${to} as bigint) is null or at <= ${to})
           and (cast(${entity} as text) is null or entity_id = ${entity} or entity_name = ${entity}
             or entity_type ${anyOf(typesOf(entity ?? ''))} or details like ${entityEnd} escape '\\'
+            or details like ${storedList}
             or (entity_type <> 'secret' or details like '%"referenced"%') and details like ${secretEnd} escape '\\')
           and (cast(${environment} as text) is null or environment_id = ${environment}
-            or details like ${environmentId} escape '\\'
+            or details like ${environmentId} escape '\\' or details like ${storedList}
             or (environment_id is null or details like '%"referenced"%')
               and details like ${environmentName} escape '\\')
           and (cast(${text} as text) is null or lower(entity_name) like ${text} escape '\\'
             or lower(actor_name) like ${text} escape '\\' or lower(entity_type) like ${text} escape '\\'
-            or lower(action) like ${text} escape '\\' or lower(details) like ${text} escape '\\')
+            or lower(action) like ${text} escape '\\' or lower(details) like ${text} escape '\\'
+            or details like ${storedList})
         order by sequence desc limit ${most}`)
-      found.push(...rows.filter(isMeant))
+      found.push(...(await listMeant(rows, isMeant)))
       upTo = rows.length < most ? stretch.after : (rows.at(-1)?.sequence ?? 0) - 1
     }
     return found
@@ -93,18 +105,17 @@ export function auditStore(db: Db) {
     /** Locks the chain: entries get their place one transaction after another. */
     async lockHead(chainId: string): Promise<AuditHead> {
       const head = await db.one<AuditHead>(sql`
-        select sequence, hash, signature, key_id as "keyId" from audit_head where chain_id = ${chainId} ${forUpdate}`)
+        select ${headColumns} from audit_head where chain_id = ${chainId} ${forUpdate}`)
       if (head) return head
       await db.run(sql`
         insert into audit_head (chain_id, sequence, hash) values (${chainId}, 0, ${emptyHash}) on conflict do nothing`)
       const created = await db.one<AuditHead>(sql`
-        select sequence, hash, signature, key_id as "keyId" from audit_head where chain_id = ${chainId} ${forUpdate}`)
-      return created ?? { sequence: 0, hash: emptyHash, signature: null, keyId: null }
+        select ${headColumns} from audit_head where chain_id = ${chainId} ${forUpdate}`)
+      return created ?? { sequence: 0, hash: emptyHash, signature: null, keyId: null, cutSequence: 0 }
     },
 
     async findHead(chainId: string): Promise<AuditHead | undefined> {
-      return db.one<AuditHead>(sql`
-        select sequence, hash, signature, key_id as "keyId" from audit_head where chain_id = ${chainId}`)
+      return db.one<AuditHead>(sql`select ${headColumns} from audit_head where chain_id = ${chainId}`)
     },
 
     /** The chain after this one, in the order of their ids: of a workspace, or of one that is gone and left a trail. */
@@ -118,7 +129,7 @@ export function auditStore(db: Db) {
       return row?.chainId ?? undefined
     },
 
-    async saveHead(chainId: string, head: AuditHead): Promise<void> {
+    async saveHead(chainId: string, head: SignedHead): Promise<void> {
       await db.run(sql`
         update audit_head set sequence = ${head.sequence}, hash = ${head.hash}, signature = ${head.signature},
           key_id = ${head.keyId}
@@ -140,6 +151,19 @@ export function auditStore(db: Db) {
         insert into audit_batch (chain_id, first_sequence, last_sequence, previous_hash, entries, hash)
         values (${row.chainId}, ${row.firstSequence}, ${row.lastSequence}, ${row.previousHash}, ${row.entries},
           ${row.hash})`)
+    },
+
+    async storeList(chainId: string, { digest, text }: KeyList, sequence: number): Promise<void> {
+      await db.run(sql`
+        insert into audit_key_list (chain_id, digest, keys, last_sequence)
+        values (${chainId}, ${digest}, ${text}, ${sequence})
+        on conflict (chain_id, digest) do update set last_sequence = ${sequence}`)
+    },
+
+    async findList(chainId: string, digest: string): Promise<string | undefined> {
+      const row = await db.one<{ keys: string }>(sql`
+        select keys from audit_key_list where chain_id = ${chainId} and digest = ${digest}`)
+      return row?.keys
     },
 
     async hasAfter(chainId: string, sequence: number): Promise<boolean> {
@@ -171,20 +195,34 @@ export function auditStore(db: Db) {
         where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo}`)
       const batches = await listBatches(chainId, after, upTo)
       const links = [...rows.map(linkOf), ...batches.flatMap(linksOfBatch)]
-      return links.filter(({ first }) => first.sequence > after).sort((a, b) => a.first.sequence - b.first.sequence)
+      return links.filter((link) => startOf(link) > after).sort((a, b) => startOf(a) - startOf(b))
     },
 
     /** What matches in a stretch, newest first. A chain is searched stretch by stretch, so no query runs long. */
-    async searchStretch(chainId: string, stretch: Stretch, filter: AuditFilter, limit: number): Promise<AuditRow[]> {
-      const isMeant = entryFilter(filter)
+    async searchStretch(
+      chainId: string,
+      stretch: Stretch,
+      filter: AuditFilter,
+      readDetails: DetailsReader,
+      limit: number,
+    ): Promise<AuditRow[]> {
+      const isMeant = entryFilter(filter, readDetails)
       const found = await searchEntries(chainId, stretch, filter, isMeant, limit)
       const batches = await listBatches(chainId, stretch.after, stretch.upTo)
       const isWithin = ({ sequence }: AuditRow) => sequence > stretch.after && sequence <= stretch.upTo
-      found.push(...batches.flatMap(expandBatch).filter((row) => isWithin(row) && isMeant(row)))
+      found.push(...(await listMeant(batches.flatMap(expandBatch).filter(isWithin), isMeant)))
       return found.sort((a, b) => b.sequence - a.sequence).slice(0, limit)
     },
   }
 }
+
+async function listMeant(rows: readonly AuditRow[], isMeant: EntryFilter): Promise<AuditRow[]> {
+  const meant: AuditRow[] = []
+  for (const row of rows) if (await isMeant(row)) meant.push(row)
+  return meant
+}
+
+const startOf = ({ entries }: AuditLink) => entries[0]?.sequence ?? 0
 
 /** The first row, in this order, that a stretch has no room for. */
 function firstBeyond(sizes: readonly RowSize[]): RowSize | undefined {

@@ -16,6 +16,7 @@ import { author } from './migrations/010-author.ts'
 import { cliToken } from './migrations/011-cli-token.ts'
 import { keyRegister } from './migrations/012-key-register.ts'
 import { deviceSession } from './migrations/013-device-session.ts'
+import { auditList } from './migrations/014-audit-list.ts'
 import type { Engine } from './sql.ts'
 
 const migrations = [
@@ -32,6 +33,7 @@ const migrations = [
   cliToken,
   keyRegister,
   deviceSession,
+  auditList,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

@@ -1,0 +1,108 @@
+/**
+ * Long lists of names in the details of audit entries. A chain stores each list once, by its SHA-256; the details hold the
+ * digest in its place, so the entry's hash covers it.
+ */
+import { hash } from 'node:crypto'
+
+export type KeyList = { readonly digest: string; readonly text: string }
+
+export type CompactDetails = { readonly text: string; readonly lists: readonly KeyList[] }
+
+export type Details = { readonly before?: Record<string, unknown>; readonly after?: Record<string, unknown> }
+
+/** A list is noted as used once in so many entries: those that refer to it are no further than this from the noted one. */
+export const listSpan = 2_000
+
+/** A shorter list takes hardly more room than its digest. */
+const minLength = 256
+
+/** The details as they are stored: `lists` names the fields of `after` whose list was replaced by its digest. */
+export function compactDetails({
+  before,
+  after,
+}: { [Part in keyof Details]: Details[Part] | undefined }): CompactDetails {
+  const lists = new Map<string, KeyList>()
+  for (const [field, value] of Object.entries(after ?? {})) {
+    const text = isTextList(value) ? JSON.stringify(value) : ''
+    if (text.length >= minLength) lists.set(field, { digest: digestOf(text), text })
+  }
+  if (lists.size === 0) return { text: JSON.stringify({ before, after }), lists: [] }
+  const digests = Object.fromEntries([...lists].map(([field, { digest }]) => [field, digest]))
+  const text = JSON.stringify({ before, after: { ...after, ...digests }, lists: [...lists.keys()] })
+  return { text, lists: [...lists.values()] }
+}
+
+const digestOf = (text: string) => hash('sha256', text, 'hex')
+
+/** True where this is the text of the list that the digest names. */
+export function isListGenuine(digest: string, text: string | undefined): text is string {
+  return text !== undefined && digestOf(text) === digest
+}
+
+type Parsed = Details & { readonly digests: ReadonlyMap<string, string> }
+
+/** Details that were overwritten tell nothing; the check of the chain reports them. */
+function parse(details: string): Parsed {
+  try {
+    const { before, after, lists } = Object(JSON.parse(details))
+    const fields = isRecord(after) && isTextList(lists) ? lists : []
+    const digests = fields.map((field): [string, string] => [field, String(after[field])])
+    return { ...(isRecord(before) && { before }), ...(isRecord(after) && { after }), digests: new Map(digests) }
+  } catch {
+    return { digests: new Map() }
+  }
+}
+
+/** The digests of all lists that these details refer to. */
+export function digestsIn(details: string): string[] {
+  return details.includes('"lists":[') ? [...parse(details).digests.values()] : []
+}
+
+type ExpandedDetails = Details & {
+  /** How long they are with their lists, more or less. */
+  readonly length: number
+}
+
+export type DetailsReader = (details: string) => Promise<ExpandedDetails>
+
+const maxKnownLength = 4 * 1024 * 1024
+
+/** Puts lists back in their places. A list that is missing or was changed is not shown: its digest stays there. */
+export function createDetailsReader(loadList: (digest: string) => Promise<string | undefined>): DetailsReader {
+  const known = new Map<string, { readonly list: unknown; readonly length: number }>()
+  let knownLength = 0
+
+  async function findList(digest: string) {
+    const seen = known.get(digest)
+    if (seen) return seen
+    const text = await loadList(digest)
+    if (!isListGenuine(digest, text)) return { list: digest, length: 0 }
+    const found = { list: JSON.parse(text), length: text.length }
+    if (knownLength > maxKnownLength) {
+      known.clear()
+      knownLength = 0
+    }
+    known.set(digest, found)
+    knownLength += found.length
+    return found
+  }
+
+  return async (text) => {
+    const { digests, ...details } = parse(text)
+    if (digests.size === 0) return { ...details, length: text.length }
+    const after = { ...details.after }
+    let length = text.length
+    for (const [field, digest] of digests) {
+      const found = await findList(digest)
+      after[field] = found.list
+      length += found.length
+    }
+    return { ...details, after, length }
+  }
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const isTextList = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string')
