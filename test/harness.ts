@@ -152,11 +152,12 @@ export type TestUser = {
 
 /** The first account with its workspace `main`. */
 export async function registerOwner(
-  service: Pick<TestService, 'call'>,
+  service: Pick<TestService, 'call'> & Partial<Pick<TestService, 'app'>>,
   email = 'owner@example.com',
 ): Promise<TestUser> {
+  const setupCode = service.app?.services.setupCode.value
   const { body, status, text } = await service.call<SignedIn>('POST', '/v1/auth/register', {
-    body: { email, name: 'Owner', password },
+    body: { email, name: 'Owner', password, ...(setupCode === undefined ? {} : { setupCode }) },
   })
   expect(status, text).toBe(201)
   return { id: body.user.id, email, session: body.accessToken }

@@ -2,10 +2,9 @@
 import type { Server } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Config, isLoopback } from './config.ts'
+import type { Config } from './config.ts'
 import { createStoredLists } from './domain/audit-key-list.ts'
 import { createReadRecorder } from './domain/audit-read.ts'
-import { newSetupCode } from './domain/auth.ts'
 import { createChangeFollower } from './domain/change-follower.ts'
 import type { Services } from './domain/context.ts'
 import { createCounts } from './domain/count.ts'
@@ -16,6 +15,7 @@ import { createIssuers } from './domain/oidc-issuer.ts'
 import { createRefusals } from './domain/oidc-refusal.ts'
 import { createPictures } from './domain/picture.ts'
 import { createSealedAnswers } from './domain/sealed-answer.ts'
+import { createSetupCode } from './domain/setup-code.ts'
 import { createSyncStats } from './domain/sync-stat.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
 import { createUsage } from './domain/usage.ts'
@@ -128,14 +128,13 @@ export async function openServices(config: Config, log: Log, access: Access): Pr
 }
 
 async function assemble(
-  given: Config,
+  config: Config,
   { engine, keys }: OpenStore,
   log: Log,
   now: () => number,
   doors: Partial<Doors>,
 ): Promise<Services> {
   const store = createStore(engine, keys)
-  const config = await withSetupCode(given, () => store.accounts.count())
   const pictures = createPictures(store, log)
   const usage = createUsage()
   const later = (work: (store: Store) => Promise<void>) => {
@@ -157,19 +156,13 @@ async function assemble(
     mail: openMail(config, log),
     syncStats: createSyncStats(),
   }
-  return { config, engine, store, keys, ...memories, ...outside, now, log }
+  return { config, setupCode: createSetupCode(config), engine, store, keys, ...memories, ...outside, now, log }
 }
 
 function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | undefined {
   if (smtpUrl === undefined) return undefined
   const { hostname } = new URL(publicUrl)
   return createMail({ smtpUrl, from: mailFrom ?? `coffer@${hostname}`, clientName: hostname, log })
-}
-
-/** Whoever reaches a service that anybody can reach must prove that they may make its first account. */
-async function withSetupCode(config: Config, countAccounts: () => Promise<number>): Promise<Config> {
-  if (config.setupCode !== undefined || isLoopback(config.host)) return config
-  return (await countAccounts()) === 0 ? { ...config, setupCode: newSetupCode() } : config
 }
 
 type Limiters = {

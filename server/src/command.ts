@@ -109,7 +109,7 @@ async function open(app: App, config: Config): Promise<() => Promise<void>> {
     await listenOn(app.server, config.host, 'COFFER_PORT', config.port)
     const address = app.server.address()
     const port = typeof address === 'object' && address ? address.port : config.port
-    await welcome(app, port, config.setupCode !== undefined)
+    await welcome(app, port)
     return stopMetrics
   } catch (error) {
     await stopMetrics()
@@ -118,25 +118,28 @@ async function open(app: App, config: Config): Promise<() => Promise<void>> {
   }
 }
 
-async function welcome(app: App, port: number, isCodeChosen: boolean): Promise<void> {
-  const { config, engine, log, store } = app.services
+async function welcome(app: App, port: number): Promise<void> {
+  const { config, engine, log, setupCode, store } = app.services
   const where = engine.kind === 'sqlite' ? config.dataDir : 'PostgreSQL'
   // A port that the system has chosen is known only now.
   const url = config.port === 0 ? config.publicUrl.replace(/:0$/, `:${port}`) : config.publicUrl
   const lines = [`Coffer is ready at ${url} (API reference: ${url}/docs). Data: ${where}.`]
-  if ((await store.accounts.count()) === 0) {
-    const code = config.setupCode === undefined ? '' : ',"setupCode":"…"'
+  const isNew = (await store.accounts.count()) === 0
+  const isAsked = setupCode.isChosen || !setupCode.isLocal
+  if (isNew) {
+    const code = isAsked ? ',"setupCode":"…"' : ''
     lines.push(
       'Make the first account:',
       `  curl ${url}/v1/auth/register -H 'content-type: application/json' -d '{"email":"you@example.com","name":"You","password":"…12 characters or more…"${code}}'`,
     )
     // Whoever has chosen it knows it, and may have others read the log.
-    if (isCodeChosen) lines.push('Setup code for it: the one in COFFER_SETUP_CODE')
-    else if (config.setupCode !== undefined) lines.push(`Setup code for it: ${config.setupCode}`)
+    if (setupCode.isChosen) lines.push('Setup code for it: the one in COFFER_SETUP_CODE')
+    else if (isAsked) lines.push(`Setup code for it: ${setupCode.value}`)
+    else lines.push(`Setup code, needed only through a proxy: ${setupCode.value}`)
   }
   const isHidden = config.logLevel !== 'info' && config.logLevel !== 'debug'
   // A generated code that nobody sees would lock everyone out, however little is logged.
-  if (process.stdout.isTTY || (isHidden && config.setupCode !== undefined && !isCodeChosen))
+  if (process.stdout.isTTY || (isHidden && isNew && isAsked && !setupCode.isChosen))
     process.stdout.write(`${lines.join('\n')}\n`)
   else for (const line of lines) log.info(line)
   log.info('listening', { host: config.host, port, engine: engine.kind, ms: Math.round(performance.now()) })

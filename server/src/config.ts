@@ -25,7 +25,7 @@ export type Config = {
   readonly signup: 'invite' | 'open'
   /** Whether secrets are pushed to the targets of syncs. */
   readonly sync: boolean
-  /** Undefined where the first account needs none. */
+  /** Undefined where the operator has chosen none. */
   readonly setupCode: string | undefined
   readonly outboundAllow: AllowList
   readonly smtpUrl: string | undefined
@@ -78,7 +78,7 @@ export const settings: readonly Setting[] = [
   {
     name: 'COFFER_SETUP_CODE',
     default: 'made at start',
-    meaning: 'code for the first account where the host is not loopback',
+    meaning: 'code for the first account, asked for unless everything about the request is local',
   },
   {
     name: 'COFFER_OUTBOUND_ALLOW',

@@ -1,5 +1,4 @@
 /** Registration and sign-out, and the exchange of an API token for a JWT. */
-import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { AccessToken, Registration } from '@coffer/contract/auth'
 import { newId } from '../crypto/id.ts'
 import { hashPassword } from '../crypto/password.ts'
@@ -14,6 +13,7 @@ import { issueJwt } from './jwt.ts'
 import { defaultPreferences } from './me.ts'
 import { asUser, personEntity } from './person.ts'
 import { type OpenedSession, openBrowserSession } from './session.ts'
+import { requireSetupCode } from './setup-code.ts'
 import { checkSlug } from './slug.ts'
 import { announce, inTransaction, recordAct } from './transaction.ts'
 import { insertWorkspace } from './workspace.ts'
@@ -67,13 +67,7 @@ async function admitRegistration(ctx: Context, body: Registration, email: string
     if (ctx.config.signup === 'open') return { isFirst }
     throw new Failure('forbidden', 'Registration is closed: ask an admin of your workspace for an invite.')
   }
-  const { setupCode } = ctx.config
-  if (setupCode !== undefined && !isEqual(setupCode, body.setupCode ?? '')) {
-    throw new Failure(
-      'forbidden',
-      'setupCode: the first account needs the code in COFFER_SETUP_CODE or, without one, that the service logged at its start.',
-    )
-  }
+  requireSetupCode(ctx, body.setupCode)
   return { isFirst }
 }
 
@@ -98,14 +92,4 @@ export async function exchangeToken(ctx: Context): Promise<AccessToken> {
   const entity = { type: 'token', id: token.id, name: token.name }
   await recordAct(ctx, { chain: token.workspaceId, action: 'EXCHANGE', entity })
   return issued
-}
-
-function isEqual(expected: string, actual: string): boolean {
-  const [a, b] = [expected, actual].map((text) => Buffer.from(text))
-  return a !== undefined && b !== undefined && a.length === b.length && timingSafeEqual(a, b)
-}
-
-/** Short enough to type, long enough not to guess. */
-export function newSetupCode(): string {
-  return randomBytes(15).toString('base64url')
 }

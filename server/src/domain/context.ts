@@ -19,11 +19,13 @@ import type { Issuers } from './oidc-issuer.ts'
 import type { Refusals } from './oidc-refusal.ts'
 import type { Pictures } from './picture.ts'
 import type { SealedAnswers } from './sealed-answer.ts'
+import type { SetupCode } from './setup-code.ts'
 import type { SyncStats } from './sync-stat.ts'
 import type { Usage } from './usage.ts'
 
 export type Services = {
   readonly config: Config
+  readonly setupCode: SetupCode
   readonly engine: Engine
   readonly store: Store
   readonly keys: Keys
@@ -69,7 +71,13 @@ export type Actor = {
   readonly credential: Credential
 }
 
-type RequestInfo = { readonly id: string; readonly ip: string; readonly userAgent: string }
+type RequestInfo = {
+  readonly id: string
+  readonly ip: string
+  readonly userAgent: string
+  /** Known for public endpoints: the request names this machine as its host, and no proxy has passed it on. */
+  readonly isDirect?: boolean
+}
 
 export type Context = Services & { readonly actor: Actor; readonly request: RequestInfo }
 export type WriteContext = Context & {

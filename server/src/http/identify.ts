@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import { type AddressRange, clientNetwork, isInRange, parseAddress, plainAddress } from '../address-range.ts'
+import { isLoopback } from '../config.ts'
 import type { ChangeFollower } from '../domain/change-follower.ts'
 import { type Actor, anonymous, type Context, type Services } from '../domain/context.ts'
 import { credentialKey } from '../domain/credential.ts'
@@ -47,7 +48,8 @@ export function identifier(parts: IdentityParts) {
       requireHost(exchange)
       if (parts.isStopping()) throw new Failure('stopping')
       if (!endpoint || endpoint.permission === 'public') {
-        exchange.ctx = contextFor(services, anonymous, exchange, ip)
+        const context = contextFor(services, anonymous, exchange, ip)
+        exchange.ctx = { ...context, request: { ...context.request, isDirect: isDirect(exchange) } }
         return endpoint?.area === 'secret-share' ? admitReader(hit) : undefined
       }
       const waiting = follower.ensureFresh()
@@ -155,6 +157,15 @@ const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url
 function requireHost({ headers, request }: Exchange): undefined {
   if (headers.host !== undefined || request.httpVersion !== '1.1') return undefined
   throw new Failure('malformed', 'The request has no Host header.')
+}
+
+const forwardingHeader =
+  /^(forwarded|via|x-(forwarded|original|real|client|envoy|cluster)-.*|(cf|true|fastly|fly)-.*ip)$/
+
+/** The request names this machine as its host, and no proxy has left a header on it. */
+function isDirect({ headers }: Exchange): boolean {
+  const host = URL.parse(`http://${headers.host}`)?.hostname.replace(/^\[|\]$/g, '')
+  return host !== undefined && isLoopback(host) && !Object.keys(headers).some((name) => forwardingHeader.test(name))
 }
 
 /**

@@ -50,7 +50,8 @@ describe('the first start', () => {
     )
     expect(said).toContain('Make the first account:')
     expect(said).toContain(`curl http://localhost:${port}/v1/auth/register`)
-    expect(said).not.toContain('etup code')
+    expect(said).not.toContain('Setup code for it')
+    expect(said).toMatch(/^Setup code, needed only through a proxy: [\w-]{20}$/m)
     expect(service.program.err()).toBe('')
 
     const { session } = await registerOwner(service)
