@@ -1,19 +1,21 @@
 /**
- * Who wrote a value that refers to other environments. Whoever reads such a value follows its references with their own
- * rights; where it is handed on in somebody else's name, by a sync or a share, they lead no further than its authors may read:
+ * Who wrote a value that refers to others. Whoever reads such a value follows its references with their own rights. Where it
+ * is handed on in somebody else's name, by a sync or a share, its references lead no further than its authors may read:
  * nobody sees through another's eyes by writing `${production.KEY}`. Whoever copies it (restores, promotes) is an author too.
  *
- * Kept as `user:<id>`, `token:<id>:<user>` and `oidc:<id>`, with a space between; `!` behind one that did not reach all of
- * what it referred to when it wrote. The value's seal is bound to it.
+ * Kept as `user:<id>`, `token:<id>:<user>` and `oidc:<id>`, with a space between. A `!` behind an author says that it did not
+ * reach all of what it referred to when it wrote, a `~` that it did, but not the whole workspace. The value's seal is bound
+ * to it.
  */
 import { type Access, type ProjectAccess, reachesEnvironments } from './access.ts'
 import type { Actor, Context } from './context.ts'
-import { type Reach, toScopeSet } from './scope.ts'
+import { type Reach, reachesAll, toScopeSet } from './scope.ts'
 import { referenceOptions } from './secret-read.ts'
 import { surveyReferences } from './secret-reference.ts'
 
 const separator = ' '
 const outOfReach = '!'
+const partly = '~'
 
 type Written = {
   readonly key: string
@@ -22,31 +24,36 @@ type Written = {
   readonly copiedFrom?: string
 }
 
-/** Nobody, where the text refers to no environment by name: then it never leads out of its own, and most values do not. */
+/** Nobody, where the text refers to nothing, as most values do. */
 export function authorsOf(ctx: Context, access: ProjectAccess, written: Written): string {
   const { key, environment, value, copiedFrom = '' } = written
   if (value === null) return ''
-  const references = surveyReferences(value).references.filter(({ environment }) => environment !== undefined)
+  const { references } = surveyReferences(value)
   if (references.length === 0) return ''
   const { locate } = referenceOptions(ctx, access, '')
   const isReached = references.every((reference) => locate(environment.id, reference, key))
   const name = nameOf(ctx.actor)
   const others = copiedFrom.split(separator).filter((author) => author !== '' && nameIn(author) !== name)
-  return [...others, isReached ? name : `${name}${outOfReach}`].join(separator)
+  const reach = isReached ? (reachesAll(access.reach) ? '' : partly) : outOfReach
+  return [...others, `${name}${reach}`].join(separator)
 }
 
 function nameOf({ type, id, userId }: Actor): string {
   return type === 'token' ? `token:${id}:${userId}` : `${type}:${id}`
 }
 
-const nameIn = (author: string) => (author.endsWith(outOfReach) ? author.slice(0, -outOfReach.length) : author)
+const nameIn = (author: string) => author.replace(/[!~]$/, '')
 
 /** What authors may read now. */
 export type Judge = {
   /** Before they are judged: tokens and identities are looked up, all that are new in one go. */
   meet(authors: Iterable<string>): Promise<void>
-  mayRead(authors: string, environmentId: string): boolean
+  /** `isNamed`: the value itself refers there; otherwise only what it refers to does. */
+  mayRead(authors: string, environmentId: string, isNamed: boolean): boolean
 }
+
+/** Of an author: what their own words may lead to, and what others' words behind them may. */
+type Reaches = { readonly named: Reach; readonly beyond: Reach }
 
 const everything: Reach = []
 const nothing: Reach = [toScopeSet({ all: false, teams: [], projects: [], environments: [] })]
@@ -54,7 +61,7 @@ const nothing: Reach = [toScopeSet({ all: false, teams: [], projects: [], enviro
 export function createJudge(ctx: Context, access: Access): Judge {
   const { picture } = access
   const workspaceId = picture.workspace.id
-  const known = new Map<string, Reach>()
+  const known = new Map<string, Reaches>()
 
   async function meet(authors: Iterable<string>): Promise<void> {
     const fresh = new Set([...new Set(authors)].flatMap((all) => all.split(separator)))
@@ -73,21 +80,23 @@ export function createJudge(ctx: Context, access: Access): Judge {
       const member = picture.membersByUser.get(type === 'token' ? userId : id)?.scopeSet
       const scope = scopes.get(id)
       // Whoever went, or let a token go, must not gain by it: what they could not reach then is not reached without them.
-      const left = author.endsWith(outOfReach) ? nothing : everything
-      if (type === 'user') known.set(author, member ? [member] : left)
-      else if (type === 'oidc') known.set(author, scope ? [scope] : left)
-      else if (scope) known.set(author, member ? [member, scope] : left)
-      else known.set(author, left === everything && member ? [member] : left)
+      const judged = (left: Reach): Reach => {
+        if (type === 'user') return member ? [member] : left
+        if (type === 'oidc') return scope ? [scope] : left
+        if (scope) return member ? [member, scope] : left
+        return left === everything && member ? [member] : left
+      }
+      const named = author.endsWith(outOfReach) ? nothing : everything
+      const beyond = author.endsWith(partly) ? nothing : named
+      known.set(author, { named: judged(named), beyond: judged(beyond) })
     }
   }
 
-  function mayRead(authors: string, environmentId: string): boolean {
-    return authors
-      .split(separator)
-      .every(
-        (author) =>
-          author === '' || reachesEnvironments({ ...access, reach: known.get(author) ?? nothing }, [environmentId]),
-      )
+  function mayRead(authors: string, environmentId: string, isNamed: boolean): boolean {
+    return authors.split(separator).every((author) => {
+      const { named, beyond } = known.get(author) ?? { named: nothing, beyond: nothing }
+      return author === '' || reachesEnvironments({ ...access, reach: isNamed ? named : beyond }, [environmentId])
+    })
   }
 
   return { meet, mayRead }

@@ -8,7 +8,7 @@ import type { PicturedEnvironment } from './picture.ts'
 import { reachesEnvironment } from './scope.ts'
 import { findEnvironmentByName } from './secret-environment.ts'
 import type { Reference } from './secret-reference.ts'
-import { type LoadValues, type Locate, type Place, placeName } from './secret-reference-graph.ts'
+import { type LoadValues, type Locate, type Place, placeName, type ValueNode } from './secret-reference-graph.ts'
 import { type Gap, type OnUnresolved, type Resolved, resolveValues } from './secret-reference-resolution.ts'
 import { type Allowance, createAllowance, createOpeningPause, largeBytes, manySecrets } from './secret-size.ts'
 
@@ -78,6 +78,8 @@ export type Guard = {
   /** Values that references may stand in, told before any of theirs is asked about. */
   meet(values: readonly { readonly place: Place; readonly authors: string }[]): Promise<void>
   allows(from: Place, reference: Reference, to: Place): boolean
+  /** Once all values are loaded: takes the target from links that lead further than they may. */
+  prune(nodes: readonly ValueNode[]): Promise<void>
   /** What stays unresolved in a value, for whatever reason. */
   miss(root: Place, gap: Gap): void
 }
@@ -188,6 +190,7 @@ export async function resolveRows(
     },
     onUnresolved: options.onUnresolved,
     onGap: options.guard?.miss,
+    prune: options.guard?.prune,
     maxGrowthBytes,
   })
   const byRow = new Map<OpenValue, Resolved>()

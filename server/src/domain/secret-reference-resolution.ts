@@ -36,6 +36,8 @@ export type ResolveOptions = GraphOptions & {
   readonly onUnresolved: OnUnresolved
   /** Told of what stays unresolved in a value: of what stands in it, and of each other name once at least. */
   readonly onGap?: ((root: Place, gap: Gap) => void) | undefined
+  /** Told of all values before any is resolved. */
+  readonly prune?: ((nodes: readonly ValueNode[]) => Promise<void>) | undefined
   /** Size of one resolved value; beyond it, the value's own references are all left unresolved. */
   readonly maxBytes?: number
   /** By how much all values of one call may grow together; beyond it, further ones are left unresolved. */
@@ -64,6 +66,7 @@ const maxLooksPerCall = 2 ** 20
 export async function resolveValues(roots: readonly PlacedValue[], options: ResolveOptions): Promise<Resolution> {
   const { maxDepth = defaultMaxDepth, maxBytes = mebibyte, maxGrowthBytes = 32 * mebibyte } = options
   const graph = await loadReferenceGraph(roots, options)
+  await options.prune?.([...graph.nodes.values()].flat())
   const measure = createMeasure(await numberComponents(graph))
   let growthLeft = maxGrowthBytes
   let namesLeft = options.maxLinks ?? maxLinks

@@ -100,9 +100,14 @@ function findRefusal(access: EnvironmentAccess, roots: readonly Place[], trail: 
     }
     const [place] = isOwn ? [root.key] : namePlaces(access, [gap.at])
     const way = isOwn ? `${root.key}: refers` : `${root.key}: leads to ${place}, which refers`
-    const remedy = `To mend that, somebody who may read it deletes the value of ${place} and writes it anew, or an admin widens the scope of whoever wrote it.`
-    if (stop && reaches(stop.environmentId)) {
-      return `${way} to ${gap.name}, and whoever wrote that may not read it. ${remedy}`
+    const remedy = `To fix it, somebody who can read it must delete the value of ${place} and write it again, or an admin must widen the scope of whoever wrote it.`
+    if (stop?.every(({ environmentId }) => reaches(environmentId))) {
+      if (stop.length === 1) return `${way} to ${gap.name}, and whoever wrote that may not read it. ${remedy}`
+      const [end] = namePlaces(access, stop.slice(-1))
+      return `${way} to ${gap.name}, which leads on to ${end}, and whoever wrote ${place} may not read that. ${remedy}`
+    }
+    if (stop && !namesEnvironment(gap)) {
+      return `${way} to ${gap.name}, which leads on to where whoever wrote ${place} may not read. ${remedy}`
     }
     if (!namesEnvironment(gap)) return `${way} to ${gap.name}, which cannot be resolved.`
     // The same for a place that is not there and one that is out of reach: names must not be probeable.

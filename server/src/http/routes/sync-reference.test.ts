@@ -100,7 +100,7 @@ async function removeMember(user: TestUser): Promise<void> {
 const refer = (name: string) => `\${${name}}`
 const leads = refer('production.DB_PASSWORD')
 const remedyFor = (place: string) =>
-  `To mend that, somebody who may read it deletes the value of ${place} and writes it anew, or an admin widens the scope of whoever wrote it.`
+  `To fix it, somebody who can read it must delete the value of ${place} and write it again, or an admin must widen the scope of whoever wrote it.`
 /** What is kept says no more than the value itself does; who asks and reaches where it leads is told that it is there. */
 const refusal = `FLAG: refers to production.DB_PASSWORD, which cannot be resolved; perhaps whoever wrote that may not read it. ${remedyFor('FLAG')}`
 const toldRefusal = `FLAG: refers to production.DB_PASSWORD, and whoever wrote that may not read it. ${remedyFor('FLAG')}`
@@ -236,8 +236,64 @@ describe('a chain', () => {
     // A change there is all that it needs, though it was never pushed from there.
     await write('staging', { URL: `at:${leads}` })
     await expectPushed(id, { ALPHA: 'one', FLAG: `at:${password}` })
-    await write('development', { FLAG: `again ${middle}` }, ofBoth.session)
-    await expectPushed(id, { ALPHA: 'one', FLAG: `again at:${password}` })
+  })
+
+  const refersTo = (name: string) => refusal.replace('production.DB_PASSWORD', name)
+  const end = () => `${world.project.slug}.production.DB_PASSWORD`
+  const told = (name: string) =>
+    `FLAG: refers to ${name}, which leads on to ${end()}, and whoever wrote FLAG may not read that. ${remedyFor('FLAG')}`
+  const planned = async (id: string) => (await world.project.ask('POST', `/sync/${id}/plan`)).body.message
+
+  test('is held back where whoever wrote its beginning may read the next place, but not what that leads to', async () => {
+    const ofBoth = await addDeveloper('development', 'staging')
+    const id = await running()
+    await write('staging', { URL: `at:${leads}` })
+    await write('development', { FLAG: middle }, ofBoth.session)
+    await expectBlocked(id, refersTo('staging.URL'))
+    expect(await planned(id)).toBe(told('staging.URL'))
+    await changeScope(ofBoth, scopeOf('development', 'staging', 'production'))
+    await expectPushed(id, { ALPHA: 'one', FLAG: `at:${password}` })
+    await changeScope(ofBoth, scopeOf('development', 'staging'))
+    await pushDue(world, debounceMs)
+    expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: refersTo('staging.URL') })
+  })
+
+  test('is held back also where it begins with a reference within its environment', async () => {
+    const developer = await addDeveloper('development')
+    await write('development', { OTHER: leads, ALPHA: 'one' })
+    const id = await setUpSync(world, { exclude: 'OTHER' })
+    await pushDue(world)
+    await write('development', { FLAG: refer('OTHER') }, developer.session)
+    const cause = 'FLAG: refers to OTHER, which leads on to'
+    await expectBlocked(id, `${cause} where whoever wrote FLAG may not read. ${remedyFor('FLAG')}`)
+    expect(await planned(id)).toBe(told('OTHER'))
+  })
+
+  test('names the places after the first only to those who may read all of them', async () => {
+    const ofBoth = await addDeveloper('development', 'staging')
+    const admin = await addUser(world.service, `admin-${++people}@example.com`, {
+      workspaceId,
+      role: 'admin',
+      scope: scopeOf('development', 'staging'),
+    })
+    const id = await running()
+    await write('staging', { URL: `at:${leads}` })
+    await write('development', { FLAG: middle }, ofBoth.session)
+    await expectBlocked(id, refersTo('staging.URL'))
+    const plan = await world.project.ask('POST', `/sync/${id}/plan`, {}, admin.session)
+    expect(plan.body.message).toBe(refersTo('staging.URL'))
+  })
+
+  test('goes no further when whoever wrote its beginning leaves, beyond what they named', async () => {
+    const ofBoth = await addDeveloper('development', 'staging')
+    const id = await running()
+    await write('staging', { URL: `at:${leads}`, NEXT: refer('HOST') })
+    await write('development', { FLAG: middle, SIGN: refer('staging.NEXT') }, ofBoth.session)
+    await expectBlocked(id, refersTo('staging.URL'))
+    await removeMember(ofBoth)
+    await expectBlocked(id, refersTo('staging.URL'))
+    await write('staging', { URL: 'plain' })
+    await expectPushed(id, { ALPHA: 'one', FLAG: 'plain', SIGN: 'staging host' })
   })
 
   test('begins nowhere for those who may not read its first place', async () => {
@@ -522,13 +578,13 @@ test('whoever writes what, and may read what: nothing is pushed that leads throu
   let pushed = state()
   const outcomes = { active: 0, blocked: 0 }
 
-  /** Undefined where it leads somewhere that whoever wrote the step before may not read, or where nothing is. */
-  function follow(environment: string, key: string): string | undefined {
+  /** Undefined where it leads somewhere that any writer of the steps before may not read, or where nothing is. */
+  function follow(environment: string, key: string, readers: readonly string[] = environments): string | undefined {
     const value = values.get(`${environment}.${key}`)
     if (!value?.refersTo) return value?.text
     const [there = '', name = ''] = value.refersTo.split('.')
-    if (there !== environment && !value.reads.includes(there)) return undefined
-    return follow(there, name)
+    const reads = readers.filter((one) => value.reads.includes(one))
+    return reads.includes(there) ? follow(there, name, reads) : undefined
   }
 
   values.set('development.ALPHA', { text: 'one', reads: environments })
@@ -606,11 +662,12 @@ describe('the audit trail', () => {
 
 test('nor does a share, which keeps such a reference as it stands', async () => {
   const developer = await addDeveloper('development')
-  await write('development', { FLAG: `see ${leads}`, HOME: `at ${refer('ALPHA')}` }, developer.session)
   await write('development', { OWN: `is ${leads}` })
+  const texts = { FLAG: `see ${leads}`, HOME: `at ${refer('ALPHA')}`, WAY: `by ${refer('OWN')}` }
+  await write('development', texts, developer.session)
   const environmentId = world.project.idOf('development')
   const listed = await world.project.must<{ id: string; name: string }[]>('GET', '/secret?environmentId=development')
-  const wanted = ['FLAG', 'HOME', 'OWN'].map((key) => listed.find(({ name }) => name === key)?.id)
+  const wanted = ['FLAG', 'HOME', 'OWN', 'WAY'].map((key) => listed.find(({ name }) => name === key)?.id)
   const secrets = wanted.map((id) => ({ id, environmentId }))
   const { token } = await world.project.must<{ token: string }>('POST', '/secret-share', { secrets, expiresIn: 300 })
   const opened = await world.service.call('POST', `/v1/share/${token}/view`, { body: {} })
@@ -619,6 +676,7 @@ test('nor does a share, which keeps such a reference as it stands', async () => 
       { name: 'FLAG', value: `see ${leads}` },
       { name: 'HOME', value: 'at one' },
       { name: 'OWN', value: `is ${password}` },
+      { name: 'WAY', value: texts.WAY },
     ],
   })
 })
