@@ -49,7 +49,7 @@ export const authEndpoints = {
     body: Nothing,
     status: 200,
     response: AccessToken,
-    errors: [],
+    errors: [403],
   },
   register: {
     method: 'POST',

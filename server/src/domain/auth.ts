@@ -85,7 +85,9 @@ export async function logout(ctx: Context): Promise<void> {
 
 export async function exchangeToken(ctx: Context): Promise<AccessToken> {
   const { credential } = ctx.actor
-  if (credential.type !== 'static' && credential.type !== 'cli-token') throw new Failure('unauthenticated')
+  if (credential.type !== 'static' && credential.type !== 'cli-token') {
+    throw new Failure('forbidden', 'Only an API token can be exchanged: use a JWT or a session as it is.')
+  }
   const { token } = credential
   const { generation } = credential
   const issued = issueJwt(ctx, { sub: token.id, kind: 'token', workspace: token.workspaceId, generation })

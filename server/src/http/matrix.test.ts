@@ -185,7 +185,7 @@ function expectedStatus(caller: Caller, name: EndpointName, ask: Ask): number {
   if (!caller.isAlive) return 401
   if (ask.isMalformed) return 400
   if (right === 'any credential') return success
-  if (right === 'an API token') return caller.kind === 'token' ? success : 401
+  if (right === 'an API token') return caller.kind === 'token' ? success : 403
   if (right === 'a session') return caller.kind === 'session' ? success : 403
   if (right === 'a session in a browser') return caller.kind === 'session' && !caller.isCli ? success : 403
   if (right === 'a scope of one environment') return scopedStatus(caller, success)

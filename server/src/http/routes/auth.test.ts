@@ -159,10 +159,17 @@ test('the exchange gives a JWT of 900 seconds with the rights of its token', asy
   expect(audit).toMatchObject([{ action: 'EXCHANGE' }, { action: 'EXCHANGE' }])
 })
 
-test('a session and a JWT cannot be exchanged', async () => {
-  const jwt = await exchange(service, (await createToken(service, owner.session)).token)
-  expect((await service.call('POST', '/v1/auth/exchange', { token: jwt })).status).toBe(401)
-  expect((await service.call('POST', '/v1/auth/exchange', { token: owner.session })).status).toBe(401)
+test('a session and a JWT cannot be exchanged, and are told so while they are valid', async () => {
+  const { id, token } = await createToken(service, owner.session)
+  const jwt = await exchange(service, token)
+  const ask = (value: string) => service.call('POST', '/v1/auth/exchange', { token: value })
+  const refusal = { message: 'Only an API token can be exchanged: use a JWT or a session as it is.' }
+  for (const value of [jwt, owner.session]) expect(await ask(value)).toMatchObject({ status: 403, body: refusal })
+  for (const value of [`${jwt.slice(0, -4)}AAAA`, `${owner.session.slice(0, -1)}!`, 'eyJ']) {
+    expect((await ask(value)).status).toBe(401)
+  }
+  await service.call('DELETE', `/v1/workspace/main/tokens/${id}`, { token: owner.session })
+  for (const value of [jwt, token]) expect((await ask(value)).status).toBe(401)
 })
 
 test('sign-ins are in the audit trail of every workspace of the person, failed ones too, without the password', async () => {
