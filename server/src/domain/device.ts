@@ -20,6 +20,8 @@ import { inQuietTransaction, inTransaction, recordAct } from './transaction.ts'
 
 const lifeSeconds = 300
 const intervalSeconds = 5
+/** Timers and networks are not exact: polling up to a second early is in time. */
+const leewaySeconds = 1
 const deviceCodeBytes = 32
 const userCodeGroups = 2
 
@@ -67,7 +69,7 @@ export async function pollDevice(ctx: Context, body: DevicePoll): Promise<Access
   if (login.state === 'approved' && login.userId !== null) return collect(ctx, login, login.userId)
   const at = ctx.now()
   const isInTime = await inQuietTransaction(ctx, `device:${login.id}`, (store) =>
-    store.devices.poll(login.id, at, at - intervalSeconds * secondMs),
+    store.devices.poll(login.id, at, at - (intervalSeconds - leewaySeconds) * secondMs),
   )
   throw notYet(isInTime ? 'authorization_pending' : 'slow_down')
 }

@@ -42,6 +42,7 @@ afterAll(async () => {
 })
 afterEach(() => {
   service.clock.offsetMs = 0
+  delete service.clock.standsAt
 })
 
 const clientId = 'coffer-cli'
@@ -125,12 +126,14 @@ test.each([
 })
 
 test('polling faster than the interval is told to slow down, and not punished for good', async () => {
+  service.clock.standsAt = Date.now()
   const { deviceCode, userCode } = await begin()
   const words = async () => (await poll(deviceCode)).body.error
   expect([await words(), await words()]).toEqual(['authorization_pending', 'slow_down'])
-  service.clock.offsetMs = 4_000
+  // The interval is five seconds, of which one is leeway.
+  service.clock.offsetMs = 3_999
   expect(await words()).toBe('slow_down')
-  service.clock.offsetMs = 6_000
+  service.clock.offsetMs = 4_000
   expect([await words(), await words()]).toEqual(['authorization_pending', 'slow_down'])
   // Whoever is approved need not wait.
   await answer(owner, userCode)
