@@ -20,6 +20,8 @@ export type Config = {
   readonly rateLimit: number
   readonly exchangeRateLimit: number
   readonly shareRateLimit: number
+  /** The first word of new API tokens. */
+  readonly tokenPrefix: string
   readonly trustedProxies: readonly AddressRange[]
   readonly redisUrl: string | undefined
   readonly signup: 'invite' | 'open'
@@ -71,6 +73,11 @@ export const settings: readonly Setting[] = [
     default: '60',
     meaning: 'requests for shares per minute per client address; 0 switches it off',
   },
+  {
+    name: 'COFFER_TOKEN_PREFIX',
+    default: 'cof',
+    meaning: 'first word of new API tokens, 2 to 12 of a-z and 0-9; tokens with any other word stay valid',
+  },
   { name: 'COFFER_TRUSTED_PROXIES', default: 'none', meaning: 'CIDRs whose X-Forwarded-For is believed' },
   { name: 'COFFER_REDIS_URL', default: 'none', meaning: 'redis://… to share the rate limits between nodes' },
   { name: 'COFFER_SYNC', default: 'on', meaning: 'off: no node with this setting pushes to the targets of syncs' },
@@ -116,6 +123,7 @@ export function readConfig(environment: Environment): Config {
     rateLimit: readCount('COFFER_RATE_LIMIT', text('COFFER_RATE_LIMIT') ?? '200'),
     exchangeRateLimit: readCount('COFFER_EXCHANGE_RATE_LIMIT', text('COFFER_EXCHANGE_RATE_LIMIT') ?? '10'),
     shareRateLimit: readCount('COFFER_SHARE_RATE_LIMIT', text('COFFER_SHARE_RATE_LIMIT') ?? '60'),
+    tokenPrefix: readTokenPrefix(text('COFFER_TOKEN_PREFIX') ?? 'cof'),
     trustedProxies: readRanges('COFFER_TRUSTED_PROXIES', text('COFFER_TRUSTED_PROXIES') ?? ''),
     redisUrl: readRedisUrl(text('COFFER_REDIS_URL')),
     sync: readWord('COFFER_SYNC', text('COFFER_SYNC') ?? 'on', ['on', 'off']) === 'on',
@@ -254,6 +262,13 @@ function readCount(name: string, value: string): number {
     throw new ConfigError(`${name} must be a whole number up to ${maxCount}; 0 switches the limit off.`)
   }
   return Number(value)
+}
+
+function readTokenPrefix(value: string): string {
+  if (!/^[a-z0-9]{2,12}$/.test(value)) {
+    throw new ConfigError('COFFER_TOKEN_PREFIX must be 2 to 12 lower-case letters and digits, such as cof.')
+  }
+  return value
 }
 
 function readWord<const Word extends string>(name: string, value: string, list: readonly Word[]): Word {

@@ -17,6 +17,15 @@ export type BearerPrefix = typeof tokenPrefix | typeof sessionPrefix | typeof in
 
 const prefixes: readonly BearerPrefix[] = [tokenPrefix, sessionPrefix, invitePrefix]
 
+/** The first word of a token is the operator's choice. Checksum and hash know it as `cof`, so any word fits any token. */
+const tokenWord = /^[a-z0-9]{2,12}(?=_live_)/
+const hashedWord = 'cof'
+
+/** Replaces the first word of a token, or of its visible beginning. */
+export function withTokenWord(value: string, word: string): string {
+  return value.replace(tokenWord, word)
+}
+
 export function createBearer(prefix: BearerPrefix): string {
   const body = prefix + randomBase62(randomLength)
   return body + checksum(body)
@@ -28,7 +37,8 @@ export function createShareToken(): string {
 }
 
 /** Which kind of bearer a credential is, or undefined where its form or checksum is wrong. */
-export function bearerKind(value: string): BearerPrefix | undefined {
+export function bearerKind(given: string): BearerPrefix | undefined {
+  const value = withTokenWord(given, hashedWord)
   const prefix = prefixes.find((candidate) => value.startsWith(candidate))
   if (!prefix || value.length !== prefix.length + randomLength + checksumLength) return undefined
   const body = value.slice(0, -checksumLength)
@@ -37,7 +47,7 @@ export function bearerKind(value: string): BearerPrefix | undefined {
 }
 
 export function hashBearer(root: RootKey, value: string): Buffer {
-  return createHmac('sha256', root.token).update(value, 'utf8').digest()
+  return createHmac('sha256', root.token).update(withTokenWord(value, hashedWord), 'utf8').digest()
 }
 
 function checksum(body: string): string {

@@ -2,7 +2,7 @@ import type { IdPath, Permission, WorkspacePath } from '@coffer/contract/field'
 import type { IssuedToken, NewCliToken, NewToken, Token, TokenRotation } from '@coffer/contract/token'
 import { parseRange, rangeProblem } from '../address-range.ts'
 import { newId } from '../crypto/id.ts'
-import { createBearer, hashBearer, tokenPrefix } from '../crypto/token.ts'
+import { createBearer, hashBearer, tokenPrefix, withTokenWord } from '../crypto/token.ts'
 import { Failure, invalid } from '../failure.ts'
 import type { TokenRecord } from '../store/token.ts'
 import { type Access, hasRole, mayManageAll, reauthorise, requireWorkspace } from './access.ts'
@@ -109,12 +109,12 @@ export async function rotateToken(ctx: Context, path: IdPath, body: TokenRotatio
       generation: current.generation + 1,
     }
     if (!(await ctx.store.tokens.update(next, current))) throw new Failure('conflict')
-    const after = { graceSeconds: body.graceSeconds ?? 0, prefix: next.prefix }
+    const after = { graceSeconds: body.graceSeconds ?? 0, prefix: prefixOf(ctx, next) }
     await record(ctx, { chain: workspaceId, action: 'ROTATE', entity: entity(next), after })
     await announce(ctx, 'workspace', workspaceId)
     return next
   })
-  return toIssued(rotated, value)
+  return toIssued(ctx, rotated, value)
 }
 
 export async function revokeToken(ctx: Context, path: IdPath): Promise<void> {
@@ -166,10 +166,17 @@ async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promis
     await reauthorise(ctx, access, 'token:create')
     await ctx.store.tokens.insert(token)
     const { type, permission, scope, allowedIps } = plan
-    const after = { type, permission, scope, allowedIps, expiresAt: maybeIso(plan.expiresAt), prefix: token.prefix }
+    const after = {
+      type,
+      permission,
+      scope,
+      allowedIps,
+      expiresAt: maybeIso(plan.expiresAt),
+      prefix: prefixOf(ctx, token),
+    }
     await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(token), after })
   })
-  return toIssued(token, value)
+  return toIssued(ctx, token, value)
 }
 
 /**
@@ -219,10 +226,22 @@ function checkAddresses(entries: readonly string[]): readonly string[] {
   return entries
 }
 
-function toIssued(token: TokenRecord, value: string): IssuedToken {
-  const { id, name, prefix, permission, scope } = token
-  return { id, token: value, name, prefix, permission, scope, expiresAt: maybeIso(token.expiresAt) }
+function toIssued(ctx: Context, token: TokenRecord, value: string): IssuedToken {
+  const { id, name, permission, scope } = token
+  const shown = withTokenWord(value, ctx.config.tokenPrefix)
+  return {
+    id,
+    token: shown,
+    name,
+    prefix: prefixOf(ctx, token),
+    permission,
+    scope,
+    expiresAt: maybeIso(token.expiresAt),
+  }
 }
+
+/** Stored with the word that is hashed, shown with the word that new tokens have now. */
+const prefixOf = ({ config }: Context, { prefix }: TokenRecord) => withTokenWord(prefix, config.tokenPrefix)
 
 function toToken(ctx: Context, access: Access, token: TokenRecord): Token {
   const noted = ctx.usage.pendingToken(token.id)
@@ -232,7 +251,7 @@ function toToken(ctx: Context, access: Access, token: TokenRecord): Token {
   return {
     id: token.id,
     name: token.name,
-    prefix: token.prefix,
+    prefix: prefixOf(ctx, token),
     permission,
     scope: reachedScope(access, token.scope),
     type: token.type,
