@@ -4,7 +4,7 @@ import type { Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { type App, createApp } from './app.ts'
-import { type Config, ConfigError, readConfig, settings } from './config.ts'
+import { type Config, ConfigError, readConfig } from './config.ts'
 import { codeOf } from './error-code.ts'
 import { Failure } from './failure.ts'
 import { createLog, traceOf } from './log.ts'
@@ -12,6 +12,7 @@ import { MasterKeyError } from './master-key-error.ts'
 import { StartError, tellFileTrouble } from './open-store.ts'
 import { runDoctor } from './operator/doctor.ts'
 import { rotateEnvironment, rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
+import { settings } from './setting.ts'
 
 const stopWithinMs = 10_000
 const farewellMs = 1_500

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { parseRange } from './address-range.ts'
-import { type Config, ConfigError, isLoopback, readConfig, settings } from './config.ts'
+import { type Config, ConfigError, isLoopback, readConfig } from './config.ts'
+import { settings } from './setting.ts'
 
 type Environment = Record<string, string>
 

@@ -11,8 +11,8 @@ import { createDatabase, type Database, engine, openService, registerOwner } fro
 import { freePort } from '../../../test/postgres.ts'
 import { runProgram, type Settings, startProgram } from '../../../test/program.ts'
 import { tamper } from '../../../test/store.ts'
-import { settings as allSettings } from '../config.ts'
 import { testCertificate, testPrivateKey } from '../outbound-test-certificate.ts'
+import { settings as allSettings } from '../setting.ts'
 import { sql } from '../store/sql.ts'
 
 // None of these opens a store.

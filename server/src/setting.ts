@@ -1,0 +1,64 @@
+/** Every setting by its name, default and meaning: the list that --help and the docs show. `config.ts` reads them. */
+type Setting = { readonly name: string; readonly default: string; readonly meaning: string }
+
+export const settings: readonly Setting[] = [
+  { name: 'COFFER_CONFIG', default: 'none', meaning: 'a file of NAME=value lines; the environment wins over it' },
+  { name: 'COFFER_HOST', default: '127.0.0.1', meaning: 'address to listen on' },
+  { name: 'COFFER_PORT', default: '8080', meaning: 'port to listen on; 0 picks a free one' },
+  { name: 'COFFER_PUBLIC_URL', default: 'http://localhost at COFFER_PORT', meaning: 'where people reach the service' },
+  { name: 'COFFER_DATA_DIR', default: './data', meaning: 'folder of the embedded database and the master key' },
+  { name: 'COFFER_DATABASE_URL', default: 'none', meaning: 'postgres://… instead of the embedded SQLite' },
+  {
+    name: 'COFFER_MASTER_KEY_FILE',
+    default: 'master.key in the data folder',
+    meaning: 'made on first start, mode 0600',
+  },
+  { name: 'COFFER_MASTER_KEY', default: 'none', meaning: 'the master key itself: 32 bytes in base64 or hex' },
+  { name: 'COFFER_MASTER_KEY_COMMAND', default: 'none', meaning: 'a command that prints the master key' },
+  {
+    name: 'COFFER_MASTER_KEY_KMS',
+    default: 'none',
+    meaning:
+      'an AWS KMS key (ARN, or id with AWS_REGION) that wraps the master key; credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, an endpoint of your own in AWS_ENDPOINT_URL_KMS',
+  },
+  {
+    name: 'COFFER_MASTER_KEY_TRANSIT',
+    default: 'none',
+    meaning: 'https://host/v1/MOUNT/keys/KEY of Vault or OpenBao; token in VAULT_TOKEN, namespace in VAULT_NAMESPACE',
+  },
+  { name: 'COFFER_RATE_LIMIT', default: '200', meaning: 'requests per minute per client address; 0 switches it off' },
+  { name: 'COFFER_EXCHANGE_RATE_LIMIT', default: '10', meaning: 'exchanges per minute per token; 0 switches it off' },
+  {
+    name: 'COFFER_SHARE_RATE_LIMIT',
+    default: '60',
+    meaning: 'requests for shares per minute per client address; 0 switches it off',
+  },
+  {
+    name: 'COFFER_TOKEN_PREFIX',
+    default: 'cof',
+    meaning: 'first word of new API tokens, 2 to 12 of a-z and 0-9; tokens with any other word stay valid',
+  },
+  { name: 'COFFER_TRUSTED_PROXIES', default: 'none', meaning: 'CIDRs whose X-Forwarded-For is believed' },
+  { name: 'COFFER_REDIS_URL', default: 'none', meaning: 'redis://… to share the rate limits between nodes' },
+  { name: 'COFFER_SYNC', default: 'on', meaning: 'off: no node with this setting pushes to the targets of syncs' },
+  { name: 'COFFER_SIGNUP', default: 'invite', meaning: 'who may register: invite or open' },
+  {
+    name: 'COFFER_SETUP_CODE',
+    default: 'made at start',
+    meaning: 'code for the first account, asked for unless everything about the request is local',
+  },
+  {
+    name: 'COFFER_OUTBOUND_ALLOW',
+    default: 'none',
+    meaning: 'CIDRs and hosts in private ranges that may be reached, on any port, also by http',
+  },
+  {
+    name: 'COFFER_SMTP_URL',
+    default: 'none',
+    meaning: 'smtp://user:password@host:port or smtps://… to mail invites; the link is shown either way',
+  },
+  { name: 'COFFER_MAIL_FROM', default: 'coffer@ the host of the public URL', meaning: 'the sender of that mail' },
+  { name: 'COFFER_METRICS_TOKEN', default: 'none', meaning: 'bearer token that opens GET /metrics' },
+  { name: 'COFFER_METRICS_PORT', default: 'none', meaning: 'a port of its own for GET /metrics, without a token' },
+  { name: 'COFFER_LOG_LEVEL', default: 'info', meaning: 'debug, info, warn, error or silent' },
+]
