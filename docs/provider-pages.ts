@@ -4,7 +4,7 @@
  */
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { CopyField, Field, Provider, Values } from '../server/src/providers/provider.ts'
+import type { CopyField, Field, Guard, Provider, Values } from '../server/src/providers/provider.ts'
 import { announced, providers } from '../server/src/providers/registry.ts'
 import { judges } from '../test/vendor/judge.ts'
 
@@ -191,7 +191,23 @@ const readAtLength: Record<Read, string> = {
     'There is no list: what others do there is not noticed, and what was there before the first push is not known.',
 }
 
-function seen({ capabilities: { read, ownerMark, deploysOnPush } }: Provider): string {
+const guardAtLength: Record<Guard, string> = {
+  mark: 'Before an update, Coffer looks at the entry: one that no longer bears the mark was put there by somebody else, and is a conflict.',
+  version:
+    'Before an update, Coffer looks at the entry: one that is no longer as Coffer left it is reported and not overwritten, unless the sync repairs drift, may take over what is there, or is run by hand.',
+  id: 'Before an update, Coffer looks at the entry: one with another id was made by somebody else, and is reported and not overwritten, unless the sync repairs drift, may take over what is there, or is run by hand. A value that was changed in place is overwritten.',
+  precondition:
+    'An update names the id of the entry: one that somebody else has deleted and made again is a conflict. A value that was changed in place is overwritten.',
+  none: 'The vendor shows nothing that would tell our entry from another one of the same name: an update overwrites what somebody else has put in its place.',
+}
+
+function guarded(guard: Provider['capabilities']['guard']): string {
+  return typeof guard === 'function'
+    ? 'What an update does to a changed entry depends on the target: see above.'
+    : guardAtLength[guard]
+}
+
+function seen({ capabilities: { read, ownerMark, guard, deploysOnPush } }: Provider): string {
   const marked = `What a sync makes bears its mark (${ownerMark}): what bears no mark, or another one, is left alone, even under a name of ours, unless the sync may take over what is there.`
   const unmarked =
     'There is no place for a mark of the owner: only the ledger says what is ours. What somebody else makes under the same name in the moment between the look and the push may be overwritten, unless said otherwise above.'
@@ -199,7 +215,7 @@ function seen({ capabilities: { read, ownerMark, deploysOnPush } }: Provider): s
     'A push deploys or restarts something, so changes are gathered: 15 seconds after the last one, 2 minutes after the first at the latest.'
   const quick = 'Changes are pushed 3 seconds after the last one, 30 seconds after the first at the latest.'
   const owner = ownerMark === undefined ? (read === 'nothing' ? [] : [unmarked]) : [marked]
-  return [readAtLength[read], ...owner, deploysOnPush ? slow : quick].join(' ')
+  return [readAtLength[read], ...owner, guarded(guard), deploysOnPush ? slow : quick].join(' ')
 }
 
 const joined = (blocks: readonly string[]) => `${blocks.join('\n\n')}\n`

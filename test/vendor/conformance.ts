@@ -12,6 +12,7 @@ import type {
 } from '../../server/src/providers/provider.ts'
 import { createVendorHttp } from '../../server/src/providers/vendor-http.ts'
 import { type Fake, type FakeRequest, type RunningFake, startFake } from './fake.ts'
+import { testGuard } from './guard.ts'
 
 const syncId = '0199a000-0000-7000-8000-000000000001'
 
@@ -255,6 +256,8 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       await applyAll(provider, connectionTo(running), [update(first?.name ?? `${a}0`, 'y', first?.id)])
       expect(running.requests.length).toBe(fake.calls.update)
     })
+
+    testGuard(provider, a, () => running)
 
     test.each([
       ['429 with seconds', { status: 429, headers: { 'retry-after': '7' } }, 'rate', 7_000],

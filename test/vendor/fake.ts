@@ -50,8 +50,11 @@ export type Fake = {
   pageSize: number | undefined
   /** Names that the vendor refuses to store, each by itself; others of the same bulk call are stored. */
   readonly refusedNames: Set<string>
-  /** Calls to the vendor, login included: for a list of `count` items, and for one update among any number. */
-  readonly calls: { readonly list: (count: number) => number; readonly update: number }
+  /**
+   * Calls to the vendor, login included: for a list of `count` items, and for one update among any number. `look`: what
+   * the look before that update adds; no vendor needs more than one call.
+   */
+  readonly calls: { readonly list: (count: number) => number; readonly update: number; readonly look: 0 | 1 }
 }
 
 /** `drop`: the connection ends without an answer, before or after the request took effect. */

@@ -9,7 +9,9 @@ import { type RunningFake, startFake } from './fake.ts'
 const names = ['ALPHA', 'beta key', 'GAMMA'] as const
 describeProvider(vaultKv, fakeVault, { names })
 describeProvider(vaultKv, () => fakeVault({ method: 'approle' }), { names })
-describeProvider(vaultKv, () => ({ ...fakeVault({ patches: false }), calls: { list: () => 1, update: 3 } }), { names })
+describeProvider(vaultKv, () => ({ ...fakeVault({ patches: false }), calls: { list: () => 1, update: 3, look: 1 } }), {
+  names,
+})
 
 const path = 'secret/data/shop/production'
 
@@ -180,6 +182,25 @@ test('a path that is deleted just before our PATCH is taken up, without what was
     }
     await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
     expect(fake.versions().at(-1)).toEqual({ ALPHA: 'one' })
+  })
+})
+
+test('a key that somebody changes between the look and the write keeps their value; the others are written', async () => {
+  const fake = fakeVault()
+  await playing(fake, async (running) => {
+    const remote = vaultKv.connect(connectionTo(running))
+    await Array.fromAsync(remote.apply([create('ALPHA', 'one'), create('BETA', 'one'), create('GAMMA', 'one')]))
+    await Array.fromAsync(remote.list(new Set()))
+    fake.tamper('ALPHA', 'theirs')
+    fake.tamper('GAMMA', undefined)
+    const ops = [update('ALPHA', 'two'), update('BETA', 'two'), update('GAMMA', 'two')]
+    const results = await Array.fromAsync(remote.apply(ops))
+    expect(results.map((result) => 'fault' in result && isFault(result.fault, 'conflict'))).toEqual([
+      true,
+      false,
+      false,
+    ])
+    expect(Object.fromEntries(fake.state())).toEqual({ ALPHA: 'theirs', BETA: 'two', GAMMA: 'two' })
   })
 })
 

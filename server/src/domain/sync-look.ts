@@ -1,11 +1,11 @@
 /** What a run would do now: the same look and the same plan for the review, for `plan` and for the run itself. */
 import type { KeyObject } from 'node:crypto'
-import type { Provider, Remote } from '../providers/provider.ts'
+import { guardOf, type Provider, type Remote, type RemoteItem } from '../providers/provider.ts'
 import type { SealedSync, SyncSettings } from '../store/sync.ts'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
 import type { Context } from './context.ts'
 import { type Mapped, mapSecrets } from './sync-mapping.ts'
-import { needsLook, type Plan, type PlanInput, planSync, type Seen } from './sync-plan.ts'
+import { looksNeeded, type Plan, type PlanInput, planSync, type Seen } from './sync-plan.ts'
 import { macOf, type Source } from './sync-source.ts'
 import { hourMs } from './time.ts'
 
@@ -42,6 +42,7 @@ export async function lookAhead(
   const { sync, settings, macKey, repairs } = intent
   const { mapping, options, target } = settings
   const fold = foldOf(provider)
+  const guard = guardOf(provider, target)
   const mapped = spellAsBefore(fold, mapSecrets(provider, mapping, options, source.secrets, target), intent.ledger)
   const desired = new Map([...mapped.desired].map(([name, value]) => [name, macOf(macKey, name, value)]))
   const entries = intent.rewrites ? intent.ledger.map((entry) => unsettled(entry, desired)) : intent.ledger
@@ -55,17 +56,27 @@ export async function lookAhead(
     takesBack: provider.takesBack && (takesOver || provider.takesBack(options)),
     isFirst: sync.lastOkAt === null,
     doubtfulBefore: ctx.now() - hourMs,
+    guard,
     others: new Set<string>(),
     repairs: repairs || mapping.drift === 'repair',
   }
   const unseen = planSync({ ...fixed, remote: undefined })
   const isBlind = provider.capabilities.read === 'nothing'
-  if (isBlind || (!intent.looks && !needsLook(unseen)))
+  const needed = intent.looks ? 'all' : looksNeeded(unseen, ledger, guard)
+  if (isBlind || (needed !== 'all' && needed.size === 0))
     return { mapped, desired, ledger, remote: undefined, takesOver, plan: unseen }
-  const remote = await look(fold, far, macKey, new Set([...desired.keys(), ...ledger.keys()]))
+  const remote = await look(fold, macKey, new Set([...desired.keys(), ...ledger.keys()]), (wanted) =>
+    needed === 'all' || !far.find ? far.list(wanted) : far.find([...needed].map((name) => knownItem(name, ledger))),
+  )
   const theirs = new Set((await ctx.store.syncLedger.listOthers(sync.id, sync.placeHash ?? '')).map(fold))
   const others = new Set([...desired.keys()].filter((name) => theirs.has(fold(name))))
-  return { mapped, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, remote, others }) }
+  const seen = { remote, others, ...(needed !== 'all' && { lookedFor: needed }) }
+  return { mapped, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, ...seen }) }
+}
+
+function knownItem(name: string, ledger: ReadonlyMap<string, LedgerEntry>) {
+  const id = ledger.get(name)?.remoteId ?? null
+  return id === null ? { name } : { name, id }
 }
 
 /** As after a call whose end is not known: it is made again. What is not wanted any more is left to the plan as it is. */
@@ -90,13 +101,13 @@ function spellAsBefore(fold: Fold, mapped: Mapped, ledger: readonly LedgerEntry[
 
 async function look(
   fold: Fold,
-  far: Remote,
   macKey: KeyObject,
   wanted: ReadonlySet<string>,
+  ask: (wanted: ReadonlySet<string>) => AsyncIterable<RemoteItem>,
 ): Promise<Map<string, Seen>> {
   const spellings = new Map([...wanted].map((name) => [fold(name), name]))
   const remote = new Map<string, Seen>()
-  for await (const { value, ...item } of far.list(wanted)) {
+  for await (const { value, ...item } of ask(wanted)) {
     // However it is spelt there.
     const name = spellings.get(fold(item.name)) ?? item.name
     remote.set(name, { ...item, name, ...(value !== undefined && { valueMac: macOf(macKey, name, value) }) })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
-import { isMassDelete, needsLook, type PlanInput, planSync, type Seen } from './sync-plan.ts'
+import { isMassDelete, looksNeeded, type PlanInput, planSync, type Seen } from './sync-plan.ts'
 
 const names = ['A', 'B', 'C', 'D', 'E', 'F']
 const macs = ['m1', 'm2', 'm3']
@@ -10,7 +10,7 @@ const mac = fc.constantFrom(...macs)
 
 const ledgerEntry = fc.record({
   name,
-  remoteId: fc.constant(null),
+  remoteId: fc.constantFrom(null, 'i1', 'i2'),
   valueMac: mac,
   mark: fc.option(fc.constantFrom('v1', 'v2'), { nil: null }),
   origin: fc.constantFrom('created' as const, 'adopted' as const),
@@ -18,7 +18,7 @@ const ledgerEntry = fc.record({
   updatedAt: fc.constantFrom(1, 3),
 })
 const seen = fc.record(
-  { name, mark: fc.constantFrom('v1', 'v2'), isOurs: fc.boolean(), valueMac: mac },
+  { name, id: fc.constantFrom('i1', 'i2'), mark: fc.constantFrom('v1', 'v2'), isOurs: fc.boolean(), valueMac: mac },
   { requiredKeys: ['name'] },
 )
 const byName = <Item extends { name: string }>(items: Item[]) => new Map(items.map((item) => [item.name, item]))
@@ -30,6 +30,7 @@ const input: fc.Arbitrary<PlanInput> = fc.record({
     fc.array(seen).map((items) => byName(items) as ReadonlyMap<string, Seen>),
     { nil: undefined },
   ),
+  guard: fc.constantFrom('mark' as const, 'version' as const, 'id' as const, 'precondition' as const, 'none' as const),
   onExisting: fc.constantFrom('fail' as const, 'adopt' as const, 'skip' as const),
   repairs: fc.boolean(),
   isFirst: fc.boolean(),
@@ -83,6 +84,25 @@ describe('for anything that is desired, written and there', () => {
         const isForgotten = entry.origin === 'created' && !given.desired.has(entry.name)
         if (isForgotten && isPutBack && !given.isFirst) expect(plan.delete).toContain(entry.name)
       }
+    })
+  })
+
+  test('without a place for a mark, a value that is not the one we left is not overwritten', () => {
+    check((given) => {
+      const plan = planSync({ ...given, guard: 'version', repairs: false, onExisting: 'fail' })
+      for (const name of plan.update) {
+        const entry = given.ledger.find((candidate) => candidate.name === name)
+        const there = given.remote?.get(name)
+        const isComparable = entry?.status === 'synced' && there?.isOurs === undefined && there?.valueMac !== undefined
+        if (isComparable) expect(there?.valueMac).toBe(entry?.valueMac)
+      }
+    })
+  })
+
+  test('names that were not looked for count as nobody has looked', () => {
+    check((given) => {
+      const known = { ...given, desired: desiredOf(given) }
+      expect(planSync({ ...known, lookedFor: new Set() })).toEqual(planSync({ ...known, remote: undefined }))
     })
   })
 
@@ -161,6 +181,9 @@ describe('for anything that is desired, written and there', () => {
   })
 })
 
+/** Every name of the ledger, and no other. */
+const desiredOf = ({ ledger }: PlanInput) => new Map(ledger.map(({ name }, index) => [name, macs[index % 3] ?? '']))
+
 const shown = ({ valueMac, ...rest }: Seen, showsValues: boolean): Seen =>
   showsValues && valueMac !== undefined ? { ...rest, valueMac } : rest
 
@@ -207,6 +230,7 @@ function carryOut(given: PlanInput, { showsValues = true, crash }: Course = {}):
 
 describe('a plan made without looking', () => {
   const nothing = {
+    guard: 'mark',
     onExisting: 'fail',
     repairs: false,
     isFirst: false,
@@ -224,10 +248,29 @@ describe('a plan made without looking', () => {
     updatedAt: 3,
   }
 
-  test('may be carried out where it only updates what is known to be there', () => {
-    const plan = planSync({ ...nothing, desired: new Map([['A', 'm2']]), ledger: [synced], remote: undefined })
+  const ledgerOf = (entries: readonly LedgerEntry[]) => new Map(entries.map((entry) => [entry.name, entry]))
+
+  test.each([
+    ['mark', ['A']],
+    ['version', ['A']],
+    ['id', ['A']],
+    ['precondition', []],
+    ['none', []],
+  ] as const)('that only updates needs a look at that entry alone: %s', (guard, looked) => {
+    const entries = [synced, { ...synced, name: 'B' }]
+    const desired = new Map([
+      ['A', 'm2'],
+      ['B', 'm1'],
+    ])
+    const plan = planSync({ ...nothing, guard, desired, ledger: entries, remote: undefined })
     expect(plan.update).toEqual(['A'])
-    expect(needsLook(plan)).toBe(false)
+    expect(looksNeeded(plan, ledgerOf(entries), guard)).toEqual(new Set(looked))
+  })
+
+  test('looks after an update whose end is not known, also where the vendor itself refuses', () => {
+    const pending = { ...synced, status: 'pending' as const }
+    const plan = planSync({ ...nothing, desired: new Map([['A', 'm1']]), ledger: [pending], remote: undefined })
+    expect(looksNeeded(plan, ledgerOf([pending]), 'precondition')).toEqual(new Set(['A']))
   })
 
   test.each([
@@ -241,8 +284,9 @@ describe('a plan made without looking', () => {
     ],
     ['a delete', new Map(), [synced]],
     ['a create whose end is not known', new Map([['A', 'm1']]), [{ ...synced, status: 'new' as const }]],
-  ])('needs a look for %s', (_title, desired, ledger) => {
-    expect(needsLook(planSync({ ...nothing, desired, ledger, remote: undefined }))).toBe(true)
+  ])('needs a look at everything for %s', (_title, desired, ledger) => {
+    const plan = planSync({ ...nothing, desired, ledger, remote: undefined })
+    expect(looksNeeded(plan, ledgerOf(ledger), 'none')).toBe('all')
   })
 })
 
@@ -262,6 +306,7 @@ describe('a mass delete', () => {
       desired: new Map(ledger.slice(0, kept).map((entry) => [entry.name, 'm'])),
       ledger,
       remote: new Map(ledger.map((entry) => [entry.name, entry as Seen])),
+      guard: 'mark',
       onExisting: 'fail',
       repairs: false,
       isFirst: false,

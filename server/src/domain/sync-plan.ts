@@ -2,7 +2,7 @@
  * What a run would do: pure, from what should be there, what this sync has written (its ledger), and what is there. It
  * never updates or deletes a name that the ledger does not hold; whatever else is at the target is somebody else's.
  */
-import type { RemoteItem } from '../providers/provider.ts'
+import type { Guard, RemoteItem } from '../providers/provider.ts'
 import type { LedgerEntry } from '../store/sync-ledger.ts'
 
 /** An item at the target, with the MAC of its value where the vendor shows it. */
@@ -14,6 +14,9 @@ export type PlanInput = {
   readonly ledger: readonly LedgerEntry[]
   /** Undefined where nobody has looked, or can. */
   readonly remote: ReadonlyMap<string, Seen> | undefined
+  /** The names that the look was for; undefined where it was for all of them. */
+  readonly lookedFor?: ReadonlySet<string>
+  readonly guard: Guard
   readonly onExisting: 'fail' | 'adopt' | 'skip'
   /** Puts back what somebody else has changed or removed; otherwise it is only reported. */
   readonly repairs: boolean
@@ -46,7 +49,8 @@ const ofAnother = 'is written by another sync.'
 const takenOver = 'no longer bears the mark of this sync: somebody has replaced it.'
 
 export function planSync(input: PlanInput): Plan {
-  const { desired, ledger, remote, others, onExisting, repairs, isFirst, takesBack, doubtfulBefore } = input
+  const { desired, ledger, remote, lookedFor, guard, others, onExisting } = input
+  const { repairs, isFirst, takesBack, doubtfulBefore } = input
   const plan = {
     create: [] as string[],
     update: [] as string[],
@@ -73,7 +77,7 @@ export function planSync(input: PlanInput): Plan {
   function planKnown(entry: LedgerEntry, valueMac: string, seen: Seen | undefined): void {
     const { name, status } = entry
     const isChanged = entry.valueMac !== valueMac || status !== 'synced'
-    if (!remote) {
+    if (!remote || lookedFor?.has(name) === false) {
       if (status === 'new') plan.create.push(name)
       else (isChanged ? plan.update : plan.unchanged).push(name)
     } else if (!seen) {
@@ -83,8 +87,10 @@ export function planSync(input: PlanInput): Plan {
       if (mayAdopt(name)) plan.adopt.push(name)
       else plan.conflict.push({ name, why: status === 'new' || entry.origin === 'adopted' ? foreign : takenOver })
     } else if (isEdited(entry, seen) && takesBack === false) plan.drifted.push(name)
-    else if (isChanged) plan.update.push(name)
-    else if (!hasDrifted(entry, seen)) plan.unchanged.push(name)
+    else if (isChanged) {
+      const isLeft = isNotAsLeft(entry, seen, guard) && !repairs && !mayAdopt(name)
+      ;(isLeft ? plan.drifted : plan.update).push(name)
+    } else if (!hasDrifted(entry, seen)) plan.unchanged.push(name)
     else (repairs ? plan.update : plan.drifted).push(name)
   }
 
@@ -136,10 +142,26 @@ function hasDrifted(entry: LedgerEntry, seen: Seen): boolean {
 }
 
 /**
- * Whether a plan made without looking may be carried out: only changes of what is known to be ours. What is new might
- * be there already, and what is to be deleted might have been replaced.
+ * At a vendor without a place for our mark: the entry is not the one that we left, so an update would overwrite somebody
+ * else's value. An entry with our mark may be overwritten whatever it holds.
  */
-export const needsLook = ({ create, delete: removed }: Plan): boolean => create.length + removed.length > 0
+function isNotAsLeft(entry: LedgerEntry, seen: Seen, guard: Guard): boolean {
+  if (entry.status !== 'synced' || seen.isOurs !== undefined) return false
+  if (guard === 'id') return entry.remoteId !== null && seen.id !== undefined && seen.id !== entry.remoteId
+  return guard !== 'none' && hasDrifted(entry, seen)
+}
+
+/**
+ * The entries that must be looked at before a plan made without looking may be carried out. A new name might be there
+ * already, and what is deleted or updated might have been replaced. An update alone needs a look at that entry only.
+ */
+export function looksNeeded(plan: Plan, ledger: ReadonlyMap<string, LedgerEntry>, guard: Guard): 'all' | Set<string> {
+  if (plan.create.length + plan.delete.length > 0) return 'all'
+  if (guard === 'none') return new Set()
+  if (guard !== 'precondition') return new Set(plan.update)
+  // The update of a run that was killed may have made the entry anew, under an id that the ledger does not know.
+  return new Set(plan.update.filter((name) => ledger.get(name)?.status !== 'synced'))
+}
 
 /** A slip in a filter must not empty a target: so many deletes at once need a person. */
 export function isMassDelete(plan: Plan, ledgerSize: number, desiredSize: number, allowed: number): boolean {

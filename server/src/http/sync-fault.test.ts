@@ -114,7 +114,9 @@ describe.each(cases)('$slug', (entry) => {
       await expectState(entry, world, fake, wanted, `seed ${seed}, round ${round}`)
       // Each change needs a call at most, and each run a few to look; a fault costs one more of either.
       const pages = fake.pageSize === undefined ? 1 : Math.ceil((keys.length + 3) / fake.pageSize)
-      budget += changesPerRound + (runs - runsBefore) * (pages + fake.calls.list(keys.length) + fake.calls.update)
+      budget +=
+        changesPerRound +
+        (runs - runsBefore) * (pages + fake.calls.list(keys.length) + fake.calls.update + fake.calls.look)
     }
     expect(fake.violations).toEqual([])
     await expectNoLeak(world, id)
@@ -137,7 +139,7 @@ describe.each(cases)('$slug', (entry) => {
       const before = calls()
       await world.project.set('development', { KEY_50: 'changed!' })
       await settle(world, id)
-      expect(calls() - before).toBe(fake.calls.update)
+      expect(calls() - before).toBe(fake.calls.update + fake.calls.look)
       expect(fake.state().get(nameOf(entry, 'KEY_50'))).toBe('changed!')
       // Its next look at the target would be counted among the calls of another vendor.
       await world.project.must('DELETE', `/sync/${id}`)

@@ -7,7 +7,7 @@ import { awsAuth, awsKmsKey, awsRegion } from './aws-form.ts'
 import type { AwsRefusal } from './aws-request.ts'
 import { isOurs, ourTags } from './aws-tags.ts'
 import { VendorFault } from './fault.ts'
-import { applyEach, type Done } from './one-by-one.ts'
+import { applyEach, type Done, findFew } from './one-by-one.ts'
 import type { Connection, Op, Provider, RemoteItem, Values } from './provider.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
@@ -24,7 +24,7 @@ function itemOf(secret: unknown, versions: string, syncId: string): RemoteItem {
 }
 
 function currentVersion(stagesByVersion: unknown): string | undefined {
-  if (stagesByVersion === undefined) return undefined
+  if (stagesByVersion === undefined || stagesByVersion === null) return undefined
   return entriesAt(stagesByVersion).find(([, stages]) => listAt(stages).includes('AWSCURRENT'))?.[0]
 }
 
@@ -33,14 +33,20 @@ async function findSecret(aws: AwsService, name: string): Promise<unknown> {
   return refusal === undefined ? response.json : undefined
 }
 
-const isDeleted = (secret: unknown) => at(secret, 'DeletedDate') !== undefined
+/** Some answers spell a date that is not set as null. */
+const isDeleted = (secret: unknown) => (at(secret, 'DeletedDate') ?? undefined) !== undefined
+
+/** A listing may be minutes behind; a description is not. */
+async function describeItem(aws: AwsService, name: string, syncId: string): Promise<RemoteItem | undefined> {
+  const secret = await findSecret(aws, name)
+  return secret === undefined || isDeleted(secret) ? undefined : itemOf(secret, 'VersionIdsToStages', syncId)
+}
 
 async function* listSecrets(aws: AwsService, wanted: ReadonlySet<string>, syncId: string): AsyncIterable<RemoteItem> {
   const [name] = wanted
   if (wanted.size === 1 && name !== undefined) {
-    // A listing may be minutes behind; a description is not.
-    const secret = await findSecret(aws, name)
-    if (secret !== undefined && !isDeleted(secret)) yield itemOf(secret, 'VersionIdsToStages', syncId)
+    const item = await describeItem(aws, name, syncId)
+    if (item) yield item
     return
   }
   const Values = prefixesOf([...wanted])
@@ -152,7 +158,7 @@ export const awsSecretsManager: Provider = {
     'A deleted secret stays in the recovery window, 7 to 30 days, and is taken out of it when its key comes back.',
     'AWS advises against names that end in a hyphen and six characters, as the ends of ARNs do.',
   ],
-  capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'tags', defaultMode: 'json' },
+  capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'tags', guard: 'mark', defaultMode: 'json' },
   limits: {
     name: /^[A-Za-z0-9/_+=.@-]+$/,
     nameHint: 'letters, digits and / _ + = . @ -',
@@ -182,8 +188,11 @@ export const awsSecretsManager: Provider = {
   normaliseName: (name) => name,
   connect(connection) {
     const aws = awsService(connection, 'secretsmanager', 'secretsmanager')
+    const { syncId } = connection
+    const list = (wanted: ReadonlySet<string>) => listSecrets(aws, wanted, syncId)
     return {
-      list: (wanted) => listSecrets(aws, wanted, connection.syncId),
+      list,
+      find: (entries) => findFew(entries, ({ name }) => describeItem(aws, name, syncId), list),
       apply: (ops) => applyEach(ops, writer(aws, connection)),
     }
   },

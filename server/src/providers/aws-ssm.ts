@@ -37,7 +37,34 @@ async function* listParameters(aws: AwsService, { target, syncId }: Connection):
   const input = { Path: path, Recursive: false, WithDecryption: false, MaxResults: 10 }
   for await (const parameter of pages(aws, 'GetParametersByPath', input)) {
     const name = textAt(parameter, 'Name')
-    yield { name: name.slice(path.length + 1), mark: textAt(parameter, 'Version'), isOurs: marked.has(name) }
+    yield itemOf(parameter, path, marked.has(name))
+  }
+}
+
+/** A parameter of another type is not the one that we wrote, whatever tags it bears. */
+function itemOf(parameter: unknown, path: string, isMarked: boolean): RemoteItem {
+  const isOurs = isMarked && maybeTextAt(parameter, 'Type') === 'SecureString'
+  return { name: textAt(parameter, 'Name').slice(path.length + 1), mark: textAt(parameter, 'Version'), isOurs }
+}
+
+/** As many names as one filter takes. */
+const namesPerFilter = 50
+
+/** One call tells of all that bear our tag. The other names are asked for once more, to tell foreign from gone. */
+async function* findParameters(
+  aws: AwsService,
+  { target, syncId }: Connection,
+  names: readonly string[],
+): AsyncIterable<RemoteItem> {
+  const path = pathOf(target)
+  const missing = new Set(names.map((name) => fullName(target, name)))
+  for (const ours of [[{ Key: 'tag:coffer-sync', Values: [syncId] }], []]) {
+    if (missing.size === 0) return
+    const ParameterFilters = [{ Key: 'Name', Option: 'Equals', Values: [...missing] }, ...ours]
+    for await (const parameter of pages(aws, 'DescribeParameters', { ParameterFilters, MaxResults: namesPerFilter })) {
+      missing.delete(textAt(parameter, 'Name'))
+      yield itemOf(parameter, path, ours.length > 0)
+    }
   }
 }
 
@@ -141,7 +168,7 @@ export const awsSsm: Provider = {
     'Values over 4 KB need the tier Intelligent-Tiering, for which AWS charges, and which a parameter never leaves again.',
     'AWS keeps 100 versions of a parameter; it refuses the next one if a label holds on to the oldest.',
   ],
-  capabilities: { read: 'mark', bulk: 10, mixes: false, ownerMark: 'tags', defaultMode: 'per-key' },
+  capabilities: { read: 'mark', bulk: 10, mixes: false, ownerMark: 'tags', guard: 'mark', defaultMode: 'per-key' },
   limits: {
     name: /^[A-Za-z0-9_.-]+$/,
     nameHint: 'letters, digits and _ . -',
@@ -196,6 +223,14 @@ export const awsSsm: Provider = {
     const aws = awsService(connection, 'ssm', 'AmazonSSM')
     return {
       list: () => listParameters(aws, connection),
+      find: (entries) =>
+        entries.length > namesPerFilter
+          ? listParameters(aws, connection)
+          : findParameters(
+              aws,
+              connection,
+              entries.map(({ name }) => name),
+            ),
       apply: (ops) => applyOps(aws, connection, ops),
     }
   },

@@ -4,8 +4,16 @@
  */
 import { azureAuth, cloudOf, fetchAzureToken } from './azure-account.ts'
 import { isFault, VendorFault } from './fault.ts'
-import { applyEach, type Done } from './one-by-one.ts'
-import { type Connection, type Op, ownerTags, type Provider, type RemoteItem, type Values } from './provider.ts'
+import { applyEach, type Done, findFew } from './one-by-one.ts'
+import {
+  type Connection,
+  type KnownItem,
+  type Op,
+  ownerTags,
+  type Provider,
+  type RemoteItem,
+  type Values,
+} from './provider.ts'
 import { faultOf, sameOrigin, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
@@ -59,16 +67,28 @@ function connect(connection: Connection) {
     let url: string | undefined = vault.url('/secrets', '&maxresults=25')
     while (url) {
       const { json }: VendorResponse = await vault.send(url, { method: 'GET' })
-      for (const secret of listAt(json, 'value')) {
-        yield {
-          name: new URL(textAt(secret, 'id')).pathname.split('/')[2] ?? '',
-          mark: textAt(secret, 'attributes', 'updated'),
-          isOurs: isOurs(secret, syncId) && !isOfCertificate(secret),
-        }
-      }
+      for (const secret of listAt(json, 'value')) yield itemOf(secret)
       const next = maybeTextAt(json, 'nextLink')
       url = next ? sameOrigin(url, next) : undefined
     }
+  }
+
+  const itemOf = (secret: unknown): RemoteItem => ({
+    name: new URL(textAt(secret, 'id')).pathname.split('/')[2] ?? '',
+    mark: textAt(secret, 'attributes', 'updated'),
+    isOurs: isOurs(secret, syncId) && !isOfCertificate(secret),
+  })
+
+  /** The answer holds the value, too, which is not looked at. A credential without the right to get secrets may list them. */
+  async function findOne({ name }: KnownItem): Promise<RemoteItem | undefined> {
+    const { status, json } = await vault.send(vault.url(`/secrets/${encodeURIComponent(name)}`), {
+      method: 'GET',
+      accept: [403, 404],
+    })
+    if (status === 200) return itemOf(json)
+    if (status === 404) return undefined
+    for await (const item of list()) if (item.name.toLowerCase() === name.toLowerCase()) return item
+    return undefined
   }
 
   async function write(op: Write): Promise<Done> {
@@ -113,7 +133,11 @@ function connect(connection: Connection) {
 
   const pathOf = ({ name }: Op) => `/secrets/${encodeURIComponent(name)}`
   const applyOne = (op: Op) => (op.kind === 'delete' ? remove(op) : write(op))
-  return { list, apply: (ops: readonly Op[]) => applyEach(ops, applyOne) }
+  return {
+    list,
+    find: (entries: readonly KnownItem[]) => findFew(entries, findOne, list),
+    apply: (ops: readonly Op[]) => applyEach(ops, applyOne),
+  }
 }
 
 export const azureKeyVault: Provider = {
@@ -125,10 +149,10 @@ export const azureKeyVault: Provider = {
   notes: [
     'Names have no underscores there: DATABASE_URL becomes DATABASE-URL. Case makes no difference.',
     'Each push writes a new version, which bears Coffer’s tags and no others.',
-    'Values are never read back; a change by somebody else shows in its time, to the second.',
+    'A change by somebody else shows in its time, to the second. Before an update the secret is read for its tags; the value in that answer is not used.',
     'A deleted secret can be recovered for as long as the vault keeps it, and is recovered when its key comes back.',
   ],
-  capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'tags', defaultMode: 'per-key' },
+  capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'tags', guard: 'mark', defaultMode: 'per-key' },
   limits: {
     name: /^[0-9A-Za-z-]+$/,
     nameHint: 'letters, digits and -',

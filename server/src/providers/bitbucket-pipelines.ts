@@ -57,6 +57,8 @@ function openVariables(connection: Connection): Remote {
   const url = variablesUrl(connection)
   const headers = headersOf(connection)
   const one = (id: string) => `${url}/${encodeURIComponent(id)}`
+  /** Made anew by an update of this run, whose answer may have been lost. */
+  const remade = new Set<string>()
 
   async function* list() {
     for await (const { name, id } of listVariables(connection)) yield { name, id }
@@ -74,24 +76,35 @@ function openVariables(connection: Connection): Remote {
     return status === 404 ? undefined : { id }
   }
 
-  async function create(name: string, value: string) {
+  /** Undefined where there is a variable of this name already. */
+  async function post(name: string, value: string) {
     const json = { key: name, value, secured: true }
     const response = await http.send({ method: 'POST', url, headers, json, accept: [409] })
-    return response.status === 409 ? takeOver(name, value) : { id: textAt(response.json, 'uuid') }
+    return response.status === 409 ? undefined : { id: textAt(response.json, 'uuid') }
   }
+
+  const create = async (name: string, value: string) => (await post(name, value)) ?? takeOver(name, value)
 
   /** Ours, if an earlier answer was lost. Bitbucket has no room for a mark, but all of ours are secured. */
   async function takeOver(name: string, value: string) {
     const found = await find(name)
     const done = found?.isSecured ? await put(found.id, name, value) : undefined
-    if (done === undefined) throw new VendorFault('conflict', 'A variable of this name is there already.')
+    if (done === undefined) throw taken()
     return done
   }
 
+  const taken = () => new VendorFault('conflict', 'A variable of this name is there already.')
+
+  /** An id that is gone means that ours was removed: a variable of the same name is then somebody else's. */
   async function update(name: string, value: string, knownId: string | undefined) {
     const id = knownId ?? (await find(name))?.id
     const done = id === undefined ? undefined : await put(id, name, value)
-    return done ?? create(name, value)
+    if (done) return done
+    if (id === undefined || remade.has(name)) return create(name, value)
+    remade.add(name)
+    const made = await post(name, value)
+    if (made === undefined) throw taken()
+    return made
   }
 
   async function remove(name: string, knownId: string | undefined): Promise<void> {
@@ -124,13 +137,13 @@ export const bitbucketPipelines: Provider = {
   glyph: { text: 'BB', colour: '#0052cc' },
   notes: [
     'Every variable is stored as secured: it cannot be read back, and a change by others is not seen.',
-    'A secured variable of the same name that somebody made between the look and the push is overwritten.',
+    'A secured variable of the same name that somebody made between the look and a first push is overwritten.',
     'A deployment’s variable hides the repository’s of the same name. Pipelines have to be enabled for the repository.',
     'Bitbucket Pipelines does not support line breaks in values.',
     'Atlassian publishes no limit for the size of values; those over 64 KiB are refused here.',
     'Atlassian allows about 1,000 calls an hour: one for each variable that changes.',
   ],
-  capabilities: { read: 'names', bulk: 1, mixes: false, defaultMode: 'per-key' },
+  capabilities: { read: 'names', bulk: 1, mixes: false, guard: 'precondition', defaultMode: 'per-key' },
   limits: {
     name: /^[A-Za-z_][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit',

@@ -87,10 +87,17 @@ export const circleci: Provider = {
   notes: [
     'Values cannot be read back. In a context, a change by others is seen by its time; in a project, only what is missing is seen.',
     'A variable of the same name that somebody made between the look and the push is overwritten.',
+    'A variable of a context that somebody else has changed is reported and not overwritten, unless the sync repairs drift, may take over what is there, or is run by hand. In a project nothing tells: an update overwrites it.',
     'Jobs that start after the push see the new values.',
     'CircleCI publishes no limit for the size of values; those over 64 KiB are refused here.',
   ],
-  capabilities: { read: 'names', bulk: 1, mixes: false, defaultMode: 'per-key' },
+  capabilities: {
+    read: 'names',
+    bulk: 1,
+    mixes: false,
+    guard: ({ kind }) => (kind === 'context' ? 'version' : 'none'),
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^[A-Za-z_][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit',

@@ -55,7 +55,7 @@ export const cloudflarePages: Provider = {
     'They are written as secrets: values cannot be read back, and a change by somebody else is not seen; one that is gone is.',
     'The largest value is that of Workers, on which Pages run. Whether an empty one is taken is not documented; it is not sent.',
   ],
-  capabilities: { read: 'names', bulk: 100, mixes: true, defaultMode: 'per-key' },
+  capabilities: { read: 'names', bulk: 100, mixes: true, guard: 'none', defaultMode: 'per-key' },
   limits: {
     name: /^[A-Za-z_][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit',

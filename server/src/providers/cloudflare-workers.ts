@@ -40,7 +40,7 @@ export const cloudflareWorkers: Provider = {
     'On the free plan a Worker has room for 64 variables and secrets together, on a paid one for 128.',
     'Whether an empty value is taken is not documented; it is not sent.',
   ],
-  capabilities: { read: 'names', bulk: 100, mixes: true, deploysOnPush: true, defaultMode: 'per-key' },
+  capabilities: { read: 'names', bulk: 100, mixes: true, guard: 'none', deploysOnPush: true, defaultMode: 'per-key' },
   limits: {
     name: /^[A-Za-z_][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit',

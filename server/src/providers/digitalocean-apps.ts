@@ -155,7 +155,14 @@ export const digitaloceanApps: Provider = {
     'Values that hold ${ or start like sealed ones are refused, since DigitalOcean would read something else into them.',
     'DigitalOcean documents no limit for values, and not whether they may be empty: those over 64 KB and empty ones are not pushed.',
   ],
-  capabilities: { read: 'mark', bulk: 1_000, mixes: true, deploysOnPush: true, defaultMode: 'per-key' },
+  capabilities: {
+    read: 'mark',
+    bulk: 1_000,
+    mixes: true,
+    guard: 'version',
+    deploysOnPush: true,
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^[_A-Za-z][_A-Za-z0-9]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit',

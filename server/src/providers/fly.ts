@@ -132,7 +132,7 @@ export const fly: Provider = {
     'Values cannot be read back; their digests can, so a change by somebody else is seen.',
     'Fly.io documents no largest value, and not whether an empty one is taken; an empty one is not sent.',
   ],
-  capabilities: { read: 'mark', bulk: 100, mixes: true, defaultMode: 'per-key' },
+  capabilities: { read: 'mark', bulk: 100, mixes: true, guard: 'version', defaultMode: 'per-key' },
   limits: {
     name: /^[A-Za-z_][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit',

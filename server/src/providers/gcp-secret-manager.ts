@@ -5,8 +5,17 @@
 import { crc32c } from './crc32c.ts'
 import { isFault, VendorFault } from './fault.ts'
 import { fetchGoogleToken, readServiceAccount, requireServiceAccount } from './google-account.ts'
-import { applyEach, type Done } from './one-by-one.ts'
-import { type Connection, type Op, type Option, ownerTags, type Provider, type Values } from './provider.ts'
+import { applyEach, type Done, findFew } from './one-by-one.ts'
+import {
+  type Connection,
+  type KnownItem,
+  type Op,
+  type Option,
+  ownerTags,
+  type Provider,
+  type RemoteItem,
+  type Values,
+} from './provider.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
@@ -58,7 +67,7 @@ async function* pages(google: Api, path: string, field: string): AsyncIterable<u
   } while (pageToken)
 }
 
-const pathOf = ({ name }: Op) => `/secrets/${encodeURIComponent(name)}`
+const pathOf = ({ name }: KnownItem) => `/secrets/${encodeURIComponent(name)}`
 
 const isOurs = (secret: unknown, syncId: string) =>
   Object.entries(ownerTags(syncId)).every(([label, value]) => at(secret, 'labels', label) === value)
@@ -70,11 +79,18 @@ function connect(connection: Connection) {
   const etags = new Map<string, string>()
 
   async function* list() {
-    for await (const secret of pages(google, '/secrets', 'secrets')) {
-      const name = textAt(secret, 'name').split('/').at(-1) ?? ''
-      etags.set(name, textAt(secret, 'etag'))
-      yield { name, isOurs: isOurs(secret, syncId) }
-    }
+    for await (const secret of pages(google, '/secrets', 'secrets')) yield itemOf(secret)
+  }
+
+  function itemOf(secret: unknown): RemoteItem {
+    const name = textAt(secret, 'name').split('/').at(-1) ?? ''
+    etags.set(name, textAt(secret, 'etag'))
+    return { name, isOurs: isOurs(secret, syncId) }
+  }
+
+  async function findOne(entry: KnownItem): Promise<RemoteItem | undefined> {
+    const { status, json } = await google.send(pathOf(entry), { method: 'GET', accept: [404] })
+    return status === 404 ? undefined : itemOf(json)
   }
 
   async function create(op: Write): Promise<Done> {
@@ -137,7 +153,11 @@ function connect(connection: Connection) {
   }
 
   const applyOne = (op: Op) => (op.kind === 'delete' ? remove(op) : op.kind === 'create' ? create(op) : update(op))
-  return { list, apply: (ops: readonly Op[]) => applyEach(ops, applyOne) }
+  return {
+    list,
+    find: (entries: readonly KnownItem[]) => findFew(entries, findOne, list),
+    apply: (ops: readonly Op[]) => applyEach(ops, applyOne),
+  }
 }
 
 async function listLocations(connection: Connection): Promise<readonly Option[] | undefined> {
@@ -175,7 +195,7 @@ export const gcpSecretManager: Provider = {
     'The listing tells nothing of values, so changes by others are not seen; a secret that is missing is.',
     'Before a version is added, the current one is read, so that a repeated push adds none. Without the right to do so (secretmanager.versions.access) it may.',
   ],
-  capabilities: { read: 'names', bulk: 1, mixes: false, ownerMark: 'labels', defaultMode: 'per-key' },
+  capabilities: { read: 'names', bulk: 1, mixes: false, ownerMark: 'labels', guard: 'mark', defaultMode: 'per-key' },
   limits: {
     name: /^[A-Za-z0-9_-]+$/,
     nameHint: 'letters, digits, _ and -',

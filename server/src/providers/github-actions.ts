@@ -1,7 +1,7 @@
 /** GitHub Actions secrets of a repository, one of its environments, or an organization: one call each, sealed by us. */
 import { isFault } from './fault.ts'
 import { offering } from './offered-options.ts'
-import { applyEach } from './one-by-one.ts'
+import { applyEach, findFew } from './one-by-one.ts'
 import type { Connection, Op, Option, Provider, Remote, RemoteItem, Values } from './provider.ts'
 import { sealBox } from './sealed-box.ts'
 import { baseUrlField, baseUrlOf } from './self-hosted.ts'
@@ -140,7 +140,18 @@ function openSecrets(connection: Connection): Remote {
     return readMark(op.name)
   }
 
-  return { list: () => listSecrets(connection), apply: (ops) => applyEach(ops, perform) }
+  async function findOne(name: string): Promise<RemoteItem | undefined> {
+    const request = { method: 'GET', url: `${url}/${name}`, headers, accept: [404] } as const
+    const { status, json } = await connection.http.send(request)
+    return status === 404 ? undefined : { name, mark: textAt(json, 'updated_at') }
+  }
+
+  const list = () => listSecrets(connection)
+  return {
+    list,
+    find: (entries) => findFew(entries, ({ name }) => findOne(name), list),
+    apply: (ops) => applyEach(ops, perform),
+  }
 }
 
 const isNamed = (pattern: RegExp, what: string) => (value: string) =>
@@ -159,7 +170,7 @@ export const githubActions: Provider = {
     'An environment’s secret hides the repository’s of the same name, and that one the organization’s.',
     'Jobs that start after the push see the new values.',
   ],
-  capabilities: { read: 'mark', bulk: 1, mixes: false, defaultMode: 'per-key' },
+  capabilities: { read: 'mark', bulk: 1, mixes: false, guard: 'version', defaultMode: 'per-key' },
   limits: {
     name: /^(?!GITHUB_)[A-Z_][A-Z0-9_]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit or GITHUB_',

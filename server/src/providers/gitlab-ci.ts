@@ -35,7 +35,14 @@ export const gitlabCi: Provider = {
     'A project holds up to 8,000 variables, a group up to 30,000.',
     'GitLab names no limit for values; those over 1 MiB are refused here.',
   ],
-  capabilities: { read: 'value', bulk: 1, mixes: false, ownerMark: 'description', defaultMode: 'per-key' },
+  capabilities: {
+    read: 'value',
+    bulk: 1,
+    mixes: false,
+    ownerMark: 'description',
+    guard: 'mark',
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^[A-Za-z0-9_]+$/,
     nameHint: 'letters, digits and underscores',

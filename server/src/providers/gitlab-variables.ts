@@ -1,6 +1,6 @@
 /** GitLab's calls for CI/CD variables. The same key may stand in several environment scopes; one of them is ours. */
 import { VendorFault } from './fault.ts'
-import { applyEach } from './one-by-one.ts'
+import { applyEach, findFew } from './one-by-one.ts'
 import { type Connection, type Op, ownerText, type Remote, type RemoteItem } from './provider.ts'
 import { baseUrlOf } from './self-hosted.ts'
 import { faultOf, nextLink, type VendorResponse } from './vendor-http.ts'
@@ -28,15 +28,18 @@ export async function* listItems(connection: Connection, url: string): AsyncIter
 
 async function* listVariables(connection: Connection): AsyncIterable<RemoteItem> {
   for await (const item of listItems(connection, `${variablesUrl(connection)}?per_page=100`)) {
-    if (textAt(item, 'environment_scope') !== scopeOf(connection)) continue
-    // A hidden variable has no value to show, and a server older than 16.2 no description.
-    const value = maybeTextAt(item, 'value')
-    const description = at(item, 'description')
-    yield {
-      name: textAt(item, 'key'),
-      ...(value !== undefined && { value }),
-      ...(description !== undefined && { isOurs: description === ownerText(connection.syncId) }),
-    }
+    if (textAt(item, 'environment_scope') === scopeOf(connection)) yield itemOf(connection, item)
+  }
+}
+
+/** A hidden variable has no value to show, and a server older than 16.2 no description. */
+function itemOf({ syncId }: Connection, variable: unknown): RemoteItem {
+  const value = maybeTextAt(variable, 'value')
+  const description = at(variable, 'description')
+  return {
+    name: textAt(variable, 'key'),
+    ...(value !== undefined && { value }),
+    ...(description !== undefined && { isOurs: description === ownerText(syncId) }),
   }
 }
 
@@ -133,5 +136,15 @@ export function openVariables(connection: Connection): Remote {
     return void (await remove(op.name))
   }
 
-  return { list: () => listVariables(connection), apply: (ops) => applyEach(ops, perform) }
+  async function findOne(name: string): Promise<RemoteItem | undefined> {
+    const variable = await find(name)
+    return variable === undefined ? undefined : itemOf(connection, variable)
+  }
+
+  const list = () => listVariables(connection)
+  return {
+    list,
+    find: (entries) => findFew(entries, ({ name }) => findOne(name), list),
+    apply: (ops) => applyEach(ops, perform),
+  }
 }

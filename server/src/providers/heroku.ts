@@ -57,7 +57,14 @@ export const heroku: Provider = {
     'Each push makes one release and restarts the app.',
     'Values can be read back, so changes by others are seen.',
   ],
-  capabilities: { read: 'value', bulk: 1_000, mixes: true, deploysOnPush: true, defaultMode: 'per-key' },
+  capabilities: {
+    read: 'value',
+    bulk: 1_000,
+    mixes: true,
+    guard: 'version',
+    deploysOnPush: true,
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^(?!HEROKU_|__)[A-Za-z_][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit, HEROKU_ or two underscores',

@@ -268,7 +268,14 @@ export const kubernetes: Provider = {
     'Pods see new values in mounted files after about a minute, in environment variables only after a restart.',
     'Removing the last key leaves an empty Secret; the Secret itself is never deleted.',
   ],
-  capabilities: { read: 'value', bulk: 1_000, mixes: true, ownerMark: 'field manager', defaultMode: 'per-key' },
+  capabilities: {
+    read: 'value',
+    bulk: 1_000,
+    mixes: true,
+    ownerMark: 'field manager',
+    guard: 'mark',
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^(?!\.$)(?!\.\.)[-._a-zA-Z0-9]+$/,
     nameHint: 'letters, digits, hyphens, dots and underscores, not starting with two dots',

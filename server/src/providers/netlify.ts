@@ -204,7 +204,7 @@ export const netlify: Provider = {
     'In all contexts at once, and in development, Netlify takes no secrets: such variables can be read there.',
     'Variables for functions share 4 KB. Netlify documents no other limit; longer values than 64 KB are not pushed.',
   ],
-  capabilities: { read: 'mark', bulk: 50, mixes: false, defaultMode: 'per-key' },
+  capabilities: { read: 'mark', bulk: 50, mixes: false, guard: 'id', defaultMode: 'per-key' },
   limits: {
     name: /^[A-Za-z][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, starting with a letter',

@@ -1,6 +1,6 @@
 /** For vendors that take one item a call. */
 import { isFault } from './fault.ts'
-import type { Op, OpResult } from './provider.ts'
+import type { KnownItem, Op, OpResult, RemoteItem } from './provider.ts'
 
 export type Done = { readonly id?: string; readonly mark?: string; readonly note?: string }
 
@@ -16,5 +16,21 @@ export async function* applyEach<One extends Op>(
       if (!isFault(error, 'invalid') && !isFault(error, 'conflict') && !isFault(error, 'quota')) throw error
       yield { name: op.name, fault: error }
     }
+  }
+}
+
+/** A list may have hundreds of pages, so a few entries are asked for one by one. */
+const mostSingleLooks = 10
+
+/** `Remote.find` for vendors whose list has pages. */
+export async function* findFew(
+  entries: readonly KnownItem[],
+  findOne: (entry: KnownItem) => Promise<RemoteItem | undefined>,
+  list: (wanted: ReadonlySet<string>) => AsyncIterable<RemoteItem>,
+): AsyncIterable<RemoteItem> {
+  if (entries.length > mostSingleLooks) return yield* list(new Set(entries.map(({ name }) => name)))
+  for (const entry of entries) {
+    const item = await findOne(entry)
+    if (item) yield item
   }
 }

@@ -106,10 +106,18 @@ export type OpResult =
   | { readonly name: string; readonly id?: string; readonly mark?: string; readonly note?: string }
   | { readonly name: string; readonly fault: Error }
 
+/** An entry that the ledger holds. */
+export type KnownItem = { readonly name: string; readonly id?: string }
+
 /** The far side during one run: logged in at most once, keys fetched at most once. */
 export type Remote = {
   /** All that is there, or at least whatever bears one of the wanted names. */
   list(wanted: ReadonlySet<string>): AsyncIterable<RemoteItem>
+  /**
+   * The look before an update: those of these entries that are there, told like `list` tells them. For one entry it is one
+   * call. Left out where `list` is one call, however much is there.
+   */
+  find?(entries: readonly KnownItem[]): AsyncIterable<RemoteItem>
   /**
    * At most `capabilities.bulk` ops, no name twice; creates and updates never together with deletes unless
    * `capabilities.mixes`. Safe to repeat: an op that was done already ends as done (deleting what is gone, too). An op
@@ -120,6 +128,15 @@ export type Remote = {
   finish?(): Promise<void>
 }
 
+/**
+ * What an update is conditional on, so that it does not overwrite an entry that somebody else has put in the place of
+ * ours. The first three look at the target before the update:
+ * `mark`: the entry bears our mark. `version`: its version, digest or value is the one that we left. `id`: the vendor's
+ * id is the one that we know. `precondition`: the vendor itself refuses the update; there is no look.
+ * `none`: the vendor shows nothing to compare.
+ */
+export type Guard = 'mark' | 'version' | 'id' | 'precondition' | 'none'
+
 type Capabilities = {
   /** What `list` tells of an item beyond its name; `nothing` where there is no list at all. */
   readonly read: 'value' | 'mark' | 'names' | 'nothing'
@@ -129,6 +146,7 @@ type Capabilities = {
   readonly mixes: boolean
   /** `list` tells whether an item bears our mark; how the vendor calls the place, for the docs. */
   readonly ownerMark?: string
+  readonly guard: Guard | ((target: Values) => Guard)
   /** Each push deploys or restarts something: changes are gathered for longer. */
   readonly deploysOnPush?: true
   readonly defaultMode: 'per-key' | 'json'
@@ -180,6 +198,9 @@ export type Provider = {
   takesBack?(options: Values): boolean
   connect(connection: Connection): Remote
 }
+
+export const guardOf = ({ capabilities: { guard } }: Provider, target: Values): Guard =>
+  typeof guard === 'function' ? guard(target) : guard
 
 /** Announced: shown in the list, not yet to be set up. */
 export type AnnouncedProvider = Pick<Provider, 'slug' | 'name' | 'website' | 'docs' | 'glyph'>

@@ -176,7 +176,14 @@ export const railway: Provider = {
     'Values can be read back, except those of sealed variables.',
     'Railway allows 100, 1,000 or 10,000 calls an hour, by plan. It documents no largest value, and not whether an empty one is taken; an empty one is not sent.',
   ],
-  capabilities: { read: 'value', bulk: 1_000, mixes: false, deploysOnPush: true, defaultMode: 'per-key' },
+  capabilities: {
+    read: 'value',
+    bulk: 1_000,
+    mixes: false,
+    guard: 'version',
+    deploysOnPush: true,
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^(?!RAILWAY_)[A-Za-z_][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit or RAILWAY_',

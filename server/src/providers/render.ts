@@ -1,5 +1,6 @@
 /** Environment variables of a Render service, or of an environment group: a call for each, as the bulk call replaces all. */
 import { isFault } from './fault.ts'
+import { findFew } from './one-by-one.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem, Values } from './provider.ts'
 import type { VendorRequest } from './vendor-http.ts'
 import { listAt, textAt } from './vendor-json.ts'
@@ -62,6 +63,16 @@ async function* listVariables(connection: Connection): AsyncIterable<RemoteItem>
   }
 }
 
+async function findVariable(connection: Connection, name: string): Promise<RemoteItem | undefined> {
+  const path = `${placeOf(connection)}/env-vars/${encodeURIComponent(name)}`
+  try {
+    return { name, value: textAt(await send(connection, { method: 'GET', path }), 'value') }
+  } catch (error) {
+    if (isFault(error, 'gone')) return undefined
+    throw error
+  }
+}
+
 async function* applyOps(connection: Connection, ops: readonly Op[]): AsyncIterable<OpResult> {
   for (const op of ops) {
     const path = `${placeOf(connection)}/env-vars/${encodeURIComponent(op.name)}`
@@ -92,7 +103,7 @@ export const render: Provider = {
     'An API key of Render’s reaches everything that its owner may reach; it cannot be narrowed.',
     'Empty values are not taken. Render documents no largest value.',
   ],
-  capabilities: { read: 'value', bulk: 1, mixes: false, defaultMode: 'per-key' },
+  capabilities: { read: 'value', bulk: 1, mixes: false, guard: 'version', defaultMode: 'per-key' },
   limits: {
     name: /^[A-Za-z_][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, not starting with a digit',
@@ -162,6 +173,14 @@ export const render: Provider = {
   normaliseName: (name) => name,
   connect: (connection) => ({
     list: () => listVariables(connection),
+    find: (entries) =>
+      isGroup(connection.target)
+        ? listVariables(connection)
+        : findFew(
+            entries,
+            ({ name }) => findVariable(connection, name),
+            () => listVariables(connection),
+          ),
     apply: (ops) => applyOps(connection, ops),
     async finish() {
       if (connection.options.deploy !== 'yes' || isGroup(connection.target)) return

@@ -1,9 +1,10 @@
 /** Variables of a Terraform workspace or variable set (HCP Terraform, Terraform Enterprise), always sensitive. */
 import { VendorFault } from './fault.ts'
 import { offering } from './offered-options.ts'
-import { applyEach } from './one-by-one.ts'
+import { applyEach, findFew } from './one-by-one.ts'
 import {
   type Connection,
+  type KnownItem,
   type Op,
   type Option,
   ownerText,
@@ -137,7 +138,15 @@ function openVariables(connection: Connection): Remote {
     return void (await remove(op.name, op.id))
   }
 
-  return { list: () => listVariables(connection), apply: (ops) => applyEach(ops, perform) }
+  /** Somebody may have made the variable anew, under another id: only the list tells. */
+  async function findOne({ name, id }: KnownItem) {
+    if (id === undefined) return find(name)
+    const { status, json } = await connection.http.send({ method: 'GET', url: `${url}/${id}`, headers, accept: [404] })
+    return status === 404 ? find(name) : itemOf(connection, at(json, 'data'))
+  }
+
+  const list = () => listVariables(connection)
+  return { list, find: (entries) => findFew(entries, findOne, list), apply: (ops) => applyEach(ops, perform) }
 }
 
 const isId = (pattern: RegExp, what: string) => (value: string) => (pattern.test(value) ? undefined : `is not ${what}.`)
@@ -154,7 +163,14 @@ export const terraformCloud: Provider = {
     'Runs that start after the push see the new values; a push starts no run.',
     'Terraform answers alike to what is gone and to what the token may not see.',
   ],
-  capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'description', defaultMode: 'per-key' },
+  capabilities: {
+    read: 'mark',
+    bulk: 1,
+    mixes: false,
+    ownerMark: 'description',
+    guard: 'mark',
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^[A-Za-z_][A-Za-z0-9_-]*$/,
     nameHint: 'letters, digits, underscores and hyphens, not starting with a digit or a hyphen',

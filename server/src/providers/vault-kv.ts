@@ -17,6 +17,8 @@ type Vault = {
   /** Logs in at most once. */
   token(): Promise<string>
   canPatch: boolean
+  /** As of the look, on which the plan rests. */
+  seen: Snapshot['data']
 }
 
 /** `data` is undefined where there is nothing: never written, or deleted, which leaves its version behind. */
@@ -76,6 +78,7 @@ function open(connection: Connection): Vault {
       return (await login).token
     },
     canPatch: true,
+    seen: undefined,
   }
 }
 
@@ -125,16 +128,21 @@ async function requireVersionTwo(vault: Vault): Promise<void> {
   throw new VendorFault('gone', 'The mount is not a KV store of version 2.', { field: 'mount' })
 }
 
+const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
+
 /** What is to change, and what becomes of each op once it has. */
-function plan(data: Snapshot['data'], ops: readonly Op[]) {
+function plan({ seen }: Vault, data: Snapshot['data'], ops: readonly Op[]) {
   const changes = new Map<string, string | null>()
   const results: OpResult[] = []
   for (const op of ops) {
     const existing = data?.get(op.name)
-    const isTaken = op.kind === 'create' && existing !== undefined && existing !== op.value
-    if (op.kind === 'delete' && existing !== undefined) changes.set(op.name, null)
-    if (op.kind !== 'delete' && existing !== op.value && !isTaken) changes.set(op.name, op.value)
-    const fault = new VendorFault('conflict', 'The path has a key of this name already.')
+    const isDone = existing === (op.kind === 'delete' ? undefined : op.value)
+    const isSeen = op.kind !== 'create' && (!seen?.has(op.name) || textOf(existing) === textOf(seen.get(op.name)))
+    const isTaken = !isDone && existing !== undefined && !isSeen
+    if (!isDone && !isTaken) changes.set(op.name, op.kind === 'delete' ? null : op.value)
+    const what =
+      op.kind === 'create' ? 'The path has a key of this name already.' : 'Somebody has just changed this key.'
+    const fault = new VendorFault('conflict', what)
     results.push(isTaken ? { name: op.name, fault } : { name: op.name })
   }
   return { changes, results }
@@ -178,15 +186,16 @@ function isStale(vault: Vault, response: VendorResponse): false {
 
 async function* list(vault: Vault): AsyncIterable<RemoteItem> {
   const { data } = await read(vault)
+  vault.seen = data
   for (const [name, value] of data ?? []) {
-    yield { name, value: typeof value === 'string' ? value : JSON.stringify(value) }
+    yield { name, value: textOf(value) }
   }
 }
 
 async function* apply(vault: Vault, ops: readonly Op[]): AsyncIterable<OpResult> {
   for (let attempt = 1; attempt <= maxAttempts; attempt++) {
     const current = await read(vault)
-    const { changes, results } = plan(current.data, ops)
+    const { changes, results } = plan(vault, current.data, ops)
     if (changes.size === 0 || (await write(vault, current, changes))) return yield* results
   }
   throw giveUp(new VendorFault('transient', 'Others kept changing the path while it was to be written.'))
@@ -213,7 +222,7 @@ export const vaultKv: Provider = {
     'A path holds 1 MiB on integrated storage and half as much on Consul.',
     'The address must lead to the active server: a redirect by a standby is not followed.',
   ],
-  capabilities: { read: 'value', bulk: 1_000, mixes: true, defaultMode: 'per-key' },
+  capabilities: { read: 'value', bulk: 1_000, mixes: true, guard: 'version', defaultMode: 'per-key' },
   limits: {
     name: /^\P{Cc}+$/u,
     nameHint: 'any text on one line',

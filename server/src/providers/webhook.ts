@@ -86,7 +86,7 @@ export const webhook: Provider = {
     'Nothing can be asked back: what somebody else changes or removes at the receiver’s is not seen.',
     'When it is set up, a message of type "sync.verify" is sent, which wants nothing but a 2xx.',
   ],
-  capabilities: { read: 'nothing', bulk: 100, mixes: true, defaultMode: 'per-key' },
+  capabilities: { read: 'nothing', bulk: 100, mixes: true, guard: 'none', defaultMode: 'per-key' },
   limits: {
     name: /^[A-Za-z0-9_./-]+$/,
     nameHint: 'letters, digits and _ . / -',

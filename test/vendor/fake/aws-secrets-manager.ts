@@ -183,7 +183,7 @@ export function fakeSecretsManager(parts: { externalId?: string; clock?: () => n
     },
     pageSize: 100,
     refusedNames: new Set(),
-    calls: { list: (count) => Math.ceil(count / 100), update: 1 },
+    calls: { list: (count) => Math.ceil(count / 100), update: 1, look: 1 },
     secret: (name) => secrets.get(name),
     plantDeleted: (name) =>
       void secrets.set(name, { versions: [version('theirs')], tags: [], deletedAt: 1_800_000_000 }),

@@ -71,8 +71,9 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number } = {
   const under = (folder: string) => [...parameters.keys()].filter((name) => lies(name, folder))
 
   function matches(name: string, { Key, Option, Values = [] }: Filter): boolean {
-    const isGood = Key === 'Path' ? Option === 'OneLevel' || Option === 'Recursive' : /^tag:.+/.test(Key)
-    if (!isGood) violations.push(`filter ${Key} ${Option}`)
+    const isGood = Key === 'Path' ? Option === 'OneLevel' || Option === 'Recursive' : /^(tag:.+|Name)$/.test(Key)
+    if (!isGood || Values.length < 1 || Values.length > 50) violations.push(`filter ${Key} ${Option} ${Values.length}`)
+    if (Key === 'Name') return Option === 'Equals' && Values.includes(name)
     if (Key === 'Path') return Values.some((folder) => lies(name, folder))
     const tags = parameters.get(name)?.tags ?? []
     return tags.some((tag) => `tag:${tag.Key}` === Key && Values.includes(tag.Value))
@@ -108,7 +109,10 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number } = {
       const { ParameterFilters: filters = [] } = input
       const found = [...parameters.keys()].filter((name) => filters.every((filter) => matches(name, filter)))
       const { names, next } = paged(found, input, 50)
-      const Parameters = names.map((name) => ({ Name: name, Version: parameters.get(name)?.version, Tier: 'Standard' }))
+      const Parameters = names.map((name) => {
+        const { version, type } = parameters.get(name) as Parameter
+        return { Name: name, Type: type, Version: version, Tier: 'Standard' }
+      })
       return accept({ Parameters, ...next })
     },
 
@@ -165,7 +169,7 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number } = {
     pageSize: 50,
     refusedNames: new Set(),
     // Whose they are is asked by fifties, what they are by tens.
-    calls: { list: (count) => Math.ceil(count / 50) + Math.ceil(count / 10), update: 1 },
+    calls: { list: (count) => Math.ceil(count / 50) + Math.ceil(count / 10), update: 1, look: 1 },
     parameter: (name) => parameters.get(name),
     requireTags: (syncId) => {
       requiredTag = syncId

@@ -239,7 +239,7 @@ export function fakeKeyVault(): FakeKeyVault {
     },
     pageSize: 25,
     refusedNames: new Set(),
-    calls: { list: (count) => 1 + Math.ceil(count / 25), update: 2 },
+    calls: { list: (count) => 1 + Math.ceil(count / 25), update: 2, look: 1 },
     secret: (name) => secrets.get(name.toLowerCase()),
     plantCertificate(name) {
       const facts = { contentType: 'application/x-pkcs12', managed: true } as const

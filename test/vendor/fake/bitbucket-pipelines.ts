@@ -146,7 +146,7 @@ export function fakeBitbucket(
     },
     pageSize: 100,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 1 },
+    calls: { list: () => 1, update: 1, look: 0 },
     variables,
     isReadOnly: false,
   }

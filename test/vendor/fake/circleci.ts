@@ -122,7 +122,7 @@ export function fakeCircle(kind: keyof typeof places = 'project', { baseUrl }: {
     },
     pageSize: 100,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 1 },
+    calls: { list: () => 1, update: 1, look: kind === 'context' ? 1 : 0 },
   }
   return fake
 }

@@ -102,7 +102,7 @@ export function fakeCloudflarePages(): FakeCloudflarePages {
     pageSize: undefined,
     refusedNames: new Set(),
     // A run lists first; an update by itself has to ask for the hash that it must repeat.
-    calls: { list: () => 1, update: 2 },
+    calls: { list: () => 1, update: 2, look: 0 },
     configs,
   }
   return fake

@@ -76,7 +76,7 @@ export function fakeCloudflareWorkers(): Fake {
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 1 },
+    calls: { list: () => 1, update: 1, look: 0 },
   }
   return fake
 }

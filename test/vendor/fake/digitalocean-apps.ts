@@ -171,7 +171,7 @@ export function fakeApps({ component = 'web', hasAccountScope = true } = {}): Fa
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 2 },
+    calls: { list: () => 1, update: 2, look: 1 },
     spec: () => spec,
     deployments: () => deployments,
     seal,

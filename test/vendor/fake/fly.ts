@@ -155,7 +155,7 @@ export function fakeFly(): FakeFly {
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 1 },
+    calls: { list: () => 1, update: 1, look: 1 },
     machines,
     version: () => version,
   }

@@ -224,7 +224,7 @@ export function fakeGcp(parts: { location?: string; clock?: () => number } = {})
     pageSize: 25_000,
     refusedNames: new Set(),
     // A token, and for an update a look at what is there.
-    calls: { list: (count) => 1 + Math.ceil(count / 1_000), update: 3 },
+    calls: { list: (count) => 1 + Math.ceil(count / 1_000), update: 3, look: 1 },
     secret: (name) => secrets.get(name),
     relabel(name) {
       const secret = secrets.get(name)

@@ -195,7 +195,7 @@ export function fakeGitHub(scope = 'repository', { baseUrl }: { baseUrl?: string
     },
     pageSize: 100,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: scope === 'organization' ? 5 : 3 },
+    calls: { list: () => 1, update: scope === 'organization' ? 5 : 3, look: 1 },
     rotateKey: () => keys.clear(),
     secrets: storeOf,
   }

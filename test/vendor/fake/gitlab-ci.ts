@@ -189,7 +189,7 @@ export function fakeGitLab({
     },
     pageSize: 100,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: kind === 'group' ? 2 : 1 },
+    calls: { list: () => 1, update: kind === 'group' ? 2 : 1, look: 1 },
     variables,
   }
   return fake

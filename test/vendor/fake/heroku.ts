@@ -72,7 +72,7 @@ export function fakeHeroku(): Fake {
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 1 },
+    calls: { list: () => 1, update: 1, look: 1 },
   }
   return fake
 }

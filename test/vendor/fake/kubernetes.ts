@@ -327,7 +327,7 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 2 },
+    calls: { list: () => 1, update: 2, look: 1 },
     secret: () => secret,
     applyAs(manager, data) {
       const encoded = Object.fromEntries(Object.entries(data).map(([key, value]) => [key, encode(value)]))

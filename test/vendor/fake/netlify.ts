@@ -178,7 +178,7 @@ export function fakeNetlify({ context = 'production', branch = '', isShared = fa
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 1 },
+    calls: { list: () => 1, update: 1, look: 1 },
     variables,
     setValue(key, at, value) {
       const variable =

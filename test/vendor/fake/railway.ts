@@ -196,7 +196,7 @@ export function fakeRailway(): FakeRailway {
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 1 },
+    calls: { list: () => 1, update: 1, look: 1 },
     seal: (name) => {
       const found = variables.get(keyOf(service, name))
       if (found) found.isSealed = true

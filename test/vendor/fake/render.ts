@@ -70,6 +70,10 @@ export function fakeRender(kind: 'service' | 'env-group' = 'service'): FakeRende
 
   function variable({ method, json }: FakeRequest, vars: Map<string, string>, key: string): FakeAnswer {
     if (method === 'DELETE') return vars.delete(key) ? { status: 204 } : refuse(404, `env var ${key} not found`)
+    if (method === 'GET') {
+      const value = vars.get(key)
+      return value === undefined ? refuse(404, `env var ${key} not found`) : { status: 200, body: { key, value } }
+    }
     if (method !== 'PUT') {
       violations.push(`${method} on one variable`)
       return refuse(405, 'method not allowed')
@@ -107,7 +111,7 @@ export function fakeRender(kind: 'service' | 'env-group' = 'service'): FakeRende
     pageSize: kind === 'service' ? 100 : undefined,
     refusedNames: new Set(),
     // A page that is not full may be the last or not: the empty one after it tells.
-    calls: { list: () => (kind === 'service' ? 2 : 1), update: 1 },
+    calls: { list: () => (kind === 'service' ? 2 : 1), update: 1, look: 1 },
     deploys,
   }
   return fake

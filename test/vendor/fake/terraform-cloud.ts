@@ -210,7 +210,7 @@ export function fakeTerraform(
     },
     pageSize: 100,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 1 },
+    calls: { list: () => 1, update: 1, look: 1 },
     variables,
     isReadOnly: false,
   }

@@ -145,7 +145,7 @@ export function fakeVault({ method = 'token', patches = true, mayPatch = true, k
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: method === 'token' ? { list: () => 1, update: 2 } : { list: () => 2, update: 3 },
+    calls: method === 'token' ? { list: () => 1, update: 2, look: 1 } : { list: () => 2, update: 3, look: 1 },
     deletePath: () => {
       const latest = versions.at(-1)
       if (latest !== undefined) latest.deletedAt = '2026-01-02T00:00:00Z'

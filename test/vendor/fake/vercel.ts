@@ -219,7 +219,7 @@ export function fakeVercel(environments = 'production', gitBranch?: string): Fak
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: { list: () => 1, update: 2 },
+    calls: { list: () => 1, update: 2, look: 1 },
     records,
     add,
     hideProduction: () => {

@@ -78,7 +78,7 @@ export function fakeReceiver({ clock }: { clock?: () => number } = {}): FakeRece
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    calls: { list: () => 0, update: 1 },
+    calls: { list: () => 0, update: 1, look: 0 },
     messages,
     ids,
   }

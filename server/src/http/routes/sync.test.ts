@@ -317,8 +317,8 @@ describe('a change', () => {
     expect(await pushDue(world, debounceMs - 2_000)).toBe(0)
     expect(await pushDue(world, 4_000)).toBe(1)
     expect(state()).toEqual({ ALPHA: 'a2', BETA: 'b1', GAMMA: 'three' })
-    // Nothing is new and nothing goes: the ledger is enough, and one call brings both.
-    expect(world.running.requests.map(({ method }) => method)).toEqual(['PATCH'])
+    // One look at both, and one call brings both.
+    expect(world.running.requests.map(({ method }) => method)).toEqual(['GET', 'PATCH'])
     expect(await lastRun(world, id)).toMatchObject({ trigger: 'change', counts: { updated: 2, unchanged: 1 } })
   })
 
