@@ -2,7 +2,7 @@
 import type { RecoveryCodes, TotpEnrolment } from '@coffer/contract/mfa'
 import { expect } from 'vitest'
 import { hotp, totpStep } from '../server/src/crypto/totp.ts'
-import type { TestService } from './harness.ts'
+import { password, type TestService } from './harness.ts'
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
@@ -36,7 +36,10 @@ function authenticator(service: TestService, secret: string, recoveryCodes: read
 }
 
 export async function beginTotp(service: TestService, session: string): Promise<Authenticator> {
-  const { body, status, text } = await service.call<TotpEnrolment>('POST', '/v1/me/mfa/totp', { token: session })
+  const { body, status, text } = await service.call<TotpEnrolment>('POST', '/v1/me/mfa/totp', {
+    token: session,
+    body: { password },
+  })
   expect(status, text).toBe(200)
   return authenticator(service, body.secret, [])
 }

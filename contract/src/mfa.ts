@@ -10,6 +10,13 @@ export type TotpEnrolment = Static<typeof TotpEnrolment>
 export const MfaCode = Type.Object({ code: line(64) }, closed)
 export type MfaCode = Static<typeof MfaCode>
 
+/** Optional here, so that a missing one is refused like a wrong one: 403, and counted. */
+const password = Type.Optional(Type.String({ maxLength: 256, description: 'The password of the account' }))
+export const TotpStart = Type.Object({ password }, closed)
+export type TotpStart = Static<typeof TotpStart>
+export const TotpRemoval = Type.Object({ code: line(64), password }, closed)
+export type TotpRemoval = Static<typeof TotpRemoval>
+
 /** The only answer that ever holds the codes. */
 export const RecoveryCodes = Type.Object({ recoveryCodes: Type.Array(Type.String()) })
 export type RecoveryCodes = Static<typeof RecoveryCodes>
@@ -21,8 +28,9 @@ export const mfaEndpoints = {
     method: 'POST',
     path,
     area: 'me',
-    summary: 'Begin to set up an authenticator app; it counts once it is confirmed',
+    summary: 'Begin to set up an authenticator app, by the password; it counts once it is confirmed',
     permission: 'me:manage',
+    body: TotpStart,
     status: 200,
     response: TotpEnrolment,
     errors: [403, 409],
@@ -42,11 +50,11 @@ export const mfaEndpoints = {
     method: 'DELETE',
     path,
     area: 'me',
-    summary: 'Remove the authenticator app, by one of its codes or a recovery code',
+    summary: 'Remove the authenticator app, by the password and one of its codes or a recovery code',
     permission: 'me:manage',
-    body: MfaCode,
+    body: TotpRemoval,
     status: 200,
     response: Success,
-    errors: [403, 404],
+    errors: [403, 404, 409],
   },
 } as const satisfies Record<string, Endpoint>

@@ -10,6 +10,7 @@ import { Failure } from './failure.ts'
 import { createLog, traceOf } from './log.ts'
 import { MasterKeyError } from './master-key-error.ts'
 import { StartError, tellFileTrouble } from './open-store.ts'
+import { resetMfa } from './operator/account.ts'
 import { runDoctor } from './operator/doctor.ts'
 import { rotateEnvironment, rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
 import { settings } from './setting.ts'
@@ -29,6 +30,7 @@ Commands:
   keys rotate-workspace <ws>     give one workspace (slug or id) a new key; safe to stop and run again
   keys rotate-environment <ws> <project> <environment>
                                  seal one environment's values under a new key; safe to stop and run again
+  account reset-mfa <email>      remove the second factor of a person who has lost it; recorded
   doctor                         check settings, store, keys, clock and disk, and say what to do
   --help, --version
 
@@ -52,6 +54,9 @@ export async function runCommand(args: readonly string[], env: Record<string, st
     if (command === 'keys' && rest[0] === 'rotate-environment' && rest.length === 4) {
       const [, workspace = '', project = '', environment = ''] = rest
       return await rotateEnvironment(readConfig(env), { workspace, project, environment }, print)
+    }
+    if (command === 'account' && rest[0] === 'reset-mfa' && rest[1] && rest.length === 2) {
+      return await resetMfa(readConfig(env), rest[1], print)
     }
     process.stderr.write(`"${words}" is not a command. --help lists them.\n`)
     return 2

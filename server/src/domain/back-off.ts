@@ -22,6 +22,11 @@ export async function countAttempt(ctx: Context, subject: string, message: strin
   if (attempt.failures > maxFailures) throw tooManyFailures(ctx, attempt, message)
 }
 
+/** After a success: the next failure is the first one again. */
+export async function forgetAttempts(ctx: Context, subject: string): Promise<void> {
+  await inQuietTransaction(ctx, `attempt:${subject}`, (store) => store.loginAttempts.forget(subject))
+}
+
 export async function forgiveAttempt(ctx: Context, ...subjects: string[]): Promise<void> {
   await inQuietTransaction(ctx, `attempt:${subjects[0]}`, async (store) => {
     for (const subject of subjects) await store.loginAttempts.uncount(subject)

@@ -1,6 +1,7 @@
-/** The words of the message to an invited person, as plain text and as HTML. */
+/** The message to an invited person. */
 import type { Letter } from '../mail.ts'
 import type { Invite } from '../store/invite.ts'
+import { composeMail } from './mail-text.ts'
 
 type Parts = {
   readonly workspaceName: string
@@ -17,22 +18,10 @@ export function inviteLetter({ workspaceName, invite, inviteUrl, invitedBy }: Pa
   const offer = `${who} to the workspace “${workspaceName}” on Coffer, with the role ${role}.`
   const how = `The link works once, for ${email} only, until ${until}.`
   const ignore = 'If you did not expect this, ignore it: nothing happens.'
-  return {
-    to: email,
-    subject: `Invitation to the workspace “${workspaceName}”`,
-    text: [offer, `Accept or decline: ${inviteUrl}`, how, ignore].join('\n\n'),
-    html: [
-      '<!doctype html><html lang="en"><body>',
-      `<p>${asText(offer)}</p>`,
-      `<p><a href="${asText(inviteUrl)}">Accept or decline</a></p>`,
-      `<p>${asText(how)}</p>`,
-      `<p>${asText(ignore)}</p>`,
-      '</body></html>',
-    ].join('\n'),
-  }
+  return composeMail(email, `Invitation to the workspace “${workspaceName}”`, [
+    offer,
+    { label: 'Accept or decline', url: inviteUrl },
+    how,
+    ignore,
+  ])
 }
-
-const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
-
-/** Names of workspaces and people are their own text: they must not become markup. */
-const asText = (text: string) => text.replace(/[&<>"']/g, (character) => entities[character] ?? '')

@@ -1,5 +1,5 @@
 /** The second factor: an authenticator app, and ten recovery codes for the day it is lost. Every code works once. */
-import type { MfaCode, RecoveryCodes, TotpEnrolment } from '@coffer/contract/mfa'
+import type { MfaCode, RecoveryCodes, TotpEnrolment, TotpRemoval, TotpStart } from '@coffer/contract/mfa'
 import { newId } from '../crypto/id.ts'
 import { base32, findTotpStep, newTotpSecret, otpauthUri } from '../crypto/totp.ts'
 import { newTypedCode, normaliseTypedCode } from '../crypto/typed-code.ts'
@@ -9,6 +9,8 @@ import type { Totp } from '../store/mfa.ts'
 import { requireBrowserSession } from './access.ts'
 import { countAttempt } from './back-off.ts'
 import type { Context, WriteContext } from './context.ts'
+import { normaliseEmail } from './email.ts'
+import { requirePassword, requireSamePassword } from './password.ts'
 import { inPersonTransaction, requireAccount } from './person.ts'
 
 const issuer = 'Coffer'
@@ -20,11 +22,13 @@ const entity = (account: Account, id: string) => ({ type: 'second-factor', id, n
 const isSetUp = () =>
   new Failure('conflict', 'An authenticator app is set up already: remove it before you set up another.')
 
-export async function enrolTotp(ctx: Context): Promise<TotpEnrolment> {
+export async function enrolTotp(ctx: Context, { password }: TotpStart): Promise<TotpEnrolment> {
   const { userId } = requireBrowserSession(ctx)
+  const known = await requireAccount(ctx, userId)
+  await requirePassword(ctx, known, password, { action: 'CREATE', entity: entity(known, '') })
   const secret = newTotpSecret()
   return inPersonTransaction(ctx, userId, async (ctx, tell) => {
-    const account = await requireAccount(ctx, userId)
+    const account = await requireSamePassword(ctx, known)
     if (account.totpId !== null) throw isSetUp()
     const id = newId()
     // One that was begun and never confirmed makes room.
@@ -54,13 +58,15 @@ export async function confirmTotp(ctx: Context, body: MfaCode): Promise<Recovery
   })
 }
 
-export async function removeTotp(ctx: Context, body: MfaCode): Promise<void> {
+export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void> {
   const { userId } = requireBrowserSession(ctx)
-  if ((await requireAccount(ctx, userId)).totpId === null) throw new Failure('notFound')
+  const known = await requireAccount(ctx, userId)
+  await requirePassword(ctx, known, body.password, { action: 'DELETE', entity: entity(known, known.totpId ?? '') })
+  if (known.totpId === null) throw new Failure('notFound')
   const subject = `code:${userId}`
   await countAttempt(ctx, subject, 'Too many wrong codes: wait before you try again.')
   const isRight = await inPersonTransaction(ctx, userId, async (ctx, tell) => {
-    const account = await requireAccount(ctx, userId)
+    const account = await requireSamePassword(ctx, known)
     if (account.totpId === null) throw new Failure('notFound')
     const event = { action: 'DELETE', entity: entity(account, account.totpId) } as const
     const verdict = await spendCode(ctx, account, body.code)
@@ -75,6 +81,21 @@ export async function removeTotp(ctx: Context, body: MfaCode): Promise<void> {
     return true
   })
   if (!isRight) throw new Failure('forbidden', 'code: is wrong, or was used before.')
+}
+
+/** For the operator, when app and recovery codes are lost. Nothing else of the account changes. */
+export async function resetSecondFactor(ctx: Context, email: string): Promise<Account> {
+  const known = await ctx.store.accounts.findByEmail(normaliseEmail(email))
+  if (!known) throw new Failure('notFound', 'There is no account with this email address.')
+  return inPersonTransaction(ctx, known.id, async (ctx, tell) => {
+    const account = await requireAccount(ctx, known.id)
+    if (account.totpId === null)
+      throw new Failure('conflict', 'This account has no second factor: nothing was changed.')
+    await ctx.store.mfa.remove(account.id)
+    await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
+    await tell({ action: 'DELETE', entity: entity(account, account.totpId) })
+    return account
+  })
 }
 
 export type CodeVerdict = 'not needed' | 'authenticator app' | 'recovery code' | 'wrong' | 'missing'

@@ -1,40 +1,62 @@
 import type { PasswordChange } from '@coffer/contract/me'
 import { hashPassword, verifyPassword } from '../crypto/password.ts'
 import { Failure } from '../failure.ts'
+import type { Account } from '../store/account.ts'
 import { requireSession } from './access.ts'
-import { countAttempt, forgiveAttempt } from './back-off.ts'
-import type { Context } from './context.ts'
-import { inPersonTransaction, personEntity, requireAccount } from './person.ts'
+import { countAttempt, forgetAttempts, forgiveAttempt } from './back-off.ts'
+import type { Context, WriteContext } from './context.ts'
+import { inPersonTransaction, type PersonEvent, personEntity, requireAccount } from './person.ts'
 import { endOtherSessions } from './session.ts'
 
-/** Whoever has taken over a session has no more guesses at the password than at the login. */
-export async function changePassword(ctx: Context, body: PasswordChange): Promise<void> {
-  const { sessionId, userId } = requireSession(ctx)
-  const account = await requireAccount(ctx, userId)
-  const entity = personEntity(account)
-  const subject = `password:${userId}`
+/**
+ * For what a session alone must not do. A wrong or missing password is counted and recorded like a failed login:
+ * a stolen session has no more guesses at the password than the login page.
+ */
+export async function requirePassword(
+  ctx: Context,
+  account: Account,
+  given: string | undefined,
+  event: Pick<PersonEvent, 'action' | 'entity'>,
+  field = 'password',
+): Promise<void> {
+  const subject = `password:${account.id}`
   await countAttempt(ctx, subject, 'Too many wrong passwords: wait before you try again.')
-  // Where there is no room to compute a hash, nobody has shown a wrong password.
-  const forgive = async (error: unknown): Promise<never> => {
+  if (given !== undefined && (await isPassword(ctx, subject, account, given))) return forgetAttempts(ctx, subject)
+  const reason = given === undefined ? 'missing password' : 'wrong password'
+  await inPersonTransaction(ctx, account.id, (_ctx, tell) => tell({ ...event, outcome: 'failure', after: { reason } }))
+  throw new Failure(
+    'forbidden',
+    `${field}: ${given === undefined ? 'is needed to confirm that it is you' : 'is wrong'}.`,
+  )
+}
+
+async function isPassword(ctx: Context, subject: string, account: Account, given: string): Promise<boolean> {
+  try {
+    return await verifyPassword(account.passwordHash, given)
+  } catch (error) {
+    // No room to compute a hash: nobody has looked at the password.
     await forgiveAttempt(ctx, subject)
     throw error
   }
-  const isRight = await verifyPassword(account.passwordHash, body.currentPassword).catch(forgive)
-  if (!isRight) {
-    await inPersonTransaction(ctx, userId, (_ctx, tell) =>
-      tell({ action: 'UPDATE', entity, outcome: 'failure', after: { reason: 'wrong password' } }),
-    )
-    throw new Failure('forbidden', 'currentPassword: is wrong.')
-  }
-  const passwordHash = await hashPassword(body.newPassword).catch(forgive)
+}
+
+/** The account under the lock, with the password that was checked before it. */
+export async function requireSamePassword(ctx: WriteContext, { id, passwordHash }: Account): Promise<Account> {
+  const current = await requireAccount(ctx, id)
+  if (current.passwordHash === passwordHash) return current
+  throw new Failure('conflict', 'The password has just been changed by another request.')
+}
+
+export async function changePassword(ctx: Context, body: PasswordChange): Promise<void> {
+  const { sessionId, userId } = requireSession(ctx)
+  const account = await requireAccount(ctx, userId)
+  const event = { action: 'UPDATE', entity: personEntity(account) } as const
+  await requirePassword(ctx, account, body.currentPassword, event, 'currentPassword')
+  const passwordHash = await hashPassword(body.newPassword)
   await inPersonTransaction(ctx, userId, async (ctx, tell) => {
-    const current = await requireAccount(ctx, userId)
-    if (current.passwordHash !== account.passwordHash) {
-      throw new Failure('conflict', 'The password has just been changed by another request.')
-    }
+    const current = await requireSamePassword(ctx, account)
     await ctx.store.accounts.update({ ...current, passwordHash }, ctx.now())
-    await ctx.store.loginAttempts.forget(subject)
     const sessionsEnded = await endOtherSessions(ctx, userId, sessionId)
-    await tell({ action: 'UPDATE', entity, after: { password: 'changed', sessionsEnded } })
+    await tell({ ...event, after: { password: 'changed', sessionsEnded } })
   })
 }

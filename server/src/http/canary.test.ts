@@ -214,6 +214,7 @@ async function useOwnAccount(): Promise<void> {
   const token = plantBearer('session of a careful person', first.accessToken)
   const enrolment = await sendFor<TotpEnrolment>(200, 'POST', '/v1/me/mfa/totp', {
     token,
+    body: { password: secret },
     mayHold: ['secret of an app'],
   })
   plant('secret of an app', enrolment.secret)
@@ -255,7 +256,9 @@ async function useOwnAccount(): Promise<void> {
   await sendFor(403, 'PUT', '/v1/me/password', { token, body: change })
   await sendFor(200, 'PUT', '/v1/me/password', { token, body: { ...change, currentPassword: secret } })
   await sendFor(200, 'GET', '/v1/me/session', { token })
-  await sendFor(403, 'DELETE', '/v1/me/mfa/totp', { token, body: { code: canary('wrong code for removal') } })
+  const removal = { code: canary('wrong code for removal'), password: canary('wrong password for removal') }
+  await sendFor(403, 'DELETE', '/v1/me/mfa/totp', { token, body: removal })
+  await sendFor(403, 'DELETE', '/v1/me/mfa/totp', { token, body: { ...removal, password: change.newPassword } })
 }
 
 async function swap(token: string, name: string): Promise<string> {

@@ -1,13 +1,7 @@
 /** `keys …`: the operator's view of the keys, and their rotation while the service runs. */
-import { openServices } from '../app.ts'
 import type { Config } from '../config.ts'
-import { asOperator, type Context } from '../domain/context.ts'
 import { listRootStatus, rotateEnvironmentKey, rotateRoot as rotateRootKey, rotateWorkspaceKey } from '../domain/key.ts'
-import { createLog } from '../log.ts'
-import { tellFileTrouble } from '../open-store.ts'
-import type { Access } from '../store/sqlite-connection.ts'
-
-type Print = (text: string) => number
+import { type Print, withOperator } from './with-operator.ts'
 
 export async function showKeys(config: Config, print: Print): Promise<number> {
   return withOperator(config, 'read', async (ctx) => {
@@ -57,17 +51,4 @@ export async function rotateEnvironment(
     print('Done.\n')
     return 0
   })
-}
-
-function withOperator(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
-  return tellFileTrouble(config, () => withStore(config, access, work))
-}
-
-async function withStore(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
-  const services = await openServices(config, createLog('warn'), access)
-  try {
-    return await work(asOperator(services))
-  } finally {
-    await services.engine.close()
-  }
 }

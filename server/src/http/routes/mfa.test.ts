@@ -49,7 +49,7 @@ const statusOf = async (email: string, more: Record<string, unknown> = {}) => (a
 const confirm = (user: TestUser, code: string) =>
   service.call<{ message: string }>('POST', '/v1/me/mfa/totp/confirm', { token: user.session, body: { code } })
 const remove = (user: TestUser, code: string) =>
-  service.call<{ message: string }>('DELETE', '/v1/me/mfa/totp', { token: user.session, body: { code } })
+  service.call<{ message: string }>('DELETE', '/v1/me/mfa/totp', { token: user.session, body: { code, password } })
 const hasMfa = async (user: TestUser) =>
   (await service.call<{ mfa: boolean }>('GET', '/v1/me', { token: user.session })).body.mfa
 
@@ -81,6 +81,7 @@ test('the secret is in the URI that apps scan', async () => {
   const person = await newPerson()
   const { body } = await service.call<{ secret: string; otpauthUri: string }>('POST', '/v1/me/mfa/totp', {
     token: person.session,
+    body: { password },
   })
   expect(body.secret).toMatch(/^[A-Z2-7]{32}$/)
   const query = `secret=${body.secret}&issuer=Coffer&algorithm=SHA1&digits=6&period=30`
@@ -198,7 +199,8 @@ test('a set-up that was never confirmed makes room for the next; a confirmed one
   })
   expect((await confirm(person, app.code())).status).toBe(200)
   expect((await confirm(person, app.freshCode())).status).toBe(409)
-  expect((await service.call('POST', '/v1/me/mfa/totp', { token: person.session })).status).toBe(409)
+  const again = { token: person.session, body: { password } }
+  expect((await service.call('POST', '/v1/me/mfa/totp', again)).status).toBe(409)
 })
 
 test('there is nothing to confirm or to remove for somebody who has begun nothing', async () => {
@@ -305,7 +307,7 @@ test('of 20 uses of one code at once, on two nodes where there can be two, one w
       Array.from({ length: 8 }, (_, at) =>
         (at % 2 ? here : there).call('DELETE', '/v1/me/mfa/totp', {
           token: user.session,
-          body: { code: app.recoveryCodes[2] },
+          body: { code: app.recoveryCodes[2], password },
         }),
       ),
     )

@@ -3,7 +3,7 @@ import { confirmTotp, enrolTotp, removeTotp } from '../../domain/mfa.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const mfaRoutes: Routes = (serve) => {
-  serve(mfaEndpoints.enrolTotp, ({ ctx }) => enrolTotp(ctx))
+  serve(mfaEndpoints.enrolTotp, ({ ctx, body }) => enrolTotp(ctx, body))
   serve(mfaEndpoints.confirmTotp, ({ ctx, body }) => confirmTotp(ctx, body))
   serve(mfaEndpoints.removeTotp, ({ ctx, body }) => succeed(removeTotp(ctx, body)))
 }

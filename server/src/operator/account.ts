@@ -1,0 +1,26 @@
+/** `account …`: what the operator does to the account of a person, by its email address. */
+import type { Config } from '../config.ts'
+import { secondFactorResetMail } from '../domain/account-mail.ts'
+import type { Context } from '../domain/context.ts'
+import { resetSecondFactor } from '../domain/mfa.ts'
+import type { Letter } from '../mail.ts'
+import { type Print, withOperator } from './with-operator.ts'
+
+export async function resetMfa(config: Config, email: string, print: Print): Promise<number> {
+  return withOperator(config, 'write', async (ctx) => {
+    const account = await resetSecondFactor(ctx, email)
+    print(`The second factor of ${account.email} is removed: the password alone signs in. Sessions and tokens stay.\n`)
+    const outcome = await send(ctx, secondFactorResetMail(account.email))
+    if (outcome === 'off') print('No mail server is set (COFFER_SMTP_URL): tell the person yourself.\n')
+    if (outcome === 'failed') print('The mail that tells the person could not be sent: tell them yourself.\n')
+    return 0
+  })
+}
+
+/** Waits for the mail server: the process would end before the mail has left. */
+function send({ mail }: Context, letter: Letter): Promise<'sent' | 'failed' | 'off'> {
+  return new Promise((resolve) => {
+    if (!mail) resolve('off')
+    mail?.post(letter, async (outcome) => resolve(outcome))
+  })
+}

@@ -1,0 +1,23 @@
+/** Opens the store for one of the operator's commands, and closes it again. */
+import { openServices } from '../app.ts'
+import type { Config } from '../config.ts'
+import { asOperator, type Context } from '../domain/context.ts'
+import { createLog } from '../log.ts'
+import { tellFileTrouble } from '../open-store.ts'
+import type { Access } from '../store/sqlite-connection.ts'
+
+export type Print = (text: string) => number
+
+export function withOperator(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
+  return tellFileTrouble(config, () => withStore(config, access, work))
+}
+
+async function withStore(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
+  const services = await openServices(config, createLog('warn'), access)
+  try {
+    return await work(asOperator(services))
+  } finally {
+    await services.mail?.close()
+    await services.engine.close()
+  }
+}
