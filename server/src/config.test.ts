@@ -57,6 +57,7 @@ test('nothing needs to be set', () => {
     exchangeRateLimit: 10,
     shareRateLimit: 60,
     tokenPrefix: 'cof',
+    outboundWorkspaces: 'all',
     trustedProxies: [],
     redisUrl: undefined,
     sync: true,
@@ -107,6 +108,8 @@ const accepted: [string, string, Partial<Config>][] = [
   ['COFFER_EXCHANGE_RATE_LIMIT', '0', { exchangeRateLimit: 0 }],
   ['COFFER_EXCHANGE_RATE_LIMIT', '25', { exchangeRateLimit: 25 }],
   ['COFFER_SHARE_RATE_LIMIT', '0', { shareRateLimit: 0 }],
+  ['COFFER_OUTBOUND_WORKSPACES', 'main, acme', { outboundWorkspaces: new Set(['main', 'acme']) }],
+  ['COFFER_OUTBOUND_WORKSPACES', '*', { outboundWorkspaces: 'all' }],
   ['COFFER_TOKEN_PREFIX', 'acme42', { tokenPrefix: 'acme42' }],
   ['COFFER_TOKEN_PREFIX', 'ab', { tokenPrefix: 'ab' }],
   ['COFFER_SHARE_RATE_LIMIT', '5', { shareRateLimit: 5 }],
@@ -158,6 +161,7 @@ const refused: [string, readonly string[]][] = [
   ['COFFER_REDIS_URL', ['http://:hunter2@h', 'h:6379', 'hunter2', 'redis', 'redis:hunter2', 'unix:///hunter2']],
   ['COFFER_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000', '0x10', '１２']],
   ['COFFER_EXCHANGE_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000']],
+  ['COFFER_OUTBOUND_WORKSPACES', ['Main', 'main,*', 'a_b', 'main;acme']],
   ['COFFER_TOKEN_PREFIX', ['a', 'abcdefghijklm', 'Acme', 'ac_me', 'ac-me', 'é€']],
   ['COFFER_SHARE_RATE_LIMIT', ['-1', '1.5', 'many', '1e3', '1000000000']],
   ['COFFER_TRUSTED_PROXIES', ['localhost', '10.0.0.1/8', '10.0.0.0/33', '10.0.0', '*', '10.0.0.0/8;::1', '::/129']],
@@ -439,4 +443,9 @@ test.each([
   ['', false],
 ])('whether %s can be reached from this machine only: %s', (host, expected) => {
   expect(isLoopback(host)).toBe(expected)
+})
+
+test('with open sign-up no workspace may use the list of private addresses unless it is named', () => {
+  expect(readConfig({ COFFER_SIGNUP: 'open' }).outboundWorkspaces).toEqual(new Set())
+  expect(readConfig({ COFFER_SIGNUP: 'open', COFFER_OUTBOUND_WORKSPACES: '*' }).outboundWorkspaces).toBe('all')
 })

@@ -31,6 +31,8 @@ export type Config = {
   /** Undefined where the operator has chosen none. */
   readonly setupCode: string | undefined
   readonly outboundAllow: AllowList
+  /** Slugs or ids of the workspaces that may use it. */
+  readonly outboundWorkspaces: 'all' | ReadonlySet<string>
   readonly smtpUrl: string | undefined
   readonly mailFrom: string | undefined
   readonly metricsPort: number | undefined
@@ -49,6 +51,7 @@ export function readConfig(environment: Environment): Config {
   const host = readHost(text('COFFER_HOST') ?? '127.0.0.1')
   const port = readPort('COFFER_PORT', text('COFFER_PORT') ?? '8080', 0)
   const dataDir = resolve(text('COFFER_DATA_DIR') ?? './data')
+  const signup = readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open'])
   const metricsPort = readMetricsPort(text('COFFER_METRICS_PORT'), port)
   return {
     host,
@@ -64,9 +67,10 @@ export function readConfig(environment: Environment): Config {
     trustedProxies: readRanges('COFFER_TRUSTED_PROXIES', text('COFFER_TRUSTED_PROXIES') ?? ''),
     redisUrl: readRedisUrl(text('COFFER_REDIS_URL')),
     sync: readWord('COFFER_SYNC', text('COFFER_SYNC') ?? 'on', ['on', 'off']) === 'on',
-    signup: readWord('COFFER_SIGNUP', text('COFFER_SIGNUP') ?? 'invite', ['invite', 'open']),
+    signup,
     setupCode: text('COFFER_SETUP_CODE'),
     outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
+    outboundWorkspaces: readWorkspaces(text('COFFER_OUTBOUND_WORKSPACES') ?? (signup === 'open' ? '' : '*')),
     smtpUrl: readSmtpUrl(text('COFFER_SMTP_URL')),
     mailFrom: readMailFrom(text('COFFER_MAIL_FROM')),
     metricsPort,
@@ -199,6 +203,18 @@ function readCount(name: string, value: string): number {
     throw new ConfigError(`${name} must be a whole number up to ${maxCount}; 0 switches the limit off.`)
   }
   return Number(value)
+}
+
+function readWorkspaces(value: string): Config['outboundWorkspaces'] {
+  if (value === '*') return 'all'
+  const names = value.split(/[\s,]+/).filter((name) => name !== '')
+  const wrong = names.find((name) => !/^[a-z0-9-]{1,64}$/.test(name))
+  if (wrong !== undefined) {
+    throw new ConfigError(
+      `COFFER_OUTBOUND_WORKSPACES: "${wrong}" is not the slug or id of a workspace; "*" alone means all of them.`,
+    )
+  }
+  return new Set(names)
 }
 
 function readTokenPrefix(value: string): string {

@@ -127,7 +127,7 @@ async function callService(outbound: Outbound, name: string, request: ServiceReq
 async function send(outbound: Outbound, name: string, request: ServiceRequest): Promise<OutboundResponse> {
   try {
     // The operator chose the service, and a private endpoint gives even Amazon's own name a private address.
-    return await outbound.request({ ...request, method: 'POST', trusted: true })
+    return await outbound.request({ ...request, method: 'POST', reach: 'operator' })
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error
     throw new MasterKeyError(`The master key could not be fetched from ${name}: ${error.message}`)

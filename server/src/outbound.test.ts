@@ -42,8 +42,16 @@ function resolverOf(names: Record<string, string[]>): Resolve {
     (names[hostname] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
 }
 
+type Asked = Omit<OutboundRequest, 'reach'> & Partial<Pick<OutboundRequest, 'reach'>>
+
+/** On behalf of a workspace that may use the list, unless a request says something else. */
+function openOutbound(options: Parameters<typeof createOutbound>[0]) {
+  const { request } = createOutbound(options)
+  return { request: (asked: Asked) => request({ reach: 'allowed', ...asked }) }
+}
+
 function outboundWith(allow: string, names: Record<string, string[]> = {}, ca?: string) {
-  return createOutbound({ allow: parseAllowList(allow), resolve: resolverOf(names), ...(ca ? { ca } : {}) })
+  return openOutbound({ allow: parseAllowList(allow), resolve: resolverOf(names), ...(ca ? { ca } : {}) })
 }
 
 async function failureOf(promise: Promise<unknown>): Promise<OutboundError> {
@@ -110,11 +118,11 @@ describe('addresses that are not public', () => {
 
   test('are refused with the system resolver too, and the canary does count', async () => {
     const canary = await listenCanary()
-    const outbound = createOutbound({ allow: parseAllowList('') })
+    const outbound = openOutbound({ allow: parseAllowList('') })
     expect((await failureOf(outbound.request({ url: `https://localhost:${canary.port}/` }))).kind).toBe('refused')
     expect(canary.connections()).toBe(0)
 
-    const trusted = outbound.request({ url: `http://127.0.0.1:${canary.port}/`, trusted: true })
+    const trusted = outbound.request({ url: `http://127.0.0.1:${canary.port}/`, reach: 'operator' })
     expect((await failureOf(trusted)).kind).toBe('connection')
     expect(canary.connections()).toBe(1)
   })
@@ -122,7 +130,7 @@ describe('addresses that are not public', () => {
   test('are not reached by a name that changes its mind: it is looked up once', async () => {
     const server = await listenHttp((request, response) => response.end(request.socket.localAddress), '0.0.0.0')
     let lookups = 0
-    const outbound = createOutbound({
+    const outbound = openOutbound({
       allow: parseAllowList('127.0.0.2'),
       resolve: async () => {
         lookups += 1
@@ -160,7 +168,7 @@ describe('the rules for public addresses', () => {
     'https://[fe80::1%25eth0]/',
     'https://256.256.256.256/',
   ])('call %s a bad URL', async (url) => {
-    const error = await failureOf(outboundWith('', { 'public.test': ['8.8.8.8'] }).request({ url, trusted: true }))
+    const error = await failureOf(outboundWith('', { 'public.test': ['8.8.8.8'] }).request({ url, reach: 'operator' }))
     expect([error.kind, error.message]).toEqual(['bad_url', expect.not.stringContaining('password@')])
   })
 
@@ -232,7 +240,7 @@ describe('the allow list', () => {
 })
 
 describe('an exchange', () => {
-  const trusted = (request: OutboundRequest) => outboundWith('').request({ trusted: true, ...request })
+  const trusted = (request: Asked) => outboundWith('').request({ reach: 'operator', ...request })
 
   test('sends what it was given and returns the answer as it is', async () => {
     const server = await listenHttp(async (request, response) => {
@@ -287,12 +295,12 @@ describe('an exchange', () => {
       const timer = setInterval(() => response.write('x', () => dripped.resolve()), 20)
       response.on('close', () => clearInterval(timer))
     })
-    const outbound = createOutbound({ allow: parseAllowList(''), resolve: () => new Promise(() => {}) })
+    const outbound = openOutbound({ allow: parseAllowList(''), resolve: () => new Promise(() => {}) })
     const url = address.startsWith('/') ? `http://127.0.0.1:${server.port}${address}` : address
     // The time is over when the test says so: not before somebody who can be reached was.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     stops.push(() => vi.useRealTimers())
-    const failure = failureOf(outbound.request({ url, trusted: true, timeoutMs: 150 }))
+    const failure = failureOf(outbound.request({ url, reach: 'operator', timeoutMs: 150 }))
     if (address.startsWith('/')) await reached.promise
     vi.advanceTimersByTime(100)
     if (address === '/drip') await dripped.promise
@@ -304,9 +312,9 @@ describe('an exchange', () => {
   test('does not connect after a look-up that came too late', async () => {
     const canary = await listenCanary()
     const lookup = Promise.withResolvers<{ address: string; family: number }[]>()
-    const outbound = createOutbound({ allow: parseAllowList(''), resolve: () => lookup.promise })
+    const outbound = openOutbound({ allow: parseAllowList(''), resolve: () => lookup.promise })
     const url = `http://late.test:${canary.port}/`
-    expect((await failureOf(outbound.request({ url, trusted: true, timeoutMs: 20 }))).kind).toBe('timeout')
+    expect((await failureOf(outbound.request({ url, reach: 'operator', timeoutMs: 20 }))).kind).toBe('timeout')
     lookup.resolve([{ address: '127.0.0.1', family: 4 }])
     await new Promise((resolve) => setTimeout(resolve, 50))
     expect(canary.connections()).toBe(0)
@@ -417,7 +425,7 @@ describe('TLS', () => {
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
     try {
       const outbound = outboundWith('127.0.0.1', names, ca)
-      const error = await failureOf(outbound.request({ url: `https://${host}:${server.port}/`, trusted: true }))
+      const error = await failureOf(outbound.request({ url: `https://${host}:${server.port}/`, reach: 'operator' }))
       expect([error.kind, error.message]).toEqual(['connection', expect.stringContaining(code)])
       expect(requests).toBe(0)
     } finally {
@@ -433,15 +441,15 @@ test('no error names more than the host', async () => {
     '127.0.0.1',
   )
   const rest = 'canary-path?canary-query#canary-fragment'
-  const requests: OutboundRequest[] = [
-    { url: `http://127.0.0.1:${server.port}/${rest}`, trusted: true },
-    { url: `http://127.0.0.1:1/${rest}`, trusted: true },
+  const requests: Asked[] = [
+    { url: `http://127.0.0.1:${server.port}/${rest}`, reach: 'operator' },
+    { url: `http://127.0.0.1:1/${rest}`, reach: 'operator' },
     { url: `https://127.0.0.1/${rest}` },
     { url: `https://canary-user:canary-password@public.test/${rest}` },
     { url: `http://nowhere.test/${rest}` },
     { url: `canary://${rest}` },
     { url: `https://127.0.0.1/${rest}`, headers: { 'canary-header': 'canary\n' } },
-    { url: `http://127.0.0.1:${server.port}/${rest}`, trusted: true, timeoutMs: 0 },
+    { url: `http://127.0.0.1:${server.port}/${rest}`, reach: 'operator', timeoutMs: 0 },
   ]
   for (const request of requests) {
     const error = await failureOf(

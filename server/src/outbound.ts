@@ -25,20 +25,28 @@ export type AllowList = { hosts: ReadonlySet<string>; ranges: readonly AddressRa
 type ResolvedAddress = { address: string; family: number; port?: number }
 export type Resolve = (hostname: string) => Promise<ResolvedAddress[]>
 
+/**
+ * On whose behalf a request is sent. `operator`: the address is from the operator's own settings, and the rules on
+ * addresses, ports and https are skipped. `allowed`: a workspace that may use COFFER_OUTBOUND_ALLOW. `public`: any other.
+ */
+export type OutboundReach = 'operator' | 'allowed' | 'public'
+
 export type OutboundRequest = {
+  /** Required, so that no caller reaches the inner network by leaving it out. */
+  reach: OutboundReach
   url: string
   method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   headers?: Readonly<Record<string, string>>
   body?: string | Uint8Array
   timeoutMs?: number
   maxBytes?: number
-  /** Only for an address from the operator's own settings: the rules on addresses, ports and https are skipped. */
-  trusted?: boolean
   /** Replaces the well-known authorities for this request. */
   ca?: string
 }
 export type OutboundResponse = { status: number; headers: IncomingHttpHeaders; body: Buffer }
 export type Outbound = { request(request: OutboundRequest): Promise<OutboundResponse> }
+/** The same on behalf of one workspace. */
+export type WorkspaceOutbound = { request(request: Omit<OutboundRequest, 'reach'>): Promise<OutboundResponse> }
 
 type OutboundErrorKind = 'refused' | 'timeout' | 'too_large' | 'connection' | 'bad_url'
 
@@ -56,6 +64,9 @@ export class OutboundError extends Error {
   }
 }
 
+export const unlistedWorkspace =
+  'Private addresses, other ports and plain http are for workspaces that the operator lists in COFFER_OUTBOUND_WORKSPACES: ask the operator to add this one.'
+
 type Target = { url: URL; hostname: string; headers: Record<string, string>; isReached: boolean }
 
 export function createOutbound(options: {
@@ -68,7 +79,7 @@ export function createOutbound(options: {
 
   async function perform(request: OutboundRequest, target: Target, signal: AbortSignal): Promise<OutboundResponse> {
     const addresses = await resolveTarget(target, resolve)
-    if (request.trusted !== true) requirePermitted(target, addresses, options.allow)
+    if (request.reach !== 'operator') requirePermitted(target, addresses, options.allow, request.reach)
     signal.throwIfAborted()
     return exchange(request, target, addresses, signal, request.ca ?? options.ca)
   }
@@ -169,12 +180,20 @@ async function resolveTarget(target: Target, resolve: Resolve): Promise<Resolved
 }
 
 /** One bad address among many refuses them all: which of them the connection would use is up to whoever answers. */
-function requirePermitted(target: Target, addresses: ResolvedAddress[], allow: AllowList): void {
-  const unlisted = addresses.filter(({ address }) => !isListed(target.hostname, address, allow))
+function requirePermitted(
+  target: Target,
+  addresses: ResolvedAddress[],
+  allow: AllowList,
+  reach: 'allowed' | 'public',
+): void {
+  const mayUseList = reach === 'allowed'
+  const unlisted = addresses.filter(({ address }) => !mayUseList || !isListed(target.hostname, address, allow))
   if (unlisted.length === 0) return
 
+  // The same sentence whether the host is listed or not: a workspace must not learn which inner hosts are.
+  const advice = mayUseList || allow.hosts.size + allow.ranges.length === 0 ? '' : ` ${unlistedWorkspace}`
   const refuse = (reason: string) => {
-    throw new OutboundError('refused', `Connecting to ${target.hostname} is refused: ${reason}.`, true)
+    throw new OutboundError('refused', `Connecting to ${target.hostname} is refused: ${reason}.${advice}`, true)
   }
   for (const { address: text } of unlisted) {
     const address = parseAddress(text)

@@ -53,6 +53,11 @@ export const settings: readonly Setting[] = [
     meaning: 'CIDRs and hosts in private ranges that may be reached, on any port, also by http',
   },
   {
+    name: 'COFFER_OUTBOUND_WORKSPACES',
+    default: '* by invite, none where sign-up is open',
+    meaning: 'slugs or ids of the workspaces that may use COFFER_OUTBOUND_ALLOW; * is all',
+  },
+  {
     name: 'COFFER_SMTP_URL',
     default: 'none',
     meaning: 'smtp://user:password@host:port or smtps://… to mail invites; the link is shown either way',

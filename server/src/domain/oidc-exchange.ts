@@ -15,6 +15,7 @@ import { issueJwt } from './jwt.ts'
 import { requireIdentity } from './oidc.ts'
 import { checkRules, describe, isExact } from './oidc-rule.ts'
 import { checkAudience, checkHeader, checkTimes, type ExternalToken, formCheck, parseToken } from './oidc-token.ts'
+import { reachOf } from './outbound-reach.ts'
 import { secondMs } from './time.ts'
 import { recordAct } from './transaction.ts'
 
@@ -55,7 +56,7 @@ async function judge(ctx: Context, workspaceId: string, token: ExternalToken): P
   const candidates = isText ? await ctx.store.oidc.listEnabled(workspaceId, iss) : []
   const [first] = candidates
   if (!first) return { reasons: [issuerCheck(iss, 'the issuer of an enabled identity', false)] }
-  const failed = firstFailed(await checkGenuine(ctx, first.issuer, token))
+  const failed = firstFailed(await checkGenuine(ctx, first, token))
   if (failed) return { reasons: [failed] }
   const judged: { identity: IdentityRecord; failed: IdentityCheck | undefined }[] = []
   for (const identity of candidates) {
@@ -74,14 +75,19 @@ async function checkAll(ctx: Context, identity: IdentityRecord, token: ExternalT
   const { iss } = token.claims
   const checks = [formCheck(true), issuerCheck(iss, identity.issuer, iss === identity.issuer)]
   // The keys of another issuer are of no use, and asking for them would be a way to make us call anywhere.
-  if (iss === identity.issuer) checks.push(...(await checkGenuine(ctx, identity.issuer, token)))
+  if (iss === identity.issuer) checks.push(...(await checkGenuine(ctx, identity, token)))
   return [...checks, ...checkFit(identity, token)]
 }
 
 /** What makes the token's claims worth reading: a header that we accept, a signature by the issuer, and its time. */
-async function checkGenuine(ctx: Context, issuer: string, token: ExternalToken): Promise<IdentityCheck[]> {
+async function checkGenuine(
+  ctx: Context,
+  { issuer, workspaceId }: IdentityRecord,
+  token: ExternalToken,
+): Promise<IdentityCheck[]> {
   const header = checkHeader(token)
-  const problem = isPassed(header) ? await ctx.issuers.findProblem(issuer, token.text) : 'not checked: see above'
+  const reached = { url: issuer, reach: await reachOf(ctx, workspaceId) }
+  const problem = isPassed(header) ? await ctx.issuers.findProblem(reached, token.text) : 'not checked: see above'
   const signature = {
     check: 'signature',
     ok: problem === undefined,

@@ -15,7 +15,7 @@ test('the keys of five hundred issuers are remembered; those used longest ago gi
   }
   const issuers = createIssuers(createOutbound({ allow: parseAllowList('127.0.0.1') }), Date.now)
   const token = await server.sign()
-  const ask = (path: string) => issuers.findProblem(server.url + path, token)
+  const ask = (path: string) => issuers.findProblem({ url: server.url + path, reach: 'allowed' }, token)
   for (let index = 0; index < 500; index++) expect(await ask(`/${index}`)).toBeUndefined()
   // Used again: the second one is now the oldest.
   await ask('/0')
@@ -33,12 +33,14 @@ test('a clock that is set back keeps neither keys that were taken back, nor new 
   const issuers = createIssuers(createOutbound({ allow: parseAllowList('127.0.0.1') }), () => now)
   const old = await server.sign()
   const stranger = await server.sign({}, {}, await createKey('ES256', 'never'))
-  expect(await issuers.findProblem(server.url, old)).toBeUndefined()
-  expect(await issuers.findProblem(server.url, stranger)).toContain('no key that fits')
+  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, old)).toBeUndefined()
+  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, stranger)).toContain('no key that fits')
   now -= 24 * 60 * 60_000
   const next = await createKey('ES256', 'second')
   server.keys.splice(0, 1, next.jwk)
-  expect(await issuers.findProblem(server.url, old)).toContain('no key that fits')
-  expect(await issuers.findProblem(server.url, await server.sign({}, {}, next))).toBeUndefined()
+  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, old)).toContain('no key that fits')
+  expect(
+    await issuers.findProblem({ url: server.url, reach: 'allowed' }, await server.sign({}, {}, next)),
+  ).toBeUndefined()
   await server.stop()
 })

@@ -3,7 +3,7 @@
  * Callers ask only for issuers that somebody trusts: a stranger's token makes nobody call anywhere.
  */
 import type { JSONWebKeySet, JWK } from 'jose'
-import { type Outbound, OutboundError } from '../outbound.ts'
+import { type Outbound, OutboundError, type OutboundReach } from '../outbound.ts'
 import { type JsonObject, parseJsonObject } from './oidc-json.ts'
 import { algorithms } from './oidc-token.ts'
 import { hourMs, minuteMs, secondMs } from './time.ts'
@@ -25,8 +25,10 @@ const maxFieldLength = 1_366
 
 export type Issuers = {
   /** What is wrong with the signature of a token of that issuer; undefined where it is genuine. */
-  findProblem(issuer: string, token: string): Promise<string | undefined>
+  findProblem(issuer: Issuer, token: string): Promise<string | undefined>
 }
+/** Keys that were fetched for a workspace with more reach are not for others: each reach has its own. */
+type Issuer = { readonly url: string; readonly reach: OutboundReach }
 
 type Jose = typeof import('jose')
 type KeySet = { readonly find: ReturnType<Jose['createLocalJWKSet']>; readonly fetchedAt: number }
@@ -42,7 +44,7 @@ type Known = {
 export function createIssuers(outbound: Outbound, now: () => number): Issuers {
   const known = new Map<string, Known>()
 
-  async function findProblem(issuer: string, token: string): Promise<string | undefined> {
+  async function findProblem(issuer: Issuer, token: string): Promise<string | undefined> {
     // Loaded only where it is used: most installations trust no outside issuer.
     const jose = await import('jose')
     const entry = remember(issuer)
@@ -66,35 +68,36 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
   const ageOf = ({ keys }: Known) => elapsedSince(keys?.fetchedAt ?? never)
 
   /** The one that was used last stays longest. */
-  function remember(issuer: string): Known {
-    const entry = known.get(issuer) ?? { problem: '', triedAt: never, kidTriedAt: never }
-    known.delete(issuer)
-    known.set(issuer, entry)
+  function remember({ url, reach }: Issuer): Known {
+    const name = `${reach} ${url}`
+    const entry = known.get(name) ?? { problem: '', triedAt: never, kidTriedAt: never }
+    known.delete(name)
+    known.set(name, entry)
     const oldest = known.keys().next()
     if (known.size > maxIssuers && !oldest.done) known.delete(oldest.value)
     return entry
   }
 
-  async function fetchUnlessTried(jose: Jose, issuer: string, entry: Known): Promise<void> {
+  async function fetchUnlessTried(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
     if (entry.fetching || elapsedSince(entry.triedAt) >= retryFailureAfterMs) await fetchOnce(jose, issuer, entry)
   }
 
   /** Fetches for other reasons do not count: a key may be new right after one. */
-  async function fetchForKid(jose: Jose, issuer: string, entry: Known): Promise<void> {
+  async function fetchForKid(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
     if (!entry.fetching && elapsedSince(entry.kidTriedAt) < retryKidAfterMs) return
     if (!entry.fetching) entry.kidTriedAt = now()
     await fetchOnce(jose, issuer, entry)
   }
 
   /** Whoever comes while keys are being fetched waits for the same ones. */
-  async function fetchOnce(jose: Jose, issuer: string, entry: Known): Promise<void> {
+  async function fetchOnce(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
     entry.fetching ??= fetchInto(jose, issuer, entry).finally(() => {
       entry.fetching = undefined
     })
     await entry.fetching
   }
 
-  async function fetchInto(jose: Jose, issuer: string, entry: Known): Promise<void> {
+  async function fetchInto(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
     entry.triedAt = now()
     try {
       const keys = await fetchKeys(issuer)
@@ -105,19 +108,19 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     }
   }
 
-  async function fetchKeys(issuer: string): Promise<JSONWebKeySet> {
+  async function fetchKeys({ url: issuer, reach }: Issuer): Promise<JSONWebKeySet> {
     const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
-    const discovery = await fetchJson(url, 'discovery document', maxDiscoveryBytes)
+    const discovery = await fetchJson({ url, reach }, 'discovery document', maxDiscoveryBytes)
     if (discovery.issuer !== issuer) throw new IssuerError('its discovery document names another issuer.')
     if (typeof discovery.jwks_uri !== 'string') throw new IssuerError('its discovery document has no jwks_uri.')
-    const { keys } = await fetchJson(discovery.jwks_uri, 'JWKS', maxKeysBytes)
+    const { keys } = await fetchJson({ url: discovery.jwks_uri, reach }, 'JWKS', maxKeysBytes)
     if (!Array.isArray(keys)) throw new IssuerError('its JWKS has no list of keys.')
     return { keys: keys.slice(0, maxKeys).flatMap(readKey) }
   }
 
-  async function fetchJson(url: string, what: string, maxBytes: number): Promise<JsonObject> {
+  async function fetchJson(at: Issuer, what: string, maxBytes: number): Promise<JsonObject> {
     const headers = { accept: 'application/json' }
-    const { status, body } = await outbound.request({ url, headers, timeoutMs, maxBytes })
+    const { status, body } = await outbound.request({ ...at, headers, timeoutMs, maxBytes })
     if (status >= 300 && status < 400) throw new IssuerError(`its ${what} is a redirect, which is not followed.`)
     if (status !== 200) throw new IssuerError(`its ${what} was answered with ${status}.`)
     const object = parseJsonObject(body.toString('utf8'))

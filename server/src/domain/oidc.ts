@@ -3,11 +3,13 @@ import type { IdPath, WorkspacePath } from '@coffer/contract/field'
 import type { ClaimRules, Identity, IdentityChange, NewIdentity } from '@coffer/contract/oidc'
 import { newId } from '../crypto/id.ts'
 import { Failure, invalid } from '../failure.ts'
+import { unlistedWorkspace } from '../outbound.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
 import { type Access, reauthorise, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import type { Context } from './context.ts'
 import { isNarrowing, type Rules } from './oidc-rule.ts'
+import { reachOf } from './outbound-reach.ts'
 import { requireChangedScopeWithin, requireScopeWithin } from './scope-grant.ts'
 import { iso, maybeIso } from './time.ts'
 import { announce, inTransaction } from './transaction.ts'
@@ -47,7 +49,7 @@ export async function createIdentity(ctx: Context, path: WorkspacePath, body: Ne
     updatedAt: at,
     lastUsedAt: null,
   }
-  checkIssuer(ctx, identity.issuer)
+  await checkIssuer(ctx, workspaceId, identity.issuer)
   checkLength(identity.claims)
   checkOwnRules(identity)
   await inTransaction(ctx, workspaceId, async (ctx) => {
@@ -69,7 +71,7 @@ export async function updateIdentity(
 ): Promise<Identity & { success: boolean }> {
   const { identity: found, access } = await requireIdentity(ctx, path, 'oidc:write')
   const { workspaceId } = found
-  if (change.issuer !== undefined) checkIssuer(ctx, change.issuer)
+  if (change.issuer !== undefined) await checkIssuer(ctx, workspaceId, change.issuer)
   if (change.claims !== undefined) checkLength(change.claims)
   const updated = await inTransaction(ctx, workspaceId, async (ctx) => {
     await reauthorise(ctx, access, 'oidc:write')
@@ -115,13 +117,16 @@ export async function requireIdentity(
 }
 
 /** Where it leads is checked when it is called: names change their addresses. */
-function checkIssuer(ctx: Context, issuer: string): void {
+async function checkIssuer(ctx: Context, workspaceId: string, issuer: string): Promise<void> {
   const url = URL.parse(issuer)
   if (url?.username !== '' || url.password !== '') throw invalid('issuer', 'is not a valid address.')
+  if (url.protocol !== 'http:') return
   const { hosts, ranges } = ctx.config.outboundAllow
-  if (url.protocol === 'http:' && hosts.size + ranges.length === 0) {
+  if (hosts.size + ranges.length === 0) {
     throw invalid('issuer', 'must start with https:// unless the operator allows it in COFFER_OUTBOUND_ALLOW.')
   }
+  if ((await reachOf(ctx, workspaceId)) === 'public')
+    throw invalid('issuer', `must start with https://. ${unlistedWorkspace}`)
 }
 
 /** Only of what is sent: an identity that is longer from before can still be disabled. */

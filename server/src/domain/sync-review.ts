@@ -97,7 +97,7 @@ async function preview(ctx: Context, setup: Setup) {
   const rewrites = content.live !== null && storedAnswers(provider, content.live) !== storedAnswers(provider, draft)
   const macKey = isElsewhere || !content.live ? randomBytes(32).toString('base64') : content.live.macKey
   const ledger = isElsewhere ? [] : await readLedger(ctx.store, { syncId: sync.id, macKey: macKeyOf(macKey) })
-  const far = provider.connect(connectTo(ctx, provider, sync.id, draft))
+  const far = provider.connect(await connectTo(ctx, provider, sync, draft))
   const source = await requireSource(ctx, access, draft.mapping, access)
   const outlook = await lookAhead(ctx, provider, far, source, {
     sync: { id: sync.id, placeHash, lastOkAt: isElsewhere ? null : sync.lastOkAt },

@@ -92,7 +92,7 @@ async function attempt(
   secrets.push(...source.secrets.values())
   const macKey = macKeyOf(live.macKey)
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
-  const far = provider.connect(connectTo({ ...ctx, outbound: hold.outbound }, provider, sync.id, live, signal))
+  const far = provider.connect(await connectTo({ ...ctx, outbound: hold.outbound }, provider, sync, live, signal))
   const intent = {
     sync: isRemoval ? { ...sync, lastOkAt: sync.lastOkAt ?? 0 } : sync,
     settings: live,

@@ -6,6 +6,7 @@ import type { Connection, Provider, Values } from '../providers/provider.ts'
 import { createVendorHttp } from '../providers/vendor-http.ts'
 import { type Access, type EnvironmentAccess, reachesEnvironments } from './access.ts'
 import type { Context, Services } from './context.ts'
+import { outboundFor } from './outbound-reach.ts'
 import { namePlaces } from './secret.ts'
 import { loadProject, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
@@ -128,16 +129,16 @@ type Entered = { readonly credential: Values; readonly target: Values; readonly 
 /** Of a step of the wizard, or a plan: as many as the longest lists of the vendors need. */
 const maxRequestsOfStep = 2_000
 
-export function connectTo(
+export async function connectTo(
   services: Services,
   provider: Provider,
-  syncId: string,
+  { id: syncId, workspaceId }: { readonly id: string; readonly workspaceId: string },
   { credential, target, options }: Entered,
   signal?: AbortSignal,
-): Connection {
-  const { outbound, now, sleep, syncStats } = services
+): Promise<Connection> {
+  const { now, sleep, syncStats } = services
   const http = createVendorHttp({
-    outbound,
+    outbound: await outboundFor(services, workspaceId),
     now,
     sleep,
     perSecond: provider.limits.rate.perSecond,

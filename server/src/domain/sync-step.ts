@@ -33,7 +33,7 @@ const submit: Record<FlowAnswers['step'], Submit> = {
       await saveDraft(ctx, setup, 'auth', { ...draft, auth })
       return 'auth'
     }
-    const connection = connectTo(ctx, provider, sync.id, { credential: answers, target: {}, options: {} })
+    const connection = await connectTo(ctx, provider, sync, { credential: answers, target: {}, options: {} })
     const account = await trying(setup, { fields, answers, credential: answers }, () => provider.verify(connection))
     if (content.live && account === content.live.account && needsOnlyCredential(setup, answers)) {
       await renewCredential(ctx, setup, answers)
@@ -59,7 +59,7 @@ const submit: Record<FlowAnswers['step'], Submit> = {
     const { answers, next } = checkAnswers(fields, shown, values)
     const { isTargetComplete: _was, ...rest } = draft
     const credential = draft.credential ?? {}
-    const connection = connectTo(ctx, provider, sync.id, { credential, target: answers, options: {} })
+    const connection = await connectTo(ctx, provider, sync, { credential, target: answers, options: {} })
     const unoffered = () => findUnoffered(fields, answers, connection)
     if (next !== undefined) {
       // Nothing can be tried yet, and what is offered next depends on it.

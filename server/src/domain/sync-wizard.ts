@@ -206,7 +206,7 @@ export async function readFlowStep(ctx: Context, { slug }: ProviderPath, query: 
     if (step === 'review') return await reviewForm(ctx, setup)
     const { fields, answers } = formOf(setup, step)
     const { credential = {}, target = {}, options = {} } = setup.draft
-    const connection = connectTo(ctx, setup.provider, setup.sync.id, { credential, target, options })
+    const connection = await connectTo(ctx, setup.provider, setup.sync, { credential, target, options })
     return {
       description: descriptions[step](setup.provider),
       fields: await renderFields(fields, answers, connection),

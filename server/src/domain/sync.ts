@@ -96,7 +96,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
   if (!access) throw new Failure('conflict', 'Whoever set this sync up may no longer read its environment.')
   const provider = await requireProvider(sync.provider)
   const source = await requireSource(ctx, access, live.mapping, asker)
-  const far = provider.connect(connectTo(ctx, provider, sync.id, live))
+  const far = provider.connect(await connectTo(ctx, provider, sync, live))
   const macKey = macKeyOf(live.macKey)
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
   try {

@@ -96,6 +96,7 @@ function checksOf(services: Services, print: Print): Check[] {
       },
     },
     { name: 'audit trails of workspaces', run: () => checkTrails(services, print) },
+    { name: 'workspaces with private addresses', run: () => checkOutboundWorkspaces(services) },
     {
       name: 'clock',
       run: async () => {
@@ -110,6 +111,20 @@ function checksOf(services: Services, print: Print): Check[] {
       },
     },
   ]
+}
+
+/** Whoever may make a workspace could make one of that slug, and reach private addresses with it. */
+async function checkOutboundWorkspaces({ config, store }: Services): Promise<string> {
+  const listed = config.outboundWorkspaces
+  if (listed === 'all') return 'all may use COFFER_OUTBOUND_ALLOW'
+  const missing: string[] = []
+  for (const name of listed) {
+    if ((await store.workspaces.findIdForAnybody(name)) === undefined) missing.push(name)
+  }
+  if (missing.length === 0) return `${listed.size} may use COFFER_OUTBOUND_ALLOW`
+  throw new Error(
+    `COFFER_OUTBOUND_WORKSPACES lists ${missing.join(', ')}, which does not exist: remove it before somebody makes it.`,
+  )
 }
 
 /** One after the other, a stretch at a time: a large store takes long, and little memory. */

@@ -3,7 +3,7 @@
  * here, a few times; what writes is tried again by whoever knows what it wrote. Beneath it is the one door to the outside.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Outbound, OutboundError, type OutboundRequest } from '../outbound.ts'
+import { OutboundError, type OutboundRequest, type WorkspaceOutbound } from '../outbound.ts'
 import { type FaultKind, VendorFault } from './fault.ts'
 import { patiently, rest, type Sleep } from './patience.ts'
 import { at, maybeTextAt } from './vendor-json.ts'
@@ -36,7 +36,7 @@ export type VendorResponse = {
 export type VendorHttp = { send(request: VendorRequest): Promise<VendorResponse> }
 
 type VendorHttpParts = {
-  readonly outbound: Outbound
+  readonly outbound: WorkspaceOutbound
   readonly now: () => number
   readonly perSecond: number
   readonly sleep: Sleep
@@ -109,7 +109,7 @@ async function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal 
   }
 }
 
-async function exchange(outbound: Outbound, request: VendorRequest): Promise<VendorResponse> {
+async function exchange(outbound: WorkspaceOutbound, request: VendorRequest): Promise<VendorResponse> {
   const { method, url, json, ca } = request
   const body = json === undefined ? request.body : JSON.stringify(json)
   const type = json === undefined ? {} : { 'content-type': 'application/json' }
