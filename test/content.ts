@@ -18,6 +18,7 @@ const journals = new Set([
   'audit_head',
   'audit_batch',
   'audit_key_list',
+  'audit_mark',
   'change',
   'schema_step',
   'schema_lock',

@@ -11,6 +11,7 @@ import { createLog, traceOf } from './log.ts'
 import { MasterKeyError } from './master-key-error.ts'
 import { StartError, tellFileTrouble } from './open-store.ts'
 import { resetMfa } from './operator/account.ts'
+import { archiveAudit, verifyArchives } from './operator/audit.ts'
 import { runDoctor } from './operator/doctor.ts'
 import { rotateEnvironment, rotateRoot, rotateWorkspace, showKeys } from './operator/keys.ts'
 import { settings } from './setting.ts'
@@ -31,6 +32,10 @@ Commands:
   keys rotate-environment <ws> <project> <environment>
                                  seal one environment's values under a new key; safe to stop and run again
   account reset-mfa <email>      remove the second factor of a person who has lost it; recorded
+  audit archive --to <folder> [--before <date>] [--workspace <ws>]
+                                 write audit entries that are in no archive yet to files, and remove those that are older
+                                 than the date, or than COFFER_AUDIT_DAYS; safe to stop and run again
+  audit verify-archive <file>…   check archives without the service: every entry, and that each file continues the one before
   doctor                         check settings, store, keys, clock and disk, and say what to do
   --help, --version
 
@@ -57,6 +62,10 @@ export async function runCommand(args: readonly string[], env: Record<string, st
     }
     if (command === 'account' && rest[0] === 'reset-mfa' && rest[1] && rest.length === 2) {
       return await resetMfa(readConfig(env), rest[1], print)
+    }
+    if (command === 'audit' && rest[0] === 'archive') return await archiveAudit(env, rest.slice(1), print)
+    if (command === 'audit' && rest[0] === 'verify-archive' && rest.length > 1) {
+      return await verifyArchives(rest.slice(1), print)
     }
     process.stderr.write(`"${words}" is not a command. --help lists them.\n`)
     return 2

@@ -30,6 +30,8 @@ export type Config = {
   readonly sync: boolean
   /** Undefined where the operator has chosen none. */
   readonly setupCode: string | undefined
+  /** Archived entries of the audit trail are removed after so many days; undefined keeps them. */
+  readonly auditDays: number | undefined
   readonly outboundAllow: AllowList
   /** Slugs or ids of the workspaces that may use it. */
   readonly outboundWorkspaces: 'all' | ReadonlySet<string>
@@ -69,6 +71,7 @@ export function readConfig(environment: Environment): Config {
     sync: readWord('COFFER_SYNC', text('COFFER_SYNC') ?? 'on', ['on', 'off']) === 'on',
     signup,
     setupCode: text('COFFER_SETUP_CODE'),
+    auditDays: readDays('COFFER_AUDIT_DAYS', text('COFFER_AUDIT_DAYS')),
     outboundAllow: readAllowList(text('COFFER_OUTBOUND_ALLOW') ?? ''),
     outboundWorkspaces: readWorkspaces(text('COFFER_OUTBOUND_WORKSPACES') ?? (signup === 'open' ? '' : '*')),
     smtpUrl: readSmtpUrl(text('COFFER_SMTP_URL')),
@@ -222,6 +225,17 @@ function readTokenPrefix(value: string): string {
     throw new ConfigError('COFFER_TOKEN_PREFIX must be 2 to 12 lower-case letters and digits, such as cof.')
   }
   return value
+}
+
+const maxDays = 36_500
+
+function readDays(name: string, value: string | undefined): number | undefined {
+  if (value === undefined) return undefined
+  const days = Number(value)
+  if (!/^\d+$/.test(value) || days < 1 || days > maxDays) {
+    throw new ConfigError(`${name} must be a whole number of days from 1 to ${maxDays}.`)
+  }
+  return days
 }
 
 function readWord<const Word extends string>(name: string, value: string, list: readonly Word[]): Word {

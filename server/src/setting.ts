@@ -48,6 +48,11 @@ export const settings: readonly Setting[] = [
     meaning: 'code for the first account, asked for unless everything about the request is local',
   },
   {
+    name: 'COFFER_AUDIT_DAYS',
+    default: 'keep all',
+    meaning: 'days after which audit entries are removed that "audit archive" has written to a file',
+  },
+  {
     name: 'COFFER_OUTBOUND_ALLOW',
     default: 'none',
     meaning: 'CIDRs and hosts in private ranges that may be reached, on any port, also by http',

@@ -46,6 +46,19 @@ export function isSignatureGenuine(signer: Signer, bytes: Uint8Array, signature:
   return signature.length === 64 && verify(null, bytes, signer.publicKey, signature)
 }
 
+/** For those who check a signature without the service. */
+export const exportPublicKey = ({ publicKey }: Pick<Signer, 'publicKey'>): string =>
+  publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
+
+export function isSignedBy(publicKey: string, bytes: Uint8Array, signature: Uint8Array): boolean {
+  try {
+    const key = createPublicKey({ key: Buffer.from(publicKey, 'base64'), format: 'der', type: 'spki' })
+    return verify(null, bytes, key, signature)
+  } catch {
+    return false
+  }
+}
+
 function place(id: string, purpose: SigningPurpose, root: RootKey): Buffer {
   return associatedData('signing-key', id, purpose, root.id)
 }

@@ -7,7 +7,7 @@ import { createDetailsReader, type Details } from '../store/audit-key-list.ts'
 import type { AuditFilter, SoughtEntity, SoughtEnvironment } from '../store/audit-search.ts'
 import { nextTurn } from '../turns.ts'
 import { requireWorkspace } from './access.ts'
-import { verifyChain } from './audit-chain.ts'
+import { verifyChain } from './audit-verify.ts'
 import type { Context } from './context.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import { defaultPageLength, type Page } from './page.ts'
@@ -25,12 +25,13 @@ export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQ
   const limit = query.limit ?? defaultPageLength
   const head = await ctx.store.audit.findHead(chain)
   const newest = head?.sequence ?? 0
+  const removed = head?.cutSequence ?? 0
   let upTo = query.cursor === undefined ? newest : Math.min(newest, decodeCursor(query.cursor) - 1)
   const readDetails = detailsReader(ctx, chain)
   const items: AuditEntry[] = []
   let length = 0
   let hasMore = false
-  while (upTo > 0 && !hasMore) {
+  while (upTo > removed && !hasMore) {
     const stretch = await ctx.store.audit.stretchUpTo(chain, upTo)
     const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, readDetails, limit + 1 - items.length)
     for (const row of rows) {
@@ -47,7 +48,7 @@ export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQ
   return { items, nextCursor: hasMore && last ? encodeCursor(last.sequence) : undefined }
 }
 
-const detailsReader = ({ store }: Pick<Context, 'store'>, chain: string) =>
+export const detailsReader = ({ store }: Pick<Context, 'store'>, chain: string) =>
   createDetailsReader((digest) => store.audit.findList(chain, digest))
 
 /** Every entry that matches, oldest first, as it stood at the start. */
@@ -56,8 +57,9 @@ export async function* streamAudit(ctx: Context, path: WorkspacePath, query: Aud
   const chain = picture.workspace.id
   const filter = await toFilter(ctx, picture, query)
   const readDetails = detailsReader(ctx, chain)
-  const end = (await ctx.store.audit.findHead(chain))?.sequence ?? 0
-  for (let after = 0; after < end; ) {
+  const head = await ctx.store.audit.findHead(chain)
+  const end = head?.sequence ?? 0
+  for (let after = head?.cutSequence ?? 0; after < end; ) {
     const stretch = await ctx.store.audit.stretchAfter(chain, after, end)
     const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, readDetails, stretch.upTo - after)
     for (const row of rows.reverse()) yield toEntry(row, await readDetails(row.details))
@@ -70,7 +72,7 @@ export async function verifyAudit(ctx: Context, path: WorkspacePath): Promise<Au
   return verifyChain(ctx, picture.workspace.id)
 }
 
-function toEntry(row: AuditRow, { before, after }: Details): AuditEntry {
+export function toEntry(row: AuditRow, { before, after }: Details): AuditEntry {
   return {
     id: row.id,
     sequence: row.sequence,

@@ -1,6 +1,7 @@
 /** What happens later, again and again: each job runs by itself, one run at a time, and a failure is only logged, once until it succeeds again. */
 import type { Services } from '../domain/context.ts'
 import { traceOf } from '../log.ts'
+import { removeOldEntries } from './audit.ts'
 import { cleanUp } from './cleanup.ts'
 import { endShares } from './share.ts'
 import { pushSyncs } from './sync.ts'
@@ -17,6 +18,7 @@ const jobs: readonly Job[] = [
   { name: 'share', everyMs: 5_000, run: endShares },
   { name: 'sync', everyMs: 500, run: pushSyncs },
   { name: 'cleanup', everyMs: 60_000, run: cleanUp },
+  { name: 'audit', everyMs: 3_600_000, run: removeOldEntries },
 ]
 
 export type Runner = { stop(): Promise<void> }

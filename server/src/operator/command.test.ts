@@ -27,7 +27,14 @@ if (engine === 'sqlite') {
       ]
       for (const { code, out, err } of answers) {
         expect({ code, err }).toEqual({ code: 0, err: '' })
-        for (const command of ['serve', 'keys status', 'keys rotate-root', 'keys rotate-workspace <ws>', 'doctor']) {
+        for (const command of [
+          'serve',
+          'keys status',
+          'keys rotate-root',
+          'keys rotate-workspace <ws>',
+          'audit verify-archive <file>…',
+          'doctor',
+        ]) {
           expect(out).toContain(`  ${command} `)
         }
         for (const { name, meaning } of allSettings) expect(out).toContain(`${name.padEnd(28)} ${meaning}`)

@@ -2,7 +2,7 @@
  * Entries that were recorded together: one row and one link of the chain for all of them, as each costs a fraction of one
  * of its own. What many of them have in common (who, from where, of what) stands in it once.
  */
-import { type AuditLink, type AuditRow, canonicalEntry, hashEntry, linkOf } from './audit-entry.ts'
+import { type AuditLink, type AuditRow, canonicalEntry, entryOfText, hashEntry, linkOf } from './audit-entry.ts'
 import type { KeyList } from './audit-key-list.ts'
 
 /** What tells entries about the same thing by the same caller apart. */
@@ -156,3 +156,17 @@ const mayBeEmpty: ReadonlySet<string> = new Set(['projectId', 'environmentId', '
 
 const isShared = (fields: unknown[]) =>
   sharedNames.every((name, at) => typeof fields[at] === 'string' || (fields[at] === null && mayBeEmpty.has(name)))
+
+/** The entries of a link, from the text that was hashed; none where it is not of that form. */
+export function entriesOfText(text: string, hash: string): AuditRow[] {
+  const entry = entryOfText(text, hash)
+  if (entry) return [entry]
+  try {
+    const [chainId, firstSequence, previousHash, composed] = JSON.parse(text)
+    const lastSequence = firstSequence + composed.entries.length - 1
+    const entries = JSON.stringify(composed)
+    return expandBatch({ chainId, firstSequence, lastSequence, previousHash, entries, hash })
+  } catch {
+    return []
+  }
+}

@@ -26,28 +26,43 @@ export type AuditRow = {
 
 export const emptyHash = '0'.repeat(64)
 
+const hashedFields = [
+  'chainId',
+  'sequence',
+  'id',
+  'at',
+  'actorType',
+  'actorId',
+  'actorName',
+  'action',
+  'entityType',
+  'entityId',
+  'entityName',
+  'projectId',
+  'environmentId',
+  'ip',
+  'userAgent',
+  'requestId',
+  'outcome',
+  'details',
+] as const satisfies readonly (keyof AuditRow)[]
+
 /** The entry as it is hashed: a JSON list in this fixed order. */
 export function canonicalEntry(row: Omit<AuditRow, 'hash'>): string {
-  return JSON.stringify([
-    row.chainId,
-    row.sequence,
-    row.id,
-    row.at,
-    row.actorType,
-    row.actorId,
-    row.actorName,
-    row.action,
-    row.entityType,
-    row.entityId,
-    row.entityName,
-    row.projectId,
-    row.environmentId,
-    row.ip,
-    row.userAgent,
-    row.requestId,
-    row.outcome,
-    row.details,
-  ])
+  return JSON.stringify(hashedFields.map((field) => row[field]))
+}
+
+/** The entry whose canonical text this is; undefined where it is none. */
+export function entryOfText(text: string, hash: string): AuditRow | undefined {
+  try {
+    const values: unknown[] = JSON.parse(text)
+    if (values.length !== hashedFields.length) return undefined
+    const fields = Object.fromEntries(hashedFields.map((field, index) => [field, values[index]]))
+    // Written by canonicalEntry in this very order; the caller has compared the hash.
+    return { ...fields, hash } as AuditRow
+  } catch {
+    return undefined
+  }
 }
 
 /** hash = SHA-256(previous hash, canonical entry) */

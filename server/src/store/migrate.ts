@@ -17,6 +17,7 @@ import { cliToken } from './migrations/011-cli-token.ts'
 import { keyRegister } from './migrations/012-key-register.ts'
 import { deviceSession } from './migrations/013-device-session.ts'
 import { auditList } from './migrations/014-audit-list.ts'
+import { auditMark } from './migrations/015-audit-mark.ts'
 import type { Engine } from './sql.ts'
 
 const migrations = [
@@ -34,6 +35,7 @@ const migrations = [
   keyRegister,
   deviceSession,
   auditList,
+  auditMark,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

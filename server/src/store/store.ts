@@ -1,6 +1,7 @@
 /** All rooms of the store over one database handle: the pool, or the transaction that is open. */
 import { accountStore } from './account.ts'
 import { auditStore } from './audit.ts'
+import { auditRetentionStore } from './audit-retention.ts'
 import { changeStore } from './change.ts'
 import { deviceStore } from './device.ts'
 import { environmentStore } from './environment.ts'
@@ -33,6 +34,7 @@ export function createStore(db: Db, keys: Keys) {
   return {
     accounts: accountStore(db, keys),
     audit: auditStore(db),
+    auditRetention: auditRetentionStore(db),
     changes: changeStore(db),
     devices: deviceStore(db, keys),
     environments: environmentStore(db, keys),

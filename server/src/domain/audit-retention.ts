@@ -1,0 +1,72 @@
+/** Removes archived entries from the audit trail. The signed record of the cut keeps the rest of the chain provable. */
+import { Failure } from '../failure.ts'
+import type { AuditLink } from '../store/audit-entry.ts'
+import { record } from './audit.ts'
+import { cutChain, lockChain } from './audit-chain.ts'
+import { type ChainPlace, requireMark, signMark } from './audit-mark.ts'
+import { requireLinks } from './audit-verify.ts'
+import { type Context, systemChain } from './context.ts'
+import { dayMs } from './time.ts'
+import { inTransaction } from './transaction.ts'
+
+/** Small enough that others do not notice the transaction. */
+const stepLength = 500
+
+/** The last entry that may be removed. Each condition belongs here: removed is only what is in an archive. */
+async function findRemovableEnd(ctx: Context, chain: string): Promise<number> {
+  return (await requireMark(ctx, chain, 'archive')).sequence
+}
+
+/** Whole days, so that a chain is cut once a day at most. */
+export function retentionStart(ctx: Pick<Context, 'config' | 'now'>): number | undefined {
+  const { auditDays } = ctx.config
+  return auditDays === undefined ? undefined : Math.floor(ctx.now() / dayMs - auditDays) * dayMs
+}
+
+/** Returns how many entries it removed: those before the moment that `findRemovableEnd` allows to go. */
+export async function removeArchived(
+  ctx: Context,
+  chain: string,
+  beforeMs: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  const start = await requireMark(ctx, chain, 'cut')
+  const end = await findEndBefore(ctx, chain, start, beforeMs)
+  if (end <= start.sequence) return 0
+  await inTransaction(ctx, chain, (ctx) =>
+    record(ctx, { chain, action: 'DELETE', entity: trailOf(chain), after: { through: end } }),
+  )
+  let cut = start
+  while (cut.sequence < end && !signal?.aborted) cut = await removeStep(ctx, chain, cut, end)
+  return cut.sequence - start.sequence
+}
+
+const trailOf = (chain: string) => ({ type: 'audit', id: chain, name: chain === systemChain ? 'system' : 'workspace' })
+
+async function findEndBefore(ctx: Context, chain: string, start: ChainPlace, beforeMs: number): Promise<number> {
+  const end = await findRemovableEnd(ctx, chain)
+  let last = start.sequence
+  for await (const { place, link } of requireLinks(ctx, chain, start, end)) {
+    if (!isBefore(link, beforeMs)) break
+    last = place.sequence
+  }
+  return last
+}
+
+export const isBefore = ({ entries }: AuditLink, beforeMs: number) => entries.every(({ at }) => at < beforeMs)
+
+async function removeStep(ctx: Context, chain: string, start: ChainPlace, end: number): Promise<ChainPlace> {
+  let cut = start
+  for await (const { place } of requireLinks(ctx, chain, start, Math.min(end, start.sequence + stepLength))) cut = place
+  await inTransaction(ctx, chain, async (ctx) => {
+    const { isSound } = await lockChain(ctx, chain)
+    const stored = await requireMark(ctx, chain, 'cut')
+    // Another process may have cut the chain meanwhile; both must not go on from the same place.
+    if (!isSound || stored.sequence !== start.sequence) throw new Failure('conflict', interrupted)
+    await ctx.store.auditRetention.saveMark(chain, 'cut', signMark(ctx, chain, 'cut', cut))
+    await cutChain(ctx, chain, cut.sequence)
+  })
+  return cut
+}
+
+const interrupted = 'The audit trail was changed while entries were removed: run the command again.'

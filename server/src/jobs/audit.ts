@@ -1,0 +1,19 @@
+import { removeArchived, retentionStart } from '../domain/audit-retention.ts'
+import { asOperator, type Services } from '../domain/context.ts'
+import { traceOf } from '../log.ts'
+
+/** Removes archived entries that are older than COFFER_AUDIT_DAYS. A chain that is broken stays, and holds up no other. */
+export async function removeOldEntries(services: Services, signal?: AbortSignal): Promise<void> {
+  const beforeMs = retentionStart(services)
+  if (beforeMs === undefined) return
+  const { auditRetention } = services.store
+  const ctx = asOperator(services)
+  let next = await auditRetention.findArchivedAfter('')
+  while (next !== undefined && !signal?.aborted) {
+    const chain = next
+    await removeArchived(ctx, chain, beforeMs, signal).catch((error: unknown) => {
+      services.log.error('archived audit entries could not be removed', { workspaceId: chain, ...traceOf(error) })
+    })
+    next = await auditRetention.findArchivedAfter(chain)
+  }
+}

@@ -1,0 +1,316 @@
+/** Archives of the audit trail, and the removal of what was archived. */
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { runHere } from '../../../test/command.ts'
+import { createTeam, registerOwner, startService, type TestService, type TestUser } from '../../../test/harness.ts'
+import { startProgram, until } from '../../../test/program.ts'
+import { openRaw, type RawDatabase } from '../../../test/raw-database.ts'
+import { createSecretProject, type SecretProject } from '../../../test/secret-project.ts'
+import { dayMs } from '../domain/time.ts'
+import { removeOldEntries } from '../jobs/audit.ts'
+
+let service: TestService
+let owner: TestUser
+let raw: RawDatabase
+let project: SecretProject
+let folder: string
+let mainId: string
+
+const days = 30
+const keys = Array.from({ length: 40 }, (_, index) => `A_KEY_WITH_A_LONG_NAME_${index}`)
+const tomorrow = () => new Date(Date.now() + dayMs).toISOString()
+
+beforeEach(async () => {
+  service = await startService({ COFFER_AUDIT_DAYS: String(days) })
+  owner = await registerOwner(service)
+  raw = await openRaw(service)
+  folder = await mkdtemp(join(tmpdir(), 'coffer-archive-'))
+  project = await createSecretProject(service, owner.session)
+  await project.set('development', Object.fromEntries(keys.map((key) => [key, 'value-of-the-secret'])))
+  await readTwice()
+  mainId = (await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })).body.id
+})
+afterEach(async () => {
+  await raw.close()
+  await service.stop()
+  await rm(folder, { recursive: true })
+})
+
+/** Two reads of one moment share a row. */
+const readTwice = () => Promise.all([1, 2].map(() => project.must('GET', '/secret?environmentId=development')))
+
+const ask = async <Body>(path: string) =>
+  (await service.call<Body>('GET', `/v1/workspace/main/audit${path}`, { token: owner.session })).body
+const verify = () => ask<AuditVerdict>('/verify')
+const listAll = () => ask<AuditEntry[]>('?limit=200')
+const countLists = async () => Number((await raw.query('select count(*) as n from audit_key_list'))[0]?.n)
+
+async function archive(...args: string[]) {
+  const { COFFER_AUDIT_DAYS: _days, ...settings } = service.settings
+  const ended = await runHere(['audit', 'archive', '--to', folder, ...args], settings)
+  expect(ended.err).toBe('')
+  return ended
+}
+
+/** The job, when everything is older than the days. */
+async function removeLater(): Promise<void> {
+  service.clock.offsetMs = (days + 2) * dayMs
+  await removeOldEntries(service.app.services)
+  service.clock.offsetMs = 0
+}
+
+/** Of the workspace, oldest first. */
+async function listFiles(): Promise<string[]> {
+  const names = (await readdir(folder)).filter((name) => name.startsWith(`audit-${mainId}-`))
+  const startOf = (name: string) => Number(name.slice(`audit-${mainId}-`.length).split('-')[0])
+  return names.sort((a, b) => startOf(a) - startOf(b)).map((name) => join(folder, name))
+}
+
+const linesOf = async (file: string) => (await readFile(file, 'utf8')).trimEnd().split('\n')
+const entriesOf = async (file: string) =>
+  (await linesOf(file)).slice(1, -1).map((line): AuditEntry => {
+    const { link: _link, ...entry } = JSON.parse(line)
+    return entry
+  })
+
+test('writes entries in full, removes them with their lists, and the rest of the chain still verifies', async () => {
+  const before = (await listAll()).reverse()
+  expect(await countLists()).toBe(1)
+  expect((await archive('--before', tomorrow())).code).toBe(0)
+  const [file = ''] = await listFiles()
+  expect(await entriesOf(file)).toEqual(before)
+  expect(await readFile(file, 'utf8')).not.toContain('value-of-the-secret')
+  const left = await listAll()
+  expect(left).toMatchObject([
+    {
+      sequence: before.length + 1,
+      action: 'DELETE',
+      entity: { type: 'audit', id: mainId },
+      actor: { type: 'operator' },
+    },
+  ])
+  expect(await countLists()).toBe(0)
+  expect(await verify()).toEqual({ ok: true, entries: 1, head: left[0]?.hash })
+  expect((await runHere(['doctor'], service.settings)).out).not.toContain('wrong')
+
+  // The service remembered that the list was stored.
+  await readTwice()
+  expect(await countLists()).toBe(1)
+  expect((await verify()).ok).toBe(true)
+  expect((await ask<AuditEntry[]>(`?q=${keys[7]}`)).length).toBe(2)
+})
+
+test('each file continues the one before, and is checked without the service', async () => {
+  await archive('--before', tomorrow())
+  await readTwice()
+  await archive()
+  await createTeam(service, owner.session, 'Another')
+  await archive()
+  const files = await listFiles()
+  expect(files).toHaveLength(3)
+  expect((await Promise.all(files.map(entriesOf))).flat().map(({ sequence }) => sequence)).toEqual(
+    Array.from({ length: (await listAll())[0]?.sequence ?? 0 }, (_, index) => index + 1),
+  )
+  const checked = await runHere(['audit', 'verify-archive', ...files])
+  expect(checked).toEqual({ code: 0, err: '', out: expect.stringMatching(/^( {2}ok .*signed by the key.*\n){3}$/) })
+  const gap = await runHere(['audit', 'verify-archive', files[0] ?? '', files[2] ?? ''])
+  expect(gap.code).toBe(1)
+  expect(gap.out).toContain('does not continue the file before')
+  await archive()
+  expect(await listFiles()).toEqual(files)
+})
+
+test('an archive of one workspace leaves the others alone; an unknown one is refused', async () => {
+  await archive('--workspace', 'main', '--before', tomorrow())
+  expect(await readdir(folder)).toHaveLength(1)
+  const { code, err } = await runHere(['audit', 'archive', '--to', folder, '--workspace', 'none'], service.settings)
+  expect({ code, err }).toEqual({ code: 1, err: 'There is no workspace "none".\n' })
+})
+
+test('only what lies before the date is archived and removed', async () => {
+  const before = await listAll()
+  await archive('--before', new Date(Date.parse(before[0]?.at ?? '') - dayMs).toISOString())
+  expect(await readdir(folder)).toEqual([])
+  expect(await listAll()).toEqual(before)
+})
+
+test.each([
+  [['--before', 'soon'], '--before must be a date'],
+  [['--days', '3'], '"audit archive" takes --to <folder>'],
+])('refuses %j', async (args, message) => {
+  const { code, err } = await runHere(['audit', 'archive', '--to', folder, ...args], service.settings)
+  expect(code).toBe(1)
+  expect(err).toContain(message)
+})
+
+test('a folder that is not there is named, and nothing is removed', async () => {
+  const before = await listAll()
+  const args = ['audit', 'archive', '--to', join(folder, 'absent'), '--before', tomorrow()]
+  const { code, err } = await runHere(args, service.settings)
+  expect(code).toBe(1)
+  expect(err).toContain('ENOENT')
+  expect(await listAll()).toEqual(before)
+})
+
+test('days remove only what was archived, by the job, and once', async () => {
+  const { services } = service.app
+  const before = await listAll()
+  await removeOldEntries(services)
+  await removeLater()
+  expect(await listAll()).toEqual(before)
+
+  await archive()
+  await removeOldEntries(services)
+  expect(await listAll()).toEqual(before)
+  await createTeam(service, owner.session, 'Not archived')
+  await removeLater()
+  const left = await listAll()
+  expect(left.map(({ sequence }) => sequence)).toEqual([before.length + 2, before.length + 1])
+  await removeLater()
+  expect(await listAll()).toEqual(left)
+  expect((await verify()).ok).toBe(true)
+})
+
+test('kill -9 at any step loses no entry: each is in the store or in an archive, and both verify', async () => {
+  for (let count = 0; count < 12; count++) {
+    await Promise.all(Array.from({ length: 100 }, () => project.ask('GET', `/secret/${keys[0]}`)))
+  }
+  const newest = async () => (await ask<AuditEntry[]>('?limit=1'))[0]?.sequence ?? 0
+  const total = await newest()
+  const hasFile = async (end: string) => (await readdir(folder)).some((name) => name.endsWith(end))
+  const isMarked = (text: string) => async () => (await raw.query(text, [mainId])).length > 0
+  const moments = [
+    () => hasFile('.part'),
+    () => hasFile('.ndjson'),
+    isMarked(`select 1 from audit_mark where chain_id = ? and kind = 'archive'`),
+    isMarked(`select 1 from audit_mark where chain_id = ? and kind = 'cut'`),
+    isMarked(`select 1 from audit_mark where chain_id = ? and kind = 'cut' and sequence > 600`),
+  ]
+  const args = ['audit', 'archive', '--to', folder, '--workspace', 'main', '--before', tomorrow()]
+  for (const hasCome of moments) {
+    const program = startProgram(args, service.settings)
+    await until(async () => program.hasEnded() || (await hasCome()) || undefined, 60_000, 'the archive is written')
+    program.kill('SIGKILL')
+    await program.ended
+    expect(await verify()).toMatchObject({ ok: true })
+    const kept = (await service.call('GET', '/v1/workspace/main/audit?format=ndjson', { token: owner.session })).text
+    const files = await listFiles()
+    for (const file of files) expect((await runHere(['audit', 'verify-archive', file])).code).toBe(0)
+    const archived = (await Promise.all(files.map(entriesOf))).flat().map(({ sequence }) => sequence)
+    const stored = kept.trimEnd().split('\n')
+    const all = new Set([...archived, ...stored.map((line): number => JSON.parse(line).sequence)])
+    expect([...all].sort((a, b) => a - b)).toEqual(Array.from({ length: await newest() }, (_, index) => index + 1))
+  }
+  expect((await archive('--before', tomorrow())).code).toBe(0)
+  expect((await verify()).entries).toBeLessThan(10)
+  expect(await newest()).toBeLessThan(total + 10)
+})
+
+describe('tampering', () => {
+  test.each([
+    ['removed', `delete from audit_mark where kind = 'cut'`],
+    ['moved ahead', `update audit_mark set sequence = sequence + 1 where kind = 'cut'`],
+    ['moved back', `update audit_mark set sequence = sequence - 1 where kind = 'cut'`],
+    ['given another hash', `update audit_mark set hash = '${'f'.repeat(64)}' where kind = 'cut'`],
+    ['given another time', `update audit_mark set at = at + 1 where kind = 'cut'`],
+    [
+      'given the signature of the archive',
+      `update audit_mark set
+         signature = (select a.signature from audit_mark a where a.chain_id = audit_mark.chain_id and a.kind = 'archive'),
+         at = (select a.at from audit_mark a where a.chain_id = audit_mark.chain_id and a.kind = 'archive')
+       where kind = 'cut'`,
+    ],
+  ])('a record of the cut that was %s is found', async (_what, statement) => {
+    await archive('--before', tomorrow())
+    await readTwice()
+    await raw.restoring(['audit_mark'], async () => {
+      await raw.query(statement)
+      expect((await verify()).ok).toBe(false)
+    })
+    expect((await verify()).ok).toBe(true)
+  })
+
+  test('entries after the cut that are missing, and entries before it that came back, are found', async () => {
+    const [first] = await raw.query('select * from audit_entry where chain_id = ? and sequence = 1', [mainId])
+    await archive('--before', tomorrow())
+    await readTwice()
+    await raw.restoring(['audit_entry'], async () => {
+      await raw.query('delete from audit_entry where chain_id = ?', [mainId])
+      expect((await verify()).ok).toBe(false)
+    })
+    await raw.restoring(['audit_entry'], async () => {
+      const columns = Object.keys(first ?? {})
+      await raw.query(
+        `insert into audit_entry (${columns}) values (${columns.map(() => '?')})`,
+        Object.values(first ?? {}),
+      )
+      expect((await verify()).ok).toBe(false)
+    })
+    expect((await verify()).ok).toBe(true)
+  })
+
+  test('a broken chain is neither archived nor cut, and others are', async () => {
+    const before = await listAll()
+    await raw.restoring(['audit_entry'], async () => {
+      await raw.query(`update audit_entry set actor_name = 'somebody else' where chain_id = ? and sequence = 2`, [
+        mainId,
+      ])
+      const { code, out } = await archive('--before', tomorrow())
+      expect(code).toBe(1)
+      expect(out).toContain('main: The audit trail is broken at entry 2')
+      expect(out).toContain('ok     system')
+      expect(await listFiles()).toEqual([])
+    })
+    expect(await listAll()).toEqual(before)
+  })
+
+  test('entries that were changed after they were archived are not removed', async () => {
+    await archive()
+    const before = await listAll()
+    await raw.restoring(['audit_entry'], async () => {
+      await raw.query(`update audit_entry set ip = 'elsewhere' where chain_id = ? and sequence = 2`, [mainId])
+      await removeLater()
+    })
+    expect(await listAll()).toEqual(before)
+    expect(service.logs.join('')).toContain('archived audit entries could not be removed')
+  })
+
+  test('a claim to have archived that nobody signed removes nothing', async () => {
+    const before = await listAll()
+    await archive('--workspace', 'main', '--before', '2000-01-01')
+    await raw.query(
+      `insert into audit_mark (chain_id, kind, sequence, hash, at, signature, key_id)
+       select chain_id, 'archive', sequence, hash, 1, signature, key_id from audit_head where chain_id = ?`,
+      [mainId],
+    )
+    await removeLater()
+    expect(await listAll()).toEqual(before)
+    await archive()
+    expect(await entriesOf((await listFiles())[0] ?? '')).toEqual(before.reverse())
+  })
+
+  test('whatever is changed in an archive is found', async () => {
+    await archive()
+    const [file = ''] = await listFiles()
+    const lines = await linesOf(file)
+    const changed: [string, string[]][] = lines.flatMap((line, at): [string, string[]][] => [
+      [`without line ${at}`, lines.toSpliced(at, 1)],
+      [`line ${at} twice`, lines.toSpliced(at, 0, line)],
+      [`line ${at} another`, lines.toSpliced(at, 1, line.replace(/operator|[3-8]|A_KEY/, 'x'))],
+      [`line ${at} exchanged`, at === 0 ? [] : lines.toSpliced(at - 1, 2, line, lines[at - 1] ?? '')],
+    ])
+    changed.push(['a shorter list', lines.map((line) => line.replace(`"${keys[5]}",`, ''))])
+    changed.push(['another time of day', lines.map((line) => line.replace(/"at":"(....)/, '"at":"1999'))])
+    const forged = join(folder, 'forged.ndjson')
+    for (const [what, content] of changed) {
+      await writeFile(forged, content.map((line) => `${line}\n`).join(''))
+      const { code, out } = await runHere(['audit', 'verify-archive', forged])
+      expect({ what, code }).toEqual({ what, code: 1 })
+      expect(out, what).toMatch(/^ {2}wrong .*: line \d+: .*\.\n$/)
+    }
+    expect((await runHere(['audit', 'verify-archive', file])).code).toBe(0)
+  })
+})

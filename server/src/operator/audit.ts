@@ -1,0 +1,168 @@
+/** `audit …`: writes the audit trail to archives, removes what was archived, and checks archives without the service. */
+import { randomBytes } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { parseArgs } from 'node:util'
+import { ConfigError, readConfig } from '../config.ts'
+import { noteArchive, writeArchive } from '../domain/audit-archive.ts'
+import { type CheckedArchive, checkArchive } from '../domain/audit-archive-check.ts'
+import { removeArchived, retentionStart } from '../domain/audit-retention.ts'
+import { type Context, systemChain } from '../domain/context.ts'
+import { codeOf } from '../error-code.ts'
+import { Failure } from '../failure.ts'
+import { type Print, withOperator } from './with-operator.ts'
+
+type Wish = { readonly folder: string; readonly beforeMs: number | undefined; readonly workspace: string | undefined }
+
+export async function archiveAudit(
+  env: Record<string, string | undefined>,
+  args: readonly string[],
+  print: Print,
+): Promise<number> {
+  const wish = readWish(args)
+  return withOperator(readConfig(env), 'write', async (ctx) => {
+    let worst = 0
+    for await (const chain of listChains(ctx, wish.workspace)) {
+      try {
+        await archiveChain(ctx, chain, wish, print)
+      } catch (error) {
+        if (!(error instanceof Failure)) throw error
+        print(`  wrong  ${await nameOf(ctx, chain)}: ${error.message}\n`)
+        worst = 1
+      }
+    }
+    return worst
+  })
+}
+
+function readWish(args: readonly string[]): Wish {
+  const { to, before, workspace } = readOptions(args)
+  if (to === undefined) throw new ConfigError('Say with --to which folder the archives belong in.')
+  const beforeMs = before === undefined ? undefined : Date.parse(before)
+  if (beforeMs !== undefined && (Number.isNaN(beforeMs) || !/^\d{4}-\d\d-\d\d/.test(before ?? ''))) {
+    throw new ConfigError('--before must be a date such as 2026-01-31, or a date and time of ISO 8601.')
+  }
+  return { folder: to, beforeMs, workspace }
+}
+
+function readOptions(args: readonly string[]) {
+  try {
+    const text = { type: 'string' } as const
+    return parseArgs({ args: [...args], options: { to: text, before: text, workspace: text } }).values
+  } catch {
+    throw new ConfigError('"audit archive" takes --to <folder>, --before <date> and --workspace <slug or id>.')
+  }
+}
+
+async function* listChains(ctx: Context, workspace: string | undefined): AsyncGenerator<string> {
+  if (workspace !== undefined) {
+    const id = await ctx.store.workspaces.findIdForAnybody(workspace)
+    if (id === undefined) throw new Failure('notFound', `There is no workspace "${workspace}".`)
+    yield id
+    return
+  }
+  let chain = await ctx.store.audit.findChainAfter('')
+  while (chain !== undefined) {
+    yield chain
+    chain = await ctx.store.audit.findChainAfter(chain)
+  }
+}
+
+async function nameOf(ctx: Context, chain: string): Promise<string> {
+  if (chain === systemChain) return 'system'
+  return (await ctx.store.workspaces.find(chain))?.slug ?? `${JSON.stringify(chain)} (deleted)`
+}
+
+async function archiveChain(ctx: Context, chain: string, { folder, beforeMs }: Wish, print: Print): Promise<void> {
+  const name = await nameOf(ctx, chain)
+  const file = createArchiveFile(folder)
+  try {
+    const archived = await writeArchive(ctx, chain, beforeMs ?? Number.POSITIVE_INFINITY, file.write)
+    if (archived) {
+      const { after, mark } = archived
+      // The same name means the same content: the hash covers every entry.
+      const path = join(
+        folder,
+        `audit-${chain}-${after.sequence + 1}-${mark.sequence}-${mark.hash.slice(0, 16)}.ndjson`,
+      )
+      await file.keep(path)
+      await noteArchive(ctx, chain, archived)
+      print(`  ok     ${name}: entries ${after.sequence + 1} to ${mark.sequence} are in ${path}\n`)
+    }
+  } finally {
+    await file.discard()
+  }
+  const removeBefore = beforeMs ?? retentionStart(ctx)
+  const removed = removeBefore === undefined ? 0 : await removeArchived(ctx, chain, removeBefore)
+  if (removed > 0) print(`  ok     ${name}: ${removed} archived entries were removed\n`)
+}
+
+const maxBufferLength = 1024 * 1024
+
+/** A file that appears under its name only when it is whole and on disk. */
+function createArchiveFile(folder: string) {
+  const draft = join(folder, `.audit-${randomBytes(8).toString('hex')}.part`)
+  let handle: FileHandle | undefined
+  let buffer = ''
+
+  async function flush(): Promise<FileHandle> {
+    handle ??= await open(draft, 'wx', 0o600).catch((error: unknown) => {
+      throw new ConfigError(`--to: no file can be made in ${folder} (${codeOf(error)}).`)
+    })
+    await handle.writeFile(buffer)
+    buffer = ''
+    return handle
+  }
+
+  return {
+    async write(line: object): Promise<void> {
+      buffer += `${JSON.stringify(line)}\n`
+      if (buffer.length > maxBufferLength) await flush()
+    },
+    async keep(path: string): Promise<void> {
+      const written = await flush()
+      await written.sync()
+      await rename(draft, path)
+      await syncFolder(folder)
+    },
+    async discard(): Promise<void> {
+      if (!handle) return
+      await handle.close()
+      await rm(draft, { force: true })
+    },
+  }
+}
+
+/** A name is on disk only once its folder is. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+export async function verifyArchives(files: readonly string[], print: Print): Promise<number> {
+  let worst = 0
+  let last: CheckedArchive | undefined
+  for (const file of files) {
+    try {
+      const checked = await checkArchive(createInterface({ input: createReadStream(file), crlfDelay: Infinity }))
+      const { chain, after, through, keyFingerprint } = checked
+      if (last?.chain === chain && (last.through.sequence !== after.sequence || last.through.hash !== after.hash)) {
+        throw new Error(`it does not continue the file before, which ends at entry ${last.through.sequence}.`)
+      }
+      last = checked
+      const signed = `signed by the key with SHA-256 ${keyFingerprint}`
+      print(`  ok     ${file}: entries ${after.sequence + 1} to ${through.sequence} of ${chain}, ${signed}\n`)
+    } catch (error) {
+      const problem = codeOf(error) === 'ENOENT' ? 'there is no such file.' : error instanceof Error && error.message
+      print(`  wrong  ${file}: ${problem}\n`)
+      worst = 1
+    }
+  }
+  return worst
+}
