@@ -5,7 +5,7 @@
  */
 import type { KeyObject } from 'node:crypto'
 import type { SyncRunItem } from '@coffer/contract/sync'
-import { isFault, VendorFault } from '../providers/fault.ts'
+import { type FaultKind, isFault, VendorFault } from '../providers/fault.ts'
 import { type Patience, patiently } from '../providers/patience.ts'
 import type { Op, OpResult, Provider, Remote } from '../providers/provider.ts'
 import type { Store } from '../store/store.ts'
@@ -32,6 +32,9 @@ export type Push = {
 
 /** Faults of one name: the others are pushed all the same. */
 const isOfOneName = (fault: VendorFault) => fault.kind === 'invalid' || fault.kind === 'conflict'
+
+/** Faults by which the vendor says that it has not done what was asked. */
+const refusals: ReadonlySet<FaultKind> = new Set(['auth', 'scope', 'gone', 'invalid', 'quota', 'conflict', 'rate'])
 
 /** What ended it early; undefined where everything was tried. */
 export async function pushPlan(syncId: string, push: Push): Promise<VendorFault | undefined> {
@@ -123,12 +126,13 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
         continue
       }
       note(op.name, 'failed', push.explain(failure))
-      // Refused for certain: all is as before. Otherwise the note of what was begun stays, as one of several calls may
-      // have been done.
-      if (isUncertain || !(isOfOneName(failure) || failure.kind === 'quota') || op.kind === 'delete') continue
+      if (isUncertain || op.kind === 'delete' || !refusals.has(failure.kind)) continue
       const entry = ledger.get(op.name)
-      if (entry) put.push(entry)
-      else remove.push(op.name)
+      // A name that the vendor has refused is free for other syncs. If one of several calls was made before the refusal,
+      // the entry bears our mark, and the next look finds it.
+      if (!entry || isStillMissing(entry)) remove.push(op.name)
+      // An update may have been made in part: unless the name itself is refused, the note of it stays.
+      else if (isOfOneName(failure) || failure.kind === 'quota') put.push(entry)
     }
     const entries = hasDone ? anchored(put) : put
     await write(async (store) => {
@@ -137,6 +141,11 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
     })
     const worst = [...results.values()].flatMap((result) => ('fault' in result ? asFault(result.fault) : []))
     ended ??= worst.find((failure) => !isOfOneName(failure))
+  }
+
+  /** Begun by an earlier run, and not there by the look of this one. */
+  function isStillMissing({ name, status }: LedgerEntry): boolean {
+    return status === 'new' && outlook.remote?.has(name) === false
   }
 
   function outcomeOf(op: Op): SyncRunItem['outcome'] {
