@@ -9,7 +9,9 @@ import {
 } from '@aws-sdk/client-secrets-manager'
 import { AssumeRoleCommand, GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts'
 import { expect, test } from 'vitest'
+import { explainFault } from '../../server/src/domain/sync-fault.ts'
 import { awsSecretsManager as provider } from '../../server/src/providers/aws-secrets-manager.ts'
+import { isFault } from '../../server/src/providers/fault.ts'
 import type { OpResult } from '../../server/src/providers/provider.ts'
 import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
 import { awsAccount, awsKeys, awsRole } from './fake/aws.ts'
@@ -22,7 +24,9 @@ const ours = [
   { Key: 'coffer-sync', Value: syncId },
 ]
 
-describeProvider(provider, fakeSecretsManager, { names: ['shop/ALPHA', 'shop/BETA', 'shop/GAMMA'] })
+const names = ['shop/ALPHA', 'shop/BETA', 'shop/GAMMA'] as const
+describeProvider(provider, fakeSecretsManager, { names })
+describeProvider(provider, () => fakeSecretsManager({ accent: 'other' }), { names })
 
 const wire = ({ method, path, headers, text, json }: FakeRequest) => ({
   method,
@@ -81,6 +85,20 @@ test('the official client finds in the fake what it expects of the vendor, and a
   expect(mine.requests.map(wire)).toEqual(theirs.requests.map(wire))
   expect([...mine.fake.violations, ...theirs.fake.violations]).toEqual([])
   await Promise.all([theirs.close(), mine.close()])
+})
+
+test('the official client reads a code of the header and a null as we do', async () => {
+  const running = await startFake(fakeSecretsManager({ accent: 'other' }), { plain: true })
+  const client = new SecretsManagerClient({ region: 'eu-central-1', endpoint: running.url, credentials: awsKeys })
+  await client.send(new CreateSecretCommand({ Name: 'A', SecretString: 'one' }))
+  const described = await client.send(new DescribeSecretCommand({ SecretId: 'A' }))
+  expect([described.DeletedDate ?? undefined, described.Tags ?? undefined]).toEqual([undefined, undefined])
+  const missing = client.send(new DescribeSecretCommand({ SecretId: 'B' }))
+  await expect(missing).rejects.toMatchObject({
+    name: 'ResourceNotFoundException',
+    $metadata: { httpStatusCode: 404 },
+  })
+  await running.close()
 })
 
 test('a role is taken on with the id of the sync, as the official client does it, and once a run', async () => {
@@ -144,6 +162,15 @@ test('what is not ours is neither overwritten nor brought back from its recovery
     expect(fake.secret('OTHER')?.deletedAt).toBeDefined()
   }))
 
+test('the reason why a name is taken is told in our words, not in those of AWS', () =>
+  scenes(async (fake, running) => {
+    fake.plantDeleted('DELETED')
+    const [result] = await applyAll(provider, connectionTo(running), [create('DELETED', 'x')])
+    const fault = result && 'fault' in result && isFault(result.fault) ? result.fault : undefined
+    const sentence = 'A secret of this name was deleted there and waits for its end; it is not of this sync.'
+    expect(fault && explainFault(provider.name, fault, [])).toContain(`AWS Secrets Manager: ${sentence}`)
+  }))
+
 test('what is ours comes back from its recovery window, by a create and by an update', () =>
   scenes(async (fake, running) => {
     for (const again of [create('A', 'two'), update('A', 'three')]) {
@@ -202,7 +229,12 @@ test.each([
   ['com.amazonaws.secretsmanager#LimitExceededException', 400, 'quota'],
   ['InternalServiceError', 500, 'transient'],
   ['InvalidParameterException', 400, 'invalid'],
-])('%s is sorted by its code', (type, status, kind) =>
+  ['ThrottlingException', 404, 'rate'],
+  ['AccessDeniedException', 404, 'scope'],
+  ['ExpiredTokenException', 409, 'auth'],
+  ['LimitExceededException', 402, 'quota'],
+  ['ThrottlingException', 503, 'rate'],
+])('%s with status %i is sorted by its code', (type, status, kind) =>
   scenes(async (_fake, running) => {
     const answer = { status, body: { __type: type, message: 'canary-value is wrong' } }
     running.mischief = () => ({ kind: 'answer', answer })

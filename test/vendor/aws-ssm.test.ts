@@ -22,6 +22,7 @@ const ours = [
 ]
 
 describeProvider(provider, fakeSsm, { names: ['ALPHA', 'BETA', 'GAMMA'] })
+describeProvider(provider, () => fakeSsm({ accent: 'other' }), { names: ['ALPHA', 'BETA', 'GAMMA'] })
 
 const wire = ({ method, path, headers, json }: FakeRequest) => ({
   method,
@@ -192,10 +193,10 @@ test.each([
     const by = (minutes: number) => ({ now: () => Date.now() + minutes * 60_000 })
     const message = `The clock of this server is 20 minutes ${off}, and the service refuses what is signed by it: set the clock right.`
     for (const work of [
-      provider.verify(connectionTo(running, by(minutes))),
-      listAll(provider, connectionTo(running, by(minutes))),
+      () => provider.verify(connectionTo(running, by(minutes))),
+      () => listAll(provider, connectionTo(running, by(minutes))),
     ]) {
-      await expect(work).rejects.toMatchObject({ kind: 'transient', message })
+      await expect(work()).rejects.toMatchObject({ kind: 'transient', message })
     }
     const wrong = { ...by(minutes / 20), credential: fake.wrongCredential }
     await expect(provider.verify(connectionTo(running, wrong))).rejects.toMatchObject({ kind: 'auth' })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { VendorFault } from '../providers/fault.ts'
+import { VendorFault, VendorRefusal } from '../providers/fault.ts'
 import { vaultKv } from '../providers/vault-kv.ts'
 import { webhook } from '../providers/webhook.ts'
 import { explainFault, scrub, secretsOf } from './sync-fault.ts'
@@ -51,7 +51,7 @@ test('no text of four characters and more that holds a secret keeps it', () => {
 
 test('an explanation is one line or two: what was said, shortened after it was scrubbed, and what to do', () => {
   const secret = 'x'.repeat(400)
-  const fault = new VendorFault('invalid', 'unused', { status: 422, vendorMessage: `bad value ${secret}` })
+  const fault = new VendorRefusal('invalid', 'unused', { status: 422, vendorMessage: `bad value ${secret}` })
   const text = explainFault('Vendor', fault, [secret])
   expect(text).not.toContain('xxxx')
   expect(text).toBe(
@@ -59,10 +59,24 @@ test('an explanation is one line or two: what was said, shortened after it was s
   )
 })
 
+test('the sentence of a provider that knows what is wrong is shown instead of the words of the vendor', () => {
+  const facts = { status: 400, vendorMessage: 'You can’t perform this operation.' }
+  const fault = new VendorFault(
+    'conflict',
+    'A secret of this name waits for its end there; it is not of this sync.',
+    facts,
+  )
+  expect(explainFault('AWS', fault, [])).toMatch(
+    /^AWS: A secret of this name waits for its end there; it is not of this sync\. /,
+  )
+  const unknown = new VendorRefusal('invalid', 'unused', { vendorMessage: 'no such thing' })
+  expect(explainFault('AWS', unknown, [])).toMatch(/^AWS refused it: no such thing\. /)
+})
+
 test('a message without an end is not quoted, and costs nothing', () => {
   const secrets = Array.from({ length: 5_000 }, (_, index) => `secret number ${index}`)
   const vendorMessage = 'x'.repeat(2 * 1024 * 1024)
-  const faults = Array.from({ length: 200 }, () => new VendorFault('invalid', 'no', { status: 400, vendorMessage }))
+  const faults = Array.from({ length: 200 }, () => new VendorRefusal('invalid', 'no', { status: 400, vendorMessage }))
   expect(new Set(faults.map((fault) => explainFault('Heroku', fault, secrets)))).toEqual(
     new Set(['Heroku answered 400. The vendor refuses this name or value: change it, or leave it out in the mapping.']),
   )

@@ -1,6 +1,6 @@
 /** What a vendor's refusal means to people: what happened, in the vendor's words without any value, and what to do. */
 import { Failure } from '../failure.ts'
-import { type FaultKind, isFault, type VendorFault } from '../providers/fault.ts'
+import { type FaultKind, isFault, type VendorFault, VendorRefusal } from '../providers/fault.ts'
 import type { Provider, Values } from '../providers/provider.ts'
 import { minuteMs, secondMs } from './time.ts'
 
@@ -45,16 +45,19 @@ export function explainFault(
   secrets: readonly string[],
   telling: Telling = 'kept',
 ): string {
-  const { vendorMessage = '', status } = fault.facts
+  const isTheirs = fault instanceof VendorRefusal
+  const what = isTheirs ? `${vendor} ${saidIn(fault, secrets)}` : `${vendor}: ${fault.message}`
+  return `${what.replace(/[.\s]*$/, '.')} ${adviceOn(fault, telling)}`
+}
+
+function saidIn({ facts: { vendorMessage = '', status } }: VendorRefusal, secrets: readonly string[]): string {
   const isQuotable = vendorMessage.length <= maxQuotableLength
   const said = isQuotable
     ? scrub(vendorMessage, secrets)
         .replace(/\p{Cc}/gu, '')
         .slice(0, maxMessageLength)
     : ''
-  const what =
-    status === undefined ? `${vendor}: ${fault.message}` : `${vendor} answered ${status}${said && `: ${said}`}`
-  return `${what.replace(/[.\s]*$/, '.')} ${adviceOn(fault, telling)}`
+  return `${status === undefined ? 'refused it' : `answered ${status}`}${said && `: ${said}`}`
 }
 
 function adviceOn(fault: VendorFault, telling: Telling): string {

@@ -1,5 +1,5 @@
-/** A signed request to AWS. It answers 400 to nearly everything that it refuses: what is meant stands in the code. */
-import { type FaultKind, VendorFault } from './fault.ts'
+/** A signed request to AWS. A refusal means what its code says; the status is mostly 400, and 404 at some places. */
+import { type FaultKind, type VendorFault, VendorRefusal } from './fault.ts'
 import type { Connection } from './provider.ts'
 import { clockFault } from './vendor-clock.ts'
 import { faultOf, type VendorResponse } from './vendor-http.ts'
@@ -58,7 +58,11 @@ export async function sendToAws(
     headers: { accept: '*/*', ...Object.fromEntries(signed.headers) },
     body,
     isRead: service === 'sts' || /\.(BatchGet|Describe|Get|List)/.test(headers['x-amz-target'] ?? ''),
-    accept: [400, 403],
+    accept: (answer) => {
+      const code = codeOf(answer)
+      return expected.includes(code) || (code !== '' && answer.status < 500 && answer.status !== 429)
+    },
+    sort: (answer) => kinds[codeOf(answer)],
   })
   if (response.status < 300) return { response }
 
@@ -68,11 +72,12 @@ export async function sendToAws(
   return { response, refusal: { code, fault } }
 }
 
-/** `__type` may carry a namespace before a #, the header a URL after a colon. */
+/** In the order of the official clients. `__type` may carry a namespace before a #, the header a URL after a colon. */
 function codeOf({ headers, json, text }: VendorResponse): string {
   const header = headers['x-amzn-errortype']
-  const type = maybeTextAt(json, '__type') ?? (typeof header === 'string' ? header : undefined) ?? tagIn(text, 'Code')
-  return (type ?? '').replace(/^.*#/, '').replace(/:.*$/, '')
+  const named = typeof header === 'string' && header !== '' ? header : maybeTextAt(json, 'code')
+  const code = named ?? maybeTextAt(json, '__type') ?? tagIn(text, 'Code') ?? ''
+  return code.replace(/^.*#/, '').replace(/[:,].*$/, '')
 }
 
 function awsFault(response: VendorResponse, nowMs: number, code: string): VendorFault {
@@ -80,7 +85,7 @@ function awsFault(response: VendorResponse, nowMs: number, code: string): Vendor
   const byClock = kind === 'auth' ? clockFault(response, nowMs) : undefined
   if (byClock) return byClock
   const vendorMessage = facts.vendorMessage ?? tagIn(response.text, 'Message')
-  return new VendorFault(kind, code === '' ? message : `AWS answered ${response.status} ${code}.`, {
+  return new VendorRefusal(kind, code === '' ? message : `AWS answered ${response.status} ${code}.`, {
     ...facts,
     ...(vendorMessage !== undefined && { vendorMessage }),
   })

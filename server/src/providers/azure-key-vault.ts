@@ -3,7 +3,7 @@
  * name taken, so that a key that comes back is recovered first.
  */
 import { azureAuth, cloudOf, fetchAzureToken } from './azure-account.ts'
-import { isFault, VendorFault } from './fault.ts'
+import { isFault, VendorFault, VendorRefusal } from './fault.ts'
 import { applyEach, type Done, findFew } from './one-by-one.ts'
 import {
   type Connection,
@@ -121,7 +121,7 @@ function connect(connection: Connection) {
   function refusalOf(response: VendorResponse): VendorFault {
     const isBusy = innerCode(response)?.startsWith('Object') === true
     const { kind, message, facts } = faultOf(response, now(), isBusy ? 'transient' : undefined)
-    return new VendorFault(kind, message, { ...facts, ...(isBusy && { retryAfterMs: 5_000 }) })
+    return new VendorRefusal(kind, message, { ...facts, ...(isBusy && { retryAfterMs: 5_000 }) })
   }
 
   async function remove(op: Op): Promise<Done> {

@@ -30,5 +30,11 @@ export class VendorFault extends Error {
   }
 }
 
+/**
+ * A refusal that nobody here has explained: its message holds the status and no more, so people are shown the vendor's
+ * words. A provider that knows what is wrong throws a `VendorFault` with its own sentence, which is shown instead.
+ */
+export class VendorRefusal extends VendorFault {}
+
 export const isFault = (error: unknown, kind?: FaultKind): error is VendorFault =>
   error instanceof VendorFault && (kind === undefined || error.kind === kind)

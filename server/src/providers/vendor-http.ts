@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { OutboundError, type OutboundRequest, type WorkspaceOutbound } from '../outbound.ts'
-import { type FaultKind, VendorFault } from './fault.ts'
+import { type FaultKind, VendorFault, VendorRefusal } from './fault.ts'
 import { patiently, rest, type Sleep } from './patience.ts'
 import { at, maybeTextAt } from './vendor-json.ts'
 
@@ -17,8 +17,8 @@ export type VendorRequest = {
   readonly body?: string | Uint8Array
   /** Changes nothing, or nothing that matters, though it is no GET: it may be repeated like one. */
   readonly isRead?: boolean
-  /** Statuses beside 2xx that the caller sorts out itself. */
-  readonly accept?: readonly number[]
+  /** Statuses, or answers, beside 2xx that the caller sorts out itself. */
+  readonly accept?: readonly number[] | ((response: VendorResponse) => boolean)
   /** Where this vendor means something else by a refusal than others do. */
   readonly sort?: (response: VendorResponse) => FaultKind | undefined
   /** Certificates of the target's own authority, in PEM. */
@@ -88,9 +88,13 @@ export function createVendorHttp(parts: VendorHttpParts): VendorHttp {
     received += response.text.length
     onAnswer?.(response.status)
     const isFine = response.status >= 200 && response.status < 300
-    if (isFine || request.accept?.includes(response.status)) return response
+    if (isFine || isAccepted(request, response)) return response
     throw faultOf(response, now(), request.sort?.(response))
   }
+}
+
+function isAccepted({ accept = [] }: VendorRequest, response: VendorResponse): boolean {
+  return typeof accept === 'function' ? accept(response) : accept.includes(response.status)
 }
 
 const endless = 'The service sends more than anybody could want: its lists may have no end.'
@@ -148,11 +152,11 @@ function parse(text: string): unknown {
 }
 
 /** The fault that a refusal stands for; providers use it for refusals that they asked to see first. */
-export function faultOf(response: VendorResponse, nowMs: number, kind = kindOf(response)): VendorFault {
+export function faultOf(response: VendorResponse, nowMs: number, kind = kindOf(response)): VendorRefusal {
   const { status } = response
   const retryAfterMs = kind === 'rate' || kind === 'transient' ? retryAfterOf(response, nowMs) : undefined
   const vendorMessage = messageOf(response)
-  return new VendorFault(kind, `The service answered ${status}.`, {
+  return new VendorRefusal(kind, `The service answered ${status}.`, {
     status,
     ...(vendorMessage !== undefined && { vendorMessage }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),

@@ -2,7 +2,7 @@
  * Environment variables of a Vercel project. One record may cover several environments there, with one value for all:
  * ours cover exactly the environments of the sync, and a record that covers others as well is never touched.
  */
-import { VendorFault } from './fault.ts'
+import { VendorFault, VendorRefusal } from './fault.ts'
 import { unlessForbidden } from './offered-options.ts'
 import {
   type Connection,
@@ -169,7 +169,10 @@ async function* post(connection: Connection, ops: readonly Write[], upsert: bool
     if (error !== undefined) {
       const vendorMessage = maybeTextAt(error, 'message')
       const facts = vendorMessage === undefined ? {} : { vendorMessage }
-      yield { name, fault: new VendorFault(kindOf(maybeTextAt(error, 'code')), 'Vercel refused the variable.', facts) }
+      yield {
+        name,
+        fault: new VendorRefusal(kindOf(maybeTextAt(error, 'code')), 'Vercel refused the variable.', facts),
+      }
       continue
     }
     const mark = maybeTextAt(record, 'updatedAt')

@@ -1,6 +1,6 @@
 /** AWS Secrets Manager in one region; driven by @aws-sdk/client-secrets-manager in aws-secrets-manager.test.ts. */
 import type { Fake, FakeAnswer } from '../fake.ts'
-import { accept, awsAccount, awsAnswers, awsKeys, refuse } from './aws.ts'
+import { type AwsAccent, accept, awsAccount, awsAnswers, awsKeys, refuse, told } from './aws.ts'
 
 const region = 'eu-central-1'
 
@@ -29,7 +29,10 @@ export type FakeSecretsManager = Fake & {
   plantDeleted(name: string): void
 }
 
-export function fakeSecretsManager(parts: { externalId?: string; clock?: () => number } = {}): FakeSecretsManager {
+export function fakeSecretsManager(
+  parts: { externalId?: string; clock?: () => number; accent?: AwsAccent } = {},
+): FakeSecretsManager {
+  const { accent = 'plain' } = parts
   const secrets = new Map<string, Secret>()
   const violations: string[] = []
   let isOpen = true
@@ -42,7 +45,7 @@ export function fakeSecretsManager(parts: { externalId?: string; clock?: () => n
       'InvalidRequestException',
       "You can't perform this operation on the secret because it was marked for deletion.",
     )
-  const told = (name: string, secret: Secret) =>
+  const toldVersion = (name: string, secret: Secret) =>
     accept({ ARN: arn(name), Name: name, VersionId: secret.versions.at(-1)?.id, VersionStages: ['AWSCURRENT'] })
 
   function valueProblem(name: string, { SecretString: value, ClientRequestToken: token }: SecretInput) {
@@ -61,7 +64,7 @@ export function fakeSecretsManager(parts: { externalId?: string; clock?: () => n
       return refuse('ResourceExistsException', `A version with the token ${id} exists already.`)
     }
     if (known === undefined) secret.versions.push({ id, value })
-    return told(name, secret)
+    return toldVersion(name, secret)
   }
 
   const operations = {
@@ -129,17 +132,21 @@ export function fakeSecretsManager(parts: { externalId?: string; clock?: () => n
       const SecretList = found
         .slice(from, from + size)
         .map(([name, secret]) => ({ ...entry(name, secret), SecretVersionsToStages: stages(secret) }))
-      return accept({ SecretList, ...(from + size < found.length && { NextToken: `page-${from + size}` }) })
+      const next = from + size < found.length && { NextToken: `page-${from + size}` }
+      return accept(told(accent, { SecretList, ...next }, ['NextToken']))
     },
   }
 
   /** Tags and dates are left out where there are none. */
-  const entry = (name: string, { tags, deletedAt }: Secret) => ({
-    ARN: arn(name),
-    Name: name,
-    ...(tags.length > 0 && { Tags: tags }),
-    ...(deletedAt !== undefined && { DeletedDate: deletedAt }),
-  })
+  const entry = (name: string, { tags, deletedAt }: Secret) => {
+    const fields = {
+      ARN: arn(name),
+      Name: name,
+      ...(tags.length > 0 && { Tags: tags }),
+      ...(deletedAt !== undefined && { DeletedDate: deletedAt }),
+    }
+    return told(accent, fields, ['Tags', 'DeletedDate', 'KmsKeyId', 'RotationEnabled'])
+  }
 
   const stages = ({ versions }: Secret) =>
     Object.fromEntries(
@@ -155,6 +162,7 @@ export function fakeSecretsManager(parts: { externalId?: string; clock?: () => n
     target: { region },
     options: { recoveryDays: '7' },
     answer: awsAnswers({
+      accent,
       service: 'secretsmanager',
       model: 'secretsmanager-2017-10-17',
       targetPrefix: 'secretsmanager',

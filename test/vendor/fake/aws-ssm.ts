@@ -1,6 +1,6 @@
 /** AWS Parameter Store in one region; driven by @aws-sdk/client-ssm in aws-ssm.test.ts. */
 import type { Fake, FakeAnswer } from '../fake.ts'
-import { accept, awsAnswers, awsKeys, refuse } from './aws.ts'
+import { type AwsAccent, accept, awsAnswers, awsKeys, refuse, told } from './aws.ts'
 
 const region = 'eu-central-1'
 const path = '/shop/production'
@@ -27,7 +27,8 @@ export type FakeSsm = Fake & {
   requireTags(syncId: string): void
 }
 
-export function fakeSsm(parts: { externalId?: string; clock?: () => number } = {}): FakeSsm {
+export function fakeSsm(parts: { externalId?: string; clock?: () => number; accent?: AwsAccent } = {}): FakeSsm {
+  const { accent = 'plain' } = parts
   const parameters = new Map<string, Parameter>()
   const violations: string[] = []
   let isOpen = true
@@ -102,7 +103,7 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number } = {
         const isHidden = type === 'SecureString' && input.WithDecryption !== true
         return { Name: name, Type: type, Value: isHidden ? 'AQICAHh…' : value, Version: version, DataType: 'text' }
       })
-      return accept({ Parameters, ...next })
+      return accept(told(accent, { Parameters, ...next }, ['NextToken']))
     },
 
     DescribeParameters(input: Page & { ParameterFilters?: Filter[] }): FakeAnswer {
@@ -113,7 +114,7 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number } = {
         const { version, type } = parameters.get(name) as Parameter
         return { Name: name, Type: type, Version: version, Tier: 'Standard' }
       })
-      return accept({ Parameters, ...next })
+      return accept(told(accent, { Parameters, ...next }, ['NextToken']))
     },
 
     DeleteParameters({ Names }: { Names: string[] }): FakeAnswer {
@@ -145,6 +146,7 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number } = {
     target: { region, path: `${path}/` },
     options: {},
     answer: awsAnswers({
+      accent,
       service: 'ssm',
       model: 'ssm-2014-11-06',
       targetPrefix: 'AmazonSSM',

@@ -36,7 +36,26 @@ export const accept = (body: unknown): FakeAnswer => ({
   body,
 })
 
+/**
+ * How refusals and what is absent are spelt. `plain`: as AWS does it today. `other`: as AWS may, and emulators of it do;
+ * the official client understands both. A refusal has its code in the header, and 404 where something is not found.
+ */
+export type AwsAccent = 'plain' | 'other'
+
+/** `absent`: the fields that are not set, which the other accent spells as null. */
+export const told = (accent: AwsAccent, fields: object, absent: readonly string[]) =>
+  accent === 'plain' ? fields : { ...Object.fromEntries(absent.map((name) => [name, null])), ...fields }
+
+function accented(accent: AwsAccent, answer: FakeAnswer): FakeAnswer {
+  const { __type: type, ...rest } = (answer.body ?? {}) as { __type?: string }
+  if (accent === 'plain' || type === undefined) return answer
+  const isNotFound = /NotFound|InvalidResourceId/.test(type)
+  const headers = { ...answer.headers, 'x-amzn-errortype': `${type}:http://internal.amazon.com/coral/` }
+  return { status: isNotFound ? 404 : answer.status, headers, body: rest }
+}
+
 type AwsParts = {
+  readonly accent: AwsAccent
   readonly service: string
   readonly model: string
   readonly region: string
@@ -111,7 +130,8 @@ export function awsAnswers(parts: AwsParts): (request: FakeRequest) => Promise<F
 
   return async (request) => {
     if (request.method !== 'POST' || request.path !== '/') violations.push(`${request.method} ${request.path}`)
-    return request.headers['x-amz-target'] === undefined ? answerSts(request) : answerService(request)
+    if (request.headers['x-amz-target'] === undefined) return answerSts(request)
+    return accented(parts.accent, await answerService(request))
   }
 }
 
