@@ -35,7 +35,7 @@ export async function furnish(service: TestService): Promise<House> {
   return { service, session, project, scoped: scoped.token }
 }
 
-/** Every way to a value. */
+/** Every way to a value, and every way to compare a guess with one. */
 export const reads: readonly Request[] = [
   ['GET', `${path}/secret`],
   ['GET', `${path}/secret?environmentId=development&q=A`],
@@ -46,6 +46,13 @@ export const reads: readonly Request[] = [
   ['GET', `${path}/secret/A/version/2?environmentId=staging`],
   ['GET', `${path}/secret/diff?from=development&to=staging&values=true`],
   ['GET', '/v1/secrets'],
+  ['GET', `${path}/secret/diff?from=development&to=staging`],
+  ['PUT', `${path}/secret/A/value`, { environmentId: 'development', value: canary }],
+  [
+    'POST',
+    `${path}/secret`,
+    { environments: ['development'], secrets: [{ key: 'A', value: canary }], mode: 'upsert', dryRun: true },
+  ],
 ]
 export const promotion: Request = ['POST', `${path}/environment/staging/promote`, { from: 'development' }]
 export const writes: readonly Request[] = [
@@ -60,7 +67,6 @@ export const harmless: readonly Request[] = [
   ['GET', `${path}/secret?view=keys`],
   ['GET', `${path}/secret/A?view=keys`],
   ['GET', `${path}/secret/A/version?environmentId=staging`],
-  ['GET', `${path}/secret/diff?from=development&to=staging`],
   ['GET', `${path}/secret/trash`],
   ['GET', path],
   ['GET', `${path}/environment`],

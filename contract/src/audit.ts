@@ -7,6 +7,7 @@ export const auditActions = [
   'UPDATE',
   'DELETE',
   'VIEW',
+  'COMPARE',
   'LOGIN',
   'LOGOUT',
   'EXCHANGE',

@@ -28,6 +28,7 @@ import { decodeCursor, encodeCursor } from './cursor.ts'
 import { defaultPageLength, type Page, pageOf } from './page.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { findSecret } from './secret.ts'
+import { inSecretTransaction, recordComparison } from './secret-compare.ts'
 import { requireNamed, requireReached } from './secret-environment.ts'
 import { isId } from './secret-name.ts'
 import { findUnseen } from './secret-owner.ts'
@@ -37,7 +38,6 @@ import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
 import { openVersion, parseState, placeOf, stateAt, stateNow } from './secret-state.ts'
 import { createRevisions, standingRevision, writeValues } from './secret-write.ts'
 import { iso } from './time.ts'
-import { inTransaction } from './transaction.ts'
 
 export async function listVersions(
   ctx: Context,
@@ -70,7 +70,7 @@ export async function restoreVersion(
   body: VersionRestore,
 ): Promise<{ success: boolean; version: number }> {
   const { access, environment, secret: named, place } = await requireValue(ctx, path, body, 'secret:write')
-  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  return inSecretTransaction(ctx, access, async (ctx) => {
     // Once more, under the workspace's lock: by now it may have another name, or another secret may have its name.
     const secret = await requireLive(ctx, access, named.id)
     const row = await ctx.store.secretValues.findVersion(place, path.version)
@@ -148,13 +148,16 @@ async function diffInTurn(ctx: Context, path: ProjectPath, query: DiffQuery, tur
   const allowance = createAllowance('from', diffAdvice, turn)
   const before = await stateAt(ctx, access, allowance, from.environment, from.revision)
   const after = await stateAt(ctx, access, allowance, to.environment, to.revision)
+  const all = [...new Set([...before.keys(), ...after.keys()])].sort()
   const diff: Diff = { added: [], removed: [], changed: [], same: [] }
-  for (const key of [...new Set([...before.keys(), ...after.keys()])].sort()) {
+  for (const key of all) {
     const [old, next] = [before.get(key), after.get(key)]
     if (!old) diff.added.push(key)
     else if (!next) diff.removed.push(key)
     else (old.value === next.value ? diff.same : diff.changed).push(key)
   }
+  const environments = [from.environment, to.environment]
+  await recordComparison(ctx, access, { keys: all, environments }, 'success', { from: query.from, to: query.to })
   if (!query.values) return diff
   const keys = [...diff.added, ...diff.removed, ...diff.changed].sort()
   const values = keys.map((key): [string, DiffValue] => {
@@ -165,8 +168,7 @@ async function diffInTurn(ctx: Context, path: ProjectPath, query: DiffQuery, tur
     allowance.spentBytes() > smallBytes
       ? await Array.fromAsync(writePieces(diffEntries(diff, values), createAllowance('from', diffAdvice), turn))
       : undefined
-  const compared = [from.environment, to.environment]
-  await recordView(ctx, access, compared, undefined, keys, { from: query.from, to: query.to })
+  await recordView(ctx, access, environments, undefined, keys, { from: query.from, to: query.to })
   return pieces ?? { ...diff, values: Object.fromEntries(values) }
 }
 
@@ -182,10 +184,10 @@ function* diffEntries(diff: Diff, values: readonly (readonly [key: string, value
 
 export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: Promotion): Promise<Promoted> {
   const access = await requireEnvironment(ctx, path, 'secret:write')
-  const { environment, picture } = access
+  const { environment } = access
   const source = requireReached(access, body.from)
   if (source.id === environment.id) throw invalid('from', 'must be another environment.')
-  return inTransaction(ctx, picture.workspace.id, async (ctx) => {
+  return inSecretTransaction(ctx, access, async (ctx) => {
     // Each side by itself, and of this one only what is replaced: what may be promoted may be promoted again.
     const load = (from: PicturedEnvironment, keys?: readonly string[]) => {
       const allowance = createAllowance('keys', 'name some of the keys, and promote the others after them', ctx.turn)
@@ -196,6 +198,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     if (missing.length > 0) throw invalid('keys', `${missing.slice(0, 20).join(', ')} is not in ${source.name}.`)
     const wanted = [...new Set(body.keys ?? there.keys())].sort()
     const here = await load(environment, wanted)
+    ctx.compared.add({ environments: [source, environment], keys: wanted })
     const diff = digestOf(
       ctx,
       wanted.map((key) => [key, there.get(key), here.get(key)] as const),

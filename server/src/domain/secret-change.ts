@@ -12,10 +12,11 @@ import type {
   WriteResults,
 } from '@coffer/contract/secret'
 import { maxSecretsPerRequest } from '@coffer/contract/secret'
-import { Failure, invalid } from '../failure.ts'
+import { invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
+import { type CompareContext, inSecretTransaction } from './secret-compare.ts'
 import { findNamed, requireReached } from './secret-environment.ts'
 import { requireMatch } from './secret-match.ts'
 import { refuseReserved } from './secret-name.ts'
@@ -33,7 +34,6 @@ import {
   upsert,
   writeValues,
 } from './secret-write.ts'
-import { inTransaction } from './transaction.ts'
 
 export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSecrets): Promise<WriteResults> {
   const access = await requireProject(ctx, path, 'secret:write')
@@ -46,7 +46,7 @@ export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSe
     )
   }
   const wishes = environments.flatMap((environment) => body.secrets.map((secret) => ({ ...secret, environment })))
-  const results = await inTransaction(ctx, access.picture.workspace.id, (ctx) => writeAll(ctx, access, wishes, body))
+  const results = await inSecretTransaction(ctx, access, (ctx) => writeAll(ctx, access, wishes, body))
   return { success: true, results }
 }
 
@@ -60,15 +60,17 @@ export async function updateSecret(
   const rows = body.values.map((row) => ({ ...row, environment: requireReached(access, row.environmentId) }))
   const places = rows.map(({ environment, isPersonal }) => `${environment.name}${isPersonal ? ' (personal)' : ''}`)
   refuseDuplicates(places, 'values')
-  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  await inSecretTransaction(ctx, access, async (ctx) => {
     let secret = await requireSecret(ctx, access, path.key)
+    const environments = rows.map(({ environment }) => environment)
+    ctx.compared.add({ environments, keys: [secret.name], secrets: [secret] })
     const { type = secret.type, dataType = secret.dataType, note = secret.note } = body
     const hasNewFields = type !== secret.type || dataType !== secret.dataType || note !== secret.note
     const isRename = body.name !== secret.name
     requirePerson(ctx, rows)
     // Shared rows that come back as they were read change nothing: only what does needs more than a member.
     if (isRename || hasNewFields || rows.length === 0) requireDeveloper(access)
-    const [first, another] = new Set(rows.map(({ environment }) => environment))
+    const [first, another] = new Set(environments)
     await requireMatch(ctx, access, secret, ifMatch, another ? undefined : first)
     const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
     if (isRename) {
@@ -114,7 +116,9 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     if (operation.op === 'delete') return [{ key, environment, value: null, ifVersion }]
     return [{ key, environment, value: operation.value, note: operation.note, ifVersion }]
   })
-  return inTransactionOrDryRun(ctx, access, body.dryRun ?? false, async (ctx) => {
+  const write = async (ctx: CompareContext): Promise<RevisionResults> => {
+    const keys = body.operations.map(({ key }) => key)
+    ctx.compared.add({ environments: [environment], keys, isDryRun: body.dryRun })
     const results: WriteResult[] = []
     const before = await standingRevision(ctx, access, environment)
     const revisions = createRevisions(ctx, access)
@@ -127,7 +131,8 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     await refuseRenamedCycles(ctx, access, new Map(renamed.map(({ secret, to }) => [secret.id, to])))
     const revision = body.dryRun ? before : await standingRevision(ctx, access, environment)
     return { success: true, results, revision }
-  })
+  }
+  return inSecretTransaction(ctx, access, write, body.dryRun)
 }
 
 export async function deleteSecret(
@@ -149,7 +154,7 @@ export async function deleteSecret(
     requireWholeProject(access, 'delete a secret everywhere')
     return trashSecret(ctx, access, path.key, ifMatch)
   }
-  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  await inSecretTransaction(ctx, access, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     await requireMatch(ctx, access, secret, ifMatch, environment)
     await writeValues(
@@ -165,34 +170,12 @@ type Wanted = { readonly mode?: WriteMode; readonly message?: string; readonly d
 
 /** All of the wishes or none of them, as one revision of each environment. */
 export function writeAll(
-  ctx: WriteContext,
+  ctx: CompareContext,
   access: ProjectAccess,
   wishes: readonly Wish[],
   { mode = 'create', message, dryRun }: Wanted,
 ): Promise<WriteResult[]> {
   return writeValues(ctx, access, wishes, { mode, message, dryRun, revisions: createRevisions(ctx, access) })
-}
-
-/** A dry run does everything and keeps nothing: the transaction is given up at its end. */
-async function inTransactionOrDryRun<Result>(
-  ctx: Context,
-  access: ProjectAccess,
-  isDryRun: boolean,
-  work: (ctx: WriteContext) => Promise<Result>,
-): Promise<Result> {
-  const undo = new Failure('internal')
-  let result: { value: Result } | undefined
-  try {
-    return await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
-      const value = await work(ctx)
-      if (!isDryRun) return value
-      result = { value }
-      throw undo
-    })
-  } catch (error) {
-    if (error === undo && result) return result.value
-    throw error
-  }
 }
 
 /** Renames come first: what was written before one of them, under the name that it gives, would change another secret. */

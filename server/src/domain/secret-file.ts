@@ -11,13 +11,13 @@ import type { Context } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { namePlaces } from './secret.ts'
 import { writeAll } from './secret-change.ts'
+import { inSecretTransaction } from './secret-compare.ts'
 import { chooseEnvironment, personalOwner, requireReached } from './secret-environment.ts'
 import type { Entry, ExportFormat } from './secret-format/format.ts'
 import { type Pieces, writePieces } from './secret-pieces.ts'
 import { effectiveValues, loadProject, resolveRows } from './secret-read.ts'
 import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
 import { standingRevision } from './secret-write.ts'
-import { inTransaction } from './transaction.ts'
 
 type ExportedFile = { readonly text: string | Pieces; readonly contentType: string }
 
@@ -100,7 +100,7 @@ export async function importSecrets(ctx: Context, path: ProjectPath, body: Secre
   // Parsers are large, and most processes never need one.
   const { parseEntries } = await import('./secret-format/format.ts')
   const wishes = parseEntries(body.format, body.content).map((entry) => ({ ...entry, environment }))
-  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  return inSecretTransaction(ctx, access, async (ctx) => {
     const results = await writeAll(ctx, access, wishes, body)
     return { success: true, results, revision: await standingRevision(ctx, access, environment) }
   })

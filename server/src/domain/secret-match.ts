@@ -2,16 +2,16 @@
 import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, reachedEnvironments } from './access.ts'
-import type { WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { findEtag } from './secret.ts'
+import type { CompareContext } from './secret-compare.ts'
 
 /**
  * Call under the lock of the workspace, before anything is changed: of many who have read the same, one is first. Fits
  * the tag of a plain read, and that of a read of the one environment that the request is about.
  */
 export async function requireMatch(
-  ctx: WriteContext,
+  ctx: CompareContext,
   access: ProjectAccess,
   secret: SecretRecord,
   ifMatch: string | undefined,
@@ -19,6 +19,7 @@ export async function requireMatch(
 ): Promise<void> {
   if (ifMatch === undefined) return
   if (ifMatch.trim() === '*' && secret.trashedAt === null) return
+  ctx.compared.add({ environments: environment ? [environment] : [], keys: [secret.name], secrets: [secret] })
   // A weak tag differs from every tag that we give, and so never fits.
   const tags = new Set(ifMatch.split(',').map((tag) => tag.trim()))
   const reads = [reachedEnvironments(access.reach, access.project), ...(environment ? [[environment]] : [])]

@@ -6,6 +6,7 @@ import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, reachedEnvironments, requireEnvironment } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
+import { inSecretTransaction } from './secret-compare.ts'
 import { refuseReserved } from './secret-name.ts'
 import { findUnseen, recordSecrets } from './secret-owner.ts'
 import type { Wish } from './secret-plan.ts'
@@ -13,7 +14,6 @@ import { createAllowance } from './secret-size.ts'
 import { type Standing, stateAt } from './secret-state.ts'
 import { isKept } from './secret-trash.ts'
 import { announceEverywhere, createRevisions, standingRevision, writeValues } from './secret-write.ts'
-import { inTransaction } from './transaction.ts'
 
 export async function restoreRevision(
   ctx: Context,
@@ -22,7 +22,7 @@ export async function restoreRevision(
 ): Promise<RevisionResults> {
   const access = await requireEnvironment(ctx, path, 'secret:write')
   const { environment, picture } = access
-  return inTransaction(ctx, picture.workspace.id, async (ctx) => {
+  return inSecretTransaction(ctx, access, async (ctx) => {
     const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
     if (path.revision > current) throw new Failure('notFound')
     const load = (revision: number) => {
@@ -30,6 +30,8 @@ export async function restoreRevision(
       return stateAt(ctx, access, allowance, environment, revision)
     }
     const [then, now] = [await load(path.revision), await load(current)]
+    const keys = [...then.keys(), ...now.keys()]
+    ctx.compared.add({ environments: [environment], keys, isDryRun: body.dryRun })
     const set = [...then].filter(([key, { value }]) => now.get(key)?.value !== value)
     const origins = await findOrigins(ctx, access, set)
     const wishes: Wish[] = [

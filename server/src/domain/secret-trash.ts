@@ -4,16 +4,16 @@ import type { SecretPath, TrashedSecret } from '@coffer/contract/secret'
 import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import { hasRole, type ProjectAccess, requireProject, withStoredEnvironments } from './access.ts'
-import type { Context, WriteContext } from './context.ts'
+import type { Context } from './context.ts'
 import { reachesProject } from './scope.ts'
 import { findSecret } from './secret.ts'
+import { type CompareContext, inSecretTransaction } from './secret-compare.ts'
 import { requireMatch } from './secret-match.ts'
 import { isId } from './secret-name.ts'
 import { recordSecret, requireSecret, requireWholeProject } from './secret-owner.ts'
 import type { Wish } from './secret-plan.ts'
 import { announceEverywhere, upsert, writeValues } from './secret-write.ts'
 import { dayMs, iso } from './time.ts'
-import { inTransaction } from './transaction.ts'
 
 export const trashLifeMs = 30 * dayMs
 
@@ -24,7 +24,7 @@ export async function trashSecret(
   key: string,
   ifMatch: string | undefined,
 ): Promise<void> {
-  await inTransaction(ctx, pictured.picture.workspace.id, async (ctx) => {
+  await inSecretTransaction(ctx, pictured, async (ctx) => {
     const access = await withStoredEnvironments(ctx, pictured)
     const secret = await requireSecret(ctx, access, key)
     await requireMatch(ctx, access, secret, ifMatch)
@@ -43,7 +43,7 @@ export async function trashSecret(
   })
 }
 
-async function removeEverywhere(ctx: WriteContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
+async function removeEverywhere(ctx: CompareContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
   const { environments } = access.project
   const rows = await ctx.store.secretValues.listOf(
     environments.map(({ id }) => id),
@@ -78,7 +78,7 @@ export async function listTrash(ctx: Context, path: ProjectPath): Promise<Trashe
 export async function restoreSecret(ctx: Context, path: SecretPath): Promise<void> {
   const pictured = await requireProject(ctx, path, 'secret:write')
   requireWholeProject(pictured, 'restore a secret')
-  await inTransaction(ctx, pictured.picture.workspace.id, async (ctx) => {
+  await inSecretTransaction(ctx, pictured, async (ctx) => {
     const access = await withStoredEnvironments(ctx, pictured)
     const { project, picture } = access
     const secret = await findTrashed(ctx, access, path.key)
@@ -123,7 +123,7 @@ export async function purgeSecret(
 ): Promise<void> {
   if (!hasRole(pictured, 'admin')) throw new Failure('forbidden', 'This needs the role admin.')
   requireWholeProject(pictured, 'purge a secret')
-  await inTransaction(ctx, pictured.picture.workspace.id, async (ctx) => {
+  await inSecretTransaction(ctx, pictured, async (ctx) => {
     const access = await withStoredEnvironments(ctx, pictured)
     const secret = (await findSecret(ctx, access, key)) ?? (await findTrashed(ctx, access, key))
     await requireMatch(ctx, access, secret, ifMatch)

@@ -6,6 +6,7 @@ import type { JointWork } from '../store/sql.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
+import { type Compared, inSecretTransaction, recordingComparison, type Written } from './secret-compare.ts'
 import { requireReached } from './secret-environment.ts'
 import { requireMatch } from './secret-match.ts'
 import { isId, mayExist } from './secret-name.ts'
@@ -21,16 +22,16 @@ import {
   upsert,
   writeValues,
 } from './secret-write.ts'
-import { enterTransaction, inTransaction } from './transaction.ts'
+import { enterTransaction } from './transaction.ts'
 
-type Written = { readonly success: boolean; readonly version: number }
+type Version = { readonly success: boolean; readonly version: number }
 
 export async function writeSecretValue(
   ctx: Context,
   path: SecretPath,
   body: ValueChange,
   ifMatch: string | undefined,
-): Promise<Written> {
+): Promise<Version> {
   const access = await requireProject(ctx, path, 'secret:update')
   const { value, ifVersion, isPersonal = false } = body
   requireWriter(ctx, access, [{ isPersonal }])
@@ -38,10 +39,12 @@ export async function writeSecretValue(
   const { workspace } = access.picture
   // What is one's own is authorised anew, references are followed, a precondition is a read: that is done alone.
   if (!isPersonal && ifMatch === undefined && !hasReferences(value)) {
-    const request = { ctx, access, environment, key: path.key, body }
-    return ctx.engine.joinTransaction(workspace.id, access.project.id, request, writeTogether)
+    return recordingComparison(ctx, access, (compared) => {
+      const request = { ctx, access, environment, key: path.key, body, compared }
+      return ctx.engine.joinTransaction(workspace.id, access.project.id, request, writeTogether)
+    })
   }
-  return inTransaction(ctx, workspace.id, async (ctx) => {
+  return inSecretTransaction(ctx, access, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     await requireMatch(ctx, access, secret, ifMatch, environment)
     const wish = { key: secret.name, secret, environment, value, isPersonal, ifVersion }
@@ -56,10 +59,11 @@ type Request = {
   readonly environment: PicturedEnvironment
   readonly key: string
   readonly body: ValueChange
+  readonly compared: Compared
 }
 
 /** As if one had come after the other: each sees what those before it in the list have made of the values. */
-const writeTogether: JointWork<Request, Written> = async (transaction, requests) => {
+const writeTogether: JointWork<Request, Written<Version>> = async (transaction, requests) => {
   const [first] = requests
   if (!first) return []
   const { access } = first
@@ -69,19 +73,21 @@ const writeTogether: JointWork<Request, Written> = async (transaction, requests)
   const present = await loadPresent(ctx, access, environmentIds, secrets, '')
   const blind = await findBlind(ctx, requests, secrets, present)
   const changes: Change[] = []
-  const outcomes = requests.map((request): PromiseSettledResult<Written> => {
+  const outcomes = requests.map((request): PromiseSettledResult<Written<Version>> => {
     try {
       const { environment, key, body } = request
       const own = { ...request.ctx, store: ctx.store, transaction }
       const secret = secrets.get(key)
       if (!secret || blind.has(request)) throw new Failure('notFound')
+      request.compared.add({ environments: [environment], keys: [secret.name], secrets: [secret] })
       const wish = { key: secret.name, environment, value: body.value, ifVersion: body.ifVersion }
       checkWish(wish)
       const plan = planWishes(own, access, [wish], 'upsert', present, '')
       foresee(present, plan)
       const revisions = createRevisions(own, access)
       changes.push({ ctx: own, planned: plan.planned, fresh: [], revisions, message: body.message ?? '' })
-      return { status: 'fulfilled', value: { success: true, version: plan.results[0]?.version ?? 0 } }
+      const result = { success: true, version: plan.results[0]?.version ?? 0 }
+      return { status: 'fulfilled', value: { result, isRecorded: plan.planned.length > 0 } }
     } catch (reason) {
       return { status: 'rejected', reason }
     }

@@ -10,6 +10,7 @@ import type { SealedValue, VersionRow } from '../store/secret-value.ts'
 import { hasRole, type ProjectAccess, reauthorise, withStoredEnvironments } from './access.ts'
 import { type AuditEvent, recordAll, secretsOf } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
+import type { CompareContext } from './secret-compare.ts'
 import { refuseCycles } from './secret-cycle.ts'
 import { personalOwner } from './secret-environment.ts'
 import { findUnseen, recordSecrets } from './secret-owner.ts'
@@ -77,7 +78,7 @@ export function upsert(ctx: WriteContext, access: ProjectAccess, message?: strin
 }
 
 export async function writeValues(
-  ctx: WriteContext,
+  ctx: CompareContext,
   access: ProjectAccess,
   wishes: readonly Wish[],
   options: WriteOptions,
@@ -89,7 +90,10 @@ export async function writeValues(
   const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
   // A value of one's own must not outlive the membership that it goes with.
   if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
-  const environmentIds = wishes.map(({ environment }) => environment.id)
+  const environments = wishes.map(({ environment }) => environment)
+  const keys = wishes.map(({ key }) => key)
+  ctx.compared.add({ environments, keys, secrets: secrets.values(), isDryRun: options.dryRun || options.isUndone })
+  const environmentIds = environments.map(({ id }) => id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, ownerId)
   const unseen = await findUnseen(ctx, access, listWithoutValue(present))
   const { revisions, message = '' } = options

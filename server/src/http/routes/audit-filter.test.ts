@@ -203,7 +203,20 @@ describe('the filter environment', () => {
 })
 
 describe('the filter entity', () => {
-  const withD = ['bulk', 'list', 'list of two', 'resolved', 'exported', 'batch', 'diff', 'share', 'share', 'list after']
+  // A comparison with values is recorded as a comparison and as a read.
+  const diff = ['diff', 'diff']
+  const withD = [
+    'bulk',
+    'list',
+    'list of two',
+    'resolved',
+    'exported',
+    'batch',
+    ...diff,
+    'share',
+    'share',
+    'list after',
+  ]
 
   test('finds a secret by its key wherever one call covered several', async () => {
     expect(await named({ entity: 'D', project: project.slug })).toEqual(withD)
@@ -218,7 +231,7 @@ describe('the filter entity', () => {
   })
 
   test('finds one that was renamed: by its id under both names, by either name under that', async () => {
-    const before = ['bulk', 'list', 'list of two', 'batch', 'diff', 'share', 'share', 'rename']
+    const before = ['bulk', 'list', 'list of two', 'batch', ...diff, 'share', 'share', 'rename']
     expect(await named({ entity: secretIds.get('E') ?? '' })).toEqual([...before, 'list after'])
     expect(await named({ entity: 'E', project: project.slug })).toEqual(before)
     expect(await named({ entity: 'RENAMED' })).toEqual(['rename', 'list after'])
