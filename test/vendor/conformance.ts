@@ -1,5 +1,6 @@
 /** The same cases for every provider: what the engine relies on, against the provider's fake over real TLS. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { WorkspaceOutbound } from '../../server/src/outbound.ts'
 import { isFault, type VendorFault } from '../../server/src/providers/fault.ts'
 import type {
   Connection,
@@ -21,7 +22,8 @@ export function connectionTo(
   changes: Partial<Pick<Connection, 'credential' | 'target' | 'options' | 'now' | 'syncId'>> = {},
 ): Connection {
   const now = changes.now ?? Date.now
-  const http = createVendorHttp({ outbound, now, perSecond: 1_000_000, sleep: async () => undefined })
+  const way: WorkspaceOutbound = { request: (request) => outbound.request({ ...request, reach: 'allowed' }) }
+  const http = createVendorHttp({ outbound: way, now, perSecond: 1_000_000, sleep: async () => undefined })
   return { http, credential: fake.credential, target: fake.target, options: fake.options, syncId, now, ...changes }
 }
 
