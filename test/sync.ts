@@ -15,7 +15,7 @@ import type { Provider, Values } from '../server/src/providers/provider.ts'
 import { registerOwner, startService, type TestService, type TestUser } from './harness.ts'
 import { createSecretProject, type SecretProject } from './secret-project.ts'
 import type { ProviderCase } from './vendor/every.ts'
-import { directly, type Fake, type Mischief, type RunningFake, startFake } from './vendor/fake.ts'
+import { directly, type Fake, type FakeRequest, type Mischief, type RunningFake, startFake } from './vendor/fake.ts'
 
 export type SyncWorld = {
   readonly service: TestService
@@ -37,8 +37,10 @@ export async function startSyncWorld(
   provider: Provider,
   fake: Fake,
   settings: Record<string, string> = {},
+  /** Without TLS. */
+  plain = false,
 ): Promise<SyncWorld & { stop(): Promise<void> }> {
-  const running = await startFake(fake)
+  const running = await startFake(fake, { plain })
   const doors = { outbound: running.outbound, sleep: async () => undefined }
   const service = await startService({ COFFER_SYNC: 'off', ...settings }, doors)
   stopClock(service)
@@ -72,7 +74,7 @@ export async function startVendorHall() {
   stopClock(service)
   const owner = await registerOwner(service)
   const project = await createSecretProject(service, owner.session)
-  const lead = (fake: Fake, mischief: () => Mischief | undefined = () => undefined) => {
+  const lead = (fake: Fake, mischief: (request: FakeRequest) => Mischief | undefined = () => undefined) => {
     way = directly(fake, mischief)
   }
   return {

@@ -55,12 +55,19 @@ export class OutboundError extends Error {
   readonly kind: OutboundErrorKind
   /** There was no connection, TLS included: the address is wrong, not allowed, or nobody is there. */
   readonly isUnreached: boolean
+  /** The server showed a certificate that no trusted authority has signed. */
+  readonly isUntrusted: boolean
 
-  constructor(kind: OutboundErrorKind, message: string, isUnreached = kind === 'bad_url') {
+  constructor(
+    kind: OutboundErrorKind,
+    message: string,
+    { isUnreached = kind === 'bad_url', isUntrusted = false }: { isUnreached?: boolean; isUntrusted?: boolean } = {},
+  ) {
     super(message)
     this.name = 'OutboundError'
     this.kind = kind
     this.isUnreached = isUnreached
+    this.isUntrusted = isUntrusted
   }
 }
 
@@ -90,7 +97,8 @@ export function createOutbound(options: {
       const abort = new AbortController()
       const deadline = Promise.withResolvers<never>()
       const timer = setTimeout(() => {
-        deadline.reject(new OutboundError('timeout', `${target.hostname} did not answer in time.`, !target.isReached))
+        const isUnreached = !target.isReached
+        deadline.reject(new OutboundError('timeout', `${target.hostname} did not answer in time.`, { isUnreached }))
         abort.abort()
       }, request.timeoutMs ?? 10_000)
 
@@ -193,7 +201,9 @@ function requirePermitted(
   // The same sentence whether the host is listed or not: a workspace must not learn which inner hosts are.
   const advice = mayUseList || allow.hosts.size + allow.ranges.length === 0 ? '' : ` ${unlistedWorkspace}`
   const refuse = (reason: string) => {
-    throw new OutboundError('refused', `Connecting to ${target.hostname} is refused: ${reason}.${advice}`, true)
+    throw new OutboundError('refused', `Connecting to ${target.hostname} is refused: ${reason}.${advice}`, {
+      isUnreached: true,
+    })
   }
   for (const { address: text } of unlisted) {
     const address = parseAddress(text)
@@ -278,9 +288,25 @@ function pinnedLookup(addresses: ResolvedAddress[]): LookupFunction {
   }
 }
 
+/** OpenSSL's words for a chain that does not end at an authority that we know. */
+const untrustedCodes = new Set([
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_UNTRUSTED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+])
+
 /** Keeps the error's code and drops its text, which is another library's. */
 function connectionError(target: Target, what: string, error?: unknown): OutboundError {
   const code = codeOf(error)
   const suffix = /^[A-Z][A-Z0-9_]{2,50}$/.test(code) ? ` (${code})` : ''
-  return new OutboundError('connection', `${target.hostname} ${what}${suffix}.`, !target.isReached)
+  const isUntrusted = untrustedCodes.has(code)
+  const said = isUntrusted ? 'shows a certificate that cannot be verified' : what
+  return new OutboundError('connection', `${target.hostname} ${said}${suffix}.`, {
+    isUnreached: !target.isReached,
+    isUntrusted,
+  })
 }

@@ -159,7 +159,7 @@ export function directly(
       calls.count++
       const { host, pathname, searchParams, search, hostname } = new URL(url)
       if (!fake.hosts.includes(hostname)) {
-        throw new OutboundError('connection', `${hostname} could not be resolved (ENOTFOUND).`)
+        throw new OutboundError('connection', `${hostname} could not be resolved (ENOTFOUND).`, { isUnreached: true })
       }
       const text = Buffer.from(body).toString('utf8')
       const asked = {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { readCertificates } from '../../server/src/providers/certificate-text.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { kubernetes } from '../../server/src/providers/kubernetes.ts'
-import { vendorCertificate } from './certificate.ts'
+import { strangerCertificate, vendorCertificate } from './certificate.ts'
 import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
 import { type FakeKubernetes, fakeKubernetes } from './fake/kubernetes.ts'
 import { type RunningFake, startFake } from './fake.ts'
@@ -11,18 +11,6 @@ import { type RunningFake, startFake } from './fake.ts'
 describeProvider(kubernetes, fakeKubernetes, { names: ['ALPHA', 'beta.key', 'tls.crt'] })
 
 const encode = (value: string) => Buffer.from(value).toString('base64')
-/** Of an authority that has nothing to do with the fake. */
-const otherCertificate = `-----BEGIN CERTIFICATE-----
-MIIBhzCCAS2gAwIBAgIUZYMSAmDoe0YANMZmy82I2b8pTlAwCgYIKoZIzj0EAwIw
-GDEWMBQGA1UEAwwNc3RyYW5nZXIudGVzdDAgFw0yNjExMTUwODEwMThaGA8yMTI2
-MTAyMjA4MTAxOFowGDEWMBQGA1UEAwwNc3RyYW5nZXIudGVzdDBZMBMGByqGSM49
-AgEGCCqGSM49AwEHA0IABFqIEu4h21LVxqzsVj85zTEvAR37DNjg9FzPDhEAvmqE
-HgC3/9WxFnrAUGk4tgmzlY2lukXR25EdnKCH3sC+gK2jUzBRMB0GA1UdDgQWBBRt
-t/uZvkY+q+5G3EIlK+wJ5jD+xDAfBgNVHSMEGDAWgBRtt/uZvkY+q+5G3EIlK+wJ
-5jD+xDAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIQC88Gl8DNbP
-j9VrSvVDWIdESzCVz/Kpc8U29SCvx/H4cwIgKlwB8gUpVOqGaOfQHZFbFrZ1cmyO
-4OOmyhlsjltOB6c=
------END CERTIFICATE-----`
 const place = { name: 'shop-secrets', namespace: 'shop' }
 
 async function playing(fake: FakeKubernetes, work: (running: RunningFake) => Promise<void>): Promise<void> {
@@ -318,7 +306,7 @@ test('verify names the service account, or the cluster where it cannot tell', as
 test('a server that the given CA has not signed is not talked to', async () => {
   const fake = fakeKubernetes()
   await playing(fake, async (running) => {
-    const stranger = connectionTo(running, { credential: { ...fake.credential, ca: encode(otherCertificate) } })
+    const stranger = connectionTo(running, { credential: { ...fake.credential, ca: encode(strangerCertificate) } })
     await expect(kubernetes.verify(stranger)).rejects.toMatchObject({ kind: 'transient' })
     expect(running.requests).toEqual([])
   })

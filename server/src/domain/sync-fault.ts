@@ -29,6 +29,9 @@ const adviceAtOnce: Record<FaultKind, string> = {
 const adviceInRemoval =
   'It is tried again by itself; to leave what is there as it is, delete the sync once more, without remove.'
 
+const adviceUntrusted =
+  'Enter the certificate of its authority where the step auth asks for one; otherwise the operator must let the server trust it (NODE_EXTRA_CA_CERTS).'
+
 const adviceUnreached = 'Look whether it can be reached from here, and try again.'
 
 const maxMessageLength = 300
@@ -45,8 +48,9 @@ export function explainFault(
   secrets: readonly string[],
   telling: Telling = 'kept',
 ): string {
+  const { service = vendor } = fault.facts
   const isTheirs = fault instanceof VendorRefusal
-  const what = isTheirs ? `${vendor} ${saidIn(fault, secrets)}` : `${vendor}: ${fault.message}`
+  const what = isTheirs ? `${service} ${saidIn(fault, secrets)}` : `${service}: ${fault.message}`
   return `${what.replace(/[.\s]*$/, '.')} ${adviceOn(fault, telling)}`
 }
 
@@ -63,6 +67,7 @@ function saidIn({ facts: { vendorMessage = '', status } }: VendorRefusal, secret
 function adviceOn(fault: VendorFault, telling: Telling): string {
   const { kind, facts } = fault
   if (telling === 'removal' && needsPerson(fault)) return adviceInRemoval
+  if (facts.isUntrusted) return adviceUntrusted
   if (telling !== 'awaited') return advice[kind]
   return facts.isUnreached ? adviceUnreached : adviceAtOnce[kind]
 }

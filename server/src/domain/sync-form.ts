@@ -1,6 +1,7 @@
 /** Forms as data: a provider's fields become a step of the wizard, and the answers are checked against them. */
 import type { FlowField } from '@coffer/contract/sync'
 import { invalid } from '../failure.ts'
+import { isFault } from '../providers/fault.ts'
 import type { Connection, CopyField, Field, Values } from '../providers/provider.ts'
 
 type AnswerableField = Exclude<Field, CopyField>
@@ -56,7 +57,7 @@ export function checkAnswers(fields: readonly Field[], shown: Values, given: Val
   const answers: Record<string, string> = {}
   let next: string | undefined
   for (const field of visibleFields(fields, trimmed).filter(isAnswerable)) {
-    const value = trimmed[field.id] || field.defaultValue || ''
+    const value = valueMeant(field, trimmed[field.id] || field.defaultValue || '')
     const others = { ...trimmed, ...answers }
     if (value !== '') {
       checkAnswer(field, value, others)
@@ -69,15 +70,25 @@ export function checkAnswers(fields: readonly Field[], shown: Values, given: Val
   return next === undefined ? { answers } : { answers, next }
 }
 
+function valueMeant(field: AnswerableField, answer: string): string {
+  if (field.kind !== 'select' || !field.byLabel || typeof field.options === 'function') return answer
+  return field.options.find(({ label }) => label === answer)?.value ?? answer
+}
+
 function checkAnswer(field: AnswerableField, value: string, values: Values): void {
   if (/(?![\t\n\r])\p{Cc}/u.test(value)) throw invalid(field.id, 'holds a control character.')
   if (field.kind === 'select' && typeof field.options !== 'function') {
-    const offered = field.options.map((option) => option.value)
-    if (!offered.includes(value)) throw invalid(field.id, `is not one of ${offered.join(', ')}.`)
+    const offered = field.options.map((option) => (field.byLabel ? option.label : option.value))
+    const isOffered = field.options.some((option) => option.value === value)
+    if (!isOffered) throw invalid(field.id, `is not one of ${offered.join(', ')}.`)
   }
   const problem = field.check?.(value, values)
   if (problem !== undefined) throw invalid(field.id, problem)
 }
+
+/** Whether a refusal of the vendor's can be about the answer: not where the form itself lists all choices. */
+export const isRefusable = (field: Field): field is AnswerableField =>
+  isAnswerable(field) && !field.isFree && !(field.kind === 'select' && typeof field.options !== 'function')
 
 /** The first choice that the vendor, asked once more, does not offer; what it may not be asked for is typed, and fine. */
 export async function findUnoffered(
@@ -87,7 +98,13 @@ export async function findUnoffered(
 ): Promise<string | undefined> {
   for (const field of visibleFields(fields, answers)) {
     if (field.kind !== 'select' || typeof field.options !== 'function' || !isAnswered(answers, field.id)) continue
-    const offered = await field.options(connection)
+    const offered = await field.options(connection).catch((error) => {
+      // A list that is not there: one of the answers that it depends on is wrong, and the last of them tells most.
+      const before = fields.filter((other) => isRefusable(other) && field.after?.includes(other.id)).at(-1)
+      if (!before || !isFault(error, 'gone')) throw error
+      return before.id
+    })
+    if (typeof offered === 'string') return offered
     if (offered && !offered.some(({ value }) => value === answers[field.id])) return field.id
   }
   return undefined

@@ -8,7 +8,7 @@ import { reauthorise } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { answerFault, explainFault, needsPerson, secretsOf } from './sync-fault.ts'
-import { checkAnswers, findUnoffered } from './sync-form.ts'
+import { checkAnswers, findUnoffered, isRefusable } from './sync-form.ts'
 import { activate, credentialHash, placeHashOf, requireUnchanged } from './sync-review.ts'
 import { connectTo } from './sync-source.ts'
 import { draftLifeMs, formOf, requireSetup, type Setup, shownAgain, syncEntity } from './sync-wizard.ts'
@@ -113,7 +113,8 @@ async function trying<Result>({ provider }: Setup, tried: Tried, work: () => Pro
   } catch (error) {
     if (!isFault(error)) throw error
     const { credential } = tried
-    const address = error.facts.isUnreached && addressField(tried)
+    const address =
+      error.facts.isUnreached && ((error.facts.isUntrusted && authorityField(tried)) || addressField(tried))
     if (address) throw invalid(address, explainFault(provider.name, error, secretsOf(provider, credential), 'awaited'))
     const field = needsPerson(error) ? await fieldToBlame(error, tried) : undefined
     throw answerFault(provider, credential, error, (explanation) =>
@@ -129,18 +130,24 @@ function addressField({ fields, answers }: Tried): string | undefined {
   return answers[field.id] === field.defaultValue ? undefined : field.id
 }
 
-/** Undefined where no answer can be to blame. */
-async function fieldToBlame({ facts }: VendorFault, tried: Tried): Promise<string | undefined> {
-  if (facts.field !== undefined) return facts.field
-  if (facts.isUnreached) return undefined
+const authorityField = ({ fields }: Tried) => fields.find((field) => field.kind !== 'copy' && field.isAuthority)?.id
+
+/** Undefined where no answer of this step can be to blame. */
+async function fieldToBlame({ kind, facts }: VendorFault, tried: Tried): Promise<string | undefined> {
   const { fields, answers, unoffered } = tried
+  if (facts.field !== undefined) return fields.some(({ id }) => id === facts.field) ? facts.field : undefined
+  if (facts.isUnreached) return undefined
+  const password = fields.find((field) => field.kind === 'password' && answers[field.id] !== undefined)?.id
+  if (kind === 'auth') return password
+  // Somebody else is where the person says: the service would know its own paths.
+  const address = kind === 'gone' && facts.status !== undefined ? addressField(tried) : undefined
+  if (address !== undefined) return address
   const wrong = await unoffered?.().catch((error) => {
     // It refuses that, too: what it said first is what counts.
     if (!isFault(error)) throw error
     return undefined
   })
-  const password = fields.find(({ id, kind }) => kind === 'password' && answers[id] !== undefined)?.id
-  return wrong ?? password ?? Object.keys(answers).at(-1) ?? fields.find(({ kind }) => kind !== 'copy')?.id
+  return wrong ?? password ?? fields.findLast((field) => isRefusable(field) && answers[field.id] !== undefined)?.id
 }
 
 async function saveDraft(ctx: Context, setup: Setup, step: FlowAnswers['step'], draft: SyncDraft): Promise<void> {

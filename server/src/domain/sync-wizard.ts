@@ -189,6 +189,7 @@ const environmentField = (access: ProjectAccess): Field => ({
   id: 'environment',
   label: 'Environment',
   placeholder: 'Whose secrets are pushed',
+  byLabel: true,
   options: reachedEnvironments(access.reach, access.project).map(({ id, name }) => ({ label: name, value: id })),
 })
 

@@ -26,6 +26,14 @@ function requiredAnswers(fields: readonly FlowField[], known: Values): Record<st
   )
 }
 
+/** Where the vendor signs people in by another service than the one that is pushed to. */
+const logins: Readonly<Record<string, string>> = {
+  'aws-secrets-manager': 'AWS STS',
+  'aws-ssm': 'AWS STS',
+  'azure-key-vault': 'Microsoft Entra ID',
+  'gcp-secret-manager': 'Google OAuth',
+}
+
 describe.each(everyProvider)('$slug', (entry) => {
   test('is set up by what its forms require, their defaults, and the step that each form names', async () => {
     const world = hall.open(entry)
@@ -60,7 +68,8 @@ describe.each(everyProvider)('$slug', (entry) => {
     hall.lead(world.fake, () => ({ kind: 'answer', answer }))
     const refused = await submitStep(world, id, 'auth', world.fake.credential)
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, retryAfter])
-    expect(refused.body.message).toMatch(new RegExp(`^${entry.provider.name.replace(/[/()]/g, '.')} answered `))
+    const name = logins[entry.slug] ?? entry.provider.name
+    expect(refused.body.message).toMatch(new RegExp(`^${name.replace(/[/()]/g, '.')} answered `))
     const asked = await hall.service.call('GET', flowPath(world.slug, id, 'target'), { token: hall.owner.session })
     expect(asked.status).toBe(409)
     await hall.project.must('DELETE', `/sync/${id}`)

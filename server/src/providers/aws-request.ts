@@ -57,6 +57,7 @@ export async function sendToAws(
     // Asked for JSON, STS leaves its XML, which is all that its description knows.
     headers: { accept: '*/*', ...Object.fromEntries(signed.headers) },
     body,
+    ...(service === 'sts' && { service: 'AWS STS' }),
     isRead: service === 'sts' || /\.(BatchGet|Describe|Get|List)/.test(headers['x-amz-target'] ?? ''),
     accept: (answer) => {
       const code = codeOf(answer)
@@ -85,10 +86,23 @@ function awsFault(response: VendorResponse, nowMs: number, code: string): Vendor
   const byClock = kind === 'auth' ? clockFault(response, nowMs) : undefined
   if (byClock) return byClock
   const vendorMessage = facts.vendorMessage ?? tagIn(response.text, 'Message')
+  const field = fieldByCode[code]
   return new VendorRefusal(kind, code === '' ? message : `AWS answered ${response.status} ${code}.`, {
     ...facts,
     ...(vendorMessage !== undefined && { vendorMessage }),
+    ...(field !== undefined && { field }),
   })
+}
+
+/** The answer in the wizard's form that a refusal is about. */
+const fieldByCode: Readonly<Record<string, string>> = {
+  InvalidClientTokenId: 'accessKeyId',
+  UnrecognizedClientException: 'accessKeyId',
+  SignatureDoesNotMatch: 'secretAccessKey',
+  InvalidSignatureException: 'secretAccessKey',
+  OptInRequired: 'region',
+  SubscriptionRequiredException: 'region',
+  RegionDisabledException: 'region',
 }
 
 const codesByKind: Partial<Record<FaultKind, readonly string[]>> = {

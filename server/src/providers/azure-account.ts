@@ -56,6 +56,7 @@ export async function fetchAzureToken(connection: Connection): Promise<string> {
   const response = await connection.http.send({
     method: 'POST',
     url: `https://${login}/${encodeURIComponent(tenantId)}/oauth2/v2.0/token`,
+    service: 'Microsoft Entra ID',
     isRead: true,
     headers: { 'content-type': 'application/x-www-form-urlencoded;charset=utf-8' },
     body: new URLSearchParams({

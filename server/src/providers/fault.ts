@@ -14,6 +14,10 @@ type FaultFacts = {
   readonly retryAfterMs?: number
   /** There was no connection at all: the address is wrong, not allowed, or nobody is there. */
   readonly isUnreached?: true
+  /** The server showed a certificate that no trusted authority has signed. */
+  readonly isUntrusted?: true
+  /** Who answered, where that is another service of the vendor's than the one that is pushed to. */
+  readonly service?: string
   /** Of the wizard's form, where the answer to it is at fault. */
   readonly field?: string
 }

@@ -239,6 +239,7 @@ export const gcpSecretManager: Provider = {
     {
       kind: 'select',
       id: 'location',
+      isFree: true,
       label: 'Location',
       description: 'Secrets of one region are kept apart from the global ones, and never leave it.',
       defaultValue: 'global',

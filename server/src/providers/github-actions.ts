@@ -268,6 +268,7 @@ export const githubActions: Provider = {
       kind: 'text',
       id: 'repositories',
       label: 'Names of repositories',
+      isFree: true,
       isStored: true,
       description: 'Without the organization, separated by commas. Each push sets the list anew.',
       placeholder: 'shop, billing',

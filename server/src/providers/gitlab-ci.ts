@@ -110,6 +110,7 @@ export const gitlabCi: Provider = {
       kind: 'text',
       id: 'environmentScope',
       label: 'Environment scope',
+      isFree: true,
       description: 'The name of an environment, perhaps with * in it; * alone stands for all.',
       defaultValue: '*',
       check: (value) => (/^[\w/\\${}. *-]{1,255}$/.test(value) ? undefined : 'is not an environment scope.'),

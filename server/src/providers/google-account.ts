@@ -59,6 +59,7 @@ export async function fetchGoogleToken(connection: Connection): Promise<string> 
   const response = await connection.http.send({
     method: 'POST',
     url: tokenUrl,
+    service: 'Google OAuth',
     headers: { 'content-type': 'application/x-www-form-urlencoded;charset=UTF-8' },
     body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }).toString(),
     isRead: true,

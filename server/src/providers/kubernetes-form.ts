@@ -11,8 +11,8 @@ kubectl create serviceaccount coffer -n "$NAMESPACE"
 kubectl create role coffer -n "$NAMESPACE" --verb=get,create,patch --resource=secrets
 kubectl create rolebinding coffer -n "$NAMESPACE" --role=coffer --serviceaccount="$NAMESPACE:coffer"
 # The address, the CA, and a token; many clusters give it for less time than is asked.
-kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.server}{"\\n"}'
-kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}{"\\n"}'
+kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.server}{"\\n"}'
+kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.certificate-authority-data}{"\\n"}'
 kubectl create token coffer -n "$NAMESPACE" --duration=8760h`
 
 const types = ['Opaque', 'kubernetes.io/tls', 'kubernetes.io/basic-auth', 'kubernetes.io/ssh-auth']
@@ -41,6 +41,7 @@ export const kubernetesAuth: readonly Field[] = [
     label: 'CA certificate',
     description: 'As certificate-authority-data has it, or PEM. Not needed where the server has a public certificate.',
     isOptional: true,
+    isAuthority: true,
     check: (value) =>
       readCertificates(value) === undefined ? 'is not a certificate in PEM, nor the base64 of one.' : undefined,
   },
@@ -66,6 +67,7 @@ export const kubernetesTarget = (namespaces: SelectField['options']): readonly F
     label: 'Secret',
     description: 'It is made if it is not there.',
     placeholder: 'my-app',
+    isFree: true,
     check: (value) =>
       isSubdomain.test(value) ? undefined : 'is not the name of a Secret: small letters, digits, hyphens and dots.',
   },

@@ -42,11 +42,11 @@ const decode = (data: string) => Buffer.from(data, 'base64').toString('utf8')
 const takesBack = ({ onConflict }: Values) => onConflict === 'force'
 
 function send(connection: Connection, path: string, request: Omit<VendorRequest, 'url'>): Promise<VendorResponse> {
-  const { server, token, ca } = connection.credential
+  const { server = '', token, ca } = connection.credential
   const certificates = ca === undefined || ca === '' ? undefined : readCertificates(ca)
   return connection.http.send({
     ...request,
-    url: `${server}${path}`,
+    url: `${originOf(server)}${path}`,
     headers: { authorization: `Bearer ${token}`, ...request.headers },
     ...(certificates !== undefined && { ca: certificates }),
   })

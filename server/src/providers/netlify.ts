@@ -249,6 +249,7 @@ export const netlify: Provider = {
       kind: 'text',
       id: 'branch',
       label: 'Branch',
+      isFree: true,
       after: ['context'],
       when: ({ context }) => context === 'branch',
       check: (value) => (/^[^\s\p{Cc}~^:?*[\\]{1,250}$/u.test(value) ? undefined : 'is not the name of a branch.'),

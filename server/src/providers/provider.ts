@@ -26,6 +26,10 @@ type AnsweredField = FieldBase & {
   readonly isOptional?: true | ((values: Values) => boolean)
   /** Says where the service is: where nobody is there, it is this answer that is wrong. */
   readonly isAddress?: true
+  /** Holds the certificate of the service's authority: this answer is wrong where the certificate cannot be verified. */
+  readonly isAuthority?: true
+  /** A refusal of the vendor's is about other answers than this one. */
+  readonly isFree?: true
   /** Part of what each entry at the target is: with another answer, all of them are written anew. */
   readonly isStored?: true
   /** No password, and yet somebody may have put a token into it: nobody's words may quote it. */
@@ -43,6 +47,8 @@ export type InputField = AnsweredField & { readonly kind: 'text' | 'password' }
  */
 export type SelectField = AnsweredField & {
   readonly kind: 'select'
+  /** A label may be answered in place of its value, and errors list labels. */
+  readonly byLabel?: true
   readonly options: readonly Option[] | ((connection: Connection) => Promise<readonly Option[] | undefined>)
 }
 

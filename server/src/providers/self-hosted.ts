@@ -2,20 +2,18 @@
 import { checkOrigin, originOf } from './origin.ts'
 import type { InputField } from './provider.ts'
 
-const withoutSlash = (address: string) => address.replace(/\/$/, '')
-
 export function baseUrlField(field: Pick<InputField, 'label' | 'description' | 'defaultValue' | 'placeholder'>) {
   return {
     kind: 'text',
     id: 'baseUrl',
     isOptional: true,
     isAddress: true,
-    check: (value) => checkOrigin(withoutSlash(value)),
+    check: checkOrigin,
     ...field,
   } as const satisfies InputField
 }
 
 /** The vendor's own where none was given. */
 export function baseUrlOf(baseUrl: string | undefined, fallback: string): string {
-  return baseUrl === undefined || baseUrl === '' ? fallback : originOf(withoutSlash(baseUrl))
+  return baseUrl === undefined || baseUrl === '' ? fallback : originOf(baseUrl)
 }

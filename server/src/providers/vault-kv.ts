@@ -34,7 +34,7 @@ function checkPath(value: string): string | undefined {
 }
 
 const encodePath = (path = '') => path.split('/').map(encodeURIComponent).join('/')
-const urlOf = ({ credential }: Connection, path: string) => `${credential.address}/v1/${path}`
+const urlOf = ({ credential }: Connection, path: string) => `${originOf(credential.address ?? '')}/v1/${path}`
 const dataPath = ({ target }: Connection) => `${encodePath(target.mount)}/data/${encodePath(target.path)}`
 
 const headersOf = ({ credential }: Connection) => ({
@@ -49,6 +49,19 @@ const isInvalidToken = ({ json }: VendorResponse) =>
 const sort = (response: VendorResponse) =>
   response.status === 403 && isInvalidToken(response) ? ('auth' as const) : undefined
 
+/** With a token that it knows, a server refuses a namespace that it has not, or that is not the token's. */
+const blameNamespace =
+  ({ credential }: Connection) =>
+  (response: VendorResponse) =>
+    credential.namespace && response.status === 403 && !isInvalidToken(response) ? 'namespace' : undefined
+
+/** Some servers say which of the two is wrong; one without such a mount refuses like any path without a token. */
+const blameLogin = (connection: Connection) => (response: VendorResponse) => {
+  if (response.status === 400)
+    return /role id/i.test(maybeTextAt(response.json, 'errors', 0) ?? '') ? 'roleId' : 'secretId'
+  return blameNamespace(connection)(response) ?? 'approleMount'
+}
+
 const refusedLogin = ({ status }: VendorResponse) => (status === 400 || status === 403 ? ('auth' as const) : undefined)
 
 async function logIn(connection: Connection): Promise<{ token: string; account: string }> {
@@ -60,6 +73,7 @@ async function logIn(connection: Connection): Promise<{ token: string; account: 
     json: { role_id: roleId, secret_id: secretId },
     isRead: true,
     sort: refusedLogin,
+    blame: blameLogin(connection),
   })
   return {
     token: textAt(json, 'auth', 'client_token'),
@@ -93,6 +107,7 @@ async function verify(connection: Connection): Promise<string> {
   const { json } = await send(open(connection), 'auth/token/lookup-self', {
     method: 'GET',
     sort: ({ status }) => (status === 403 ? 'auth' : undefined),
+    blame: blameNamespace(connection),
   })
   return textAt(json, 'data', 'display_name')
 }
@@ -112,7 +127,7 @@ async function read(vault: Vault): Promise<Snapshot> {
     // What was deleted keeps its version, a path without any has no errors, and a mount that is not there has one.
     const version = at(response.json, 'data', 'metadata', 'version')
     if (typeof version === 'number') return { version, data: undefined }
-    if (listAt(response.json, 'errors').length > 0) throw faultOf(response, vault.connection.now())
+    if (listAt(response.json, 'errors').length > 0) throw faultOf(response, vault.connection.now(), 'gone', 'mount')
     return { version: 0, data: undefined }
   }
   const version = Number(textAt(response.json, 'data', 'metadata', 'version'))

@@ -21,8 +21,12 @@ export type VendorRequest = {
   readonly accept?: readonly number[] | ((response: VendorResponse) => boolean)
   /** Where this vendor means something else by a refusal than others do. */
   readonly sort?: (response: VendorResponse) => FaultKind | undefined
+  /** Of the wizard's form, the answer that a refusal is about, where the response tells. */
+  readonly blame?: (response: VendorResponse) => string | undefined
   /** Certificates of the target's own authority, in PEM. */
   readonly ca?: string
+  /** The name of whom is asked, where that is another service than the one that is pushed to: a login, say. */
+  readonly service?: string
 }
 
 export type VendorResponse = {
@@ -31,6 +35,8 @@ export type VendorResponse = {
   readonly text: string
   /** Undefined where the body is no JSON. */
   readonly json: unknown
+  /** As the request named it. */
+  readonly service?: string
 }
 
 export type VendorHttp = { send(request: VendorRequest): Promise<VendorResponse> }
@@ -89,7 +95,7 @@ export function createVendorHttp(parts: VendorHttpParts): VendorHttp {
     onAnswer?.(response.status)
     const isFine = response.status >= 200 && response.status < 300
     if (isFine || isAccepted(request, response)) return response
-    throw faultOf(response, now(), request.sort?.(response))
+    throw faultOf(response, now(), request.sort?.(response), request.blame?.(response))
   }
 }
 
@@ -115,6 +121,7 @@ async function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal 
 
 async function exchange(outbound: WorkspaceOutbound, request: VendorRequest): Promise<VendorResponse> {
   const { method, url, json, ca } = request
+  const service = request.service === undefined ? {} : { service: request.service }
   const body = json === undefined ? request.body : JSON.stringify(json)
   const type = json === undefined ? {} : { 'content-type': 'application/json' }
   const headers = { accept: 'application/json', 'user-agent': 'coffer', ...type, ...lowerCased(request.headers) }
@@ -129,13 +136,16 @@ async function exchange(outbound: WorkspaceOutbound, request: VendorRequest): Pr
       ...(ca !== undefined && { ca }),
     })
     const text = answer.body.toString('utf8')
-    return { status: answer.status, headers: answer.headers, text, json: parse(text) }
+    return { status: answer.status, headers: answer.headers, text, json: parse(text), ...service }
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error
     // What may not be reached will not be allowed by waiting; everything else is the weather.
     const isForGood = error.kind === 'refused' || error.kind === 'bad_url'
-    const facts = error.isUnreached ? { isUnreached: true as const } : {}
-    throw new VendorFault(isForGood ? 'gone' : 'transient', error.message, facts)
+    throw new VendorFault(isForGood ? 'gone' : 'transient', error.message, {
+      ...(error.isUnreached && { isUnreached: true }),
+      ...(error.isUntrusted && { isUntrusted: true }),
+      ...service,
+    })
   }
 }
 
@@ -152,14 +162,21 @@ function parse(text: string): unknown {
 }
 
 /** The fault that a refusal stands for; providers use it for refusals that they asked to see first. */
-export function faultOf(response: VendorResponse, nowMs: number, kind = kindOf(response)): VendorRefusal {
-  const { status } = response
+export function faultOf(
+  response: VendorResponse,
+  nowMs: number,
+  kind = kindOf(response),
+  field?: string,
+): VendorRefusal {
+  const { status, service } = response
   const retryAfterMs = kind === 'rate' || kind === 'transient' ? retryAfterOf(response, nowMs) : undefined
   const vendorMessage = messageOf(response)
   return new VendorRefusal(kind, `The service answered ${status}.`, {
     status,
     ...(vendorMessage !== undefined && { vendorMessage }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(service !== undefined && { service }),
+    ...(field !== undefined && { field }),
   })
 }
 

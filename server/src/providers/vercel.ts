@@ -288,6 +288,7 @@ export const vercel: Provider = {
       kind: 'text',
       id: 'gitBranch',
       label: 'Git branch',
+      isFree: true,
       description: 'Only for previews of this branch; empty for those of all.',
       isOptional: true,
       after: ['environments'],

@@ -59,7 +59,9 @@ async function* applyOps(connection: Connection, runKey: Buffer, ops: readonly O
 
 function checkUrl(value: string): string | undefined {
   const url = URL.parse(value)
-  if (url === null || url.protocol !== 'https:' || value.length > 2_048) return 'must be an address with https://.'
+  // Which hosts may be reached by plain http is for outbound.ts.
+  const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:'
+  if (url === null || !isWeb || value.length > 2_048) return 'must be an address with https://.'
   if (url.username !== '' || url.password !== '') return 'must not hold a user name or a password.'
   if (url.hash !== '') return 'must not hold a #.'
   return undefined
@@ -100,7 +102,7 @@ export const webhook: Provider = {
       kind: 'text',
       id: 'url',
       label: 'Address',
-      description: 'Where the messages go.',
+      description: 'Where the messages go. Plain http only to hosts that the operator lists (COFFER_OUTBOUND_ALLOW).',
       placeholder: 'https://hooks.example.com/coffer',
       isAddress: true,
       mayHoldToken: true,

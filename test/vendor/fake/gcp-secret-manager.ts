@@ -128,7 +128,10 @@ export function fakeGcp(parts: { location?: string; clock?: () => number } = {})
       body: { locations: ['europe-west3', 'us-central1'].map((locationId) => ({ name: locationId, locationId })) },
     }),
 
-    ListSecrets({ query }) {
+    ListSecrets({ query }, { path }) {
+      if (path.parent !== parent) {
+        return refuse(403, 'PERMISSION_DENIED', `Permission denied for ${path.parent} (or it may not exist).`)
+      }
       const size = Math.min(Number(query.get('pageSize') ?? 25), fake.pageSize ?? 25_000)
       const from = Number(query.get('pageToken') ?? 0)
       const all = [...secrets.values()]

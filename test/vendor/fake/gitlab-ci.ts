@@ -65,8 +65,9 @@ export function fakeGitLab({
       ])
     }
     if (method === 'GET' && path === '/groups') return page(request, [{ id: 9, full_path: 'acme' }])
-    const [, key] = /^\/(?:projects\/(?:42|acme%2Fshop)|groups\/(?:9|acme))\/variables(?:\/([^/]+))?$/.exec(path) ?? []
-    const isHere = path.startsWith(kind === 'group' ? '/groups/' : '/projects/') && /\/variables(\/|$)/.test(path)
+    const place = /^\/(?:projects\/(?:42|acme%2Fshop)|groups\/(?:9|acme))\/variables(?:\/([^/]+))?$/.exec(path)
+    const [, key] = place ?? []
+    const isHere = place !== null && path.startsWith(kind === 'group' ? '/groups/' : '/projects/')
     if (!exists || !isHere) return plain(404, kind === 'group' ? 'Group Not Found' : 'Project Not Found')
     return key === undefined ? collection(request) : single(request, key)
   }

@@ -18,8 +18,17 @@ export type FakeVault = Fake & {
   setData(data: Data): void
 }
 
-/** `patches`: before 1.9 there was no PATCH. `mayPatch`: many policies do not name it. `kvVersion`: of the mount. */
-export function fakeVault({ method = 'token', patches = true, mayPatch = true, kvVersion = '2' } = {}): FakeVault {
+/**
+ * `patches`: before 1.9 there was no PATCH. `mayPatch`: many policies do not name it. `kvVersion`: of the mount.
+ * `tellsWhich`: older servers say which part of an AppRole is wrong.
+ */
+export function fakeVault({
+  method = 'token',
+  patches = true,
+  mayPatch = true,
+  kvVersion = '2',
+  tellsWhich = false,
+} = {}): FakeVault {
   const versions: Version[] = []
   const violations: string[] = []
   let exists = true
@@ -42,6 +51,7 @@ export function fakeVault({ method = 'token', patches = true, mayPatch = true, k
   function answer(request: FakeRequest): FakeAnswer {
     if (request.headers['x-vault-namespace'] !== 'team-a') return errors(403, 'permission denied')
     if (request.path === '/v1/auth/approle/login') return logIn(request)
+    if (/^\/v1\/auth\/[^/]+\/login$/.test(request.path)) return errors(403, 'permission denied')
     const isKnown = [token, loginToken].includes(request.headers['x-vault-token'] ?? '')
     if (request.path === '/v1/sys/internal/ui/mounts') return secret({ auth: {}, secret: isKnown ? mounts() : {} })
     if (!isKnown) return errors(403, '2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n')
@@ -63,7 +73,11 @@ export function fakeVault({ method = 'token', patches = true, mayPatch = true, k
   function logIn({ method, json }: FakeRequest): FakeAnswer {
     const { role_id, secret_id, ...rest } = json as Data
     if (method !== 'POST' || Object.keys(rest).length > 0) violations.push('a login of another form')
-    if (role_id !== role.roleId || secret_id !== role.secretId) return errors(400, 'invalid role or secret ID')
+    if (!tellsWhich && (role_id !== role.roleId || secret_id !== role.secretId)) {
+      return errors(400, 'invalid role or secret ID')
+    }
+    if (role_id !== role.roleId) return errors(400, 'invalid role ID')
+    if (secret_id !== role.secretId) return errors(400, 'invalid secret id')
     const metadata = { role_name: 'coffer' }
     return secret(null, 200, { client_token: loginToken, metadata, lease_duration: 1_200, renewable: true })
   }
