@@ -11,11 +11,13 @@ import { createCounts } from './domain/count.ts'
 import { createCredentials } from './domain/credential.ts'
 import { createEpochs } from './domain/epoch.ts'
 import { createHealth } from './domain/health.ts'
+import { exchangeRefusals } from './domain/oidc-exchange.ts'
 import { createIssuers } from './domain/oidc-issuer.ts'
-import { createRefusals } from './domain/oidc-refusal.ts'
 import { createPictures } from './domain/picture.ts'
+import { createRecordLimit } from './domain/record-limit.ts'
 import { createSealedAnswers } from './domain/sealed-answer.ts'
 import { createSetupCode } from './domain/setup-code.ts'
+import { createStrangerRecords } from './domain/stranger-record.ts'
 import { createSyncStats } from './domain/sync-stat.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
 import { createUsage } from './domain/usage.ts'
@@ -148,8 +150,21 @@ async function assemble(
   const reads = createReadRecorder({ engine, keys, log, storedLists })
   const outbound = doors.outbound ?? createOutbound({ allow: config.outboundAllow })
   const issuers = createIssuers(outbound, now)
-  const refusals = createRefusals(now)
-  const memories = { pictures, credentials, usage, epochs, answers, counts, storedLists, reads, issuers, refusals }
+  const refusals = createRecordLimit(now, exchangeRefusals)
+  const strangers = createStrangerRecords(now)
+  const memories = {
+    pictures,
+    credentials,
+    usage,
+    epochs,
+    answers,
+    counts,
+    storedLists,
+    reads,
+    issuers,
+    refusals,
+    strangers,
+  }
   const outside = {
     outbound,
     sleep: doors.sleep ?? ((ms, signal) => sleep(ms, undefined, signal && { signal })),

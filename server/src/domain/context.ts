@@ -16,10 +16,11 @@ import type { Counts } from './count.ts'
 import type { Credentials } from './credential.ts'
 import type { Epochs } from './epoch.ts'
 import type { Issuers } from './oidc-issuer.ts'
-import type { Refusals } from './oidc-refusal.ts'
 import type { Pictures } from './picture.ts'
+import type { RecordLimit } from './record-limit.ts'
 import type { SealedAnswers } from './sealed-answer.ts'
 import type { SetupCode } from './setup-code.ts'
+import type { StrangerRecords } from './stranger-record.ts'
 import type { SyncStats } from './sync-stat.ts'
 import type { Usage } from './usage.ts'
 
@@ -40,7 +41,9 @@ export type Services = {
   /** Undefined where no mail server is set. */
   readonly mail: Mail | undefined
   readonly issuers: Issuers
-  readonly refusals: Refusals
+  /** Refused exchanges, by workspace. */
+  readonly refusals: RecordLimit
+  readonly strangers: StrangerRecords
   readonly outbound: Outbound
   readonly syncStats: SyncStats
   /** Waiting, between calls to a vendor. */

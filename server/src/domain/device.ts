@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import type { AccessToken } from '@coffer/contract/auth'
 import type { DeviceAnswer, DeviceCode, DevicePoll, PollRefusal, WaitingDevice } from '@coffer/contract/device'
+import { clientNetwork } from '../address-range.ts'
 import { newId } from '../crypto/id.ts'
 import { newTypedCode, normaliseTypedCode } from '../crypto/typed-code.ts'
 import { Failure } from '../failure.ts'
@@ -12,7 +13,7 @@ import type { DeviceLogin } from '../store/device.ts'
 import { requireBrowserSession } from './access.ts'
 import { record } from './audit.ts'
 import { countAttempt, forgiveAttempt } from './back-off.ts'
-import { type Context, systemChain } from './context.ts'
+import { type Context, systemChain, type WriteContext } from './context.ts'
 import { asUser, inPersonTransaction, personEntity } from './person.ts'
 import { openSession } from './session.ts'
 import { iso, secondMs } from './time.ts'
@@ -22,6 +23,9 @@ const lifeSeconds = 300
 const intervalSeconds = 5
 /** Timers and networks are not exact: polling up to a second early is in time. */
 const leewaySeconds = 1
+/** An office may sign in at the same time. */
+const maxWaitingPerNetwork = 50
+const maxWaiting = 1_000
 const deviceCodeBytes = 32
 const userCodeGroups = 2
 
@@ -41,12 +45,14 @@ export async function createDeviceCode(ctx: Context, clientId: string): Promise<
     createdAt: at,
     expiresAt: at + lifeSeconds * secondMs,
   }
+  const event = ctx.strangers.admit(ctx, 'device', { entity: entity(login) })
   const userCode = await inTransaction(ctx, systemChain, async (ctx) => {
+    await makeRoom(ctx)
     let code = newTypedCode(userCodeGroups)
     while (!(await ctx.store.devices.insert(login, { device: deviceCode, user: code }))) {
       code = newTypedCode(userCodeGroups)
     }
-    await record(ctx, { chain: systemChain, action: 'CREATE', entity: entity(login) })
+    if (event) await record(ctx, event)
     return code
   })
   const verificationUri = `${ctx.config.publicUrl}/device`
@@ -59,6 +65,23 @@ export async function createDeviceCode(ctx: Context, clientId: string): Promise<
     expiresIn: lifeSeconds,
     interval: intervalSeconds,
   }
+}
+
+/** Bounds the codes that wait: a network that asks for too many is refused, and overall the one with most loses its oldest. */
+async function makeRoom(ctx: WriteContext): Promise<void> {
+  const waiting = await ctx.store.devices.listWaiting(ctx.now())
+  const byNetwork = Map.groupBy(waiting, ({ ip }) => clientNetwork(ip))
+  const own = byNetwork.get(clientNetwork(ctx.request.ip)) ?? []
+  const [first] = own
+  if (first && own.length >= maxWaitingPerNetwork) {
+    const retryAfterSeconds = Math.max(1, Math.ceil((first.expiresAt - ctx.now()) / secondMs))
+    throw new Failure('rateLimited', 'Too many devices of this network wait for an answer: try again later.', {
+      retryAfterSeconds,
+    })
+  }
+  if (waiting.length < maxWaiting) return
+  const [oldest] = [...byNetwork.values()].reduce((most, some) => (some.length > most.length ? some : most))
+  if (oldest) await ctx.store.devices.removeWaiting(oldest.id)
 }
 
 export async function pollDevice(ctx: Context, body: DevicePoll): Promise<AccessToken> {

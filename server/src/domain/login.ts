@@ -5,13 +5,14 @@ import { verifyPassword } from '../crypto/password.ts'
 import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import type { Account } from '../store/account.ts'
+import { extendChain, lockChain } from './audit-chain.ts'
 import { type Attempt, backOffMs, forgiveAttempt, maxFailures, tooManyFailures } from './back-off.ts'
 import { type Context, systemChain, type WriteContext } from './context.ts'
 import { normaliseEmail } from './email.ts'
 import { type CodeVerdict, spendCode } from './mfa.ts'
 import { asUser, inPersonTransaction, type PersonEvent, personEntity, type Tell, tellWorkspaces } from './person.ts'
 import { type OpenedSession, openBrowserSession } from './session.ts'
-import { inQuietTransaction, recordAct } from './transaction.ts'
+import { inQuietTransaction, inTransaction, recordAct } from './transaction.ts'
 
 const tooMany = 'Too many failed logins for this address: wait before you try again.'
 
@@ -36,7 +37,7 @@ function inTurn<Result>(email: string, work: () => Promise<Result>): Promise<Res
 async function loginInTurn(ctx: Context, email: string, body: Login): Promise<OpenedSession> {
   const attempts = await countLogin(ctx, email)
   const refusal = attempts.isLocked ? tooManyFailures(ctx, attempts.everywhere, tooMany) : undefined
-  if (refusal && !(await isSpared(ctx, attempts))) throw refusal
+  if (refusal && !isSpared(attempts)) throw refusal
   const account = await ctx.store.accounts.findByEmail(email)
   const isRight = await verifyPassword(account?.passwordHash, body.password).catch(async (error) => {
     // Nobody has looked at the password: that was not a failed login.
@@ -74,10 +75,9 @@ async function openIfProven(
   if (current?.passwordHash !== account.passwordHash) return 'outdated'
   const verdict = await spendCode(ctx, current, code)
   if (verdict === 'wrong' || verdict === 'missing') return verdict
-  const [everywhere, here] = attempts.subjects
   // Whoever is hammering elsewhere gets no new tries because the person has come in.
-  if (!attempts.isLocked) await ctx.store.loginAttempts.forget(everywhere)
-  await ctx.store.loginAttempts.forget(here)
+  const [, ...here] = attempts.subjects
+  for (const subject of attempts.isLocked ? here : attempts.subjects) await ctx.store.loginAttempts.forget(subject)
   await tell({
     action: 'LOGIN',
     entity: personEntity(current),
@@ -87,20 +87,23 @@ async function openIfProven(
 }
 
 type LoginAttempts = {
-  /** What is counted: the email address, and the email address from this network. */
-  readonly subjects: readonly [everywhere: string, here: string]
+  /** What is counted: the email address, and the email address from this network where the person has signed in before. */
+  readonly subjects: readonly [everywhere: string, ...here: string[]]
   readonly everywhere: Attempt
-  readonly here: Attempt
+  readonly here: Attempt | undefined
   readonly isLocked: boolean
 }
 
 async function countLogin(ctx: Context, email: string): Promise<LoginAttempts> {
   // An email address has no space in it, so that no two subjects are the same.
-  const subjects = [email, `${email} ${clientNetwork(ctx.request.ip)}`] as const
+  const network = clientNetwork(ctx.request.ip)
+  const known = (await ctx.store.loginAddresses.isKnown(email, network)) ? [`${email} ${network}`] : []
   return inQuietTransaction(ctx, `login:${email}`, async (store) => {
-    const everywhere = await store.loginAttempts.count(subjects[0], ctx.now(), backOffMs)
-    const here = await store.loginAttempts.count(subjects[1], ctx.now(), backOffMs)
-    return { subjects, everywhere, here, isLocked: everywhere.failures > maxFailures }
+    const everywhere = await store.loginAttempts.count(email, ctx.now(), backOffMs)
+    let here: Attempt | undefined
+    // Strangers come from any number of networks, which are not counted apart.
+    for (const subject of known) here = await store.loginAttempts.count(subject, ctx.now(), backOffMs)
+    return { subjects: [email, ...known], everywhere, here, isLocked: everywhere.failures > maxFailures }
   })
 }
 
@@ -108,10 +111,7 @@ async function countLogin(ctx: Context, email: string): Promise<LoginAttempts> {
  * Nobody is locked out for good by somebody who fails on purpose, again and again: networks that the person has signed
  * in from keep tries of their own, as many as everybody else has together.
  */
-async function isSpared(ctx: Context, { subjects, here }: LoginAttempts): Promise<boolean> {
-  const isKnown = await ctx.store.loginAddresses.isKnown(subjects[0], clientNetwork(ctx.request.ip))
-  return isKnown && here.failures <= maxFailures
-}
+const isSpared = ({ here }: LoginAttempts) => here !== undefined && here.failures <= maxFailures
 
 async function recordFailure(ctx: Context, account: Account, reason: string): Promise<void> {
   await inPersonTransaction(ctx, account.id, (_ctx, tell) => tell(failureOf(account, reason)))
@@ -119,16 +119,23 @@ async function recordFailure(ctx: Context, account: Account, reason: string): Pr
 
 /** Whether there is such a person, and in how many workspaces, must not show in the time: their trails are told later. */
 async function recordWrongPassword(ctx: Context, account: Account | undefined): Promise<void> {
+  // An address that nobody has is not kept: it may be a password in the wrong field.
+  if (!account) return recordStrangeLogin(ctx)
   const event = failureOf(account, 'wrong password')
   await recordAct(ctx, { chain: systemChain, ...event })
-  if (!account) return
   tellWorkspaces(ctx, account.id, event).catch((error) =>
     ctx.log.error('a failed login could not be recorded in the trails of the workspaces', traceOf(error)),
   )
 }
 
-function failureOf(account: Account | undefined, reason: string): PersonEvent {
-  // An address that nobody has is not kept: it may be a password in the wrong field.
-  const entity = account ? personEntity(account) : { type: 'user', id: '', name: '' }
-  return { action: 'LOGIN', entity, outcome: 'failure', ...(account && { after: { reason } }) }
+/** The lock of an account bounds what is recorded of it; of addresses that nobody has there are any number. */
+async function recordStrangeLogin(ctx: Context): Promise<void> {
+  const event = ctx.strangers.admit(ctx, 'login')
+  if (event) return recordAct(ctx, event)
+  // Signing the head anew takes the time of a recorded failure: whether there is such a person must not show.
+  await inTransaction(ctx, systemChain, async (ctx) => extendChain(ctx, systemChain, await lockChain(ctx, systemChain)))
+}
+
+function failureOf(account: Account, reason: string): PersonEvent {
+  return { action: 'LOGIN', entity: personEntity(account), outcome: 'failure', after: { reason } }
 }

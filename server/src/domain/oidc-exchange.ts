@@ -16,7 +16,7 @@ import { requireIdentity } from './oidc.ts'
 import { checkRules, describe, isExact } from './oidc-rule.ts'
 import { checkAudience, checkHeader, checkTimes, type ExternalToken, formCheck, parseToken } from './oidc-token.ts'
 import { reachOf } from './outbound-reach.ts'
-import { secondMs } from './time.ts'
+import { minuteMs, secondMs } from './time.ts'
 import { recordAct } from './transaction.ts'
 
 const maxReasons = 5
@@ -122,6 +122,9 @@ async function recordLogin(ctx: Context, identity: IdentityRecord, { claims }: E
   await recordAct({ ...ctx, actor }, { chain: workspaceId, action: 'LOGIN', entity: entity(identity), after })
   ctx.usage.noteIdentity(identity.id, workspaceId, ctx.now())
 }
+
+/** So many refusals are recorded in the trail of a workspace. */
+export const exchangeRefusals = { max: 20, windowMs: minuteMs }
 
 /** A workspace that trusts nobody has nothing to tell its admin: strangers write nothing into its trail. */
 async function recordRefusal(

@@ -2,6 +2,7 @@ import { backOffMs } from '../domain/back-off.ts'
 import type { Services } from '../domain/context.ts'
 import { trashLifeMs } from '../domain/secret-trash.ts'
 import { endedShareLifeMs } from '../domain/share.ts'
+import { recordUnrecorded } from '../domain/stranger-record.ts'
 import { dayMs, hourMs } from '../domain/time.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
 import { inBatches, whileMore } from './batch.ts'
@@ -25,6 +26,7 @@ export async function cleanUp(services: Services, signal?: AbortSignal): Promise
     await store.loginAttempts.removeBefore(at - backOffMs)
     await store.loginAddresses.removeBefore(at - knownAddressMs)
   })
+  await recordUnrecorded(services)
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.sessions.removeExpired(at, limit))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.devices.removeExpired(at, limit))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) =>

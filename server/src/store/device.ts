@@ -88,6 +88,17 @@ export function deviceStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
+    /** Those that nobody has answered, oldest first. */
+    async listWaiting(nowMs: number): Promise<Pick<DeviceLogin, 'id' | 'ip' | 'expiresAt'>[]> {
+      return db.all(sql`
+        select id, ip, expires_at as "expiresAt" from device_login
+        where state = 'pending' and expires_at > ${nowMs} order by expires_at, id`)
+    },
+
+    async removeWaiting(id: string): Promise<void> {
+      await db.run(sql`delete from device_login where id = ${id} and state = 'pending'`)
+    },
+
     /** Notes a poll; false where the last one was later than `beforeMs`. */
     async poll(id: string, nowMs: number, beforeMs: number): Promise<boolean> {
       const changed = await db.run(sql`

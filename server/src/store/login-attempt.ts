@@ -6,10 +6,23 @@ import { createHmac } from 'node:crypto'
 import type { Keys } from './key.ts'
 import { type Db, sql } from './sql.ts'
 
+const maxSubjects = 10_000
+/** Sorting them for each new one would cost more than counting it. */
+const trimmedAtOnce = 1_000
+
 export function loginAttemptStore(db: Db, keys: Keys) {
   // Unknown addresses are often mistyped ones, or a password in the wrong field: they are not kept in the clear.
   const hashOf = (subject: string) =>
     createHmac('sha256', keys.keyring.active.token).update(`login-attempt:${subject}`).digest()
+
+  /** Strangers make up any number of subjects. Those that were guessed at least go first, so that a lock stays. */
+  async function trim(): Promise<void> {
+    const row = await db.one<{ count: number }>(sql`select count(*) as count from login_attempt`)
+    if ((row?.count ?? 0) <= maxSubjects + trimmedAtOnce) return
+    await db.run(sql`
+      delete from login_attempt where address_hash in (
+        select address_hash from login_attempt order by failures, window_started_at limit ${trimmedAtOnce})`)
+  }
 
   return {
     /** Counts this attempt; the number includes it, within a window that starts with the first failure. */
@@ -28,12 +41,14 @@ export function loginAttemptStore(db: Db, keys: Keys) {
           window_started_at = case when login_attempt.window_started_at between ${first} and ${last}
             then login_attempt.window_started_at else ${nowMs} end
         returning failures, window_started_at as "windowStartedAt"`)
+      if (row?.failures === 1) await trim()
       return row ?? { failures: 1, windowStartedAt: nowMs }
     },
 
     async uncount(subject: string): Promise<void> {
       await db.run(sql`
         update login_attempt set failures = failures - 1 where address_hash = ${hashOf(subject)} and failures > 0`)
+      await db.run(sql`delete from login_attempt where address_hash = ${hashOf(subject)} and failures = 0`)
     },
 
     async forget(subject: string): Promise<void> {
