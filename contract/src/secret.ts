@@ -34,7 +34,8 @@ export const SecretRow = Type.Object({
   environmentId: Id,
   value: Type.Optional(Type.String()),
   isPersonal: Type.Boolean(),
-  version: Type.Integer(),
+  /** Absent where references were resolved: such a value is not to be written back. */
+  version: Type.Optional(Type.Integer()),
   updatedAt: Timestamp,
   unresolved: Type.Optional(Type.Array(Type.String())),
   reminder: Type.Optional(Reminder),
@@ -110,13 +111,13 @@ export type WriteResult = Static<typeof WriteResult>
 export const WriteResults = Type.Object({ ...Success.properties, results: Type.Array(WriteResult) })
 export type WriteResults = Static<typeof WriteResults>
 
-/** A row may be sent back just as it was read: what else it holds is accepted and ignored. */
+/** A row may be sent back just as it was read. Its `version` guards it; its other fields are accepted and ignored. */
 const UpdatedRow = Type.Object(
   {
     environmentId: EnvironmentKey,
     value: SecretValue,
     isPersonal: Type.Optional(Type.Boolean()),
-    version: Type.Optional(Type.Unknown()),
+    version: Type.Optional(Type.Integer({ minimum: 0 })),
     updatedAt: Type.Optional(Type.Unknown()),
     unresolved: Type.Optional(Type.Unknown()),
     reminder: Type.Optional(Type.Unknown()),

@@ -17,6 +17,7 @@ import type { SecretRecord } from '../store/secret.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import type { Context, WriteContext } from './context.ts'
 import { type CompareContext, inSecretTransaction } from './secret-compare.ts'
+import { changedFields, withoutEchoes } from './secret-echo.ts'
 import { findNamed, requireReached } from './secret-environment.ts'
 import { requireMatch } from './secret-match.ts'
 import { refuseReserved } from './secret-name.ts'
@@ -64,34 +65,35 @@ export async function updateSecret(
     let secret = await requireSecret(ctx, access, path.key)
     const environments = rows.map(({ environment }) => environment)
     ctx.compared.add({ environments, keys: [secret.name], secrets: [secret] })
-    const { type = secret.type, dataType = secret.dataType, note = secret.note } = body
-    const hasNewFields = type !== secret.type || dataType !== secret.dataType || note !== secret.note
-    const isRename = body.name !== secret.name
     requirePerson(ctx, rows)
+    // A tag says that nothing has changed since the read, so an earlier name or note is sent on purpose.
+    const isEchoed = rows.some(({ version }) => version !== undefined) && (ifMatch ?? '*').trim() === '*'
+    const fields = await changedFields(ctx, secret, body, isEchoed)
+    const { name, type, dataType, note } = fields
+    const hasNewFields = type !== secret.type || dataType !== secret.dataType || note !== secret.note
+    const isRename = name !== secret.name
     // Shared rows that come back as they were read change nothing: only what does needs more than a member.
     if (isRename || hasNewFields || rows.length === 0) requireDeveloper(access)
     const [first, another] = new Set(environments)
     await requireMatch(ctx, access, secret, ifMatch, another ? undefined : first)
+    const changed = await withoutEchoes(ctx, access, secret, rows)
     const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
     if (isRename) {
       requireWholeProject(access, 'rename a secret')
-      refuseReserved('name', body.name)
-      await renameSecrets(ctx, access, [{ key: secret.id, to: body.name }], options)
-      secret = { ...secret, name: body.name }
+      refuseReserved('name', name)
+      await renameSecrets(ctx, access, [{ key: secret.id, to: name }], options)
     }
-    if (hasNewFields) {
-      secret = { ...secret, type, dataType, note }
-      await updateFields(ctx, access, secret)
-    }
-    const wishes = rows.map(({ environment, value, isPersonal = false }) => ({
-      key: secret.name,
+    secret = { ...secret, ...fields }
+    if (hasNewFields) await updateFields(ctx, access, secret)
+    const wishes = changed.map(({ environment, value, isPersonal = false }) => ({
+      key: name,
       secret,
       environment,
       value,
       isPersonal,
     }))
     if (wishes.length > 0) await writeValues(ctx, access, wishes, options)
-    if (isRename) await refuseRenamedCycles(ctx, access, new Map([[secret.id, secret.name]]))
+    if (isRename) await refuseRenamedCycles(ctx, access, new Map([[secret.id, name]]))
   })
 }
 

@@ -201,7 +201,7 @@ async function readSecrets(ctx: Context, reading: Reading, turn?: Turn): Promise
     )
     return toSecret(
       secret,
-      rows.map((row) => toRow(row, isKeys, resolution?.byRow.get(row), findReminder(row))),
+      rows.map((row) => toRow(row, query, resolution?.byRow.get(row), findReminder(row))),
     )
   }
   // A secret without a row that the caller sees is as good as absent.
@@ -294,15 +294,16 @@ function toSecret(record: SecretRecord, values: SecretRow[]): Secret {
 
 function toRow(
   row: OpenValue,
-  isKeys: boolean,
+  { view, resolve }: SecretQuery,
   resolved: Resolved | undefined,
   reminder: ReminderRow | undefined,
 ): SecretRow {
   return {
     environmentId: row.environmentId,
-    ...(!isKeys && { value: resolved?.value ?? row.value }),
+    ...(view !== 'keys' && { value: resolved?.value ?? row.value }),
     isPersonal: row.isPersonal,
-    version: row.version,
+    // A resolved value that was written back with its version would replace the references.
+    ...(resolve !== true && { version: row.version }),
     updatedAt: iso(row.updatedAt),
     ...(resolved && resolved.unresolved.length > 0 && { unresolved: [...resolved.unresolved] }),
     ...(reminder && {

@@ -18,6 +18,7 @@ import { keyRegister } from './migrations/012-key-register.ts'
 import { deviceSession } from './migrations/013-device-session.ts'
 import { auditList } from './migrations/014-audit-list.ts'
 import { auditMark } from './migrations/015-audit-mark.ts'
+import { secretPast } from './migrations/016-secret-past.ts'
 import type { Engine } from './sql.ts'
 
 const migrations = [
@@ -36,6 +37,7 @@ const migrations = [
   deviceSession,
   auditList,
   auditMark,
+  secretPast,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

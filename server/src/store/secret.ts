@@ -1,6 +1,7 @@
 /** Secrets by name. Their values are in secret-value.ts: a name and a note are not sealed, a value always is. */
 import type { DataType } from '@coffer/contract/secret'
 import { Failure } from '../failure.ts'
+import { hasPast, keepPast, type PastField } from './secret-past.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
 export type SecretRecord = {
@@ -85,6 +86,12 @@ export function secretStore(db: Db) {
       return first && { projectId: first.projectId, names: rows.map(({ name }) => name) }
     },
 
+    /** Whether this was the secret's name, note or type at an earlier time. Notes and types of long ago are not known. */
+    async hasHad({ id, workspaceId }: SecretRecord, field: PastField, text: string): Promise<boolean> {
+      if (await hasPast(db, id, field, text)) return true
+      return field === 'name' && ((await this.findNames(id, workspaceId))?.names.includes(text) ?? false)
+    },
+
     async listByNames(projectId: string, names: readonly string[]): Promise<SecretRecord[]> {
       if (names.length === 0) return []
       return db.all<SecretRecord>(sql`
@@ -115,6 +122,7 @@ export function secretStore(db: Db) {
     },
 
     async update(row: SecretRecord): Promise<void> {
+      await keepPast(db, await this.listWithTrash(row.projectId, [row.id]), new Map([[row.id, row]]))
       const updated = await db.run(sql`
         update secret set name = ${row.name}, type = ${row.type}, data_type = ${row.dataType}, note = ${row.note},
           updated_at = ${row.updatedAt}, trashed_at = ${row.trashedAt}
@@ -128,8 +136,9 @@ export function secretStore(db: Db) {
       if (secrets.length === 0) return
       const ids = secrets.map(({ id }) => id)
       // Held, so that none that is taken away in between is made anew by this.
-      const held = await db.all<{ id: string }>(sql`select id from secret where id ${anyOf(ids)} ${forUpdate}`)
+      const held = await db.all<SecretRecord>(sql`select ${columns} from secret where id ${anyOf(ids)} ${forUpdate}`)
       if (held.length < new Set(ids).size) throw new Failure('notFound')
+      await keepPast(db, held, new Map(secrets.map((secret) => [secret.id, secret])))
       await db.runMany(
         secrets,
         (row) => sql`
