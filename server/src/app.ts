@@ -21,6 +21,7 @@ import { createStrangerRecords } from './domain/stranger-record.ts'
 import { createSyncStats } from './domain/sync-stat.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
 import { createUsage } from './domain/usage.ts'
+import { type ByteBudgets, createByteBudgets } from './http/byte-budget.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
 import type { Route } from './http/pipeline.ts'
 import { createLocalLimiter, createSharedLimiter, type Limiter } from './http/rate-limit.ts'
@@ -39,6 +40,7 @@ export type App = {
   readonly server: Server
   readonly routes: readonly Route[]
   readonly metrics: Metrics
+  readonly budgets: ByteBudgets
   /**
    * Takes no new connections, answers 503 on the ones there are for `farewellMs`, each answer the last of its connection,
    * lets requests in flight finish, then closes the store.
@@ -60,7 +62,8 @@ export async function createApp(
   const metrics = await createMetrics(config, () => syncFigures(services))
   let isStopping = false
   const health = createHealth(services)
-  const parts = { services, follower, ...limiters, metrics, health, isStopping: () => isStopping }
+  const budgets = doors.budgets ?? createByteBudgets()
+  const parts = { services, follower, ...limiters, budgets, metrics, health, isStopping: () => isStopping }
   const { server, door, routes } = createServer(parts)
   const jobs = startJobs(services)
   return {
@@ -68,6 +71,7 @@ export async function createApp(
     server,
     routes,
     metrics,
+    budgets,
     async stop(farewellMs = 0) {
       door.letIn()
       isStopping = true
@@ -100,8 +104,8 @@ async function closeServer(http: Server, farewellMs: number): Promise<void> {
   http.close()
 }
 
-/** The way out of the house, and waiting: what a test of many vendors replaces. */
-export type Doors = Pick<Services, 'outbound' | 'sleep'>
+/** The way out of the house, waiting, and patience with slow peers: what tests replace. */
+export type Doors = Pick<Services, 'outbound' | 'sleep'> & { readonly budgets: ByteBudgets }
 
 /** Metrics are wanted most when something is wrong: they do not wait for the store. */
 const lagWithinMs = 1_000

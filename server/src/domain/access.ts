@@ -43,6 +43,12 @@ export async function requireWorkspace(
   return accessWithin(ctx, peekPicture(ctx, path.ws) ?? (await findPicture(ctx, path.ws)), permission)
 }
 
+/** The id of a workspace that the caller belongs to, by its slug or id. */
+export async function findWorkspaceId(ctx: Context, slugOrId: string): Promise<string | undefined> {
+  const picture = peekPicture(ctx, slugOrId) ?? (await findPicture(ctx, slugOrId))
+  return accessTo(ctx, picture)?.picture.workspace.id
+}
+
 /**
  * The same question once more, under the workspace's lock, of the credential and the membership as they are stored then:
  * whoever has just lost a right must not use it to change who holds which. Returns the access as it is then.

@@ -80,6 +80,8 @@ type RequestInfo = {
   readonly userAgent: string
   /** Known for public endpoints: the request names this machine as its host, and no proxy has passed it on. */
   readonly isDirect?: boolean
+  /** Reserves room for a response of about this size, or rejects as `overloaded`; undefined where there is room. */
+  reserve(bytes: number): Promise<void> | undefined
 }
 
 export type Context = Services & { readonly actor: Actor; readonly request: RequestInfo }
@@ -91,10 +93,13 @@ export type WriteContext = Context & {
 
 export const anonymous: Actor = { type: 'anonymous', id: '', name: '', userId: '', credential: { type: 'none' } }
 
+/** For work that no request has asked for: its results stay in the process. */
+export const noRequest = { ip: '', userAgent: '', reserve: () => undefined } as const
+
 /** Whoever has the machine itself, and runs a command on it. */
 export function asOperator(services: Services): Context {
   const actor = { ...anonymous, type: 'operator', id: 'operator', name: 'operator' } as const
-  return { ...services, actor, request: { id: 'command-line', ip: '', userAgent: '' } }
+  return { ...services, actor, request: { id: 'command-line', ...noRequest } }
 }
 
 /** What belongs to no workspace (accounts, logins) is recorded in a chain of its own. */

@@ -13,7 +13,7 @@ import type { ClaimedSync, SealedSync } from '../store/sync.ts'
 import type { SyncRunRecord } from '../store/sync-run.ts'
 import { type EnvironmentAccess, findGranted } from './access.ts'
 import { record } from './audit.ts'
-import type { Context, Services } from './context.ts'
+import { type Context, noRequest, type Services } from './context.ts'
 import { namePlaces } from './secret.ts'
 import { explainFault, secretsOf } from './sync-fault.ts'
 import { type Hold, holdSync, leaseMs } from './sync-hold.ts'
@@ -52,7 +52,7 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
   const ctx: Context = {
     ...services,
     actor: { type: 'sync', id: sync.id, name: sync.name, userId: sync.createdBy, credential: { type: 'none' } },
-    request: { id: newId(), ip: '', userAgent: '' },
+    request: { id: newId(), ...noRequest },
   }
   const report: Report = { startedAt: ctx.now(), items: [], unchanged: 0, secrets: [] }
   const early = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])

@@ -1,8 +1,9 @@
 /** Bodies are UTF-8 JSON, not compressed, up to 8 MiB; text that is not well-formed Unicode is refused. */
 import type { IncomingMessage } from 'node:http'
 import { Failure } from '../failure.ts'
-import { arriving, clientOf, countedBytes } from './byte-budget.ts'
+import { countedBytes, type Room } from './byte-budget.ts'
 import type { Exchange } from './exchange.ts'
+import type { Reservations } from './reservation.ts'
 
 export const maxBodyBytes = 8 * 1024 * 1024
 
@@ -14,7 +15,11 @@ export function hasBody({ headers }: Exchange): boolean {
 }
 
 /** Undefined where there is nothing but white space. */
-export async function readJson(exchange: Exchange, limit: number): Promise<unknown> {
+export async function readJson(
+  exchange: Exchange,
+  limit: number,
+  reserve: Reservations['reserveBody'],
+): Promise<unknown> {
   const { request, headers } = exchange
   const type = headers['content-type']
   if (type === undefined || !isJson(type)) {
@@ -22,7 +27,7 @@ export async function readJson(exchange: Exchange, limit: number): Promise<unkno
     throw new Failure('unsupportedMediaType')
   }
   if (Number(headers['content-length'] ?? 0) > limit) throw leaveRest(exchange, tooLarge(limit))
-  const bytes = await readBytes(exchange, limit, Number(headers['content-length'] ?? limit))
+  const bytes = await readBytes(exchange, limit, reserve)
   refuseOtherEncodings(type, headers['content-encoding'])
   if (bytes.length > largeBytes) refuseUnwieldy(bytes)
   const text = decode(bytes)
@@ -41,43 +46,67 @@ function isEmpty(request: IncomingMessage): Promise<boolean> {
   })
 }
 
-function readBytes(exchange: Exchange, limit: number, expected: number): Promise<Buffer> {
-  const { request } = exchange
+/** Room for a body of unknown length is reserved in such steps. */
+const stepBytes = 1024 * 1024
+
+function readBytes(exchange: Exchange, limit: number, reserve: Reservations['reserveBody']): Promise<Buffer> {
+  const { request, headers } = exchange
+  const declared = headers['content-length']
+  const expected = Number(declared ?? limit)
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   let whole: Buffer = Buffer.alloc(0)
   let length = 0
-  /** Of the budget, while the rest is still to come. */
-  let kept = 0
-  const client = clientOf(exchange)
-  const giveBack = () => {
-    arriving.giveBack(client, kept)
-    kept = 0
+  const rooms: Room[] = []
+  let reservedBytes = 0
+  let isOver = false
+
+  function end(): void {
+    isOver = true
+    for (const room of rooms) room.release()
   }
+
+  function refuse(error: unknown): void {
+    if (isOver) return
+    request.removeAllListeners('data').removeAllListeners('end').pause()
+    end()
+    reject(leaveRest(exchange, error))
+  }
+
+  /** The sender is paused until there is room. */
+  async function makeRoom(bytes: number): Promise<void> {
+    request.pause()
+    reservedBytes += bytes
+    const room = await reserve(exchange, bytes)
+    if (isOver) {
+      room.release()
+      return
+    }
+    rooms.push(room)
+    room.begin(() => refuse(new Failure('overloaded')))
+    request.resume()
+  }
+
   request
     .on('data', (chunk: Buffer) => {
       const end = length + chunk.length
-      try {
-        if (end > limit) throw tooLarge(limit)
-        if (end >= countedBytes) {
-          arriving.take(client, end - kept)
-          kept = end
-        }
-      } catch (error) {
-        request.removeAllListeners('data').removeAllListeners('end').pause()
-        giveBack()
-        reject(leaveRest(exchange, error))
+      if (end > limit) {
+        refuse(tooLarge(limit))
         return
       }
       whole = length === 0 ? chunk : append(whole, length, chunk, expected)
       length = end
+      for (const room of rooms) room.moved(chunk.length)
+      if (end < countedBytes || end <= reservedBytes) return
+      const wanted = declared === undefined ? Math.min(limit, end + stepBytes) : expected
+      makeRoom(wanted - reservedBytes).catch(refuse)
     })
     .on('end', () => {
-      giveBack()
+      end()
       resolve(whole.subarray(0, length))
     })
     // Cut off in the middle: nobody is there to be answered.
     .on('error', () => {
-      giveBack()
+      end()
       reject(new Failure('malformed'))
     })
   return promise

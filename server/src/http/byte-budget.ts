@@ -1,75 +1,287 @@
 /**
- * A bound on what is kept for the other side of connections: bodies of which the rest is still to come, answers that are
- * not taken yet, requests that wait behind those. Whoever begins many of them and finishes none must not fill the memory,
- * nor take the room of the others.
+ * Bounds the memory that is held for peers: request bodies that are still arriving, responses that are not read yet,
+ * pipelined requests. Room is shared fairly. Nobody holds more than half of it, requests without a credential hold half
+ * of it together, and when it runs out, slow transfers end before anybody is refused.
  */
-import { clientNetwork } from '../address-range.ts'
-import type { Context } from '../domain/context.ts'
 import { Failure } from '../failure.ts'
-import type { Exchange } from './exchange.ts'
 
 const mebibyte = 1024 * 1024
-/** What is smaller is not counted: the system keeps as much for each connection. */
-export const countedBytes = 64 * 1024
 
-type ByteBudget = {
-  /** Throws `overloaded` where there is no room for so much, or one client would have more than half of all. */
-  take(client: string, bytes: number): void
-  /** The same for what cannot be refused any more. */
-  takeAnyway(client: string, bytes: number): void
-  /** Throws `overloaded` where that client has half of all. */
-  requireRoom(client: string): void
-  giveBack(client: string, bytes: number): void
+/** The owner of a transfer. */
+export type Holder = {
+  /** A person with all of their credentials, an identity, or a network. */
+  readonly client: string
+  /** Undefined where it is not certain that the client belongs to one. */
+  readonly workspace: string | undefined
+  readonly hasCredential: boolean
 }
 
-function createByteBudget(maxBytes: number): ByteBudget {
-  let taken = 0
-  const takenBy = new Map<string, number>()
+/** Room that was taken, until it is released. */
+export type Room = {
+  /** The transfer has begun, and may be ended by `end` in favour of others; its room is released by then. */
+  begin(end: () => void): void
+  /** Bytes that the peer has sent or read. */
+  moved(bytes: number): void
+  resize(bytes: number): void
+  /** Does nothing where the room was released before. */
+  release(): void
+}
 
-  function add(client: string, bytes: number): void {
-    taken += bytes
-    takenBy.set(client, (takenBy.get(client) ?? 0) + bytes)
+export type ByteBudget = {
+  /** Takes room, or throws `overloaded` where even the end of slow transfers would make none. */
+  take(holder: Holder, bytes: number): Room
+  /** Waits for room where there is none, but not for a client that holds half of it already. */
+  wait(holder: Holder, bytes: number): Promise<Room>
+  /** Takes room for a response that cannot be refused any more. */
+  takeAnyway(holder: Holder, bytes: number): Room
+  /** Throws `overloaded` where the client holds half of all room, or strangers hold all of theirs. */
+  requireRoom(holder: Holder): void
+}
+
+export type Patience = {
+  /** A transfer that made no progress for so long may be ended when others need its room. */
+  readonly stalledMs: number
+  /** A request is refused after it has waited for so long. */
+  readonly waitMs: number
+  readonly now: () => number
+}
+
+const usualPatience: Patience = { stalledMs: 2_000, waitMs: 10_000, now: () => performance.now() }
+const sweepMs = 100
+/** Progress is a sixteenth of the transfer, and no less than this: a byte now and then is none. */
+const leastProgressBytes = 64 * 1024
+
+type Transfer = { readonly holder: Holder; bytes: number; movedBytes: number; movedAt: number; end?: () => void }
+type Waiter = {
+  readonly holder: Holder
+  readonly bytes: number
+  readonly since: number
+  grant(room: Room): void
+  refuse(error: Failure): void
+}
+
+export function createByteBudget(maxBytes: number, patience: Partial<Patience> = {}): ByteBudget {
+  const { stalledMs, waitMs, now } = { ...usualPatience, ...patience }
+  const transfers = new Set<Transfer>()
+  const waiters = new Set<Waiter>()
+  const heldBy = { all: createTally(), client: createTally(), workspace: createTally() }
+  const awaitedBy = { all: createTally(), client: createTally() }
+  let sweep: NodeJS.Timeout | undefined
+
+  function count({ client, workspace, hasCredential }: Holder, bytes: number): void {
+    heldBy.all.add('', bytes)
+    if (!hasCredential) heldBy.all.add('strangers', bytes)
+    heldBy.client.add(client, bytes)
+    heldBy.workspace.add(workspace ?? client, bytes)
+  }
+
+  const heldByWorkspace = ({ workspace, client }: Holder) => heldBy.workspace.of(workspace ?? client)
+
+  /** How many bytes have to be released before these fit; strangers must fit into their own part as well. */
+  function missingBytes({ hasCredential }: Holder, bytes: number): number {
+    const missing = heldBy.all.of('') + bytes - maxBytes
+    if (hasCredential) return missing
+    const strangers = heldBy.all.of('strangers')
+    return Math.max(missing, strangers === 0 ? 0 : strangers + bytes - maxBytes / 2)
+  }
+
+  const claimedBy = ({ client }: Holder) => heldBy.client.of(client) + awaitedBy.client.of(client)
+
+  function refuseGreedy(holder: Holder, bytes: number): void {
+    const own = claimedBy(holder)
+    // A single transfer always passes, however large.
+    if (own > 0 && own + bytes > maxBytes / 2) throw new Failure('overloaded')
+  }
+
+  function add(holder: Holder, bytes: number): Room {
+    const transfer: Transfer = { holder, bytes, movedBytes: 0, movedAt: now() }
+    transfers.add(transfer)
+    count(holder, bytes)
+    return {
+      begin(end) {
+        transfer.end = end
+        transfer.movedAt = now()
+      },
+      moved(moved) {
+        transfer.movedBytes += moved
+        if (transfer.movedBytes < Math.max(leastProgressBytes, transfer.bytes / 16)) return
+        transfer.movedBytes = 0
+        transfer.movedAt = now()
+      },
+      resize(size) {
+        if (!transfers.has(transfer)) return
+        count(holder, size - transfer.bytes)
+        transfer.bytes = size
+        serve()
+      },
+      release() {
+        if (drop(transfer)) serve()
+      },
+    }
+  }
+
+  function drop(transfer: Transfer): boolean {
+    if (!transfers.delete(transfer)) return false
+    count(transfer.holder, -transfer.bytes)
+    return true
+  }
+
+  /** Ends transfers until these bytes fit; ends none where they would not. */
+  function makeRoom(holder: Holder, bytes: number, waitedMs: number): boolean {
+    let missing = missingBytes(holder, bytes)
+    if (missing <= 0) return true
+    const at = now()
+    const victims: Transfer[] = []
+    const candidates = [...transfers].filter((transfer) => mayEnd(transfer, holder, bytes, waitedMs, at))
+    for (const transfer of candidates.sort((a, b) => compareVictims(a, b, at))) {
+      if (missing <= 0) break
+      victims.push(transfer)
+      missing -= transfer.bytes
+    }
+    if (missing > 0) return false
+    for (const transfer of victims) drop(transfer)
+    for (const { end } of victims) end?.()
+    return true
+  }
+
+  const isStalled = ({ movedAt }: Transfer, at: number) => at - movedAt >= stalledMs
+
+  function mayEnd(transfer: Transfer, newcomer: Holder, bytes: number, waitedMs: number, at: number): boolean {
+    const { holder } = transfer
+    if (!transfer.end || (!newcomer.hasCredential && holder.hasCredential)) return false
+    const client = { theirs: heldBy.client.of(holder.client), ours: heldBy.client.of(newcomer.client) + bytes }
+    const workspace = { theirs: heldByWorkspace(holder), ours: heldByWorkspace(newcomer) + bytes }
+    if (isStalled(transfer, at)) {
+      if (holder.client === newcomer.client) return true
+      // A client beyond its own share takes nothing from clients that hold less.
+      const isFair = (held: typeof client, share: number) => held.ours <= share || held.ours <= held.theirs
+      const isSameWorkspace = holder.workspace !== undefined && holder.workspace === newcomer.workspace
+      return isFair(client, maxBytes / 4) && (isSameWorkspace || isFair(workspace, maxBytes / 2))
+    }
+    if (waitedMs < stalledMs) return false
+    const isGreedy = (held: typeof client, share: number) =>
+      held.theirs > share && held.theirs - transfer.bytes >= held.ours
+    return isGreedy(client, maxBytes / 4) || isGreedy(workspace, maxBytes / 2)
+  }
+
+  /** Stalled transfers end first, among them those of strangers, then of the greediest, then the ones stalled longest. */
+  function compareVictims(a: Transfer, b: Transfer, at: number): number {
+    return (
+      Number(isStalled(b, at)) - Number(isStalled(a, at)) ||
+      Number(a.holder.hasCredential) - Number(b.holder.hasCredential) ||
+      heldByWorkspace(b.holder) - heldByWorkspace(a.holder) ||
+      heldBy.client.of(b.holder.client) - heldBy.client.of(a.holder.client) ||
+      a.movedAt - b.movedAt
+    )
+  }
+
+  /** Clients with a credential come first, and among them those that hold and wait for least. */
+  function compareWaiters(a: Waiter, b: Waiter): number {
+    return (
+      Number(b.holder.hasCredential) - Number(a.holder.hasCredential) ||
+      claimedBy(a.holder) - claimedBy(b.holder) ||
+      a.since - b.since
+    )
+  }
+
+  /** A waiting response is in memory too: where too much waits, the waiters that come last are refused. */
+  function queue(waiter: Waiter): void {
+    waiters.add(waiter)
+    awaitedBy.all.add('', waiter.bytes)
+    awaitedBy.client.add(waiter.holder.client, waiter.bytes)
+    sweep ??= setInterval(serve, sweepMs).unref()
+    for (const last of [...waiters].sort(compareWaiters).reverse()) {
+      if (awaitedBy.all.of('') <= maxBytes) break
+      leave(last)
+      last.refuse(new Failure('overloaded'))
+    }
+  }
+
+  function serve(): void {
+    if (waiters.size === 0) return
+    const at = now()
+    for (const waiter of [...waiters].sort(compareWaiters)) {
+      const { holder, bytes, since } = waiter
+      if (makeRoom(holder, bytes, at - since)) {
+        leave(waiter)
+        waiter.grant(add(holder, bytes))
+      } else if (at - since >= waitMs) {
+        leave(waiter)
+        waiter.refuse(new Failure('overloaded'))
+      }
+    }
+  }
+
+  function leave(waiter: Waiter): void {
+    waiters.delete(waiter)
+    awaitedBy.all.add('', -waiter.bytes)
+    awaitedBy.client.add(waiter.holder.client, -waiter.bytes)
+    if (waiters.size > 0) return
+    clearInterval(sweep)
+    sweep = undefined
   }
 
   return {
-    take(client, bytes) {
-      const own = takenBy.get(client) ?? 0
-      // One alone always passes, however large.
-      const isGreedy = own > 0 && own + bytes > maxBytes / 2
-      if (isGreedy || taken + bytes > maxBytes) throw new Failure('overloaded')
-      add(client, bytes)
+    take(holder, bytes) {
+      refuseGreedy(holder, bytes)
+      serve()
+      if (!makeRoom(holder, bytes, 0)) throw new Failure('overloaded')
+      return add(holder, bytes)
+    },
+    async wait(holder, bytes) {
+      refuseGreedy(holder, bytes)
+      serve()
+      if (makeRoom(holder, bytes, 0)) return add(holder, bytes)
+      const { promise, resolve, reject } = Promise.withResolvers<Room>()
+      queue({ holder, bytes, since: now(), grant: resolve, refuse: reject })
+      return promise
     },
     takeAnyway: add,
-    requireRoom(client) {
-      if ((takenBy.get(client) ?? 0) >= maxBytes / 2) throw new Failure('overloaded')
-    },
-    giveBack(client, bytes) {
-      taken -= bytes
-      const own = (takenBy.get(client) ?? 0) - bytes
-      if (own > 0) takenBy.set(client, own)
-      else takenBy.delete(client)
+    requireRoom(holder) {
+      const isGreedy = heldBy.client.of(holder.client) >= maxBytes / 2
+      const isCrowded = !holder.hasCredential && heldBy.all.of('strangers') >= maxBytes / 2
+      if (isGreedy || (isCrowded && !makeRoom(holder, 1, 0))) throw new Failure('overloaded')
     },
   }
 }
 
-/** A person with all of their credentials, an identity, or where it comes from. */
-export function clientOf({ ctx, socket }: Exchange): string {
-  // Beside the contract nobody is asked who they are.
-  const known: Context | undefined = ctx
-  const { userId, id } = known?.actor ?? { userId: '', id: '' }
-  return userId || id || clientNetwork(known?.request.ip ?? socket.remoteAddress ?? '')
+type Tally = { add(key: string, amount: number): void; of(key: string): number }
+
+function createTally(): Tally {
+  const amounts = new Map<string, number>()
+  const of = (key: string) => amounts.get(key) ?? 0
+  return {
+    of,
+    add(key, amount) {
+      const sum = of(key) + amount
+      if (sum > 0) amounts.set(key, sum)
+      else amounts.delete(key)
+    },
+  }
 }
 
-/** Eight of the largest. */
-export const arriving = createByteBudget(64 * mebibyte)
-/** Two of the largest. */
-export const leaving = createByteBudget(128 * mebibyte)
-/** 8,192 requests that wait behind others of their connection: each is small, but the sender chooses how many there are. */
-export const queued = createByteBudget(64 * mebibyte)
-/** What such a request takes, with all that belongs to it, before any answer is made. */
-export const queuedBytes = 8 * 1024
+export type ByteBudgets = {
+  readonly arriving: ByteBudget
+  readonly leaving: ByteBudget
+  readonly queued: ByteBudget
+}
 
-/** Whoever takes nothing of an answer for so long does not get the rest. */
+export function createByteBudgets(patience: Partial<Patience> = {}): ByteBudgets {
+  return {
+    /** Eight of the largest bodies. */
+    arriving: createByteBudget(64 * mebibyte, patience),
+    /** Two of the largest responses. */
+    leaving: createByteBudget(128 * mebibyte, patience),
+    /** 8,192 pipelined requests of `queuedBytes`. */
+    queued: createByteBudget(64 * mebibyte, patience),
+  }
+}
+
+/** Smaller bodies and responses are not counted: the kernel buffers as much for each connection. */
+export const countedBytes = 64 * 1024
+/** Memory of a pipelined request, with all that belongs to it, before its response is made. */
+export const queuedBytes = 8 * 1024
+/** The connection ends when the peer reads nothing of a response for so long, though nobody else needs the room. */
 export const stalledMs = 300_000
 /** The same for pages outside the API, which anybody may ask for and ask for again. */
 export const pageStalledMs = 10_000

@@ -2,7 +2,9 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
+import { createByteBudgets } from './byte-budget.ts'
 import { type Door, keepDoor } from './door.ts'
+import { createLine } from './line.ts'
 
 const clients = 40
 
@@ -24,6 +26,7 @@ async function open(maxHoldMs: number): Promise<Opened> {
       paths.push(request.url ?? '')
       response.end('answer')
     },
+    createLine(createByteBudgets().queued),
     maxHoldMs,
   )
   server.on('connection', () => arrived++)

@@ -4,7 +4,7 @@
  * back for a moment, and turns are short.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import { standInLine } from './line.ts'
+import type { Line } from './line.ts'
 
 /** However many are coming in, those who are in have waited for them long enough after this. */
 const longestHoldMs = 5
@@ -14,7 +14,7 @@ export type Door = {
   letIn(): boolean
 }
 
-export function keepDoor(server: Server, listener: RequestListener, maxHoldMs = longestHoldMs): Door {
+export function keepDoor(server: Server, listener: RequestListener, line: Line, maxHoldMs = longestHoldMs): Door {
   let held: [request: IncomingMessage, response: ServerResponse][] = []
   let isHolding = false
   let holdingSince = 0
@@ -30,7 +30,7 @@ export function keepDoor(server: Server, listener: RequestListener, maxHoldMs = 
   })
 
   server.on('request', (request, response) => {
-    if (!standInLine(request, response)) return
+    if (!line.stand(request, response)) return
     if (isHolding) held.push([request, response])
     else listener(request, response)
   })

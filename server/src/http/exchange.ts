@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { Context } from '../domain/context.ts'
+import type { Room } from './byte-budget.ts'
 import type { Route } from './pipeline.ts'
 
 export type Payload = string | Uint8Array | Readable
@@ -27,6 +28,10 @@ export class Exchange {
   identifiedAt = 0
   /** The client's network, by which requests without a credential are counted. */
   network = ''
+  /** Room for the response, while it is reserved. */
+  room: Room | undefined = undefined
+  /** True once a read is recorded or a change made: the response is not refused for want of room any more. */
+  isOwed = false
   /** Set before any route is reached. */
   ctx: Context = undefined as unknown as Context
   statusCode = 200

@@ -9,7 +9,9 @@ import { credentialKey } from '../domain/credential.ts'
 import { Failure } from '../failure.ts'
 import { hasTwoCredentials, readCredential } from './authenticate.ts'
 import type { Exchange } from './exchange.ts'
+import type { Line } from './line.ts'
 import { type Hit, type Limiter, nearerToExhaustion, rateLimited } from './rate-limit.ts'
+import type { Reservations } from './reservation.ts'
 
 export type IdentityParts = {
   readonly services: Services
@@ -19,6 +21,8 @@ export type IdentityParts = {
   readonly shareLimiter: Limiter
   /** Counts requests outside `/v1`, so that a page load does not use up the limit of the API. */
   readonly pageLimiter: Limiter
+  readonly reservations: Reservations
+  readonly line: Line
   readonly isStopping: () => boolean
 }
 
@@ -48,14 +52,14 @@ export function identifier(parts: IdentityParts) {
       requireHost(exchange)
       if (parts.isStopping()) throw new Failure('stopping')
       if (!endpoint || endpoint.permission === 'public') {
-        const context = contextFor(services, anonymous, exchange, ip)
+        const context = contextFor(parts, anonymous, exchange, ip)
         exchange.ctx = { ...context, request: { ...context.request, isDirect: isDirect(exchange) } }
         return endpoint?.area === 'secret-share' ? admitReader(hit) : undefined
       }
       const waiting = follower.ensureFresh()
       const known = waiting ? undefined : recognise(exchange, ip)
       if (known && endpoint.permission !== 'auth:exchange') {
-        exchange.ctx = contextFor(services, known, exchange, ip)
+        exchange.ctx = contextFor(parts, known, exchange, ip)
         return undefined
       }
       return authenticate(hit, endpoint, waiting)
@@ -78,7 +82,7 @@ export function identifier(parts: IdentityParts) {
     async function authenticate(hit: Hit, endpoint: Endpoint, waiting: Promise<void> | undefined): Promise<void> {
       await waiting
       const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
-      exchange.ctx = contextFor(services, actor, exchange, ip)
+      exchange.ctx = contextFor(parts, actor, exchange, ip)
       if (endpoint.permission === 'auth:exchange') await limitExchange(exchange, parts.exchangeLimiter, hit)
     }
   }
@@ -102,12 +106,13 @@ function refuseExceeded(hit: Hit): undefined {
 const maxTrustMs = 100
 
 /** Nothing is counted again: it is the same request. */
-export function identifierAgain({ services, follower }: IdentityParts) {
+export function identifierAgain(parts: IdentityParts) {
+  const { services, follower } = parts
   async function authenticate(exchange: Exchange): Promise<void> {
     await follower.ensureFresh()
     const { ip } = exchange.ctx.request
     const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
-    exchange.ctx = contextFor(services, actor, exchange, ip)
+    exchange.ctx = contextFor(parts, actor, exchange, ip)
   }
 
   return (exchange: Exchange): Promise<void> | undefined => {
@@ -141,9 +146,13 @@ async function limitExchange(exchange: Exchange, limiter: Limiter, globalHit: Hi
 /** The sender chooses its length: no more of it is kept anywhere. */
 const maxUserAgentLength = 256
 
-function contextFor(services: Services, actor: Actor, { id, headers }: Exchange, ip: string): Context {
+function contextFor(parts: IdentityParts, actor: Actor, exchange: Exchange, ip: string): Context {
+  const { services, reservations, line } = parts
+  const { id, headers, socket } = exchange
+  if (actor !== anonymous) line.vouch(socket, actor.userId || actor.id)
   const userAgent = (headers['user-agent'] ?? '').slice(0, maxUserAgentLength)
-  return { ...services, actor, request: { id, ip, userAgent } }
+  const reserve = (bytes: number) => reservations.reserveRead(exchange, bytes)
+  return { ...services, actor, request: { id, ip, userAgent, reserve } }
 }
 
 function showLimit(exchange: Exchange, hit: Hit): void {

@@ -8,8 +8,9 @@ import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
 import { Failure } from '../failure.ts'
 import { dropRest, hasBody, readJson } from './body.ts'
-import { clientOf, countedBytes, leaving, pageStalledMs, stalledMs } from './byte-budget.ts'
+import { countedBytes, pageStalledMs, stalledMs } from './byte-budget.ts'
 import { Exchange, type Payload } from './exchange.ts'
+import type { Reservations } from './reservation.ts'
 
 export type Method = Endpoint['method']
 export type Route = {
@@ -27,6 +28,7 @@ export type Route = {
 }
 
 type Stages = {
+  readonly reservations: Reservations
   newId(): string
   /** Who asks; nothing is awaited where all that it needs is at hand. */
   identify(exchange: Exchange): Promise<void> | undefined
@@ -50,6 +52,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   const router = findMyWay({ ignoreTrailingSlash: true, maxParamLength, onBadUrl: nothing, onMaxParamLength: nothing })
   for (const route of routes) router.on(route.method, route.path, nothing, route)
   router.compile()
+  const { reservations } = stages
   /** What is read again and again is asked for by the same few URLs: what each means is worked out and validated once. */
   const remembered = new Map<string, Meaning>()
 
@@ -99,7 +102,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   }
 
   async function readBody(exchange: Exchange, route: Route): Promise<void> {
-    exchange.body = await readJson(exchange, route.maxBodyBytes)
+    exchange.body = await readJson(exchange, route.maxBodyBytes, reservations.reserveBody)
     const waiting = stages.identifyAgain(exchange)
     if (waiting) await waiting
     run(exchange, route)
@@ -110,7 +113,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
       route.validate(exchange)
       remember(exchange)
     }
-    if (route.method !== 'GET') leaving.requireRoom(clientOf(exchange))
+    if (route.method !== 'GET') reservations.requireRoom(exchange)
     route.run(exchange).then(
       (value) => finish(exchange, route, value),
       (error) => fail(error, exchange),
@@ -119,6 +122,8 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
   function finish(exchange: Exchange, route: Route, value: unknown): void {
     try {
+      // A change that is made is not refused any more: a share that was read for the last time is gone.
+      if (route.method !== 'GET') exchange.isOwed = true
       if (value !== exchange) {
         exchange.payload = route.serialize(value)
         exchange.answerHeaders['content-type'] ??= jsonType
@@ -131,6 +136,8 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
   function fail(error: unknown, exchange: Exchange): void {
     const { response } = exchange
+    exchange.room?.release()
+    exchange.room = undefined
     try {
       stages.onError(error, exchange)
       if (!response.headersSent) answer(exchange)
@@ -142,12 +149,28 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   }
 
   function answer(exchange: Exchange): void {
-    const { response, payload, statusCode, answerHeaders, method } = exchange
+    const { payload, statusCode, answerHeaders, route } = exchange
     if (!(payload instanceof Readable)) {
       if (payload !== undefined) answerHeaders['content-length'] ??= Buffer.byteLength(payload)
       else if (statusCode !== 304) answerHeaders['content-length'] = 0
     }
-    if (method !== 'HEAD') keepUntilTaken(exchange, Number(answerHeaders['content-length'] ?? 0))
+    const bytes = Number(answerHeaders['content-length'] ?? 0)
+    // A page shares its bytes with all who read it: nothing is held for one reader.
+    const waiting = route?.endpoint && reservations.reserveResponse(exchange, bytes)
+    if (waiting) sendAfter(waiting, exchange).catch((error) => fail(error, exchange))
+    else send(exchange)
+  }
+
+  /** The credential may have ended during the wait; a change that is made is answered all the same. */
+  async function sendAfter(waiting: Promise<void>, exchange: Exchange): Promise<void> {
+    await waiting
+    if (!exchange.isOwed) await stages.identifyAgain(exchange)
+    send(exchange)
+  }
+
+  function send(exchange: Exchange): void {
+    const { response, payload, statusCode, answerHeaders, method } = exchange
+    if (method !== 'HEAD') watchReader(exchange)
     stages.onAnswer(exchange)
     if (payload instanceof Readable) {
       response.writeHead(statusCode, answerHeaders)
@@ -163,7 +186,9 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     if (exchange.isBodyLeft) {
       response.write(payload ?? '')
       dropRest(exchange).then(() => response.end())
-    } else response.end(payload, encodingOf(payload, answerHeaders['content-length']))
+    } else if (payload !== undefined && Number(answerHeaders['content-length']) > pieceBytes)
+      sendInPieces(response, typeof payload === 'string' ? Buffer.from(payload) : payload)
+    else response.end(payload, encodingOf(payload, answerHeaders['content-length']))
   }
 
   return handle
@@ -171,24 +196,37 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
 const nothing = () => undefined
 
-/** A small answer the system takes for itself; where nobody is there any more nothing is kept, and no end of it is told. */
-function keepUntilTaken(exchange: Exchange, bytes: number): void {
-  const { response, socket, payload, route } = exchange
-  const isLarge = bytes >= countedBytes
-  if ((!isLarge && !(payload instanceof Readable)) || response.destroyed || socket.destroyed) return
-  // A page shares its bytes with all who read it: nothing is kept for one reader.
-  if (!route?.endpoint) {
-    response.setTimeout(pageStalledMs)
-    return
+/** Ends the connection of a reader that stalls: at once where others need the room, or else after a while. */
+function watchReader({ room, response, socket, payload, route, answerHeaders }: Exchange): void {
+  const isSmall = Number(answerHeaders['content-length'] ?? 0) < countedBytes
+  if (isSmall && !(payload instanceof Readable)) return
+  response.setTimeout(route?.endpoint ? stalledMs : pageStalledMs)
+  if (!room) return
+  room.begin(() => socket.destroy())
+  let writtenBytes = socket.bytesWritten
+  response.on('drain', () => {
+    room.moved(socket.bytesWritten - writtenBytes)
+    writtenBytes = socket.bytesWritten
+  })
+}
+
+const pieceBytes = 256 * 1024
+
+/** A `drain` after each piece shows that the client reads. */
+function sendInPieces(response: ServerResponse, bytes: Uint8Array): void {
+  let at = 0
+  const next = () => {
+    while (bytes.length - at > pieceBytes) {
+      const piece = bytes.subarray(at, at + pieceBytes)
+      at += pieceBytes
+      if (!response.write(piece)) {
+        response.once('drain', next)
+        return
+      }
+    }
+    response.end(bytes.subarray(at))
   }
-  if (isLarge) {
-    const client = clientOf(exchange)
-    // A change that is made is not refused any more: a share that was read for the last time is gone.
-    if (route.method === 'GET') leaving.take(client, bytes)
-    else leaving.takeAnyway(client, bytes)
-    response.once('close', () => leaving.giveBack(client, bytes))
-  }
-  response.setTimeout(stalledMs)
+  next()
 }
 
 /** Text of one byte a letter takes half of the time to send as such. */

@@ -4,14 +4,17 @@ import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Health } from '../domain/health.ts'
 import { answerError } from './answer-error.ts'
+import type { ByteBudgets } from './byte-budget.ts'
 import { docsRoutes } from './docs.ts'
 import { type Door, keepDoor } from './door.ts'
 import type { Exchange } from './exchange.ts'
 import { type IdentityParts, identifier, identifierAgain } from './identify.ts'
+import { createLine } from './line.ts'
 import { logoRoute } from './logo.ts'
 import { type Metrics, metricsRoute } from './metrics.ts'
 import { openapiRoute } from './openapi.ts'
 import { createPipeline, type Route } from './pipeline.ts'
+import { createReservations } from './reservation.ts'
 import { serveInto } from './route.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { authRoutes } from './routes/auth.ts'
@@ -34,7 +37,11 @@ import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 
-type HttpParts = IdentityParts & { readonly metrics: Metrics; readonly health: Health }
+type HttpParts = Omit<IdentityParts, 'reservations' | 'line'> & {
+  readonly budgets: ByteBudgets
+  readonly metrics: Metrics
+  readonly health: Health
+}
 
 const areas = [
   authRoutes,
@@ -61,10 +68,14 @@ const areas = [
 export function createServer(parts: HttpParts): { server: Server; door: Door; routes: readonly Route[] } {
   const { services } = parts
   const routes = collectRoutes(parts)
+  const reservations = createReservations(parts.budgets)
+  const line = createLine(parts.budgets.queued)
+  const identity = { ...parts, reservations, line }
   const listener = createPipeline(routes, {
+    reservations,
     newId: requestIds(),
-    identify: identifier(parts),
-    identifyAgain: identifierAgain(parts),
+    identify: identifier(identity),
+    identifyAgain: identifierAgain(identity),
     onAnswer: observer(parts),
     onError: (error, exchange) => answerError(services.log, error, exchange),
   })
@@ -78,7 +89,7 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
   const server = process.getBuiltinModule('node:http').createServer(options)
   // Whoever has asked and closes their side still waits for the answer; Node has no option for it, only this field.
   Object.assign(server, { httpAllowHalfOpen: true })
-  const door = keepDoor(server, listener)
+  const door = keepDoor(server, listener, line)
   // RFC 9110 leaves unknown expectations to the server: such a request is counted and answered like any other.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('clientError', (error, socket: Socket) => {

@@ -21,7 +21,7 @@ import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../.
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
 import { maxBodyBytes } from './body.ts'
-import { arriving, leaving } from './byte-budget.ts'
+import { createByteBudgets } from './byte-budget.ts'
 
 let service: TestService
 let owner: TestUser
@@ -748,7 +748,7 @@ describe('connections', () => {
     const idle: Socket[] = []
 
     beforeAll(async () => {
-      alone = await startService()
+      alone = await startService({}, { budgets: createByteBudgets({ waitMs: 500 }) })
       session = (await registerOwner(alone)).session
       const workspace = await alone.call<{ id: string }>('GET', '/v1/workspace/main', { token: session })
       other = await addUser(alone, 'other@example.com', { workspaceId: workspace.body.id, role: 'member' })
@@ -813,16 +813,18 @@ describe('connections', () => {
       const share = await alone.call<{ token: string }>('POST', `${root}/secret-share`, { token: session, body })
       const { body: me } = await alone.call<{ id: string }>('GET', '/v1/me', { token: session })
 
-      for (const client of ['one', 'two']) leaving.take(client, half)
+      const { leaving } = alone.app.budgets
+      const hold = (client: string) => leaving.take({ client, workspace: undefined, hasCredential: true }, half)
+      const others = ['one', 'two'].map(hold)
       expect((await read()).status).toBe(503)
       const opened = await alone.call('POST', `/v1/share/${share.body.token}/view`)
       expect(opened).toMatchObject({ status: 200, body: { viewsLeft: 0 } })
       expect((await write('MADE')).status).toBe(201)
-      for (const client of ['one', 'two']) leaving.giveBack(client, half)
+      for (const room of others) room.release()
 
-      leaving.take(me.id, half)
+      const own = hold(me.id)
       expect((await write('REFUSED')).status).toBe(503)
-      leaving.giveBack(me.id, half)
+      own.release()
       expect((await write('REFUSED')).status).toBe(201)
     })
 
@@ -858,11 +860,11 @@ describe('connections', () => {
     // One more that came before all of these have arrived would take the room of one of them.
     const isFull = () => {
       try {
-        arriving.take(me.id, 8_192)
+        const holder = { client: me.id, workspace: undefined, hasCredential: true }
+        service.app.budgets.arriving.take(holder, 8_192).release()
       } catch {
         return true
       }
-      arriving.giveBack(me.id, 8_192)
       return undefined
     }
     try {
