@@ -16,8 +16,11 @@ type PendingRead = { readonly entry: BatchEntry; resolve(): void; reject(error: 
 type ReadEvent = Omit<AuditEvent, 'before' | 'after'>
 
 export type ReadRecorder = {
-  /** Resolves when the read is on disk; until then no value may leave. */
-  record(ctx: Context, event: ReadEvent, details: ReadDetails): Promise<void>
+  /**
+   * Reserves room for a response of about so many bytes, then records the read. Resolves when it is on disk; until then no
+   * value may leave. A read that finds no room is recorded as a failure, and rejected.
+   */
+  record(ctx: Context, event: ReadEvent, details: ReadDetails, bytes: number): Promise<void>
 }
 
 /** What one answer shows, as JSON within JSON, and its lists: made and hashed once for an answer, however often it is given. */
@@ -30,6 +33,7 @@ export function readDetails(after: Record<string, unknown>, environmentIds: read
 }
 
 type Shared = {
+  readonly outcome: AuditEvent['outcome']
   readonly actorId: string
   readonly ip: string
   readonly userAgent: string
@@ -43,9 +47,10 @@ function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): Shar
   const { ip, userAgent } = ctx.request
   const actorId = ctx.actor.id
   const last = lastShared.get(details)
-  if (last && last.actorId === actorId && last.ip === ip && last.userAgent === userAgent) return last.fields
+  const isSameCaller = last?.actorId === actorId && last.ip === ip && last.userAgent === userAgent
+  if (isSameCaller && last.outcome === event.outcome) return last.fields
   const fields = sharedFields(describeEvent(ctx, event), details.text)
-  lastShared.set(details, { actorId, ip, userAgent, fields })
+  lastShared.set(details, { outcome: event.outcome, actorId, ip, userAgent, fields })
   return fields
 }
 
@@ -76,22 +81,35 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
     }
   }
 
+  function append(ctx: Context, event: ReadEvent, details: ReadDetails): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      const shared = shareFields(ctx, event, details)
+      const { lists } = details
+      const read = {
+        entry: { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, lists },
+        resolve,
+        reject,
+      }
+      const waiting = pending.get(event.chain)
+      if (waiting) waiting.push(read)
+      else {
+        pending.set(event.chain, [read])
+        flush(event.chain)
+      }
+    })
+  }
+
   return {
-    record: (ctx, event, details) =>
-      new Promise<void>((resolve, reject) => {
-        const shared = shareFields(ctx, event, details)
-        const { lists } = details
-        const read = {
-          entry: { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, lists },
-          resolve,
-          reject,
-        }
-        const waiting = pending.get(event.chain)
-        if (waiting) waiting.push(read)
-        else {
-          pending.set(event.chain, [read])
-          flush(event.chain)
-        }
-      }),
+    record(ctx, event, details, bytes) {
+      const waiting = ctx.request.reserve(bytes)
+      if (!waiting) return append(ctx, event, details)
+      return waiting.then(
+        () => append(ctx, event, details),
+        async (error) => {
+          await append(ctx, { ...event, outcome: 'failure' }, details)
+          throw error
+        },
+      )
+    },
   }
 }

@@ -32,7 +32,7 @@ import { inSecretTransaction, recordComparison } from './secret-compare.ts'
 import { requireNamed, requireReached } from './secret-environment.ts'
 import { isId } from './secret-name.ts'
 import { findUnseen } from './secret-owner.ts'
-import { commaAt, type Pieces, writePieces } from './secret-pieces.ts'
+import { bytesOf, commaAt, type Pieces, writePieces } from './secret-pieces.ts'
 import type { Wish } from './secret-plan.ts'
 import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
 import { openVersion, parseState, placeOf, stateAt, stateNow } from './secret-state.ts'
@@ -60,7 +60,8 @@ export async function readVersion(ctx: Context, path: VersionPath, query: Versio
   if (!row) throw new Failure('notFound')
   if (row.sealed === null) return toVersion(row)
   const value = await openVersion(ctx, access, place, row)
-  await recordView(ctx, access, [environment], secret, [secret.name], { version: path.version })
+  const bytes = Buffer.byteLength(JSON.stringify(value))
+  await recordView(ctx, access, [environment], secret, [secret.name], { version: path.version }, bytes)
   return { ...toVersion(row), value }
 }
 
@@ -157,8 +158,12 @@ async function diffInTurn(ctx: Context, path: ProjectPath, query: DiffQuery, tur
     else (old.value === next.value ? diff.same : diff.changed).push(key)
   }
   const environments = [from.environment, to.environment]
-  await recordComparison(ctx, access, { keys: all, environments }, 'success', { from: query.from, to: query.to })
-  if (!query.values) return diff
+  const recordCompared = (bytes: number) =>
+    recordComparison(ctx, access, { keys: all, environments }, 'success', { from: query.from, to: query.to }, bytes)
+  if (!query.values) {
+    await recordCompared(all.reduce((sum, key) => sum + key.length, 0))
+    return diff
+  }
   const keys = [...diff.added, ...diff.removed, ...diff.changed].sort()
   const values = keys.map((key): [string, DiffValue] => {
     const [old, next] = [before.get(key), after.get(key)]
@@ -168,7 +173,9 @@ async function diffInTurn(ctx: Context, path: ProjectPath, query: DiffQuery, tur
     allowance.spentBytes() > smallBytes
       ? await Array.fromAsync(writePieces(diffEntries(diff, values), createAllowance('from', diffAdvice), turn))
       : undefined
-  await recordView(ctx, access, environments, undefined, keys, { from: query.from, to: query.to })
+  const bytes = pieces ? bytesOf(pieces) : Buffer.byteLength(JSON.stringify(values))
+  await recordCompared(bytes)
+  await recordView(ctx, access, environments, undefined, keys, { from: query.from, to: query.to }, bytes)
   return pieces ?? { ...diff, values: Object.fromEntries(values) }
 }
 
@@ -269,9 +276,10 @@ function recordView(
   secret: SecretRecord | undefined,
   keys: readonly string[],
   more: Record<string, unknown>,
+  bytes: number,
 ): Promise<void> {
   const view = viewOf(access, environments, secret)
-  return ctx.reads.record(ctx, view, readDetails({ keys, ...more }, view.environmentIds))
+  return ctx.reads.record(ctx, view, readDetails({ keys, ...more }, view.environmentIds), bytes)
 }
 
 function viewOf(access: ProjectAccess, environments: readonly PicturedEnvironment[], secret?: SecretRecord) {

@@ -19,8 +19,8 @@ export type Answer = {
 }
 /** An answer whose body is still sealed: a matching ETag needs no more than this. */
 export type SealedAnswer = Omit<Answer, 'body'> & {
-  /** The length of its body, where that is known already: to find it out takes as long as to write it. */
-  readonly bytes: number | undefined
+  /** The length of its body. */
+  readonly bytes: number
   open(): string | Buffer | Pieces
 }
 

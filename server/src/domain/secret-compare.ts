@@ -100,6 +100,8 @@ export async function recordComparison(
   compared: Comparison,
   outcome: 'success' | 'failure',
   more: Record<string, unknown> = {},
+  /** Of the answer that tells about it; a write is answered in any case. */
+  bytes = 0,
 ): Promise<void> {
   const keys = [...compared.keys].sort()
   if (keys.length === 0) return
@@ -121,5 +123,5 @@ export async function recordComparison(
     ...(compared.isDryRun && { dryRun: true }),
     ...more,
   }
-  await ctx.reads.record(ctx, event, readDetails(after, environmentIds))
+  await ctx.reads.record(ctx, event, readDetails(after, environmentIds), bytes)
 }

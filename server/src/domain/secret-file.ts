@@ -14,7 +14,7 @@ import { writeAll } from './secret-change.ts'
 import { inSecretTransaction } from './secret-compare.ts'
 import { chooseEnvironment, personalOwner, requireReached } from './secret-environment.ts'
 import type { Entry, ExportFormat } from './secret-format/format.ts'
-import { type Pieces, writePieces } from './secret-pieces.ts'
+import { bytesOf, type Pieces, writePieces } from './secret-pieces.ts'
 import { effectiveValues, loadProject, resolveRows } from './secret-read.ts'
 import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
 import { standingRevision } from './secret-write.ts'
@@ -41,7 +41,7 @@ async function exportInTurn(ctx: Context, path: ProjectPath, query: SecretExport
     const referenced = namePlaces(access, places)
     const after = { keys, export: format, ...(referenced.length > 0 && { referenced }) }
     const readIn = [environment.id, ...places.map(({ environmentId }) => environmentId)]
-    await ctx.reads.record(ctx, event, readDetails(after, readIn))
+    await ctx.reads.record(ctx, event, readDetails(after, readIn), bytesOf(file.text))
   }
   return file
 }

@@ -39,5 +39,10 @@ export async function* writePieces(
   if (length > 0) yield await flush()
 }
 
+/** The length of an answer as it is sent. */
+export function bytesOf(body: string | Pieces): number {
+  return typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, { length }) => sum + length, 0)
+}
+
 /** Before an element or a member of JSON. */
 export const commaAt = (index: number): string => (index === 0 ? '' : ',')

@@ -14,7 +14,7 @@ import { reachesProject } from './scope.ts'
 import type { SealedAnswer } from './sealed-answer.ts'
 import { chooseEnvironments, personalOwner } from './secret-environment.ts'
 import { isId, mayExist } from './secret-name.ts'
-import type { Pieces } from './secret-pieces.ts'
+import { bytesOf, type Pieces } from './secret-pieces.ts'
 import { questionOf } from './secret-question.ts'
 import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
@@ -27,7 +27,7 @@ import { iso } from './time.ts'
 export type ReadAnswer = {
   readonly etag: string
   readonly body: string | Buffer | Pieces | undefined
-  readonly bytes?: number | undefined
+  readonly bytes?: number
 }
 
 type Reading = {
@@ -124,7 +124,7 @@ function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details
     projectId: project.id,
     ...(only && environments.length === 1 && { environmentId: only.id }),
   } as const
-  return ctx.reads.record(ctx, event, details)
+  return ctx.reads.record(ctx, event, details, known.bytes)
 }
 
 async function makeAnswer(ctx: Context, reading: Reading, turn: Turn): Promise<SealedAnswer> {
@@ -144,7 +144,7 @@ async function makeAnswer(ctx: Context, reading: Reading, turn: Turn): Promise<S
     ]
     ctx.answers.keep(question, access.picture, dependencies, { ...answer, body })
   }
-  return { ...answer, bytes: undefined, open: () => body }
+  return { ...answer, bytes: bytesOf(body), open: () => body }
 }
 
 /** What a plain read of these environments would have as its ETag; undefined where it would find nothing. */

@@ -1,6 +1,7 @@
 /** Slow readers and slow writers use up only their own share: others are served, though not always at once. */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { AuditEntry } from '@coffer/contract/audit'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   addUser,
@@ -151,5 +152,37 @@ describe('slow writers', () => {
     const body = { name: 'x'.repeat(8 * mebibyte - 2_048), slug: 'long' }
     const answer = await service.call('POST', '/v1/workspace', { token: owner.session, body })
     expect(answer).toMatchObject({ status: 400, body: { message: expect.stringMatching(/^name: /) } })
+  })
+})
+
+describe('a read that finds no room', () => {
+  beforeEach(() => start({ waitMs: 0 }))
+
+  test.each([
+    ['the list', '/secret?environmentId=development', 'VIEW'],
+    ['one secret', '/secret/K1?environmentId=development', 'VIEW'],
+    ['an export', '/secret/export?environmentId=development&format=json', 'VIEW'],
+    ['a version', '/secret/K1/version/1?environmentId=development', 'VIEW'],
+    ['a comparison', '/secret/diff?from=development&to=staging&values=true', 'COMPARE'],
+  ])('is in the trail as refused, and not as seen: %s', async (_what, rest, first) => {
+    // Six bytes of JSON for each: one value alone is counted.
+    const path = await fill(owner, 'main', '\u0001'.repeat(20_000), 20)
+    const asked = path.replace(/\/secret\?.*/, rest)
+    const read = () => service.call('GET', asked, { token: owner.session })
+    const { leaving } = service.app.budgets
+    const hold = (client: string) => leaving.take({ client, workspace: undefined, hasCredential: true }, 64 * mebibyte)
+    const others = ['one', 'two'].map(hold)
+    const refused = await read()
+    expect(refused.status, refused.text).toBe(503)
+    for (const room of others) room.release()
+    const seen = await read()
+    expect(seen.status, seen.text).toBe(200)
+    const { body } = await service.call<AuditEntry[]>('GET', '/v1/workspace/main/audit', { token: owner.session })
+    const entriesOf = ({ headers }: { headers: Headers }) =>
+      body
+        .filter(({ requestId }) => requestId === headers.get('x-request-id'))
+        .map(({ action, outcome }) => `${action} ${outcome}`)
+    expect(entriesOf(refused)).toEqual([`${first} failure`])
+    expect(entriesOf(seen)).toEqual(expect.arrayContaining([`${first} success`, 'VIEW success']))
   })
 })

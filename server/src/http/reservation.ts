@@ -1,5 +1,6 @@
 /** Reserves room for the body and the response of an exchange; the room is released with its connection. */
 import { findWorkspaceId } from '../domain/access.ts'
+import { grantOf } from '../domain/context.ts'
 import { type ByteBudgets, countedBytes, type Holder, type Room } from './byte-budget.ts'
 import type { Exchange } from './exchange.ts'
 import { createRoomKeeper } from './room-keeper.ts'
@@ -64,6 +65,8 @@ function holderOf({ ctx, network }: Exchange): Holder {
 /** Only members count against a workspace: anybody can write its name into a path. */
 async function findHolder(exchange: Exchange): Promise<Holder> {
   const holder = holderOf(exchange)
+  const grant = grantOf(exchange.ctx.actor.credential)
+  if (grant) return { ...holder, workspace: grant.workspaceId }
   const { ws } = Object(exchange.params)
   if (!holder.hasCredential || typeof ws !== 'string') return holder
   // A store that is away must not make a change that is done look like one that failed.
