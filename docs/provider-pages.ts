@@ -60,7 +60,7 @@ function pageOf(provider: Provider): string {
 /** Policies, commands and scopes to take along, as the wizard shows them. */
 function copies(form: readonly Field[]): string[] {
   return form.filter(isCopy).flatMap((field) => {
-    const text = field.text({ syncId: 'SYNC_ID', values: defaultsOf(form) })
+    const text = field.text({ syncId: 'SYNC_ID', values: defaultsOf(form), takesOver: false })
     const about = [field.description, conditionOf(form, field)].filter((part) => part !== undefined)
     const stands = text.includes('SYNC_ID') ? ['The wizard shows it with the id of the sync in place of SYNC_ID.'] : []
     return [

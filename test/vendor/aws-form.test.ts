@@ -14,10 +14,10 @@ const fieldOf = (fields: readonly Field[], id: string) => {
   if (field === undefined) throw new Error(`no field ${id}`)
   return field
 }
-const textOf = ({ auth }: Provider, id: string, values: Values) => {
+const textOf = ({ auth }: Provider, id: string, values: Values, takesOver = false) => {
   const field = fieldOf(auth, id)
   if (field.kind !== 'copy') throw new Error(`${id} is not to be copied`)
-  return JSON.parse(field.text({ syncId, values }))
+  return JSON.parse(field.text({ syncId, values, takesOver }))
 }
 
 /** The regions and domains as the official clients know them. */
@@ -80,6 +80,17 @@ test.each(providers)('the policies of $slug are bound to the sync', (provider) =
     if (!isReading) expect(JSON.stringify(Condition)).toContain(syncId)
   }
 })
+
+test.each(providers)(
+  'the policy of $slug allows to overwrite what is taken over, and nothing else beyond',
+  (provider) => {
+    const [narrow, wide] = [false, true].map((takesOver) => textOf(provider, 'policy', {}, takesOver).Statement)
+    expect(wide.slice(0, -1)).toEqual(narrow)
+    const { Action, Resource, Condition } = wide.at(-1)
+    expect(Action).toMatch(/:(PutSecretValue|PutParameter)$/)
+    expect([Resource === '*', Condition]).toEqual([false, undefined])
+  },
+)
 
 test.each([
   [

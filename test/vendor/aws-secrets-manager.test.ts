@@ -13,6 +13,7 @@ import { explainFault } from '../../server/src/domain/sync-fault.ts'
 import { awsSecretsManager as provider } from '../../server/src/providers/aws-secrets-manager.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
 import type { OpResult } from '../../server/src/providers/provider.ts'
+import { policyOf } from './aws-policy.ts'
 import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
 import { awsAccount, awsKeys, awsRole } from './fake/aws.ts'
 import { type FakeSecretsManager, fakeSecretsManager } from './fake/aws-secrets-manager.ts'
@@ -161,6 +162,27 @@ test('what is not ours is neither overwritten nor brought back from its recovery
     expect(kindsOf(await applyAll(provider, connectionTo(running), [create('OTHER', 'x')]))).toEqual(['conflict'])
     expect(fake.secret('OTHER')?.deletedAt).toBeDefined()
   }))
+
+test.each([
+  ['is refused', false, 'scope'],
+  ['is done', true, 'done'],
+])('under the policy that the wizard prints, a takeover %s where it was chosen: %s', (_title, takesOver, outcome) =>
+  scenes(async (fake, running) => {
+    fake.tamper('THEIRS', 'theirs')
+    fake.enforce(policyOf(provider, syncId, takesOver))
+    await applyAll(provider, connectionTo(running), [create('OURS', 'one')])
+    await applyAll(provider, connectionTo(running), [update('OURS', 'two')])
+    const work = applyAll(provider, connectionTo(running), [update('THEIRS', 'x')]).then(kindsOf, (error) => [
+      error.kind,
+    ])
+    expect(await work).toEqual([outcome])
+    await expect(applyAll(provider, connectionTo(running), [remove({ name: 'THEIRS' })])).rejects.toMatchObject({
+      kind: 'scope',
+    })
+    await applyAll(provider, connectionTo(running), [remove({ name: 'OURS' })])
+    expect([...fake.state().keys()]).toEqual(['THEIRS'])
+  }),
+)
 
 test('the reason why a name is taken is told in our words, not in those of AWS', () =>
   scenes(async (fake, running) => {

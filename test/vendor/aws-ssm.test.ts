@@ -10,6 +10,7 @@ import {
 import { expect, test } from 'vitest'
 import { awsSsm as provider } from '../../server/src/providers/aws-ssm.ts'
 import type { OpResult } from '../../server/src/providers/provider.ts'
+import { policyOf } from './aws-policy.ts'
 import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
 import { awsKeys, awsRole } from './fake/aws.ts'
 import { type FakeSsm, fakeSsm } from './fake/aws-ssm.ts'
@@ -112,7 +113,7 @@ test('what is not ours is not overwritten by a create', () =>
 
 test('under the policy of the form, an update makes anew what has vanished and is refused what is not ours', () =>
   scene(async (fake, running) => {
-    fake.requireTags(syncId)
+    fake.enforce(policyOf(provider, syncId, false))
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
     fake.tamper('A', undefined)
     expect(kindsOf(await applyAll(provider, connectionTo(running), [update('A', 'two')]))).toEqual(['done'])
@@ -121,6 +122,30 @@ test('under the policy of the form, an update makes anew what has vanished and i
     const work = applyAll(provider, connectionTo(running), [update('THEIRS', 'x')])
     await expect(work).rejects.toMatchObject({ kind: 'scope' })
     expect(fake.state().get('THEIRS')).toBe('theirs')
+  }))
+
+test.each([
+  ['is refused', false, 'scope'],
+  ['is done', true, 'done'],
+])('under the policy that the wizard prints, a takeover %s where it was chosen: %s', (_title, takesOver, outcome) =>
+  scene(async (fake, running) => {
+    fake.tamper('A', 'theirs')
+    fake.enforce(policyOf(provider, syncId, takesOver))
+    const remote = provider.connect(connectionTo(running))
+    expect(await Array.fromAsync(remote.find?.([{ name: 'A' }]) ?? [])).toMatchObject([{ name: 'A', isOurs: false }])
+    const work = Array.fromAsync(remote.apply([update('A', 'x')])).then(kindsOf, (error) => [error.kind])
+    expect(await work).toEqual([outcome])
+  }),
+)
+
+test('a parameter of another type is not ours, even with our tags', () =>
+  scene(async (fake, running) => {
+    await applyAll(provider, connectionTo(running), [create('A', 'one')])
+    const parameter = fake.parameter('/shop/production/A')
+    if (parameter) parameter.type = 'String'
+    const remote = provider.connect(connectionTo(running))
+    const looks = [remote.find?.([{ name: 'A' }]) ?? [], remote.list(new Set(['A']))]
+    for (const items of looks) expect(await Array.fromAsync(items)).toEqual([{ name: 'A', mark: '1', isOurs: false }])
   }))
 
 test('deletes go by tens, and what lies deeper or beside the path is not seen', () =>

@@ -41,7 +41,8 @@ export function testGuard(provider: Provider, prefix: string, running: () => Run
       onExisting: 'fail',
       repairs: false,
     } as const
-    const when = { isFirst: false, doubtfulBefore: 0, others: new Set<string>() }
+    const takesBack = provider.takesBack?.(fake.options)
+    const when = { takesBack, isFirst: false, doubtfulBefore: 0, others: new Set<string>() }
     return planSync({ ...asked, ...when, remote, lookedFor: new Set(guard === 'precondition' ? [] : [name]) })
   }
 

@@ -6,9 +6,9 @@ export const judges: Readonly<Record<string, string>> = {
     'The cloudflare client drives the fake and is compared with our requests, list and bulk alike; no description of the API was at hand.',
   fly: 'A client generated from the vendor’s OpenAPI description (@distilled.cloud/fly-io) drives the secrets and machines of the fake and is compared with our requests; that null in the bulk call deletes is read from the vendor’s Go client; the wizard’s two GraphQL queries are checked against a hand-written part of the vendor’s schema.',
   'aws-secrets-manager':
-    '@aws-sdk/client-secrets-manager and client-sts drive the fake and are compared with our requests; the models of aws-sdk v2 check every input, @smithy/signature-v4 every signature. Lengths and patterns, which those models lack, are checked by hand.',
+    '@aws-sdk/client-secrets-manager and client-sts drive the fake and are compared with our requests; the models of aws-sdk v2 check every input, @smithy/signature-v4 every signature. Refusals with 404, codes in the header and nulls, as emulators answer, are read by the same client. Lengths and patterns, which those models lack, are checked by hand, and so are the actions and tags of the policy that the form prints.',
   'aws-ssm':
-    '@aws-sdk/client-ssm drives the fake and is compared with our requests; the models of aws-sdk v2 check every input, @smithy/signature-v4 every signature. Lengths and patterns, which those models lack, are checked by hand.',
+    '@aws-sdk/client-ssm drives the fake and is compared with our requests; the models of aws-sdk v2 check every input, @smithy/signature-v4 every signature. Lengths and patterns, which those models lack, are checked by hand, and so are the actions and tags of the policy that the form prints.',
   'azure-key-vault':
     '@azure/keyvault-secrets and @azure/identity drive the fake over TLS and are compared with our requests; no description of the API is published as a package, so requests are checked by hand.',
   'gcp-secret-manager':

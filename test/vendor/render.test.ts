@@ -22,6 +22,7 @@ test('render-api finds in the fake what it expects of a service’s variables, a
   await client.services.envVars.delete(service, 'BETA')
   const listed = await Array.fromAsync(client.services.envVars.listAll(service, { limit: 100 }))
   expect(listed).toEqual([{ key: 'ALPHA', value: 'three' }])
+  expect(await client.services.envVars.retrieve(service, 'ALPHA')).toEqual({ key: 'ALPHA', value: 'three' })
   await client.services.deploys.create(service, {})
 
   const ours = await startFake(fakeRender())
@@ -31,6 +32,8 @@ test('render-api finds in the fake what it expects of a service’s variables, a
   await applyAll(render, connection, [update('ALPHA', 'three')])
   await applyAll(render, connection, [remove({ name: 'BETA' })])
   await listAll(render, connection)
+  const found = render.connect(connection).find?.([{ name: 'ALPHA' }]) ?? []
+  expect(await Array.fromAsync(found)).toEqual([{ name: 'ALPHA', value: 'three' }])
   await render.connect(connection).finish?.()
   const sorted = (requests: FakeRequest[]) => requests.map(wire).map(sortQuery)
   expect(sorted(ours.requests)).toEqual(sorted(theirs.requests))

@@ -141,7 +141,8 @@ test('the example shows a message as it is sent', async () => {
     const running = await startFake(fake)
     const connection = connectionTo(running, { options: { content } })
     await applyAll(webhook, connection, [create('API_KEY', 'the value'), remove({ name: 'OLD_KEY' })])
-    expect(JSON.parse(example.text({ syncId: connection.syncId, values: { content } }))).toEqual(fake.messages[0])
+    const text = example.text({ syncId: connection.syncId, values: { content }, takesOver: false })
+    expect(JSON.parse(text)).toEqual(fake.messages[0])
     await running.close()
   }
 })

@@ -110,26 +110,51 @@ export async function findUnoffered(
   return undefined
 }
 
-/** `connection`: with the credential just entered and the answers so far, for lists that the vendor is asked for. */
+/**
+ * `connection`: with the credential just entered and the answers so far, for lists that the vendor is asked for.
+ * `takesOver`: the mapping that was entered before lets the sync take over what is there.
+ */
 export async function renderFields(
   fields: readonly Field[],
   values: Values,
   connection: Connection,
+  takesOver: boolean,
 ): Promise<FlowField[]> {
   const rendered: FlowField[] = []
   const filled = withDefaults(fields, values)
-  for (const field of visibleFields(fields, values)) rendered.push(await renderField(field, values, filled, connection))
+  for (const field of visibleFields(fields, values)) {
+    const { syncId } = connection
+    if (field.kind === 'copy') rendered.push(renderCopy(field, field.text({ syncId, values, takesOver })))
+    else rendered.push(await renderField(field, values, filled, connection))
+  }
   return rendered
 }
 
+/** What a takeover needs beyond what the step auth says: its fields once more, where they then say more. */
+export function takeoverFields(fields: readonly Field[], syncId: string, values: Values): FlowField[] {
+  return visibleFields(fields, values).flatMap((field) => {
+    if (field.kind !== 'copy') return []
+    const [without, text] = [false, true].map((takesOver) => field.text({ syncId, values, takesOver }))
+    if (text === undefined || text === without) return []
+    const description =
+      'This sync takes over what is there already, so it needs this in place of what the step auth showed.'
+    return [renderCopy({ ...field, label: `${field.label}, with the right to take over`, description }, text)]
+  })
+}
+
+function renderCopy({ id, label, description, language }: CopyField, value: string): FlowField {
+  return { id, label, type: 'copy', data: { value, language, ...(description !== undefined && { description }) } }
+}
+
 /** `filled`: `values`, with the defaults of those that are not answered yet. */
-async function renderField(field: Field, values: Values, filled: Values, connection: Connection): Promise<FlowField> {
+async function renderField(
+  field: AnswerableField,
+  values: Values,
+  filled: Values,
+  connection: Connection,
+): Promise<FlowField> {
   const { id, label, description } = field
   const about = description === undefined ? {} : { description }
-  if (field.kind === 'copy') {
-    const value = field.text({ syncId: connection.syncId, values })
-    return { id, label, type: 'copy', data: { value, language: field.language, ...about } }
-  }
   const { placeholder = '' } = field
   const defaultValue = field.kind === 'password' ? undefined : values[id] || field.defaultValue
   const common = {

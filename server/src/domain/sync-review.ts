@@ -8,6 +8,7 @@ import type { SealedSync, SyncDraft, SyncRecord, SyncSettings } from '../store/s
 import { type EnvironmentAccess, reauthorise, requireEnvironment } from './access.ts'
 import { record } from './audit.ts'
 import { type Context, grantOf, type WriteContext } from './context.ts'
+import { takeoverFields } from './sync-form.ts'
 import { macKeyOf, type Owner, readLedger, writeLedger } from './sync-ledger.ts'
 import { lookAhead, type Outlook, unsettled } from './sync-look.ts'
 import { connectTo, requireAnswer, requireSource } from './sync-source.ts'
@@ -18,7 +19,8 @@ import { inTransaction } from './transaction.ts'
 type ReadyDraft = Required<Omit<SyncDraft, 'auth' | 'isTargetComplete'>>
 
 export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> {
-  const { provider } = setup
+  const { provider, sync, draft } = setup
+  const isTakeover = draft.mapping?.onExisting === 'adopt'
   const { outlook, place, placeHash, isElsewhere } = await preview(ctx, setup)
   const plan = toPlan(outlook)
   const sentences = [
@@ -38,6 +40,7 @@ export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> 
         type: 'copy',
         data: { value: JSON.stringify(plan, null, 2), language: 'json' },
       },
+      ...(isTakeover ? takeoverFields(provider.auth, sync.id, draft.auth ?? {}) : []),
       {
         id: 'confirm',
         label: 'Confirm',

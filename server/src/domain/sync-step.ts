@@ -89,7 +89,8 @@ const submit: Record<FlowAnswers['step'], Submit> = {
   },
 
   async review(ctx, setup, { confirm, ...others }) {
-    const [stranger] = Object.keys(others).filter((id) => id !== 'plan')
+    const copies = new Set(['plan', ...setup.provider.auth.filter(({ kind }) => kind === 'copy').map(({ id }) => id)])
+    const [stranger] = Object.keys(others).filter((id) => !copies.has(id))
     if (stranger !== undefined) throw invalid(stranger, 'is not a field of this step.')
     if (confirm === undefined || confirm === '') throw invalid('confirm', 'is required.')
     const answered = { fields: [], answers: { confirm }, credential: setup.draft.credential ?? {} }

@@ -4,7 +4,7 @@ import type { Field, InputField, SelectField, Values } from './provider.ts'
 
 export const isByRole = ({ method }: Values) => method === 'role'
 
-type PolicyFacts = { readonly syncId: string; readonly partition: string }
+export type PolicyFacts = { readonly syncId: string; readonly partition: string; readonly takesOver: boolean }
 
 /** `policy`: what the user, or the role, must be allowed. */
 export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field[] {
@@ -31,9 +31,9 @@ export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field
       id: 'policy',
       label: 'Permissions policy',
       description:
-        'For the user of the keys, or for the role: it may make things for this sync, and change only those.',
+        'For the user of the keys, or for the role: it may make things for this sync, and change only those. If you let the sync take over what is there already, the review shows a policy that allows that, too.',
       language: 'json',
-      text: ({ syncId, values }) => toJson(policy({ syncId, partition: partitionIdOf(values) })),
+      text: ({ syncId, values, takesOver }) => toJson(policy({ syncId, partition: partitionIdOf(values), takesOver })),
     },
     {
       kind: 'text',

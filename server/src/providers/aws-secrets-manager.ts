@@ -3,7 +3,7 @@
  * operation, so that a repeated one is no second version. A delete leaves the vendor's recovery window open.
  */
 import { type AwsService, awsPlace, awsService, verifyAws } from './aws-account.ts'
-import { awsAuth, awsKmsKey, awsRegion } from './aws-form.ts'
+import { awsAuth, awsKmsKey, awsRegion, type PolicyFacts } from './aws-form.ts'
 import type { AwsRefusal } from './aws-request.ts'
 import { isOurs, ourTags } from './aws-tags.ts'
 import { VendorFault } from './fault.ts'
@@ -122,7 +122,7 @@ function writer(aws: AwsService, { syncId, options }: Connection) {
 
 const defaultRecoveryDays = '30'
 
-function permissions({ syncId, partition }: { syncId: string; partition: string }) {
+function permissions({ syncId, partition, takesOver }: PolicyFacts) {
   const secrets = `arn:${partition}:secretsmanager:*:*:secret:*`
   return {
     Version: '2012-10-17',
@@ -141,6 +141,10 @@ function permissions({ syncId, partition }: { syncId: string; partition: string 
         Resource: secrets,
         Condition: { StringEquals: { 'aws:ResourceTag/coffer-sync': syncId } },
       },
+      // A secret that is taken over keeps its tags, and is never deleted.
+      ...(takesOver
+        ? [{ Sid: 'TakeOver', Effect: 'Allow', Action: 'secretsmanager:PutSecretValue', Resource: secrets }]
+        : []),
     ],
   }
 }

@@ -1,6 +1,6 @@
 /** Parameters of AWS Systems Manager, all under one path and encrypted; a name is what follows the path. */
 import { type AwsService, awsPlace, awsService, verifyAws } from './aws-account.ts'
-import { awsAuth, awsKmsKey, awsRegion } from './aws-form.ts'
+import { awsAuth, awsKmsKey, awsRegion, type PolicyFacts } from './aws-form.ts'
 import { isOurs, ourTags } from './aws-tags.ts'
 import { VendorFault } from './fault.ts'
 import { applyEach, type Done } from './one-by-one.ts'
@@ -133,7 +133,7 @@ async function* applyOps(aws: AwsService, connection: Connection, ops: readonly 
 const defaultTier = 'Standard'
 const standardMaxBytes = 4_096
 
-function permissions({ syncId, partition }: { syncId: string; partition: string }) {
+function permissions({ syncId, partition, takesOver }: PolicyFacts) {
   const parameters = `arn:${partition}:ssm:*:*:parameter/*`
   return {
     Version: '2012-10-17',
@@ -152,6 +152,8 @@ function permissions({ syncId, partition }: { syncId: string; partition: string 
         Resource: parameters,
         Condition: { StringEquals: { 'aws:ResourceTag/coffer-sync': syncId } },
       },
+      // A parameter that is taken over keeps its tags, and is never deleted.
+      ...(takesOver ? [{ Sid: 'TakeOver', Effect: 'Allow', Action: 'ssm:PutParameter', Resource: parameters }] : []),
     ],
   }
 }

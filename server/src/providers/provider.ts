@@ -56,7 +56,15 @@ export type SelectField = AnsweredField & {
 export type CopyField = FieldBase & {
   readonly kind: 'copy'
   readonly language: 'text' | 'json' | 'bash'
-  readonly text: (facts: { readonly syncId: string; readonly values: Values }) => string
+  readonly text: (facts: CopyFacts) => string
+}
+
+type CopyFacts = {
+  readonly syncId: string
+  /** The answers of its form. */
+  readonly values: Values
+  /** Whether the sync takes over what is there already: a policy then allows that as well. */
+  readonly takesOver: boolean
 }
 
 export type Field = InputField | SelectField | CopyField

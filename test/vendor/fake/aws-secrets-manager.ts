@@ -1,6 +1,6 @@
 /** AWS Secrets Manager in one region; driven by @aws-sdk/client-secrets-manager in aws-secrets-manager.test.ts. */
 import type { Fake, FakeAnswer } from '../fake.ts'
-import { type AwsAccent, accept, awsAccount, awsAnswers, awsKeys, refuse, told } from './aws.ts'
+import { type AwsAccent, type AwsPolicy, accept, awsAccount, awsAnswers, awsKeys, refuse, told } from './aws.ts'
 
 const region = 'eu-central-1'
 
@@ -27,6 +27,8 @@ export type FakeSecretsManager = Fake & {
   secret(name: string): Secret | undefined
   /** A secret of somebody else's, in its recovery window. */
   plantDeleted(name: string): void
+  /** From now on the keys may do what this policy allows, and nothing else. */
+  enforce(policy: AwsPolicy): void
 }
 
 export function fakeSecretsManager(
@@ -37,6 +39,7 @@ export function fakeSecretsManager(
   const violations: string[] = []
   let isOpen = true
   let tampered = 0
+  let policy: AwsPolicy | undefined
 
   const arn = (name: string) => `arn:aws:secretsmanager:${region}:${awsAccount}:secret:${name}-AbCdEf`
   const gone = () => refuse('ResourceNotFoundException', "Secrets Manager can't find the specified secret.")
@@ -163,6 +166,8 @@ export function fakeSecretsManager(
     options: { recoveryDays: '7' },
     answer: awsAnswers({
       accent,
+      policy: () => policy,
+      tagsOf: (input) => [secrets.get((input as SecretInput).SecretId ?? '')?.tags ?? []],
       service: 'secretsmanager',
       model: 'secretsmanager-2017-10-17',
       targetPrefix: 'secretsmanager',
@@ -193,6 +198,9 @@ export function fakeSecretsManager(
     refusedNames: new Set(),
     calls: { list: (count) => Math.ceil(count / 100), update: 1, look: 1 },
     secret: (name) => secrets.get(name),
+    enforce: (next) => {
+      policy = next
+    },
     plantDeleted: (name) =>
       void secrets.set(name, { versions: [version('theirs')], tags: [], deletedAt: 1_800_000_000 }),
   }

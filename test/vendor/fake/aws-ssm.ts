@@ -1,6 +1,6 @@
 /** AWS Parameter Store in one region; driven by @aws-sdk/client-ssm in aws-ssm.test.ts. */
 import type { Fake, FakeAnswer } from '../fake.ts'
-import { type AwsAccent, accept, awsAnswers, awsKeys, refuse, told } from './aws.ts'
+import { type AwsAccent, type AwsPolicy, accept, awsAnswers, awsKeys, refuse, told } from './aws.ts'
 
 const region = 'eu-central-1'
 const path = '/shop/production'
@@ -23,8 +23,15 @@ type Resource = { ResourceType: string; ResourceId: string }
 export type FakeSsm = Fake & {
   /** By its whole name. */
   parameter(name: string): Parameter | undefined
-  /** The policy that the form shows is in force: what bears no tags of this sync may not be written to. */
-  requireTags(syncId: string): void
+  /** From now on the keys may do what this policy allows, and nothing else. */
+  enforce(policy: AwsPolicy): void
+}
+
+/** The parameters that an input is about; none where it is about all of them. */
+function namesIn(input: unknown): string[] {
+  const { Name, Names, ResourceId } = input as { Name?: string; Names?: string[]; ResourceId?: string }
+  const one = Name ?? ResourceId
+  return Names ?? (one === undefined ? [] : [one])
 }
 
 export function fakeSsm(parts: { externalId?: string; clock?: () => number; accent?: AwsAccent } = {}): FakeSsm {
@@ -32,17 +39,12 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; acce
   const parameters = new Map<string, Parameter>()
   const violations: string[] = []
   let isOpen = true
-  let requiredTag: string | undefined
+  let policy: AwsPolicy | undefined
 
   const invalid = (message: string) => refuse('ValidationException', message)
-  const bears = (tags: readonly Tag[] = []) =>
-    requiredTag === undefined || tags.some(({ Key, Value }) => Key === 'coffer-sync' && Value === requiredTag)
 
   function putProblem({ Name, Value, Type, Overwrite, Tags, Tier = 'Standard' }: PutInput): FakeAnswer | undefined {
     const known = parameters.get(Name)
-    if (!bears(known === undefined ? Tags : known.tags)) {
-      return refuse('AccessDeniedException', 'is not authorized to perform: ssm:PutParameter')
-    }
     if (!/^(\/[a-zA-Z0-9_.-]+){1,15}$/.test(Name) || /^\/?(aws|ssm)/i.test(Name))
       return invalid(`Parameter name: ${Name}`)
     if (fake.refusedNames.has(Name.slice(path.length + 1))) return invalid(`${Name} is refused with the value ${Value}`)
@@ -147,6 +149,8 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; acce
     options: {},
     answer: awsAnswers({
       accent,
+      policy: () => policy,
+      tagsOf: (input) => namesIn(input).map((name) => parameters.get(name)?.tags ?? []),
       service: 'ssm',
       model: 'ssm-2014-11-06',
       targetPrefix: 'AmazonSSM',
@@ -173,8 +177,8 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; acce
     // Whose they are is asked by fifties, what they are by tens.
     calls: { list: (count) => Math.ceil(count / 50) + Math.ceil(count / 10), update: 1, look: 1 },
     parameter: (name) => parameters.get(name),
-    requireTags: (syncId) => {
-      requiredTag = syncId
+    enforce: (next) => {
+      policy = next
     },
   }
   return fake

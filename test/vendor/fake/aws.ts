@@ -54,8 +54,31 @@ function accented(accent: AwsAccent, answer: FakeAnswer): FakeAnswer {
   return { status: isNotFound ? 404 : answer.status, headers, body: rest }
 }
 
+type Tag = { readonly Key: string; readonly Value: string }
+type Statement = {
+  readonly Action: string | readonly string[]
+  readonly Condition?: { readonly StringEquals: Readonly<Record<string, string>> }
+}
+export type AwsPolicy = { readonly Statement: readonly Statement[] }
+
+/** By action and tags, which is all that the policies of our forms go by. */
+function isPermitted({ Statement }: AwsPolicy, action: string, request: readonly Tag[], resource: readonly Tag[]) {
+  const holds = ([key, value]: [string, string]) => {
+    const [, place, name] = /^aws:(RequestTag|ResourceTag)\/(.+)$/.exec(key) ?? []
+    return (place === 'RequestTag' ? request : resource).some((tag) => tag.Key === name && tag.Value === value)
+  }
+  return Statement.some(
+    ({ Action, Condition }) =>
+      [Action].flat().includes(action) && Object.entries(Condition?.StringEquals ?? {}).every(holds),
+  )
+}
+
 type AwsParts = {
   readonly accent: AwsAccent
+  /** The policy of the keys, where one is in force. */
+  readonly policy: () => AwsPolicy | undefined
+  /** The tags of each resource that an input names; one that is not there has none. */
+  readonly tagsOf: (input: unknown) => (readonly Tag[])[]
   readonly service: string
   readonly model: string
   readonly region: string
@@ -94,6 +117,13 @@ export function awsAnswers(parts: AwsParts): (request: FakeRequest) => Promise<F
     if (wrong !== undefined) {
       violations.push(`${name}: ${wrong}`)
       return refuse('SerializationException', wrong)
+    }
+    const policy = parts.policy()
+    const { Tags: requested = [] } = request.json as { Tags?: Tag[] }
+    const isAllowed = (tags: readonly Tag[]) =>
+      policy === undefined || isPermitted(policy, `${service}:${name}`, requested, tags)
+    if (!parts.tagsOf(request.json).every(isAllowed)) {
+      return refuse('AccessDeniedException', `User: ${userArn} is not authorized to perform: ${service}:${name}`)
     }
     return operation(request.json as never)
   }
