@@ -3,7 +3,7 @@ import type { ProjectPath } from '@coffer/contract/field'
 import type { RevisionResults } from '@coffer/contract/secret'
 import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
 import { Failure } from '../failure.ts'
-import type { Turn } from '../turns.ts'
+import { nextTurn, type Turn } from '../turns.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import { secretsOf } from './audit.ts'
 import { readDetails } from './audit-read.ts'
@@ -97,11 +97,23 @@ async function formatLarge(
 export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {
   const access = await requireProject(ctx, path, 'secret:write')
   const environment = requireReached(access, body.environmentId)
-  // Parsers are large, and most processes never need one.
-  const { parseEntries } = await import('./secret-format/format.ts')
-  const wishes = parseEntries(body.format, body.content).map((entry) => ({ ...entry, environment }))
+  const entries = await readFile(body)
+  const wishes = entries.map((entry) => ({ ...entry, environment }))
   return inSecretTransaction(ctx, access, async (ctx) => {
     const results = await writeAll(ctx, access, wishes, body)
     return { success: true, results, revision: await standingRevision(ctx, access, environment) }
   })
+}
+
+/** In pieces: a file may be megabytes, and others want the event loop meanwhile. */
+async function readFile({ format, content }: SecretImport): Promise<Entry[]> {
+  // Parsers are large, and most processes never need one.
+  const { parseInPieces } = await import('./secret-format/format.ts')
+  const pieces = parseInPieces(format, content)
+  let piece = pieces.next()
+  while (!piece.done) {
+    await nextTurn()
+    piece = pieces.next()
+  }
+  return piece.value
 }

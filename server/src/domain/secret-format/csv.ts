@@ -3,7 +3,7 @@
  * quotes as two lines.
  */
 import { type Cursor, countLineBreaks, skip, startOf } from './cursor.ts'
-import { type Entry, type FoundEntry, refuseLine } from './entry.ts'
+import { type Entry, type FoundEntry, maxWrittenLength, refuseLine, tooLong } from './entry.ts'
 
 type Row = { readonly line: number; readonly cells: readonly string[] }
 
@@ -70,7 +70,10 @@ function readCell(cursor: Cursor): string {
 function readQuoted(cursor: Cursor): string {
   const { content, offset, line } = cursor
   let end = content.indexOf('"', offset + 1)
-  while (end !== -1 && content[end + 1] === '"') end = content.indexOf('"', end + 2)
+  while (end !== -1 && content[end + 1] === '"') {
+    if (end - offset > maxWrittenLength) throw refuseLine(line, tooLong)
+    end = content.indexOf('"', end + 2)
+  }
   if (end === -1) throw refuseLine(line, 'the quote that opens this cell is never closed')
 
   const text = content.slice(offset + 1, end)

@@ -3,12 +3,22 @@
  * such as ${X} stay as they are: to resolve them is the service's matter.
  */
 import { countLineBreaks } from './cursor.ts'
-import { type Entry, escapeUnprintable, type FoundEntry, refuseLine } from './entry.ts'
+import {
+  type Entry,
+  escapeUnprintable,
+  type FoundEntry,
+  maxWrittenLength,
+  pause,
+  refuseLine,
+  tooLong,
+} from './entry.ts'
 
 type Span = { readonly end: number; readonly next: number }
 type QuotedValue = { readonly value: string; readonly end: number; readonly lineBreaks: number }
 
-export function* readDotenv(content: string): Generator<FoundEntry> {
+const linesPerPiece = 5_000
+
+export function* readDotenv(content: string): Generator<FoundEntry | typeof pause> {
   let offset = 0
   let line = 1
 
@@ -17,6 +27,8 @@ export function* readDotenv(content: string): Generator<FoundEntry> {
     const text = content.slice(offset, span.end)
     const firstLine = line
     line += 1
+    if (line % linesPerPiece === 0) yield pause
+    if (text.length > maxWrittenLength) throw refuseLine(firstLine, tooLong)
     if (isBlankOrComment(text)) {
       offset = span.next
       continue
@@ -76,17 +88,18 @@ function readQuoted(content: string, from: number, line: number): QuotedValue | 
   const mark = content[start]
   if (mark !== "'" && mark !== '"' && mark !== '`') return undefined
 
-  const end = mark === '"' ? findDoubleQuote(content, start + 1) : content.indexOf(mark, start + 1)
+  const end = mark === '"' ? findDoubleQuote(content, start + 1, line) : content.indexOf(mark, start + 1)
   if (end === -1) throw refuseLine(line, 'the quote that opens this value is never closed')
   const inside = content.slice(start + 1, end)
   return { value: mark === '"' ? decodeEscapes(inside) : inside, end: end + 1, lineBreaks: countLineBreaks(inside) }
 }
 
-function findDoubleQuote(content: string, from: number): number {
+function findDoubleQuote(content: string, from: number, line: number): number {
   const special = /["\\]/g
   special.lastIndex = from
   for (let match = special.exec(content); match !== null; match = special.exec(content)) {
     if (match[0] === '"') return match.index
+    if (match.index - from > maxWrittenLength) throw refuseLine(line, tooLong)
     special.lastIndex += 1
   }
   return -1

@@ -2,7 +2,7 @@
  * What every reader gives and every writer takes. Messages name a line or a key, and never quote a value: they reach
  * logs and screens that secrets must not reach.
  */
-import { maxSecretsPerRequest } from '@coffer/contract/secret'
+import { maxSecretsPerRequest, maxValueBytes } from '@coffer/contract/secret'
 import { type Failure, invalid } from '../../failure.ts'
 
 export type Entry = { readonly key: string; readonly value: string }
@@ -10,6 +10,12 @@ export type Entry = { readonly key: string; readonly value: string }
 /** An entry as a reader found it, not yet checked; the line is where it begins, counted from 1. */
 export type FoundEntry = Entry & { readonly line: number }
 
+/** Between entries a reader may say that it has worked for a while without finding one: others may have their turn. */
+export const pause = Symbol('pause')
+
+/** The longest way to write a value is \u0000 for each of its bytes; whatever is longer is not read to its end. */
+export const maxWrittenLength = 6 * maxValueBytes
+export const tooLong = 'the text that begins here is too long'
 export const tooManyEntries = `more than ${maxSecretsPerRequest.toLocaleString('en')} entries`
 
 export function refuseLine(line: number, problem: string): Failure {

@@ -4,7 +4,7 @@ import { parseEnv } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
-import { type ExportFormat, formatEntries, type ImportFormat, parseEntries } from './format.ts'
+import { type ExportFormat, formatEntries, type ImportFormat, parseEntries, parseInPieces } from './format.ts'
 
 const importFormats = ['dotenv', 'json', 'yaml', 'csv'] as const
 const exportFormats = [...importFormats, 'shell', 'docker', 'k8s', 'tfvars'] as const
@@ -580,6 +580,65 @@ describe('a small or a large file cannot hold up the service', () => {
       expect(error).toMatchObject({ code: 'invalid' })
     }
     expect(performance.now() - startedAt).toBeLessThan(10_000)
+  })
+})
+
+describe('a file is read in pieces', () => {
+  const size = 180_000
+  const piecesOf = (format: ImportFormat, content: string) => {
+    let count = 1
+    const pieces = parseInPieces(format, content)
+    for (let piece = pieces.next(); !piece.done; piece = pieces.next()) count += 1
+    return count
+  }
+
+  test.each<[ImportFormat, string, string, number]>([
+    ['yaml', '', '#\n', 100],
+    ['yaml', '', '\n', 100],
+    ['yaml', '', ' \n', 100],
+    ['yaml', 'A:\n', '  # x\n', 50],
+    ['yaml', 'A: |\n', '\n', 100],
+    ['dotenv', '', '\n', 40],
+    ['dotenv', '', '#\n', 20],
+  ])('%s: %j and many of %j', (format, start, piece, count) => {
+    expect(piecesOf(format, start + piece.repeat(size / piece.length))).toBeGreaterThanOrEqual(count)
+  })
+
+  test.each(importFormats)('%s: 10,000 entries', (format) => {
+    const entries = Array.from({ length: 10_000 }, (_, index) => ({ key: `KEY_${index}`, value: `${index}` }))
+    const text = textOf(format, entries)
+    expect(piecesOf(format, text)).toBeGreaterThanOrEqual(20)
+    expect(parseEntries(format, text)).toEqual(entries)
+  })
+
+  test('and means the same as in one go, wherever a piece ends', () => {
+    const written = (index: number) =>
+      [
+        `K${index}: plain # comment`,
+        `K${index}: "quoted\\n${index}"\n# ${'c'.repeat(index % 7)}\n`,
+        `K${index}: |\n  block\n   ${index}\n`,
+        `K${index}: &a${index} anchored`,
+        `K${index}: *a${index - 1}`,
+        `? K${index}\n: explicit`,
+        `K${index}:`,
+        `"K${index}": >-\n  folded\n  ${index}\n\n`,
+      ][index % 8] ?? ''
+    const text = Array.from({ length: 4_000 }, (_, index) => written(index)).join('\n')
+    const expected = parseYaml(text, { schema: 'failsafe', uniqueKeys: false, maxAliasCount: -1 })
+    expect(parsed('yaml', text)).toEqual(
+      Object.fromEntries(Object.entries(expected).map(([key, value]) => [key, value ?? ''])),
+    )
+    const broken = text.replace('K3000: ', 'K3000 ')
+    expect(problemOf(() => parseEntries('yaml', broken))).toContain('this is not valid YAML')
+  })
+
+  test.each<[ImportFormat, string]>([
+    ['json', `{"A": "${'\\n'.repeat(400_000)}"}`],
+    ['csv', `key,value\nA,"${'""'.repeat(400_000)}"`],
+    ['dotenv', `A="${'\\n'.repeat(400_000)}"`],
+    ['dotenv', `A=${' '.repeat(400_000)}x`],
+  ])('%s: a text that is too long for any value is not read to its end', (format, content) => {
+    expect(problemOf(() => parseEntries(format, content))).toContain('the text that begins here is too long')
   })
 })
 

@@ -8,7 +8,7 @@ import { isId } from '../secret-name.ts'
 import { readCsv, writeCsv } from './csv.ts'
 import { writeDocker } from './docker.ts'
 import { readDotenv, writeDotenv } from './dotenv.ts'
-import { type Entry, type FoundEntry, nameKey, refuseLine, tooManyEntries } from './entry.ts'
+import { type Entry, type FoundEntry, nameKey, pause, refuseLine, tooManyEntries } from './entry.ts'
 import { readJson, writeJson } from './json.ts'
 import { writeKubernetes } from './kubernetes.ts'
 import { writeShell } from './shell.ts'
@@ -20,7 +20,7 @@ export type ImportFormat = SecretImport['format']
 export type ExportFormat = (typeof exportFormats)[number]
 
 type Reader = {
-  readonly read: (content: string) => Iterable<FoundEntry>
+  readonly read: (content: string) => Iterable<FoundEntry | typeof pause>
   /** Whether what stands in a key's place surely is one; in a broken dotenv or CSV file it may be a piece of a value. */
   readonly isKeyCertain: boolean
 }
@@ -50,14 +50,32 @@ const writers: Readonly<Record<ExportFormat, Writer>> = {
   tfvars: { write: writeTfvars, contentType: 'text/plain; charset=utf-8' },
 }
 
-/** Throws invalid('content', 'line N: …'): the message names the line and never quotes a value. */
+const entriesPerPiece = 500
+
+/** All in one go, for files that are known to be small. */
 export function parseEntries(format: ImportFormat, content: string): Entry[] {
+  const pieces = parseInPieces(format, content)
+  let piece = pieces.next()
+  while (!piece.done) piece = pieces.next()
+  return piece.value
+}
+
+/**
+ * Yields after each piece of work, so that a large file does not hold up other requests. Throws invalid('content',
+ * 'line N: …'): the message names the line and never quotes a value.
+ */
+export function* parseInPieces(format: ImportFormat, content: string): Generator<void, Entry[]> {
   const { read, isKeyCertain } = readers[format]
   const withoutByteOrderMark = content.startsWith('\ufeff') ? content.slice(1) : content
   const lines = new Map<string, number>()
   const entries: Entry[] = []
 
-  for (const { line, key, value } of read(withoutByteOrderMark)) {
+  for (const found of read(withoutByteOrderMark)) {
+    if (found === pause) {
+      yield
+      continue
+    }
+    const { line, key, value } = found
     if (entries.length === maxSecretsPerRequest) throw refuseLine(line, tooManyEntries)
     requireKey(line, isKeyCertain ? nameKey(key) : 'the key', key)
     const firstLine = lines.get(key)
@@ -65,6 +83,7 @@ export function parseEntries(format: ImportFormat, content: string): Entry[] {
     requireValue(line, key, value)
     lines.set(key, line)
     entries.push({ key, value })
+    if (entries.length % entriesPerPiece === 0) yield
   }
   return entries
 }

@@ -2,7 +2,7 @@
  * One flat object, read by hand: JSON.parse hides duplicate keys, rewrites numbers, and quotes its input in its errors.
  */
 import { type Cursor, skip, startOf } from './cursor.ts'
-import { type Entry, type FoundEntry, nameKey, refuseLine } from './entry.ts'
+import { type Entry, type FoundEntry, maxWrittenLength, nameKey, refuseLine, tooLong } from './entry.ts'
 
 export function* readJson(content: string): Generator<FoundEntry> {
   const cursor = startOf(content)
@@ -73,6 +73,7 @@ function readString(cursor: Cursor): string | undefined {
       cursor.offset = special.lastIndex
       return decodeString(content.slice(offset, cursor.offset), line)
     }
+    if (match.index - offset > maxWrittenLength) throw refuseLine(line, tooLong)
     if (match[0] !== '\\') throw refuseLine(line, 'a text holds a line break or a control character; escape it')
     special.lastIndex += 1
   }

@@ -6,6 +6,7 @@ import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import {
   Composer,
   type CST,
+  type Document,
   isAlias,
   isMap,
   isNode,
@@ -16,12 +17,27 @@ import {
   Parser,
   type Scalar,
 } from 'yaml'
-import { type Entry, escapeUnprintable, type FoundEntry, nameKey, refuseLine, tooManyEntries } from './entry.ts'
+import {
+  type Entry,
+  escapeUnprintable,
+  type FoundEntry,
+  nameKey,
+  pause,
+  refuseLine,
+  tooLong,
+  tooManyEntries,
+} from './entry.ts'
 
 /** What aliases may add up to; a small file of them could otherwise stand for gigabytes. */
 const maxAliasedLength = 8 * 1024 * 1024
 /** Far beyond 10,000 entries with comments; the library makes several objects of each. */
 const maxLexemes = 200_000
+/** The library takes a few microseconds for each. */
+const lexemesPerPiece = 1_000
+/** Entries of a mapping that are composed while the rest is still read. */
+const entriesPerPart = 200
+/** Between two entries there are a key, a value and what belongs to them. Each one too many becomes an error of the library. */
+const maxNodesPerEntry = 100
 /** A flat mapping needs 4. Without a limit a few megabytes of "[" end the process. */
 const maxDepth = 8
 /** A value of 64 KiB, with room for escapes and indentation. */
@@ -30,16 +46,20 @@ const escapes = /\\(?:[0abefnrtvN_LP "/\\\t\n]|\r\n|x[\da-fA-F]{2}|u[\da-fA-F]{4
 
 type Walk = { readonly anchors: Map<string, string>; aliasedLength: number }
 
-export function* readYaml(content: string): Generator<FoundEntry> {
+export function* readYaml(content: string): Generator<FoundEntry | typeof pause> {
   const lines = new LineCounter()
   const lineOf = (node: unknown) => lines.linePos((isNode(node) ? node.range?.[0] : undefined) ?? 0).line
-
-  const contents = compose(content, lines)
-  if (contents === null) return
-  if (!isMap(contents)) throw refuseLine(lineOf(contents), 'expected a mapping of keys to values')
-
   const walk: Walk = { anchors: new Map(), aliasedLength: 0 }
-  for (const pair of contents.items) yield readPair(pair, walk, lineOf(pair.key))
+
+  for (const contents of compose(content, lines)) {
+    if (contents === pause) {
+      yield pause
+      continue
+    }
+    if (contents === null) continue
+    if (!isMap(contents)) throw refuseLine(lineOf(contents), 'expected a mapping of keys to values')
+    for (const pair of contents.items) yield readPair(pair, walk, lineOf(pair.key))
+  }
 }
 
 export function* writeYaml(entries: readonly Entry[]): Generator<string> {
@@ -58,45 +78,81 @@ export function quoteKey(key: string): string {
   return isPlain ? key : quote(key)
 }
 
-function compose(content: string, lines: LineCounter) {
+/** The contents of the one document, in parts; the library composes each part in one go. */
+function* compose(content: string, lines: LineCounter): Generator<Composed['contents'] | typeof pause> {
   // The library's own search for duplicate keys compares every key with every other.
-  const composer = new Composer({ schema: 'failsafe', uniqueKeys: false })
-  const [document, another] = composer.compose(parse(content, lines), true, content.length)
+  const options = { schema: 'failsafe', uniqueKeys: false } as const
+  const composer = new Composer(options)
+  let documents = 0
 
-  const error = document?.errors[0]
-  if (error !== undefined) throw refuseLine(lines.linePos(error.pos[0]).line, describe(error.code))
-  if (another !== undefined) throw refuseLine(lines.linePos(another.range[0]).line, 'expected one document only')
-  return document?.contents ?? null
+  function* take(found: Iterable<Composed>): Generator<Composed['contents']> {
+    for (const document of found) {
+      const [error] = document.errors
+      if (error !== undefined) throw refuseLine(lines.linePos(error.pos[0]).line, describe(error.code))
+      if (++documents > 1) throw refuseLine(lines.linePos(document.range[0]).line, 'expected one document only')
+      yield document.contents
+    }
+  }
+
+  for (const step of parse(content, lines)) {
+    if (step === pause) yield pause
+    else if ('part' in step) {
+      yield* take(new Composer(options).compose([step.part]))
+      documents -= 1
+    } else yield* take(composer.next(step))
+  }
+  yield* take(composer.end(true, content.length))
 }
 
+type Composed = Document.Parsed
+type Step = CST.Token | { readonly part: CST.Document } | typeof pause
+
 /** As Parser.parse() does it, but with limits: the library goes on after an error, and each costs more than its text. */
-function* parse(content: string, lines: LineCounter): Generator<CST.Token> {
+function* parse(content: string, lines: LineCounter): Generator<Step> {
   const parser = new Parser(lines.addNewLine)
   const refuseHere = (problem: string) => refuseLine(lines.linePos(parser.offset).line, problem)
-  let lexemes = 0
-  let colons = 0
+  const counted = { lexemes: 0, ':': 0, ',': 0, nodes: 0 }
   lines.addNewLine(0)
 
   for (const lexeme of new Lexer().lex(content)) {
     const problem = findProblem(lexeme)
     if (problem !== undefined) throw refuseHere(problem)
-    // Before the library has made its objects of them all.
-    if (lexeme === ':') colons += 1
-    if (colons > maxSecretsPerRequest) throw refuseHere(tooManyEntries)
+    if (lexeme === ':' || lexeme === ',') {
+      counted[lexeme] += 1
+      counted.nodes = 0
+      // Before the library has made its objects of them all.
+      if (counted[lexeme] > maxSecretsPerRequest) throw refuseHere(tooManyEntries)
+    } else if (!/^[\s#]/.test(lexeme)) counted.nodes += 1
+    if (counted.nodes > maxNodesPerEntry) throw refuseHere(describe('UNEXPECTED_TOKEN'))
     for (const token of parser.next(lexeme)) {
       if (token.type === 'error') throw refuseHere(describe('UNEXPECTED_TOKEN'))
       if (token.type === 'directive') throw refuseHere('directives are not allowed')
       yield token
     }
-    lexemes += 1
+    counted.lexemes += 1
     if (parser.stack.length > maxDepth) throw refuseHere('this is nested too deeply')
-    if (lexemes > maxLexemes) throw refuseHere('the file has too many entries, comments and blank lines')
+    if (counted.lexemes > maxLexemes) throw refuseHere('the file has too many entries, comments and blank lines')
+    if (counted.lexemes % lexemesPerPiece > 0) continue
+    const part = takeFinished(parser)
+    if (part !== undefined) yield { part }
+    yield pause
   }
   yield* parser.end()
 }
 
+/** The entries of the outermost mapping that the parser has done with; it still looks at the last two. */
+function takeFinished({ stack }: Parser): CST.Document | undefined {
+  const [document, map] = stack
+  if (document?.type !== 'document' || map?.type !== 'block-map' || map.items.length < entriesPerPart) return undefined
+  const part = { ...map, items: map.items.splice(0, map.items.length - 2) }
+  const [next] = map.items
+  // The composer measures keys from where the mapping begins.
+  map.offset = next?.start[0]?.offset ?? next?.key?.offset ?? map.offset
+  return { type: 'document', offset: document.offset, start: [], value: part }
+}
+
 function findProblem(lexeme: string): string | undefined {
-  if (lexeme.length > maxLexemeLength) return 'the text that begins here is too long'
+  if (lexeme.length > maxLexemeLength) return tooLong
   const mark = lexeme[0]
   if (mark === '!' && lexeme !== '!!str') return 'tags are not allowed'
   if (mark !== '"' && mark !== "'") return undefined
