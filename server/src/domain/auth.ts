@@ -16,7 +16,7 @@ import { type OpenedSession, openBrowserSession } from './session.ts'
 import { requireSetupCode } from './setup-code.ts'
 import { checkSlug } from './slug.ts'
 import { announce, inTransaction, recordAct } from './transaction.ts'
-import { insertWorkspace } from './workspace.ts'
+import { claimSlug, insertWorkspace } from './workspace.ts'
 
 const firstWorkspace = { name: 'Main', slug: 'main' }
 
@@ -39,11 +39,14 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
     // Under the lock of the system's chain: of two first accounts at once, one is the first.
     const { isFirst } = await admitRegistration(ctx, body, email)
     const wanted = body.workspace ?? (isFirst ? firstWorkspace : undefined)
+    const workspace = wanted && { id: newId(), ...wanted, createdAt: at }
+    // The slug first: whoever holds an invite must not learn by a taken slug whether the address has an account.
+    if (workspace) await claimSlug(ctx, workspace)
     if (!(await ctx.store.accounts.insert(account))) {
       throw new Failure('conflict', 'An account with this email address exists already: sign in instead.')
     }
     await record(ctx, { chain: systemChain, action: 'CREATE', entity: personEntity(account) })
-    if (wanted) await insertWorkspace(ctx, { id: newId(), ...wanted, createdAt: at }, account.id)
+    if (workspace) await insertWorkspace(ctx, workspace, account.id)
     if (invite) await takeUpInvite(ctx, invite, account)
     await record(ctx, { chain: systemChain, action: 'LOGIN', entity: personEntity(account) })
     return openBrowserSession(ctx, account)

@@ -26,16 +26,21 @@ export async function createWorkspace(ctx: Context, body: NewWorkspace): Promise
   checkSlug(body.slug)
   const workspace = { id: newId(), name: body.name, slug: body.slug, createdAt: ctx.now() }
   await inTransaction(ctx, workspace.id, async (ctx) => {
+    await claimSlug(ctx, workspace)
     await insertWorkspace(ctx, workspace, userId)
     await requireRoom(ctx, userId)
   })
   return { ...body, id: workspace.id, role: 'admin', isOwner: true, createdAt: iso(workspace.createdAt) }
 }
 
+/** The row of a new workspace, which holds the slug; `insertWorkspace` makes the rest. */
+export async function claimSlug(ctx: WriteContext, workspace: WorkspaceRow): Promise<void> {
+  if (!(await ctx.store.workspaces.insert(workspace))) throw slugTaken(workspace.slug)
+}
+
 /** A workspace as it begins: with its key, its owner, and a first team that projects can belong to. */
 export async function insertWorkspace(ctx: WriteContext, workspace: WorkspaceRow, ownerId: string): Promise<void> {
   const { id: workspaceId, createdAt } = workspace
-  if (!(await ctx.store.workspaces.insert(workspace))) throw slugTaken(workspace.slug)
   const owner = { id: newId(), workspaceId, userId: ownerId, role: 'admin', isOwner: true } as const
   await ctx.store.members.insert({ ...owner, scope: everything, createdAt })
   await ctx.store.teams.insert({ id: newId(), workspaceId, name: 'Everyone', createdAt })
