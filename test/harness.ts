@@ -192,7 +192,8 @@ export async function addUser(
 async function newAccount({ app: { services } }: TestService, email: string) {
   knownHash ??= hashPassword(password)
   const passwordHash = await knownHash
-  return { id: newId(), email, name: email, passwordHash, preferences: defaultPreferences, createdAt: services.now() }
+  const created = { createdAt: services.now(), emailVerifiedAt: null }
+  return { id: newId(), email, name: email, passwordHash, preferences: defaultPreferences, ...created }
 }
 
 /** A person with an account and a session, without the login and what that costs: for tests with very many people. */

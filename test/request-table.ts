@@ -71,6 +71,11 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       one('of somebody else', `/v1/me/session/${world.heirsSession}`, { status: 404 }),
     ],
     revokeOtherSessions: [one('all others', '/v1/me/session')],
+    verifyEmail: [one('without a mail server', '/v1/me/email/verify', { status: 409 })],
+    confirmEmail: [one('unknown', '/v1/me/email/confirm', { body: { token: 'cof_mail_unknown' }, status: 404 })],
+    changeEmail: [
+      one('without a mail server', '/v1/me/email', { body: { email: 'next@example.com', password }, status: 409 }),
+    ],
     enrolTotp: [one('begin', '/v1/me/mfa/totp', { body: { password } })],
     confirmTotp: [one('nothing begun', '/v1/me/mfa/totp/confirm', { body: { code: '123456' }, status: 409 })],
     removeTotp: [one('nothing set up', '/v1/me/mfa/totp', { body: { code: '123456', password }, status: 404 })],

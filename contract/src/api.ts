@@ -2,6 +2,7 @@
 import { auditEndpoints } from './audit.ts'
 import { authEndpoints } from './auth.ts'
 import { deviceEndpoints } from './device.ts'
+import { emailEndpoints } from './email.ts'
 import type { Endpoint } from './endpoint.ts'
 import { environmentEndpoints } from './environment.ts'
 import { historyEndpoints } from './history.ts'
@@ -24,6 +25,7 @@ export const endpoints = {
   ...authEndpoints,
   ...deviceEndpoints,
   ...meEndpoints,
+  ...emailEndpoints,
   ...mfaEndpoints,
   ...workspaceEndpoints,
   ...memberEndpoints,

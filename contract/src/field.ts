@@ -23,6 +23,11 @@ export const Email = Type.String({
 })
 export const Password = Type.String({ minLength: 12, maxLength: 256 })
 
+/** Optional, so that a missing one is refused like a wrong one: 403, and counted like a failed login. */
+export const ConfirmingPassword = Type.Optional(
+  Type.String({ maxLength: 256, description: 'The password of the account' }),
+)
+
 export const closed = { additionalProperties: false } as const
 
 export const Success = Type.Object({ success: Type.Boolean() })

@@ -38,6 +38,7 @@ export type PreferencesChange = Static<typeof PreferencesChange>
 export const Me = Type.Object({
   id: Id,
   email: Type.String(),
+  emailVerified: Type.Boolean(),
   name: Type.String(),
   createdAt: Timestamp,
   mfa: Type.Boolean(),

@@ -7,7 +7,13 @@ export const Member = Type.Object({
   id: Id,
   workspaceId: Id,
   /** Of an invited person only the address is told: id and name are empty, whether there is an account or not. */
-  user: Type.Object({ id: Type.String(), email: Type.String(), name: Type.String() }),
+  user: Type.Object({
+    id: Type.String(),
+    email: Type.String(),
+    /** The person has shown that they read the mail of the address. */
+    emailVerified: Type.Boolean(),
+    name: Type.String(),
+  }),
   role: Role,
   status: words('invite-sent', 'account-created', 'declined', 'expired'),
   isOwner: Type.Boolean(),

@@ -1,5 +1,5 @@
 import type { Endpoint } from './endpoint.ts'
-import { closed, line, Success } from './field.ts'
+import { ConfirmingPassword, closed, line, Success } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
 /** Shown once, for the authenticator app: as a URI for its camera, and as text to type. */
@@ -10,11 +10,9 @@ export type TotpEnrolment = Static<typeof TotpEnrolment>
 export const MfaCode = Type.Object({ code: line(64) }, closed)
 export type MfaCode = Static<typeof MfaCode>
 
-/** Optional here, so that a missing one is refused like a wrong one: 403, and counted. */
-const password = Type.Optional(Type.String({ maxLength: 256, description: 'The password of the account' }))
-export const TotpStart = Type.Object({ password }, closed)
+export const TotpStart = Type.Object({ password: ConfirmingPassword }, closed)
 export type TotpStart = Static<typeof TotpStart>
-export const TotpRemoval = Type.Object({ code: line(64), password }, closed)
+export const TotpRemoval = Type.Object({ code: line(64), password: ConfirmingPassword }, closed)
 export type TotpRemoval = Static<typeof TotpRemoval>
 
 /** The only answer that ever holds the codes. */

@@ -65,7 +65,7 @@ export const settings: readonly Setting[] = [
   {
     name: 'COFFER_SMTP_URL',
     default: 'none',
-    meaning: 'smtp://user:password@host:port or smtps://… to mail invites; the link is shown either way',
+    meaning: 'smtp://user:password@host:port or smtps://… to mail invites and links that confirm an address',
   },
   { name: 'COFFER_MAIL_FROM', default: 'coffer@ the host of the public URL', meaning: 'the sender of that mail' },
   { name: 'COFFER_METRICS_TOKEN', default: 'none', meaning: 'bearer token that opens GET /metrics' },

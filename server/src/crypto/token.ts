@@ -13,9 +13,10 @@ const checksumLength = 6
 export const tokenPrefix = 'cof_live_'
 export const sessionPrefix = 'cof_sess_'
 export const invitePrefix = 'cof_inv_'
-export type BearerPrefix = typeof tokenPrefix | typeof sessionPrefix | typeof invitePrefix
+export const mailPrefix = 'cof_mail_'
+export type BearerPrefix = typeof tokenPrefix | typeof sessionPrefix | typeof invitePrefix | typeof mailPrefix
 
-const prefixes: readonly BearerPrefix[] = [tokenPrefix, sessionPrefix, invitePrefix]
+const prefixes: readonly BearerPrefix[] = [tokenPrefix, sessionPrefix, invitePrefix, mailPrefix]
 
 /** The first word of a token is the operator's choice. Checksum and hash know it as `cof`, so any word fits any token. */
 const tokenWord = /^[a-z0-9]{2,12}(?=_live_)/

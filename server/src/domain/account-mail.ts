@@ -9,3 +9,30 @@ export function secondFactorResetMail(email: string): Letter {
     'If you did not ask for this, change your password and tell the operator.',
   ])
 }
+
+type Confirmation = {
+  readonly email: string
+  readonly url: string
+  readonly expiresAt: number
+  /** The address is to become that of the account; otherwise it is already. */
+  readonly isChange: boolean
+}
+
+export function confirmEmailMail({ email, url, expiresAt, isChange }: Confirmation): Letter {
+  const until = new Date(expiresAt).toUTCString()
+  return composeMail(email, 'Confirm your email address for Coffer', [
+    isChange
+      ? `Somebody wants to use ${email} as the address of their account on Coffer.`
+      : `Confirm that ${email}, the address of your account on Coffer, is yours.`,
+    { label: 'Confirm the address', url },
+    `The link works once, for the person who is signed in to that account, until ${until}.`,
+    'If you did not expect this, ignore it: nothing happens.',
+  ])
+}
+
+export function emailChangedMail(oldEmail: string, newEmail: string): Letter {
+  return composeMail(oldEmail, 'The address of your account on Coffer was changed', [
+    `Your account on Coffer now has the address ${newEmail} instead of ${oldEmail}.`,
+    'If you did not do this, tell the operator or an admin of your workspace at once.',
+  ])
+}

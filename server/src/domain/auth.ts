@@ -33,6 +33,7 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
     passwordHash,
     preferences: defaultPreferences,
     createdAt: at,
+    emailVerifiedAt: invite?.isMailed ? at : null,
   }
   const chains = [systemChain, ...(invite ? [invite.workspaceId] : [])]
   return inTransaction(asUser(ctx, account), chains, async (ctx) => {

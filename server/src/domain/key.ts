@@ -81,6 +81,7 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
     ['accounts', (ctx) => ctx.store.accounts.resign(batchSize)],
     ['sessions', (ctx) => ctx.store.sessions.resign(batchSize)],
     ['second factors', (ctx) => ctx.store.mfa.moveToActiveRoot(batchSize)],
+    ['email confirmations', (ctx) => ctx.store.emailConfirmations.resign(batchSize)],
     ['device logins', (ctx) => ctx.store.devices.resign(batchSize)],
   ]
   await moveAll(ctx, systemChain, moves, progress, followRoot)

@@ -23,6 +23,7 @@ export async function readMe(ctx: Context): Promise<Me> {
   return {
     id: who.id,
     email: who.email,
+    emailVerified: who.emailVerifiedAt !== null,
     name: who.name,
     createdAt: iso(who.createdAt),
     mfa: who.totpId !== null,
@@ -40,11 +41,13 @@ export async function readMe(ctx: Context): Promise<Me> {
 /** The account of a person, or the identity that stands for itself. */
 async function findWho(
   ctx: Context,
-): Promise<Pick<Account, 'id' | 'email' | 'name' | 'createdAt' | 'totpId' | 'preferences'> | undefined> {
+): Promise<
+  Pick<Account, 'id' | 'email' | 'emailVerifiedAt' | 'name' | 'createdAt' | 'totpId' | 'preferences'> | undefined
+> {
   const { credential, userId } = ctx.actor
   if (!('identity' in credential)) return ctx.store.accounts.find(userId)
   const { id, name, createdAt } = credential.identity
-  return { id, email: '', name, createdAt, totpId: null, preferences: defaultPreferences }
+  return { id, email: '', emailVerifiedAt: null, name, createdAt, totpId: null, preferences: defaultPreferences }
 }
 
 export async function updateMe(ctx: Context, { name, preferences }: MeChange): Promise<void> {

@@ -149,7 +149,8 @@ export const grantText = ({ role, scope }: Grant) => ({ role, scope })
 
 function toMember(member: MemberRecord, account: Account | undefined): Member {
   const { id, workspaceId, userId, role, isOwner, scope, createdAt } = member
-  const user = { id: userId, email: account?.email ?? '', name: account?.name ?? '' }
+  const emailVerified = account !== undefined && account.emailVerifiedAt !== null
+  const user = { id: userId, email: account?.email ?? '', emailVerified, name: account?.name ?? '' }
   return { id, workspaceId, user, role, status: 'account-created', isOwner, scope, invitedAt: iso(createdAt) }
 }
 
@@ -159,7 +160,7 @@ function toInvited(invite: Invite, nowMs: number): Member {
   return {
     id,
     workspaceId,
-    user: { id: '', email, name: '' },
+    user: { id: '', email, emailVerified: false, name: '' },
     role,
     status: invite.declinedAt !== null ? 'declined' : expiresAt <= nowMs ? 'expired' : 'invite-sent',
     isOwner: false,

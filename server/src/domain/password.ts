@@ -56,6 +56,8 @@ export async function changePassword(ctx: Context, body: PasswordChange): Promis
   await inPersonTransaction(ctx, userId, async (ctx, tell) => {
     const current = await requireSamePassword(ctx, account)
     await ctx.store.accounts.update({ ...current, passwordHash }, ctx.now())
+    // An address change that somebody began with the old password ends with it.
+    await ctx.store.emailConfirmations.removeOf(userId)
     const sessionsEnded = await endOtherSessions(ctx, userId, sessionId)
     await tell({ ...event, after: { password: 'changed', sessionsEnded } })
   })

@@ -19,6 +19,7 @@ import { serveInto } from './route.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { authRoutes } from './routes/auth.ts'
 import { deviceRoutes } from './routes/device.ts'
+import { emailRoutes } from './routes/email.ts'
 import { environmentRoutes } from './routes/environment.ts'
 import { healthRoutes } from './routes/health.ts'
 import { historyRoutes } from './routes/history.ts'
@@ -47,6 +48,7 @@ const areas = [
   authRoutes,
   deviceRoutes,
   meRoutes,
+  emailRoutes,
   mfaRoutes,
   workspaceRoutes,
   memberRoutes,

@@ -15,6 +15,8 @@ export type Account = {
   readonly createdAt: number
   /** The second factor that a login needs. In the MAC: to take the row away does not take the factor away. */
   readonly totpId: string | null
+  /** Since when the person is known to read the mail of the address; null where nobody has shown that. */
+  readonly emailVerifiedAt: number | null
 }
 /** As it begins: a second factor comes later. */
 export type NewAccount = Omit<Account, 'totpId'>
@@ -22,7 +24,7 @@ type AccountRow = Omit<Account, 'preferences'> & RowMac & { readonly preferences
 
 const columns = fragment(`
   id, email, name, password_hash as "passwordHash", preferences, created_at as "createdAt", totp_id as "totpId",
-  mac, mac_root_id as "macRootId"`)
+  email_verified_at as "emailVerifiedAt", mac, mac_root_id as "macRootId"`)
 
 type AccountFields = Omit<Account, 'preferences' | 'name'>
 
@@ -31,7 +33,12 @@ const macFields = (account: AccountFields): MacField[] => [
   account.email,
   account.passwordHash,
   account.createdAt,
-  ...(account.totpId === null ? [] : [account.totpId]),
+  // Accounts of before carry a MAC without what came later.
+  ...(account.emailVerifiedAt === null
+    ? account.totpId === null
+      ? []
+      : [account.totpId]
+    : [account.totpId, account.emailVerifiedAt]),
 ]
 
 export function accountStore(db: Db, keys: Keys) {
@@ -85,9 +92,11 @@ export function accountStore(db: Db, keys: Keys) {
     async insert(account: NewAccount): Promise<boolean> {
       const { mac, macRootId } = rows.sign({ ...account, totpId: null })
       const changed = await db.run(sql`
-        insert into account (id, email, name, password_hash, preferences, created_at, updated_at, mac, mac_root_id)
+        insert into account (id, email, name, password_hash, preferences, created_at, updated_at, email_verified_at, mac,
+          mac_root_id)
         values (${account.id}, ${account.email}, ${account.name}, ${account.passwordHash},
-          ${JSON.stringify(account.preferences)}, ${account.createdAt}, ${account.createdAt}, ${mac}, ${macRootId})
+          ${JSON.stringify(account.preferences)}, ${account.createdAt}, ${account.createdAt}, ${account.emailVerifiedAt},
+          ${mac}, ${macRootId})
         on conflict (email) do nothing`)
       return changed === 1
     },
@@ -96,8 +105,9 @@ export function accountStore(db: Db, keys: Keys) {
     async update(account: Account, nowMs: number): Promise<void> {
       const { mac, macRootId } = rows.sign(account)
       await db.run(sql`
-        update account set name = ${account.name}, password_hash = ${account.passwordHash},
-          preferences = ${JSON.stringify(account.preferences)}, totp_id = ${account.totpId}, updated_at = ${nowMs},
+        update account set email = ${account.email}, name = ${account.name}, password_hash = ${account.passwordHash},
+          preferences = ${JSON.stringify(account.preferences)}, totp_id = ${account.totpId},
+          email_verified_at = ${account.emailVerifiedAt}, updated_at = ${nowMs},
           mac = ${mac}, mac_root_id = ${macRootId}
         where id = ${account.id}`)
     },

@@ -15,6 +15,7 @@ export async function countTampered(engine: Engine, keys: Keys): Promise<string[
     ['accounts', await store.accounts.countTampered()],
     ['sessions', await store.sessions.countTampered()],
     ['second factors', await store.mfa.countTampered()],
+    ['email confirmations', await store.emailConfirmations.countTampered()],
     ['device logins', await store.devices.countTampered()],
   ] as const
   return found.filter(([, count]) => count > 0).map(([what, count]) => `${count} ${what}`)

@@ -18,6 +18,8 @@ export type Invite = {
   /** Null where the token has ended before the invite: after a decline. */
   readonly hash: Uint8Array | null
   readonly hashRootId: string | null
+  /** Of the token that was only mailed, under the same root; null where no mail server was set. */
+  readonly mailedHash: Uint8Array | null
   readonly createdAt: number
   readonly expiresAt: number
   readonly declinedAt: number | null
@@ -28,7 +30,8 @@ export type Invite = {
 type InviteRow = Omit<Invite, 'scope'> & RowMac & { readonly scope: string }
 
 const columns = fragment(`
-  id, workspace_id as "workspaceId", email, role, scope, hash, hash_root_id as "hashRootId", created_at as "createdAt",
+  id, workspace_id as "workspaceId", email, role, scope, hash, hash_root_id as "hashRootId",
+  mailed_hash as "mailedHash", created_at as "createdAt",
   expires_at as "expiresAt", declined_at as "declinedAt", mail, mail_at as "mailAt", mac, mac_root_id as "macRootId"`)
 
 type InviteFields = Omit<InviteRow, keyof RowMac>
@@ -43,6 +46,8 @@ const macFields = (row: InviteFields): MacField[] => [
   row.createdAt,
   row.expiresAt,
   row.declinedAt,
+  // Invites of before carry a MAC without it.
+  ...(row.mailedHash === null ? [] : [row.mailedHash]),
 ]
 
 export function inviteStore(db: Db, keys: Keys) {
@@ -79,11 +84,14 @@ export function inviteStore(db: Db, keys: Keys) {
       )
     },
 
-    async findByValue(value: string): Promise<Invite | undefined> {
+    /** By either of its tokens. */
+    async findByValue(value: string): Promise<(Invite & { readonly isMailed: boolean }) | undefined> {
       for (const root of keys.keyring.all) {
         const hash = hashBearer(root, value)
-        const invite = await genuine(await db.one<InviteRow>(sql`select ${columns} from invite where hash = ${hash}`))
-        if (invite) return invite
+        const row = await db.one<InviteRow>(sql`
+          select ${columns} from invite where hash = ${hash} or mailed_hash = ${hash}`)
+        const invite = await genuine(row)
+        if (invite) return { ...invite, isMailed: invite.mailedHash !== null && hash.equals(invite.mailedHash) }
       }
       return undefined
     },
@@ -92,10 +100,10 @@ export function inviteStore(db: Db, keys: Keys) {
     async insert(invite: Invite): Promise<string | undefined> {
       const row = toRow(invite)
       const changed = await db.run(sql`
-        insert into invite (id, workspace_id, email, role, scope, hash, hash_root_id, created_at, expires_at, mail,
-          mail_at, mac, mac_root_id)
+        insert into invite (id, workspace_id, email, role, scope, hash, hash_root_id, mailed_hash, created_at, expires_at,
+          mail, mail_at, mac, mac_root_id)
         values (${row.id}, ${row.workspaceId}, ${row.email}, ${row.role}, ${row.scope}, ${row.hash}, ${row.hashRootId},
-          ${row.createdAt}, ${row.expiresAt}, ${row.mail}, ${row.mailAt}, ${row.mac}, ${row.macRootId})
+          ${row.mailedHash}, ${row.createdAt}, ${row.expiresAt}, ${row.mail}, ${row.mailAt}, ${row.mac}, ${row.macRootId})
         on conflict (workspace_id, email) do nothing`)
       if (changed === 1) return undefined
       const taken = await db.one<{ id: string }>(sql`
@@ -108,7 +116,7 @@ export function inviteStore(db: Db, keys: Keys) {
       const row = toRow(invite)
       await db.run(sql`
         update invite set role = ${row.role}, scope = ${row.scope}, hash = ${row.hash}, hash_root_id = ${row.hashRootId},
-          expires_at = ${row.expiresAt}, declined_at = ${row.declinedAt},
+          mailed_hash = ${row.mailedHash}, expires_at = ${row.expiresAt}, declined_at = ${row.declinedAt},
           mail = case when mail_at = ${row.mailAt} then mail else ${row.mail} end, mail_at = ${row.mailAt},
           mac = ${row.mac}, mac_root_id = ${row.macRootId}
         where id = ${row.id} and workspace_id = ${row.workspaceId}`)
@@ -133,9 +141,9 @@ export function inviteStore(db: Db, keys: Keys) {
         order by id limit ${limit} ${forUpdate}`)
       for (const row of old) {
         // A tampered row must not be made genuine.
-        const signed = (await rows.isGenuine(row)) ? rows.sign({ ...row, hash: null }) : row
+        const signed = (await rows.isGenuine(row)) ? rows.sign({ ...row, hash: null, mailedHash: null }) : row
         await db.run(sql`
-          update invite set hash = null, hash_root_id = null, mac = ${signed.mac}, mac_root_id = ${signed.macRootId}
+          update invite set hash = null, hash_root_id = null, mailed_hash = null, mac = ${signed.mac}, mac_root_id = ${signed.macRootId}
           where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`)
       }
       return old.length

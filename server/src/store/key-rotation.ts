@@ -109,7 +109,7 @@ export type RootUses = {
   readonly workspaceKeys: number
   readonly signingKeys: number
   readonly macs: number
-  /** Tokens, sessions, invites, shares and waiting device logins whose stored hash is keyed by this root. */
+  /** Tokens, sessions, invites, shares, email confirmations and waiting device logins whose stored hash is keyed by this root. */
   readonly hashes: number
 }
 
@@ -126,12 +126,14 @@ export async function countRootUses(db: Db): Promise<RootUses[]> {
         + (select count(*) from account where mac_root_id = r.id)
         + (select count(*) from session where mac_root_id = r.id)
         + (select count(*) from totp where mac_root_id = r.id)
+        + (select count(*) from email_confirmation where mac_root_id = r.id)
         + (select count(*) from device_login where mac_root_id = r.id) as macs,
       (select count(*) from token where hash_root_id = r.id)
         + (select count(*) from token where previous_hash_root_id = r.id)
         + (select count(*) from session where hash_root_id = r.id)
         + (select count(*) from invite where hash_root_id = r.id)
         + (select count(*) from share where token_root_id = r.id)
+        + (select count(*) from email_confirmation where hash_root_id = r.id)
         + (select count(*) from device_login where hash_root_id = r.id) as hashes
     from root_key r order by r.is_active desc, r.created_at desc`)
   return rows.map((row) => ({ ...row, isActive: row.isActive === 1 }))

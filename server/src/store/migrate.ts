@@ -19,6 +19,7 @@ import { deviceSession } from './migrations/013-device-session.ts'
 import { auditList } from './migrations/014-audit-list.ts'
 import { auditMark } from './migrations/015-audit-mark.ts'
 import { secretPast } from './migrations/016-secret-past.ts'
+import { email } from './migrations/017-email.ts'
 import type { Engine } from './sql.ts'
 
 const migrations = [
@@ -38,6 +39,7 @@ const migrations = [
   auditList,
   auditMark,
   secretPast,
+  email,
 ]
 
 export const steps: readonly { name: string; statement: string }[] = migrations.flatMap((migration) =>

@@ -4,6 +4,7 @@ import { auditStore } from './audit.ts'
 import { auditRetentionStore } from './audit-retention.ts'
 import { changeStore } from './change.ts'
 import { deviceStore } from './device.ts'
+import { emailConfirmationStore } from './email-confirmation.ts'
 import { environmentStore } from './environment.ts'
 import { inviteStore } from './invite.ts'
 import type { Keys } from './key.ts'
@@ -37,6 +38,7 @@ export function createStore(db: Db, keys: Keys) {
     auditRetention: auditRetentionStore(db),
     changes: changeStore(db),
     devices: deviceStore(db, keys),
+    emailConfirmations: emailConfirmationStore(db, keys),
     environments: environmentStore(db, keys),
     leftovers: leftoverStore(db),
     invites: inviteStore(db, keys),

@@ -29,7 +29,12 @@ afterAll(async () => {
 const mailOf = (where: MemberWorkspace, id: string, state: string) =>
   until(async () => (await where.row(id))?.mail === state || undefined, 20_000, `the mail of the invite is ${state}`)
 
-test('the link that is answered is the link that arrives, in both forms', async () => {
+/** The token in the link of the newest letter to this address. */
+const mailedToken = (email: string) =>
+  /https:\/\/coffer\.example\.com\/invite#(cof_inv_\w+)/.exec(lettersTo(email).at(-1)?.text ?? '')?.[1] ?? ''
+const userOf = async (id: string) => (await place.row(id))?.user
+
+test('a link of its own arrives, in both forms: not the one that is answered', async () => {
   const email = place.newAddress()
   const issued = await place.mustInvite({ email })
   expect(issued).toMatchObject({
@@ -38,24 +43,75 @@ test('the link that is answered is the link that arrives, in both forms', async 
   })
   const letter = await mailServer.letterTo(email)
   expect(letter).toMatchObject({ from: 'coffer@example.com', to: [email] })
-  expect(letter.text.split(issued.inviteUrl)).toHaveLength(3)
+  const token = mailedToken(email)
+  expect(letter.text.split(`https://coffer.example.com/invite#${token}`)).toHaveLength(3)
+  expect(letter.text).not.toContain(issued.inviteToken)
   expect(letter.text).toContain(owner.email)
   await mailOf(place, issued.id, 'sent')
-  expect(service.logs.join()).not.toContain(issued.inviteToken)
+  for (const secret of [issued.inviteToken, token]) expect(service.logs.join()).not.toContain(secret)
   const user = await addUser(service, email)
-  expect((await place.accept(user.session, issued.inviteToken)).status).toBe(200)
+  expect((await place.accept(user.session, token)).status).toBe(200)
   expect(await place.row(issued.id)).not.toHaveProperty('mail')
+})
+
+test('whoever joins by the mailed link is verified; by the answered one, which the inviter has too, nobody is', async () => {
+  const [byMail, byAnswer] = [place.newAddress(), place.newAddress()]
+  const [first, second] = [await place.mustInvite({ email: byMail }), await place.mustInvite({ email: byAnswer })]
+  for (const email of [byMail, byAnswer]) await mailServer.letterTo(email)
+  expect(await userOf(first.id)).toMatchObject({ id: '', emailVerified: false })
+  const registered = [
+    await place.register(byMail, mailedToken(byMail)),
+    await place.register(byAnswer, second.inviteToken),
+  ]
+  expect(registered.map(({ status }) => status)).toEqual([201, 201])
+  expect(await userOf(first.id)).toMatchObject({ email: byMail, emailVerified: true })
+  expect(await userOf(second.id)).toMatchObject({ email: byAnswer, emailVerified: false })
+  const verified = await Promise.all(
+    registered.map(({ body }) =>
+      service.call<{ emailVerified: boolean }>('GET', '/v1/me', { token: body.accessToken }),
+    ),
+  )
+  expect(verified.map(({ body }) => body.emailVerified)).toEqual([true, false])
+  // The other link went with the one that was used.
+  expect((await place.register(byAnswer, mailedToken(byAnswer))).status).toBe(403)
+})
+
+test('whoever has an account is verified by joining with the mailed link, and stays so', async () => {
+  const [user, other] = [await addUser(service, place.newAddress()), await addUser(service, place.newAddress())]
+  const { id } = await place.mustInvite({ email: user.email })
+  await mailServer.letterTo(user.email)
+  const token = mailedToken(user.email)
+  expect((await place.accept(other.session, token)).status).toBe(403)
+  expect((await place.accept(user.session, token)).status).toBe(200)
+  expect(await userOf(id)).toMatchObject({ id: user.id, emailVerified: true })
+  expect(await place.trail(id)).toMatchObject([{ action: 'CREATE' }, { action: 'ACCEPT', after: { link: 'mailed' } }])
+  const me = await service.call('GET', '/v1/me', { token: user.session })
+  expect(me.body).toMatchObject({ emailVerified: true })
+})
+
+test('a mailed link ends with a resend and a refusal like the answered one', async () => {
+  const user = await addUser(service, place.newAddress())
+  const { id } = await place.mustInvite({ email: user.email })
+  await mailServer.letterTo(user.email)
+  const first = mailedToken(user.email)
+  await place.ask('POST', `/rbac/${id}/resend`)
+  await until(async () => lettersTo(user.email).length === 2 || undefined, 20_000, 'the second letter is there')
+  const second = mailedToken(user.email)
+  expect((await place.accept(user.session, first)).status).toBe(404)
+  expect((await place.decline(user.session, second)).status).toBe(200)
+  expect((await place.accept(user.session, second)).status).toBe(404)
 })
 
 test('what is sent again is a letter with the new link', async () => {
   const email = place.newAddress()
   const first = await place.mustInvite({ email })
   await mailServer.letterTo(email)
-  const again = await place.ask<{ inviteUrl: string }>('POST', `/rbac/${first.id}/resend`)
+  const before = mailedToken(email)
+  await place.ask('POST', `/rbac/${first.id}/resend`)
   await mailOf(place, first.id, 'sent')
   await until(async () => lettersTo(email).length === 2 || undefined, 20_000, 'the second letter is there')
-  expect(lettersTo(email)[1]?.text).toContain(again.body.inviteUrl)
-  expect(lettersTo(email)[1]?.text).not.toContain(first.inviteUrl)
+  expect(mailedToken(email)).toMatch(/^cof_inv_\w{36}$/)
+  expect(mailedToken(email)).not.toBe(before)
 })
 
 test('an invite that is changed while its letter arrives keeps what became of the letter', async () => {

@@ -75,7 +75,7 @@ describe('an invite', () => {
     expect(row).toEqual({
       id: body.id,
       workspaceId: place.id,
-      user: { id: '', email: 'ann.lee@example.com', name: '' },
+      user: { id: '', email: 'ann.lee@example.com', emailVerified: false, name: '' },
       role: 'member',
       status: 'invite-sent',
       isOwner: false,
@@ -101,7 +101,7 @@ describe('an invite', () => {
     expect(await place.row(id)).toEqual({
       id,
       workspaceId: place.id,
-      user: { id: user.id, email, name: email },
+      user: { id: user.id, email, emailVerified: false, name: email },
       role: 'developer',
       status: 'account-created',
       isOwner: false,

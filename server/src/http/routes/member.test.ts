@@ -57,7 +57,7 @@ describe('the list', () => {
     expect(first).toEqual({
       id: expect.any(String),
       workspaceId: place.id,
-      user: { id: owner.id, email: owner.email, name: 'Owner' },
+      user: { id: owner.id, email: owner.email, emailVerified: false, name: 'Owner' },
       role: 'admin',
       status: 'account-created',
       isOwner: true,

@@ -1,0 +1,45 @@
+import type { Endpoint } from './endpoint.ts'
+import { ConfirmingPassword, closed, Email, line, Success } from './field.ts'
+import { type Static, Type } from './schema.ts'
+
+export const EmailToken = Type.Object({ token: line(200) }, closed)
+export type EmailToken = Static<typeof EmailToken>
+export const EmailChange = Type.Object({ email: Email, password: ConfirmingPassword }, closed)
+export type EmailChange = Static<typeof EmailChange>
+
+const path = '/v1/me/email'
+
+export const emailEndpoints = {
+  verifyEmail: {
+    method: 'POST',
+    path: `${path}/verify`,
+    area: 'me',
+    summary: 'Mail yourself a link that confirms your address',
+    permission: 'me:manage',
+    status: 200,
+    response: Success,
+    errors: [403, 409],
+  },
+  confirmEmail: {
+    method: 'POST',
+    path: `${path}/confirm`,
+    area: 'me',
+    summary: 'Confirm an address with the token of the mailed link; a new address takes the place of the old one',
+    permission: 'me:manage',
+    body: EmailToken,
+    status: 200,
+    response: Success,
+    errors: [403, 404, 409],
+  },
+  changeEmail: {
+    method: 'PUT',
+    path,
+    area: 'me',
+    summary: 'Ask to change your address, by the password; it changes once the link mailed to the new one is followed',
+    permission: 'me:manage',
+    body: EmailChange,
+    status: 200,
+    response: Success,
+    errors: [403, 409],
+  },
+} as const satisfies Record<string, Endpoint>
