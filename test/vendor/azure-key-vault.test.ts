@@ -231,6 +231,19 @@ test.each([
   expect(field?.kind === 'text' && field.check?.(value, {}) === undefined).toBe(isTaken)
 })
 
+test('a credential that may list secrets but not get them looks in the list before an update', () =>
+  scene(async (fake, running) => {
+    await applyAll(provider, connectionTo(running), [create('A', 'one')])
+    fake.tamper('B', 'theirs')
+    running.mischief = ({ method, path }) =>
+      method === 'GET' && path.startsWith('/secrets/') ? { kind: 'answer', answer: { status: 403 } } : undefined
+    const found = provider.connect(connectionTo(running)).find?.([{ name: 'a' }, { name: 'B' }, { name: 'C' }]) ?? []
+    expect(await Array.fromAsync(found)).toMatchObject([
+      { name: 'A', isOurs: true },
+      { name: 'B', isOurs: false },
+    ])
+  }))
+
 test('underscores become hyphens, and one vault is one place in any case', () => {
   expect(provider.normaliseName('DATABASE_URL')).toBe('DATABASE-URL')
   const place = (vaultUri: string) => provider.describeTarget({ vaultUri }, {}).fingerprint

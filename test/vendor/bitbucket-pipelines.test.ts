@@ -104,6 +104,20 @@ test('not found may mean not allowed: then nothing counts as done', async () => 
   await running.close()
 })
 
+test('a variable that is made again by an update, whose answer is lost, is ours when the update is repeated', async () => {
+  const { fake, running, connection } = await start()
+  const remote = bitbucketPipelines.connect(connection)
+  const [made] = await Array.fromAsync(remote.apply([create('ALPHA', 'one')]))
+  fake.tamper('ALPHA', undefined)
+  const op = update('ALPHA', 'two', made && 'id' in made ? made.id : undefined)
+  running.mischief = ({ method }) => (method === 'POST' ? { kind: 'drop', after: true } : undefined)
+  await expect(Array.fromAsync(remote.apply([op]))).rejects.toMatchObject({ kind: 'transient' })
+  running.mischief = undefined
+  expect(await Array.fromAsync(remote.apply([op]))).toMatchObject([{ name: 'ALPHA', id: fake.variables[0]?.uuid }])
+  expect(fake.state()).toEqual(new Map([['ALPHA', 'two']]))
+  await running.close()
+})
+
 test('a next page on another host is not followed', async () => {
   const { running, connection } = await start()
   const body = { values: [], next: 'https://elsewhere.example.test/2.0/repositories' }
