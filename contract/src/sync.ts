@@ -129,12 +129,14 @@ export const SyncPlan = Type.Object({
   delete: names,
   unchanged: names,
   conflict: names,
+  /** Why each name in `conflict` is left alone. */
+  reasons: Type.Array(Type.Object({ name: Type.String(), reason: Type.String() })),
   /** Keys that the target cannot hold, and why. */
   problems: Type.Array(Type.Object({ name: Type.String(), problem: Type.String() })),
 })
 export type SyncPlan = Static<typeof SyncPlan>
 
-export const syncTriggers = ['first', 'change', 'manual', 'resume', 'retry', 'drift', 'remove'] as const
+export const syncTriggers = ['first', 'settings', 'change', 'manual', 'resume', 'retry', 'drift', 'remove'] as const
 export type SyncTrigger = (typeof syncTriggers)[number]
 export const syncRunStates = ['succeeded', 'partial', 'failed', 'interrupted'] as const
 export type SyncRunState = (typeof syncRunStates)[number]

@@ -42,7 +42,7 @@ export function testGuard(provider: Provider, prefix: string, running: () => Run
       repairs: false,
     } as const
     const takesBack = provider.takesBack?.(fake.options)
-    const when = { takesBack, isFirst: false, doubtfulBefore: 0, others: new Set<string>() }
+    const when = { takesBack, isFirst: false, doubtfulBefore: 0, others: new Map<string, string>() }
     return planSync({ ...asked, ...when, remote, lookedFor: new Set(guard === 'precondition' ? [] : [name]) })
   }
 

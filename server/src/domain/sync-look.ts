@@ -2,7 +2,8 @@
 import type { KeyObject } from 'node:crypto'
 import { guardOf, type Provider, type Remote, type RemoteItem } from '../providers/provider.ts'
 import type { SealedSync, SyncSettings } from '../store/sync.ts'
-import type { LedgerEntry } from '../store/sync-ledger.ts'
+import type { LedgerEntry, OthersEntry } from '../store/sync-ledger.ts'
+import { type Access, reachesEnvironments } from './access.ts'
 import type { Context } from './context.ts'
 import { type Mapped, mapSecrets } from './sync-mapping.ts'
 import { looksNeeded, type Plan, type PlanInput, planSync, type Seen } from './sync-plan.ts'
@@ -28,6 +29,8 @@ type Intent = {
   readonly repairs: boolean
   /** Looks at the target whatever the ledger says. */
   readonly looks: boolean
+  /** Whether another sync may be named to those who read the plan. */
+  readonly mayName: (other: OthersEntry) => boolean
   /** Writes all anew, also values that are there already: something else about them has changed. */
   readonly rewrites?: boolean
 }
@@ -57,7 +60,7 @@ export async function lookAhead(
     isFirst: sync.lastOkAt === null,
     doubtfulBefore: ctx.now() - hourMs,
     guard,
-    others: new Set<string>(),
+    others: new Map<string, string>(),
     repairs: repairs || mapping.drift === 'repair',
   }
   const unseen = planSync({ ...fixed, remote: undefined })
@@ -68,11 +71,28 @@ export async function lookAhead(
   const remote = await look(fold, macKey, new Set([...desired.keys(), ...ledger.keys()]), (wanted) =>
     needed === 'all' || !far.find ? far.list(wanted) : far.find([...needed].map((name) => knownItem(name, ledger))),
   )
-  const theirs = new Set((await ctx.store.syncLedger.listOthers(sync.id, sync.placeHash ?? '')).map(fold))
-  const others = new Set([...desired.keys()].filter((name) => theirs.has(fold(name))))
+  const found = needed === 'all' ? (far.findProblems?.(new Set(desired.keys())) ?? []) : []
+  const written = await ctx.store.syncLedger.listOthers(sync.id, sync.placeHash ?? '')
+  const theirs = new Map(written.map((entry) => [fold(entry.name), entry]))
+  const others = new Map<string, string>()
+  for (const name of desired.keys()) {
+    const other = theirs.get(fold(name))
+    if (other) others.set(name, intent.mayName(other) ? `the sync "${other.syncName}"` : 'another sync')
+  }
   const seen = { remote, others, ...(needed !== 'all' && { lookedFor: needed }) }
-  return { mapped, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, ...seen }) }
+  const problems = [...mapped.problems, ...found]
+  return { mapped: { ...mapped, problems }, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, ...seen }) }
 }
+
+/** For somebody who asks: those that their scope reaches, in this workspace. */
+export const namedTo = (access: Access) => (other: OthersEntry) =>
+  other.workspaceId === access.picture.workspace.id && reachesEnvironments(access, [other.environmentId ?? ''])
+
+/** For all who may see the sync: those that push from the same environment. */
+export const namedToAll =
+  ({ environmentId }: Pick<SealedSync, 'environmentId'>) =>
+  (other: OthersEntry) =>
+    other.environmentId !== null && other.environmentId === environmentId
 
 function knownItem(name: string, ledger: ReadonlyMap<string, LedgerEntry>) {
   const id = ledger.get(name)?.remoteId ?? null

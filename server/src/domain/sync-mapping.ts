@@ -2,11 +2,10 @@
  * From the secrets of an environment to the names and values at a target. Pure functions: the same secrets give the same
  * result, byte for byte, so that what has not changed is never pushed again.
  */
-import type { Field, Limits, Provider, Values } from '../providers/provider.ts'
+import type { Field, Limits, Problem, Provider, Values } from '../providers/provider.ts'
 import { matchesPattern } from './oidc-rule.ts'
 import { writeDotenv } from './secret-format/dotenv.ts'
 
-export type Problem = { readonly name: string; readonly problem: string }
 /** What the target should hold, by its name there. */
 type Desired = ReadonlyMap<string, string>
 export type Mapped = {

@@ -36,7 +36,7 @@ const input: fc.Arbitrary<PlanInput> = fc.record({
   isFirst: fc.boolean(),
   doubtfulBefore: fc.constant(2),
   takesBack: fc.constantFrom(true, false, undefined),
-  others: fc.array(name).map((list) => new Set(list)),
+  others: fc.array(name).map((list) => new Map(list.map((one) => [one, 'another sync']))),
 })
 
 const check = (property: (given: PlanInput) => void) => fc.assert(fc.property(input, property), { numRuns: 5_000 })
@@ -236,7 +236,7 @@ describe('a plan made without looking', () => {
     isFirst: false,
     doubtfulBefore: 2,
     takesBack: undefined,
-    others: new Set<string>(),
+    others: new Map<string, string>(),
   } as const
   const synced: LedgerEntry = {
     name: 'A',
@@ -312,7 +312,7 @@ describe('a mass delete', () => {
       isFirst: false,
       doubtfulBefore: 2,
       takesBack: undefined,
-      others: new Set(),
+      others: new Map(),
     })
 
   test.each([

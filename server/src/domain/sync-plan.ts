@@ -26,8 +26,8 @@ export type PlanInput = {
   readonly isFirst: boolean
   /** Whether entries that an edit took our mark off may be overwritten; undefined where that means that they were replaced. */
   readonly takesBack: boolean | undefined
-  /** Names at this target that another sync has written. */
-  readonly others: ReadonlySet<string>
+  /** Names at this target that another sync has written, and which sync that is, in words. */
+  readonly others: ReadonlyMap<string, string>
 }
 
 export type Plan = {
@@ -45,7 +45,7 @@ export type Plan = {
 }
 
 const foreign = 'is there already, and not from this sync.'
-const ofAnother = 'is written by another sync.'
+export const driftedWords = 'was changed or removed there by somebody else.'
 const takenOver = 'no longer bears the mark of this sync: somebody has replaced it.'
 
 export function planSync(input: PlanInput): Plan {
@@ -66,8 +66,9 @@ export function planSync(input: PlanInput): Plan {
   for (const [name, valueMac] of desired) {
     const entry = known.get(name)
     const seen = remote?.get(name)
+    const writer = others.get(name)
     if (entry) planKnown(entry, valueMac, seen)
-    else if (others.has(name)) plan.conflict.push({ name, why: ofAnother })
+    else if (writer !== undefined) plan.conflict.push({ name, why: `is written by ${writer}.` })
     else if (!seen) plan.create.push(name)
     else if (onExisting === 'adopt' || seen.isOurs === true) plan.adopt.push(name)
     else if (onExisting === 'skip') plan.unchanged.push(name)

@@ -13,6 +13,7 @@ import type { LedgerEntry } from '../store/sync-ledger.ts'
 import { writeLedger } from './sync-ledger.ts'
 import type { Outlook } from './sync-look.ts'
 import { changes } from './sync-outcome.ts'
+import { driftedWords } from './sync-plan.ts'
 import { macOf, operationIdOf } from './sync-source.ts'
 
 export type Push = {
@@ -48,7 +49,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
     items.push({ name, outcome, message })
   for (const { name, why } of plan.conflict) note(name, 'conflict', why)
-  for (const name of plan.drifted) note(name, 'drifted', 'was changed or removed there by somebody else.')
+  for (const name of plan.drifted) note(name, 'drifted', driftedWords)
 
   await write((store) => store.syncLedger.remove(syncId, [...plan.release, ...plan.conflict.map(({ name }) => name)]))
   for (const name of plan.release) note(name, 'released')

@@ -10,7 +10,8 @@ import { record } from './audit.ts'
 import { type Context, grantOf, type WriteContext } from './context.ts'
 import { takeoverFields } from './sync-form.ts'
 import { macKeyOf, type Owner, readLedger, writeLedger } from './sync-ledger.ts'
-import { lookAhead, type Outlook, unsettled } from './sync-look.ts'
+import { lookAhead, namedTo, type Outlook, unsettled } from './sync-look.ts'
+import { driftedWords } from './sync-plan.ts'
 import { connectTo, requireAnswer, requireSource } from './sync-source.ts'
 import type { Setup } from './sync-wizard.ts'
 import { minuteMs, secondMs } from './time.ts'
@@ -21,7 +22,7 @@ type ReadyDraft = Required<Omit<SyncDraft, 'auth' | 'isTargetComplete'>>
 export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> {
   const { provider, sync, draft } = setup
   const isTakeover = draft.mapping?.onExisting === 'adopt'
-  const { outlook, place, placeHash, isElsewhere } = await preview(ctx, setup)
+  const { outlook, place, placeHash, isElsewhere, isFirst } = await preview(ctx, setup)
   const plan = toPlan(outlook)
   const sentences = [
     `Secrets go to ${provider.name}, ${place.label}.`,
@@ -36,7 +37,7 @@ export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> 
     fields: [
       {
         id: 'plan',
-        label: 'What the first push does',
+        label: isFirst ? 'What the first push does' : 'What the next push does',
         type: 'copy',
         data: { value: JSON.stringify(plan, null, 2), language: 'json' },
       },
@@ -64,6 +65,10 @@ export function toPlan({ plan, mapped }: Outlook): SyncPlan {
     delete: [...plan.delete],
     unchanged: [...plan.unchanged],
     conflict: [...plan.conflict.map(({ name }) => name), ...plan.drifted],
+    reasons: [
+      ...plan.conflict.map(({ name, why }) => ({ name, reason: why })),
+      ...plan.drifted.map((name) => ({ name, reason: driftedWords })),
+    ],
     problems: mapped.problems.map(({ name, problem }) => ({ name, problem })),
   }
 }
@@ -101,17 +106,19 @@ async function preview(ctx: Context, setup: Setup) {
   const macKey = isElsewhere || !content.live ? randomBytes(32).toString('base64') : content.live.macKey
   const ledger = isElsewhere ? [] : await readLedger(ctx.store, { syncId: sync.id, macKey: macKeyOf(macKey) })
   const far = provider.connect(await connectTo(ctx, provider, sync, draft))
+  const lastOkAt = isElsewhere ? null : sync.lastOkAt
   const source = await requireSource(ctx, access, draft.mapping, access)
   const outlook = await lookAhead(ctx, provider, far, source, {
-    sync: { id: sync.id, placeHash, lastOkAt: isElsewhere ? null : sync.lastOkAt },
+    sync: { id: sync.id, placeHash, lastOkAt },
     settings: draft,
     macKey: macKeyOf(macKey),
     ledger,
     repairs: false,
     looks: true,
     rewrites,
+    mayName: namedTo(access),
   })
-  return { access, draft, outlook, source, place, placeHash, isElsewhere, macKey }
+  return { access, draft, outlook, source, place, placeHash, isElsewhere, isFirst: lastOkAt === null, macKey }
 }
 
 /** Equal for all syncs that write to the same place. */
@@ -147,7 +154,7 @@ export function requireUnchanged(current: SealedSync, seen: SealedSync): void {
 /** From here on it runs, with the rights of whoever says so. */
 export async function activate(ctx: Context, setup: Setup, confirm: string): Promise<void> {
   const { sync, provider } = setup
-  const { access, draft, outlook, source, place, placeHash, isElsewhere, macKey } = await preview(ctx, setup)
+  const { access, draft, outlook, source, place, placeHash, isElsewhere, isFirst, macKey } = await preview(ctx, setup)
   const plan = toPlan(outlook)
   const [problem] = plan.problems
   if (problem) throw invalid('confirm', `${problem.name} ${problem.problem}`)
@@ -172,7 +179,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
       target: place.label,
       lastError: null,
       reason: null,
-      triggerNext: 'first',
+      triggerNext: isFirst ? 'first' : 'settings',
       draftUntil: null,
       credentialHash: credentialHash(ctx, provider.slug, draft.credential),
       placeHash,

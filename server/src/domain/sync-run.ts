@@ -18,7 +18,7 @@ import { namePlaces } from './secret.ts'
 import { explainFault, secretsOf } from './sync-fault.ts'
 import { type Hold, holdSync, leaseMs } from './sync-hold.ts'
 import { macKeyOf, readLedger } from './sync-ledger.ts'
-import { lookAhead, type Outlook } from './sync-look.ts'
+import { lookAhead, namedToAll, type Outlook } from './sync-look.ts'
 import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './sync-outcome.ts'
 import { isMassDelete } from './sync-plan.ts'
 import { pushPlan } from './sync-push.ts'
@@ -99,6 +99,7 @@ async function attempt(
     macKey,
     ledger,
     repairs: repairing.has(sync.triggerNext),
+    mayName: namedToAll(sync),
     // A change that comes just before a scan does not replace it.
     looks: looking.has(sync.triggerNext) || (sync.scanAt !== null && sync.scanAt <= ctx.now()),
   }
@@ -134,7 +135,7 @@ async function attempt(
 
 /** Asked for by a person: then also what somebody else has changed is put back. */
 const repairing = new Set<SyncTrigger>(['manual', 'resume'])
-const looking = new Set<SyncTrigger>(['first', 'manual', 'resume', 'drift', 'remove'])
+const looking = new Set<SyncTrigger>(['first', 'settings', 'manual', 'resume', 'drift', 'remove'])
 
 const tellingOf = ({ state }: SealedSync) => (state === 'removing' ? 'removal' : 'kept')
 

@@ -24,7 +24,7 @@ import { decodeIdCursor } from './cursor.ts'
 import { defaultPageLength, type Page, pageOf } from './page.ts'
 import { answerFault } from './sync-fault.ts'
 import { macKeyOf, readLedger } from './sync-ledger.ts'
-import { lookAhead } from './sync-look.ts'
+import { lookAhead, namedTo } from './sync-look.ts'
 import { toPlan } from './sync-review.ts'
 import { connectTo, loadRegistry, requireProvider, requireSource } from './sync-source.ts'
 import { isSyncVisible, syncEntity } from './sync-wizard.ts'
@@ -100,7 +100,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
   const macKey = macKeyOf(live.macKey)
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
   try {
-    const intent = { sync, settings: live, macKey, ledger, repairs: true, looks: true }
+    const intent = { sync, settings: live, macKey, ledger, repairs: true, looks: true, mayName: namedTo(asker) }
     return toPlan(await lookAhead(ctx, provider, far, source, intent))
   } catch (error) {
     if (!isFault(error)) throw error

@@ -1,7 +1,7 @@
 /** The wizard's questions about a cluster and a Secret in it. */
 import { readCertificates } from './certificate-text.ts'
 import { checkOrigin } from './origin.ts'
-import type { Field, SelectField } from './provider.ts'
+import type { Field, Problem, SelectField } from './provider.ts'
 
 const isLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 const isSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
@@ -15,7 +15,25 @@ kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.
 kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.certificate-authority-data}{"\\n"}'
 kubectl create token coffer -n "$NAMESPACE" --duration=8760h`
 
-const types = ['Opaque', 'kubernetes.io/tls', 'kubernetes.io/basic-auth', 'kubernetes.io/ssh-auth']
+/** The keys that a Secret of each type must hold; of those in one list, any one of them. */
+const requiredKeys: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  Opaque: [],
+  'kubernetes.io/tls': [['tls.crt'], ['tls.key']],
+  'kubernetes.io/basic-auth': [['username', 'password']],
+  'kubernetes.io/ssh-auth': [['ssh-privatekey']],
+}
+const types = Object.keys(requiredKeys)
+
+/** What a Secret of this type would lack if it held these keys. */
+export function findMissing(type: string, keys: ReadonlySet<string>): Problem[] {
+  return (requiredKeys[type] ?? []).flatMap((anyOf) => {
+    const [name = ''] = anyOf
+    if (anyOf.some((key) => keys.has(key))) return []
+    const others = anyOf.length > 1 ? ` (or ${anyOf.slice(1).join(', ')})` : ''
+    const problem = `is not pushed, but a Secret of type ${type} must hold it${others}: add a secret that becomes this name, or choose another Secret or type.`
+    return [{ name, problem }]
+  })
+}
 
 export const kubernetesAuth: readonly Field[] = [
   {

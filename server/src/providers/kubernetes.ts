@@ -8,11 +8,11 @@
  */
 import { readCertificates } from './certificate-text.ts'
 import { VendorFault } from './fault.ts'
-import { kubernetesAuth, kubernetesOptions, kubernetesTarget } from './kubernetes-form.ts'
+import { findMissing, kubernetesAuth, kubernetesOptions, kubernetesTarget } from './kubernetes-form.ts'
 import { unlessForbidden } from './offered-options.ts'
 import { originOf } from './origin.ts'
 import { giveUp } from './patience.ts'
-import type { Connection, Op, OpResult, Option, Provider, RemoteItem, Values } from './provider.ts'
+import type { Connection, Op, OpResult, Option, Provider, Remote, RemoteItem, Values } from './provider.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
@@ -249,10 +249,18 @@ function noted(results: readonly OpResult[], ops: readonly Op[], response: Vendo
   return results.map((result) => ('fault' in result || !isLeft(result.name) ? result : { ...result, note: staysNote }))
 }
 
-async function* list(connection: Connection): AsyncIterable<RemoteItem> {
-  const { data, owned } = await read(connection)
-  for (const [name, value] of data) {
-    yield { name, value: decode(value), isOurs: owned.has(name) }
+function connect(connection: Connection): Remote {
+  let seen = absent
+  return {
+    async *list(): AsyncIterable<RemoteItem> {
+      seen = await read(connection)
+      for (const [name, value] of seen.data) yield { name, value: decode(value), isOurs: seen.owned.has(name) }
+    },
+    findProblems(names) {
+      const ofOthers = seen.data.keys().filter((key) => !seen.owned.has(key))
+      return findMissing(seen.type ?? connection.target.type ?? '', names.union(new Set(ofOthers)))
+    },
+    apply: (ops) => apply(connection, ops),
   }
 }
 
@@ -295,8 +303,5 @@ export const kubernetes: Provider = {
   }),
   normaliseName: (name) => name,
   takesBack,
-  connect: (connection) => ({
-    list: () => list(connection),
-    apply: (ops) => apply(connection, ops),
-  }),
+  connect,
 }

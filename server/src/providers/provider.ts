@@ -120,6 +120,9 @@ export type OpResult =
   | { readonly name: string; readonly id?: string; readonly mark?: string; readonly note?: string }
   | { readonly name: string; readonly fault: Error }
 
+/** A name, and what is wrong with it, to be read after the name. */
+export type Problem = { readonly name: string; readonly problem: string }
+
 /** An entry that the ledger holds. */
 export type KnownItem = { readonly name: string; readonly id?: string }
 
@@ -132,6 +135,8 @@ export type Remote = {
    * call. Left out where `list` is one call, however much is there.
    */
   find?(entries: readonly KnownItem[]): AsyncIterable<RemoteItem>
+  /** After `list`: what the target would refuse if these names were all that this sync has there. */
+  findProblems?(names: ReadonlySet<string>): readonly Problem[]
   /**
    * At most `capabilities.bulk` ops, no name twice; creates and updates never together with deletes unless
    * `capabilities.mixes`. Safe to repeat: an op that was done already ends as done (deleting what is gone, too). An op

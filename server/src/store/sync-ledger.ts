@@ -13,6 +13,15 @@ export type LedgerEntry = {
   readonly updatedAt: number
 }
 
+/** A name at a target, and the sync that has written it. */
+export type OthersEntry = {
+  readonly name: string
+  readonly syncName: string
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly environmentId: string | null
+}
+
 export function syncLedgerStore(db: Db) {
   return {
     async list(syncId: string): Promise<LedgerEntry[]> {
@@ -42,12 +51,13 @@ export function syncLedgerStore(db: Db) {
       await db.run(sql`delete from sync_ledger where sync_id = ${syncId}`)
     },
 
-    /** What other syncs have written at the same place. */
-    async listOthers(syncId: string, placeHash: string): Promise<string[]> {
-      const rows = await db.all<{ name: string }>(sql`
-        select l.name from sync s join sync_ledger l on l.sync_id = s.id
+    /** What other syncs, also of other workspaces, have written at the same place. */
+    async listOthers(syncId: string, placeHash: string): Promise<OthersEntry[]> {
+      return db.all<OthersEntry>(sql`
+        select l.name, s.name as "syncName", s.workspace_id as "workspaceId", s.project_id as "projectId",
+          s.environment_id as "environmentId"
+        from sync s join sync_ledger l on l.sync_id = s.id
         where s.place_hash = ${placeHash} and s.id <> ${syncId}`)
-      return rows.map(({ name }) => name)
     },
   }
 }

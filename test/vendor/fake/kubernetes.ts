@@ -34,6 +34,7 @@ const keyField = (key: string) => `data/${key}`
 const requiredKeys: Readonly<Record<string, readonly string[]>> = {
   'kubernetes.io/tls': ['tls.crt', 'tls.key'],
   'kubernetes.io/ssh-auth': ['ssh-privatekey'],
+  'kubernetes.io/basic-auth': ['username', 'password'],
 }
 
 export type FakeKubernetes = Fake & {
@@ -211,8 +212,11 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
     }
 
     const stays = (key: string) => wanted.has(key) || (next.data.has(key) && !dropped.includes(keyField(key)))
-    const missing = (requiredKeys[next.type] ?? []).filter((key) => !stays(key))
-    if (missing.length > 0) {
+    const required = requiredKeys[next.type] ?? []
+    const missing = required.filter((key) => !stays(key))
+    // Of a name and a password, either is enough.
+    const mostMissing = next.type === 'kubernetes.io/basic-auth' ? required.length - 1 : 0
+    if (missing.length > mostMissing) {
       return invalid(
         missing.map((key) => ({ reason: 'FieldValueRequired', message: 'Required value', field: `data[${key}]` })),
       )

@@ -1,7 +1,18 @@
 /** Keys that somebody edits in a cluster, and keys that were there before: whose they are, and what a sync does to them. */
 import type { SyncPlan } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { lastRun, pushDue, readSync, type SyncWorld, setUpSync, startSyncWorld, walk } from '../../../../test/sync.ts'
+import {
+  lastRun,
+  pushDue,
+  readStep,
+  readSync,
+  type SyncWorld,
+  setUpSync,
+  startSetup,
+  startSyncWorld,
+  submitStep,
+  walk,
+} from '../../../../test/sync.ts'
 import { fakeKubernetes } from '../../../../test/vendor/fake/kubernetes.ts'
 import { kubernetes } from '../../providers/kubernetes.ts'
 
@@ -121,5 +132,55 @@ describe('a key of ours that somebody edits, by default', () => {
     world.fake.tamper('ALPHA', 'edited')
     await remove(id)
     expect(state()).toEqual({ ALPHA: 'edited' })
+  })
+})
+
+describe('a type that asks for certain keys', () => {
+  async function review(type: string): Promise<{ id: string; plan: SyncPlan }> {
+    const { fake, project } = world
+    const id = await startSetup(world)
+    await submitStep(world, id, 'auth', fake.credential)
+    await submitStep(world, id, 'target', { ...fake.target, type })
+    await submitStep(world, id, 'mapping', { environment: project.idOf('development') })
+    const { fields } = await readStep(world, id, 'review')
+    const plan = fields.find((field) => field.id === 'plan')
+    return { id, plan: JSON.parse(plan?.type === 'copy' ? plan.data.value : '') }
+  }
+  const missing = async (type: string) => (await review(type)).plan.problems.map(({ name }) => name)
+  const removeSecret = () => {
+    world.fake.setTarget(false)
+    world.fake.setTarget(true)
+  }
+
+  test('is refused by the review while they are not pushed, and names them', async () => {
+    removeSecret()
+    const { id, plan } = await review('kubernetes.io/tls')
+    expect(plan.problems.map(({ name }) => name)).toEqual(['tls.crt', 'tls.key'])
+    expect(plan.problems[0]?.problem).toMatch(/^is not pushed, but a Secret of type kubernetes\.io\/tls must hold it/)
+    const { status, body } = await submitStep(world, id, 'review', { confirm: 'x' })
+    expect([status, body.message]).toEqual([400, expect.stringMatching(/^confirm: tls\.crt is not pushed/)])
+    expect(await missing('kubernetes.io/ssh-auth')).toEqual(['ssh-privatekey'])
+    expect(await missing('kubernetes.io/basic-auth')).toEqual(['username'])
+  })
+
+  test('is set up with them, and is of no concern to a Secret that is there', async () => {
+    removeSecret()
+    const { fake, project } = world
+    await project.set('development', { CRT: 'c', KEY: 'k' })
+    const target = { ...fake.target, type: 'kubernetes.io/tls' }
+    const id = await setUpSync({ ...world, fake: { ...fake, target } }, { rename: 'CRT=tls.crt,KEY=tls.key' })
+    await pushDue(world)
+    await expectFine(id, { ALPHA: 'one', 'tls.crt': 'c', 'tls.key': 'k' })
+    await project.remove('development', 'KEY')
+    await pushDue(world, 15_000)
+    expect(await readSync(world, id)).toMatchObject({
+      state: 'blocked',
+      lastError: expect.stringMatching(/^tls\.key: /),
+    })
+    await project.must('DELETE', `/sync/${id}`)
+    await project.remove('development', 'CRT')
+    removeSecret()
+    fake.tamper('THEIRS', 'x')
+    expect(await missing('kubernetes.io/tls')).toEqual([])
   })
 })

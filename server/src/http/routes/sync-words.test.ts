@@ -1,7 +1,9 @@
 /** The words of the wizard: what it takes, whom it names, and what it says to do. */
-import type { FlowField } from '@coffer/contract/sync'
+import type { FlowField, SyncPlan } from '@coffer/contract/sync'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { addUser } from '../../../../test/harness.ts'
 import {
+  lastRun,
   pushDue,
   readStep,
   readSync,
@@ -170,5 +172,58 @@ describe('the environment of a sync', () => {
     const wrong = await submitStep(world, id, 'mapping', { environment: 'nowhere' })
     expect(wrong.body.message).toMatch(/^environment: is not one of (\w+, )+\w+\.$/)
     expect(wrong.body.message).toContain('staging')
+  })
+})
+
+describe('a plan and its runs', () => {
+  let world: SyncWorld & { stop(): Promise<void> }
+  beforeAll(async () => {
+    world = await startSyncWorld(vaultKv, fakeVault())
+    await world.project.set('development', { ALPHA: 'one', BETA: 'two' })
+    await world.project.set('staging', { ALPHA: 'of staging' })
+  })
+  afterAll(() => world.stop())
+
+  test('name the sync that has written an entry, to those who may see that sync', async () => {
+    const { service, owner, project } = world
+    await setUpSync(world, { include: 'ALPHA' }, 'development', 'First')
+    await pushDue(world)
+    const beside = await setUpSync(world, { include: 'ALPHA' }, 'development', 'Beside')
+    const other = await setUpSync(world, { include: 'ALPHA' }, 'staging', 'Other')
+    await pushDue(world)
+    const named = 'is written by the sync "First".'
+    const unnamed = 'is written by another sync.'
+    const told = async (id: string) => (await lastRun(world, id)).items.map(({ message }) => message)
+    expect([await told(beside), await told(other)]).toEqual([[named], [unnamed]])
+
+    const { body: workspace } = await service.call<{ id: string }>('GET', '/v1/workspace/main', {
+      token: owner.session,
+    })
+    const scope = { all: false, teams: [], projects: [], environments: [project.idOf('staging')] }
+    const narrow = await addUser(service, 'narrow@example.com', { workspaceId: workspace.id, role: 'admin', scope })
+    const reasons = async (token: string) =>
+      (await project.must<SyncPlan>('POST', `/sync/${other}/plan`, {}, token)).reasons
+    expect(await reasons(owner.session)).toEqual([{ name: 'ALPHA', reason: named }])
+    expect(await reasons(narrow.session)).toEqual([{ name: 'ALPHA', reason: unnamed }])
+    await project.must('DELETE', `/sync/${beside}`)
+    await project.must('DELETE', `/sync/${other}`)
+  })
+
+  test('call only the first push the first, and a confirmed change one of the settings', async () => {
+    const labelOf = async (id: string) =>
+      (await readStep(world, id, 'review')).fields.find((field) => field.id === 'plan')?.label
+    const id = await startSetup(world, 'Changed')
+    await submitStep(world, id, 'auth', world.fake.credential)
+    await submitStep(world, id, 'target', world.fake.target)
+    await submitStep(world, id, 'mapping', { environment: 'development', include: 'BETA' })
+    expect(await labelOf(id)).toBe('What the first push does')
+    await walk(world, id, 'review', {})
+    await pushDue(world)
+    expect(await lastRun(world, id)).toMatchObject({ trigger: 'first', counts: { created: 1 } })
+    await submitStep(world, id, 'mapping', { environment: 'development', include: 'BETA', prefix: 'X_' })
+    expect(await labelOf(id)).toBe('What the next push does')
+    await walk(world, id, 'review', {})
+    await pushDue(world)
+    expect(await lastRun(world, id)).toMatchObject({ trigger: 'settings', counts: { created: 1, deleted: 1 } })
   })
 })
