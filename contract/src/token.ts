@@ -8,6 +8,7 @@ import {
   NewScope,
   nullable,
   Permission,
+  page,
   Scope,
   Success,
   Timestamp,
@@ -70,6 +71,12 @@ export type TokenRotation = Static<typeof TokenRotation>
 export const NewCliToken = Type.Object({ environmentId: Id }, closed)
 export type NewCliToken = Static<typeof NewCliToken>
 
+export const TokenListQuery = Type.Object(page)
+export type TokenListQuery = Static<typeof TokenListQuery>
+
+/** Of one person in one workspace; ended ones give way to new ones. */
+export const maxTokens = 1_000
+
 const list = '/v1/workspace/:ws/tokens'
 
 export const tokenEndpoints = {
@@ -77,9 +84,10 @@ export const tokenEndpoints = {
     method: 'GET',
     path: list,
     area: 'tokens',
-    summary: 'Your API tokens; for an admin, everyone’s',
+    summary: 'Your API tokens, newest first; for an admin, everyone’s',
     permission: 'token:read',
     params: WorkspacePath,
+    query: TokenListQuery,
     status: 200,
     response: Type.Array(Token),
     errors: [404],
@@ -94,7 +102,7 @@ export const tokenEndpoints = {
     body: NewToken,
     status: 201,
     response: IssuedToken,
-    errors: [403, 404],
+    errors: [403, 404, 409],
   },
   createCliToken: {
     method: 'POST',
@@ -106,7 +114,7 @@ export const tokenEndpoints = {
     body: NewCliToken,
     status: 201,
     response: Type.Object({ token: Type.String(), expiresAt: Timestamp }),
-    errors: [403, 404],
+    errors: [403, 404, 409],
   },
   rotateToken: {
     method: 'POST',

@@ -1,5 +1,13 @@
 import type { IdPath, Permission, WorkspacePath } from '@coffer/contract/field'
-import type { IssuedToken, NewCliToken, NewToken, Token, TokenRotation } from '@coffer/contract/token'
+import {
+  type IssuedToken,
+  maxTokens,
+  type NewCliToken,
+  type NewToken,
+  type Token,
+  type TokenListQuery,
+  type TokenRotation,
+} from '@coffer/contract/token'
 import { parseRange, rangeProblem } from '../address-range.ts'
 import { newId } from '../crypto/id.ts'
 import { createBearer, hashBearer, tokenPrefix, withTokenWord } from '../crypto/token.ts'
@@ -8,6 +16,8 @@ import type { TokenRecord } from '../store/token.ts'
 import { type Access, hasRole, mayManageAll, reauthorise, requireWorkspace } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
+import { decodeIdCursor, encodeCursor } from './cursor.ts'
+import { defaultPageLength, type Page } from './page.ts'
 import { reachesEnvironment } from './scope.ts'
 import { isScopeWithin, reachedScope, requireScopeWithin } from './scope-grant.ts'
 import { dayMs, hourMs, iso, maybeIso, secondMs } from './time.ts'
@@ -28,11 +38,20 @@ const visiblePrefixLength = tokenPrefix.length + 4
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'token', id, name })
 
-export async function listTokens(ctx: Context, path: WorkspacePath): Promise<Token[]> {
+/** A page may hold fewer tokens than its limit: those that the caller may not see are left out. */
+export async function listTokens(ctx: Context, path: WorkspacePath, query: TokenListQuery): Promise<Page<Token>> {
   const access = await requireWorkspace(ctx, path, 'token:read')
   const whose = mayManageAll(access) ? null : ctx.actor.userId
-  const tokens = await ctx.store.tokens.list(access.picture.workspace.id, whose)
-  return tokens.filter((token) => seesToken(ctx, access, token)).map((token) => toToken(ctx, access, token))
+  const { tokens, next } = await ctx.store.tokens.list(access.picture.workspace.id, whose, {
+    // Every id comes before the last letter of the alphabet.
+    before: query.cursor === undefined ? 'z' : decodeIdCursor(query.cursor),
+    limit: query.limit ?? defaultPageLength,
+  })
+  const seen = tokens.filter((token) => seesToken(ctx, access, token))
+  return {
+    items: seen.map((token) => toToken(ctx, access, token)),
+    nextCursor: next === undefined ? undefined : encodeCursor(next),
+  }
 }
 
 /**
@@ -164,6 +183,12 @@ async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promis
   await inTransaction(ctx, workspaceId, async (ctx) => {
     // Somebody who was removed a moment ago must not leave a token behind that lives again with the next invite.
     await reauthorise(ctx, access, 'token:create')
+    if (!(await ctx.store.tokens.makeRoom(workspaceId, token.createdBy, ctx.now(), maxTokens))) {
+      throw new Failure(
+        'conflict',
+        `You have ${maxTokens.toLocaleString('en')} tokens in this workspace: revoke those that are not used any more.`,
+      )
+    }
     await ctx.store.tokens.insert(token)
     const { type, permission, scope, allowedIps } = plan
     const after = {

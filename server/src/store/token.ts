@@ -131,14 +131,32 @@ export function tokenStore(db: Db, keys: Keys) {
       return save(toRow({ ...token, hash: hashBearer(root, value), hashRootId: root.id }), token.hash)
     },
 
-    /** Newest first; `createdBy` narrows it to one person's. */
-    async list(workspaceId: string, createdBy: string | null): Promise<TokenRecord[]> {
-      return genuineOnly(
-        await db.all<TokenRow>(sql`
-          select ${columns} from token
-          where workspace_id = ${workspaceId} and (cast(${createdBy} as text) is null or created_by = ${createdBy})
-          order by id desc`),
-      )
+    /** A page before an id, newest first; `createdBy` narrows it to one person's. `next` is where the next page begins. */
+    async list(
+      workspaceId: string,
+      createdBy: string | null,
+      { before, limit }: { before: string; limit: number },
+    ): Promise<{ tokens: TokenRecord[]; next: string | undefined }> {
+      const found = await db.all<TokenRow>(sql`
+        select ${columns} from token
+        where workspace_id = ${workspaceId} and (cast(${createdBy} as text) is null or created_by = ${createdBy})
+          and id < ${before}
+        order by id desc limit ${limit + 1}`)
+      const shown = found.slice(0, limit)
+      return { tokens: await genuineOnly(shown), next: found.length > limit ? shown.at(-1)?.id : undefined }
+    },
+
+    /** Removes ended tokens of a person, oldest first, until there is room for one more; false where too many live. */
+    async makeRoom(workspaceId: string, createdBy: string, nowMs: number, max: number): Promise<boolean> {
+      const owned = await db.one<{ count: number }>(sql`
+        select count(*) as count from token where workspace_id = ${workspaceId} and created_by = ${createdBy}`)
+      const excess = (owned?.count ?? 0) - max + 1
+      if (excess <= 0) return true
+      const removed = await db.run(sql`
+        delete from token where id in (
+          select id from token where workspace_id = ${workspaceId} and created_by = ${createdBy}
+            and (revoked_at is not null or expires_at <= ${nowMs}) order by id limit ${excess})`)
+      return removed === excess
     },
 
     async listByIds(ids: readonly string[], workspaceId: string): Promise<TokenRecord[]> {

@@ -1,9 +1,11 @@
 import { tokenEndpoints } from '@coffer/contract/token'
 import { createCliToken, createToken, listTokens, revokeToken, rotateToken } from '../../domain/token.ts'
-import { type Routes, succeed } from '../route.ts'
+import { type Routes, sendPage, succeed } from '../route.ts'
 
 export const tokenRoutes: Routes = (serve) => {
-  serve(tokenEndpoints.listTokens, ({ ctx, params }) => listTokens(ctx, params))
+  serve(tokenEndpoints.listTokens, async ({ ctx, params, query }, reply) =>
+    sendPage(reply, await listTokens(ctx, params, query)),
+  )
   serve(tokenEndpoints.createToken, ({ ctx, params, body }) => createToken(ctx, params, body))
   serve(tokenEndpoints.createCliToken, ({ ctx, params, body }) => createCliToken(ctx, params, body))
   serve(tokenEndpoints.rotateToken, ({ ctx, params, body }) => rotateToken(ctx, params, body))
