@@ -190,7 +190,7 @@ export async function addUser(
 }
 
 async function newAccount({ app: { services } }: TestService, email: string) {
-  knownHash ??= hashPassword(password)
+  knownHash ??= hashPassword({ release: () => undefined }, password)
   const passwordHash = await knownHash
   const created = { createdAt: services.now(), emailVerifiedAt: null }
   return { id: newId(), email, name: email, passwordHash, preferences: defaultPreferences, ...created }

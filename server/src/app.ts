@@ -17,6 +17,7 @@ import { createPictures } from './domain/picture.ts'
 import { createRecordLimit } from './domain/record-limit.ts'
 import { createSealedAnswers } from './domain/sealed-answer.ts'
 import { createSetupCode } from './domain/setup-code.ts'
+import { createSlots } from './domain/slot.ts'
 import { createStrangerRecords } from './domain/stranger-record.ts'
 import { createSyncStats } from './domain/sync-stat.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
@@ -175,7 +176,8 @@ async function assemble(
     mail: openMail(config, log),
     syncStats: createSyncStats(),
   }
-  return { config, setupCode: createSetupCode(config), engine, store, keys, ...memories, ...outside, now, log }
+  const own = { setupCode: createSetupCode(config), slots: createSlots() }
+  return { config, engine, store, keys, ...memories, ...outside, ...own, now, log }
 }
 
 function openMail({ smtpUrl, mailFrom, publicUrl }: Config, log: Log): Mail | undefined {

@@ -281,7 +281,14 @@ async function findPicture(ctx: Context, slugOrId: string): Promise<Picture | un
   return id === undefined ? undefined : ctx.pictures.get(id)
 }
 
+/** Notes what it grants, for the checks after a wait. */
 function accessTo(ctx: Context, picture: Picture | undefined): Access | undefined {
+  const access = evaluate(ctx, picture)
+  if (access) ctx.run.granted.push(access)
+  return access
+}
+
+function evaluate(ctx: Context, picture: Picture | undefined): Access | undefined {
   const { credential, userId } = ctx.actor
   if (picture && 'identity' in credential) return identityAccess(picture, credential.identity)
   const pictured = picture?.membersByUser.get(userId)

@@ -7,11 +7,12 @@ import { type CompactDetails, compactDetails } from '../store/audit-key-list.ts'
 import { gather } from '../store/commit-queue.ts'
 import { storeOver } from '../store/store.ts'
 import { type AuditEvent, appendBatch, describeEvent, withEnvironments } from './audit.ts'
+import { confirmEach } from './confirm.ts'
 import type { Context } from './context.ts'
 
 const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
 
-type PendingRead = { readonly entry: BatchEntry; resolve(): void; reject(error: unknown): void }
+type PendingRead = { readonly ctx: Context; readonly entry: BatchEntry; resolve(): void; reject(error: unknown): void }
 
 type ReadEvent = Omit<AuditEvent, 'before' | 'after'>
 
@@ -61,19 +62,27 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
   async function flush(chain: string): Promise<void> {
     await gather(() => pending.get(chain)?.length ?? 0)
     let reads: PendingRead[] | undefined
+    let confirmed: PromiseSettledResult<void>[] = []
     const take = () => {
       const taken = pending.get(chain) ?? []
       pending.delete(chain)
       return taken
     }
     try {
-      await services.engine.transaction(chain, (transaction) => {
+      await services.engine.transaction(chain, async (transaction) => {
         reads = take()
-        const ctx = { ...services, store: storeOver(transaction.db, services.keys), transaction }
-        const entries = reads.map(({ entry }) => entry)
-        return appendBatch(ctx, chain, entries)
+        const store = storeOver(transaction.db, services.keys)
+        confirmed = await confirmEach(reads.map(({ ctx }) => ({ ctx: { ...ctx, store, transaction } })))
+        const seen = reads.filter((_, index) => confirmed[index]?.status === 'fulfilled')
+        if (seen.length === 0) return
+        const entries = seen.map(({ entry }) => entry)
+        await appendBatch({ ...services, store, transaction }, chain, entries)
       })
-      for (const read of reads ?? []) read.resolve()
+      for (const [index, read] of (reads ?? []).entries()) {
+        const confirmation = confirmed[index]
+        if (confirmation?.status === 'rejected') read.reject(confirmation.reason)
+        else read.resolve()
+      }
     } catch (cause) {
       reads ??= take()
       services.log.error('reads could not be recorded', { count: reads.length, ...traceOf(cause) })
@@ -85,11 +94,8 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
     return new Promise<void>((resolve, reject) => {
       const shared = shareFields(ctx, event, details)
       const { lists } = details
-      const read = {
-        entry: { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, lists },
-        resolve,
-        reject,
-      }
+      const entry = { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, lists }
+      const read = { ctx, entry, resolve, reject }
       const waiting = pending.get(event.chain)
       if (waiting) waiting.push(read)
       else {

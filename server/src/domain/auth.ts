@@ -14,6 +14,7 @@ import { defaultPreferences } from './me.ts'
 import { asUser, personEntity } from './person.ts'
 import { type OpenedSession, openBrowserSession } from './session.ts'
 import { requireSetupCode } from './setup-code.ts'
+import { inPasswordSlot } from './slot.ts'
 import { checkSlug } from './slug.ts'
 import { announce, inTransaction, recordAct } from './transaction.ts'
 import { claimSlug, insertWorkspace } from './workspace.ts'
@@ -24,7 +25,7 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
   const email = normaliseEmail(body.email)
   if (body.workspace) checkSlug(body.workspace.slug, 'workspace.slug')
   const { invite } = await admitRegistration(ctx, body, email)
-  const passwordHash = await hashPassword(body.password)
+  const passwordHash = await inPasswordSlot(ctx, (slot) => hashPassword(slot, body.password))
   const at = ctx.now()
   const account: NewAccount = {
     id: newId(),

@@ -4,12 +4,13 @@ import type { Config } from '../config.ts'
 import type { Log } from '../log.ts'
 import type { Mail } from '../mail.ts'
 import type { Outbound } from '../outbound.ts'
+import type { Slot, SlotPool } from '../slot-pool.ts'
 import type { Keys } from '../store/key.ts'
 import type { IdentityRecord } from '../store/oidc.ts'
 import type { Engine, Transaction } from '../store/sql.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
-import type { Turn } from '../turns.ts'
+import type { Access } from './access.ts'
 import type { StoredLists } from './audit-key-list.ts'
 import type { ReadRecorder } from './audit-read.ts'
 import type { Counts } from './count.ts'
@@ -20,6 +21,7 @@ import type { Pictures } from './picture.ts'
 import type { RecordLimit } from './record-limit.ts'
 import type { SealedAnswers } from './sealed-answer.ts'
 import type { SetupCode } from './setup-code.ts'
+import type { Slots } from './slot.ts'
 import type { StrangerRecords } from './stranger-record.ts'
 import type { SyncStats } from './sync-stat.ts'
 import type { Usage } from './usage.ts'
@@ -38,6 +40,7 @@ export type Services = {
   readonly counts: Counts
   readonly storedLists: StoredLists
   readonly reads: ReadRecorder
+  readonly slots: Slots
   /** Undefined where no mail server is set. */
   readonly mail: Mail | undefined
   readonly issuers: Issuers
@@ -55,7 +58,13 @@ export type Services = {
 /** The credential behind a request, as far as rights depend on it. */
 export type Credential =
   | { readonly type: 'none' }
-  | { readonly type: 'session' | 'cli'; readonly sessionId: string; readonly expiresAt: number }
+  | {
+      readonly type: 'session' | 'cli'
+      readonly sessionId: string
+      readonly expiresAt: number
+      /** Of the memory of sessions that it was found in. */
+      readonly generation: number
+    }
   | {
       readonly type: 'static' | 'cli-token' | 'jwt'
       readonly token: TokenRecord
@@ -84,12 +93,20 @@ type RequestInfo = {
   reserve(bytes: number): Promise<void> | undefined
 }
 
-export type Context = Services & { readonly actor: Actor; readonly request: RequestInfo }
-export type WriteContext = Context & {
-  readonly transaction: Transaction
-  /** To be taken before very much is looked at or written. */
-  readonly turn?: Turn
+/** One run of a request's work, from its authorisation to its answer. A request that has to wait begins a new run. */
+export type Run = {
+  /** The rights that were granted so far. They are confirmed after every wait. */
+  readonly granted: Access[]
+  readonly slots: Map<SlotPool, Slot>
+  readonly startedOver: number
+  /** True once a transaction has committed: from then on the work cannot begin again. */
+  hasCommitted: boolean
 }
+
+export const newRun = (startedOver = 0): Run => ({ granted: [], slots: new Map(), startedOver, hasCommitted: false })
+
+export type Context = Services & { readonly actor: Actor; readonly request: RequestInfo; readonly run: Run }
+export type WriteContext = Context & { readonly transaction: Transaction }
 
 export const anonymous: Actor = { type: 'anonymous', id: '', name: '', userId: '', credential: { type: 'none' } }
 
@@ -99,7 +116,7 @@ export const noRequest = { ip: '', userAgent: '', reserve: () => undefined } as 
 /** Whoever has the machine itself, and runs a command on it. */
 export function asOperator(services: Services): Context {
   const actor = { ...anonymous, type: 'operator', id: 'operator', name: 'operator' } as const
-  return { ...services, actor, request: { id: 'command-line', ...noRequest } }
+  return { ...services, actor, request: { id: 'command-line', ...noRequest }, run: newRun() }
 }
 
 /** What belongs to no workspace (accounts, logins) is recorded in a chain of its own. */

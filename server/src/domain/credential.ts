@@ -13,7 +13,7 @@ import type { IdentityRecord } from '../store/oidc.ts'
 import type { Session } from '../store/session.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenRecord } from '../store/token.ts'
-import type { Actor, WriteContext } from './context.ts'
+import type { Actor, Context } from './context.ts'
 import type { Pictures } from './picture.ts'
 import { dayMs, hourMs } from './time.ts'
 import type { Usage } from './usage.ts'
@@ -31,6 +31,8 @@ export type Credentials = {
   /** Ends what is remembered of a person's sessions. */
   dropUser(userId: string): void
   clear(): void
+  /** Goes up whenever sessions are dropped: a session found at an earlier one may have ended. */
+  readonly generation: number
 }
 
 type Located = {
@@ -190,6 +192,7 @@ export function createCredentials(parts: Parts): Credentials {
 
   async function authenticateSession(value: string): Promise<Actor> {
     const key = credentialKey(value)
+    const generation = generations
     let live = sessions.get(key)
     // Another node may have seen it more recently than this one remembers.
     if (!live || isIdle(live)) live = await loadSession(key, value)
@@ -199,7 +202,7 @@ export function createCredentials(parts: Parts): Credentials {
     usage.noteSession(live.session.id, live.user.id, at)
     const type = live.session.type === 'cli' ? 'cli' : 'session'
     const expiresAt = Math.min(live.session.expiresAt, at + sessionIdleMs[live.session.type])
-    const credential = { type, sessionId: live.session.id, expiresAt } as const
+    const credential = { type, sessionId: live.session.id, expiresAt, generation } as const
     return { type: 'user', id: live.user.id, name: live.user.email, userId: live.user.id, credential }
   }
 
@@ -241,18 +244,27 @@ export function createCredentials(parts: Parts): Credentials {
       sessions.clear()
       claims.clear()
     },
+    get generation() {
+      return generations
+    },
   }
 }
 
 /**
- * For what outlives its credential: under the lock of what is changed, a session that has just been ended or a token
- * that has just been revoked or rotated must not leave another one behind.
+ * Asks the store, not the memory. Under the lock of what is changed, a session that has just been ended or a token that
+ * has just been revoked or rotated must not leave another one behind.
  */
-export async function requireLiving(ctx: WriteContext): Promise<void> {
+export async function requireLiving(ctx: Context): Promise<void> {
   const { credential, userId } = ctx.actor
-  const { sessions, tokens } = ctx.store
+  const { sessions, tokens, oidc } = ctx.store
+  if (hasExpired(ctx)) throw new Failure('unauthenticated')
   if ('sessionId' in credential && !(await sessions.exists(credential.sessionId, userId))) {
     throw new Failure('unauthenticated')
+  }
+  if ('identity' in credential) {
+    const { id, workspaceId, generation } = credential.identity
+    const identity = await oidc.find(id, workspaceId)
+    if (!identity?.enabled || identity.generation !== generation) throw new Failure('unauthenticated')
   }
   if (!('token' in credential)) return
   const token = await tokens.find(credential.token.id, credential.token.workspaceId)
@@ -260,6 +272,10 @@ export async function requireLiving(ctx: WriteContext): Promise<void> {
   const age = (token?.generation ?? 0) - credential.generation
   const isSame = age === 0 || (age === 1 && (token?.previousUntil ?? 0) > ctx.now())
   if (token?.revokedAt !== null || !isSame) throw new Failure('unauthenticated')
+}
+
+export function hasExpired({ actor: { credential }, now }: Context): boolean {
+  return 'expiresAt' in credential && credential.expiresAt !== null && credential.expiresAt <= now()
 }
 
 /** Null is never. */

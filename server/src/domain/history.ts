@@ -19,7 +19,6 @@ import type {
 import { Failure, invalid } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ChangeRow, ValuePlace } from '../store/secret-value.ts'
-import type { Turn } from '../turns.ts'
 import { type ProjectAccess, requireEnvironment, requireProject } from './access.ts'
 import { type AuditEvent, record, secretsOf } from './audit.ts'
 import { readDetails } from './audit-read.ts'
@@ -34,7 +33,7 @@ import { isId } from './secret-name.ts'
 import { findUnseen } from './secret-owner.ts'
 import { bytesOf, commaAt, type Pieces, writePieces } from './secret-pieces.ts'
 import type { Wish } from './secret-plan.ts'
-import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
+import { createAllowance, smallBytes } from './secret-size.ts'
 import { openVersion, parseState, placeOf, stateAt, stateNow } from './secret-state.ts'
 import { createRevisions, standingRevision, writeValues } from './secret-write.ts'
 import { iso } from './time.ts'
@@ -137,16 +136,12 @@ function firstRevisions(found: readonly { revision: number; changes: number }[])
   return found.filter(fits).map(({ revision }) => revision)
 }
 
-export function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<Diff | Pieces> {
-  return inLargeTurn((turn) => diffInTurn(ctx, path, query, turn))
-}
-
 const diffAdvice = 'compare versions of single secrets'
 
-async function diffInTurn(ctx: Context, path: ProjectPath, query: DiffQuery, turn: Turn): Promise<Diff | Pieces> {
+export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<Diff | Pieces> {
   const access = await requireProject(ctx, path, 'secret:read')
   const [from, to] = [await parseState(ctx, access, 'from', query.from), await parseState(ctx, access, 'to', query.to)]
-  const allowance = createAllowance('from', diffAdvice, turn)
+  const allowance = createAllowance(ctx, 'from', diffAdvice)
   const before = await stateAt(ctx, access, allowance, from.environment, from.revision)
   const after = await stateAt(ctx, access, allowance, to.environment, to.revision)
   const all = [...new Set([...before.keys(), ...after.keys()])].sort()
@@ -171,7 +166,7 @@ async function diffInTurn(ctx: Context, path: ProjectPath, query: DiffQuery, tur
   })
   const pieces =
     allowance.spentBytes() > smallBytes
-      ? await Array.fromAsync(writePieces(diffEntries(diff, values), createAllowance('from', diffAdvice), turn))
+      ? await Array.fromAsync(writePieces(diffEntries(diff, values), createAllowance(ctx, 'from', diffAdvice)))
       : undefined
   const bytes = pieces ? bytesOf(pieces) : Buffer.byteLength(JSON.stringify(values))
   await recordCompared(bytes)
@@ -197,7 +192,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   return inSecretTransaction(ctx, access, async (ctx) => {
     // Each side by itself, and of this one only what is replaced: what may be promoted may be promoted again.
     const load = (from: PicturedEnvironment, keys?: readonly string[]) => {
-      const allowance = createAllowance('keys', 'name some of the keys, and promote the others after them', ctx.turn)
+      const allowance = createAllowance(ctx, 'keys', 'name some of the keys, and promote the others after them')
       return stateNow(ctx, access, allowance, from, keys)
     }
     const there = await load(source, body.keys)

@@ -12,38 +12,29 @@ import { normaliseEmail } from './email.ts'
 import { type CodeVerdict, spendCode } from './mfa.ts'
 import { asUser, inPersonTransaction, type PersonEvent, personEntity, type Tell, tellWorkspaces } from './person.ts'
 import { type OpenedSession, openBrowserSession } from './session.ts'
+import { inLoginSlot, inPasswordSlot } from './slot.ts'
 import { inQuietTransaction, inTransaction, recordAct } from './transaction.ts'
 
 const tooMany = 'Too many failed logins for this address: wait before you try again.'
 
 export function login(ctx: Context, body: Login): Promise<OpenedSession> {
   const email = normaliseEmail(body.email)
-  return inTurn(email, () => loginInTurn(ctx, email, body))
+  // Attempts count until they are known to be right, and many may be right at once.
+  return inLoginSlot(ctx, email, () => loginInSlot(ctx, email, body))
 }
 
-const turns = new Map<string, Promise<unknown>>()
-
-/** One login of an address after another: an attempt counts until it is known to be right, and many may be right at once. */
-function inTurn<Result>(email: string, work: () => Promise<Result>): Promise<Result> {
-  const mine = (turns.get(email) ?? Promise.resolve()).then(work, work)
-  turns.set(email, mine)
-  const leave = () => {
-    if (turns.get(email) === mine) turns.delete(email)
-  }
-  mine.then(leave, leave)
-  return mine
-}
-
-async function loginInTurn(ctx: Context, email: string, body: Login): Promise<OpenedSession> {
+async function loginInSlot(ctx: Context, email: string, body: Login): Promise<OpenedSession> {
   const attempts = await countLogin(ctx, email)
   const refusal = attempts.isLocked ? tooManyFailures(ctx, attempts.everywhere, tooMany) : undefined
   if (refusal && !isSpared(attempts)) throw refusal
   const account = await ctx.store.accounts.findByEmail(email)
-  const isRight = await verifyPassword(account?.passwordHash, body.password).catch(async (error) => {
-    // Nobody has looked at the password: that was not a failed login.
-    await forgiveAttempt(ctx, ...attempts.subjects)
-    throw error
-  })
+  const isRight = await inPasswordSlot(ctx, (slot) => verifyPassword(slot, account?.passwordHash, body.password)).catch(
+    async (error) => {
+      // Nobody has looked at the password: that was not a failed login.
+      await forgiveAttempt(ctx, ...attempts.subjects)
+      throw error
+    },
+  )
   if (!account || !isRight) {
     await recordWrongPassword(ctx, account)
     // While others are locked out, a wrong password is answered here as it is everywhere else.

@@ -7,6 +7,7 @@ import { countAttempt, forgetAttempts, forgiveAttempt } from './back-off.ts'
 import type { Context, WriteContext } from './context.ts'
 import { inPersonTransaction, type PersonEvent, personEntity, requireAccount } from './person.ts'
 import { endOtherSessions } from './session.ts'
+import { inPasswordSlot } from './slot.ts'
 
 /**
  * For what a session alone must not do. A wrong or missing password is counted and recorded like a failed login:
@@ -32,7 +33,7 @@ export async function requirePassword(
 
 async function isPassword(ctx: Context, subject: string, account: Account, given: string): Promise<boolean> {
   try {
-    return await verifyPassword(account.passwordHash, given)
+    return await inPasswordSlot(ctx, (slot) => verifyPassword(slot, account.passwordHash, given))
   } catch (error) {
     // No room to compute a hash: nobody has looked at the password.
     await forgiveAttempt(ctx, subject)
@@ -52,7 +53,7 @@ export async function changePassword(ctx: Context, body: PasswordChange): Promis
   const account = await requireAccount(ctx, userId)
   const event = { action: 'UPDATE', entity: personEntity(account) } as const
   await requirePassword(ctx, account, body.currentPassword, event, 'currentPassword')
-  const passwordHash = await hashPassword(body.newPassword)
+  const passwordHash = await inPasswordSlot(ctx, (slot) => hashPassword(slot, body.newPassword))
   await inPersonTransaction(ctx, userId, async (ctx, tell) => {
     const current = await requireSamePassword(ctx, account)
     await ctx.store.accounts.update({ ...current, passwordHash }, ctx.now())

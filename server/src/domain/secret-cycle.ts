@@ -22,7 +22,7 @@ export async function refuseCycles(
 ): Promise<void> {
   const roots = written.filter(({ value }) => hasReferences(value))
   if (roots.length === 0) return
-  const options = referenceOptions(ctx, access, ownerId, ctx)
+  const options = referenceOptions(ctx, access, ownerId)
   const byPlace = new Map(written.map((place) => [placeName(place), place.value]))
   const gone = new Set(removed.map(placeName))
   const load = loadInFewQueries(options)

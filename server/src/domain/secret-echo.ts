@@ -78,7 +78,7 @@ async function loadStored(
 ): Promise<ReadonlyMap<string, SealedValue>> {
   const { secretValues } = ctx.store
   const environmentIds = [...new Set(rows.map(({ environment }) => environment.id))]
-  const values = await createWriteAllowance(ctx.turn).load(
+  const values = await createWriteAllowance(ctx).load(
     maxRowsOf(environmentIds.length, ownerId),
     () => secretValues.measureOf(environmentIds, [id], ownerId),
     () => secretValues.listOf(environmentIds, [id], ownerId),

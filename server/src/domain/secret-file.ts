@@ -3,7 +3,7 @@ import type { ProjectPath } from '@coffer/contract/field'
 import type { RevisionResults } from '@coffer/contract/secret'
 import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
 import { Failure } from '../failure.ts'
-import { nextTurn, type Turn } from '../turns.ts'
+import { nextTurn } from '../turns.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
 import { secretsOf } from './audit.ts'
 import { readDetails } from './audit-read.ts'
@@ -16,20 +16,16 @@ import { chooseEnvironment, personalOwner, requireReached } from './secret-envir
 import type { Entry, ExportFormat } from './secret-format/format.ts'
 import { bytesOf, type Pieces, writePieces } from './secret-pieces.ts'
 import { effectiveValues, loadProject, resolveRows } from './secret-read.ts'
-import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
+import { createAllowance, smallBytes } from './secret-size.ts'
 import { standingRevision } from './secret-write.ts'
 
 type ExportedFile = { readonly text: string | Pieces; readonly contentType: string }
 
 /** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
-export function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {
-  return inLargeTurn((turn) => exportInTurn(ctx, path, query, turn))
-}
-
-async function exportInTurn(ctx: Context, path: ProjectPath, query: SecretExport, turn: Turn): Promise<ExportedFile> {
+export async function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {
   const access = await requireProject(ctx, path, 'secret:read')
   const environment = chooseEnvironment(access, query)
-  const { file, format, keys, places } = await makeFile(ctx, access, environment, query, turn)
+  const { file, format, keys, places } = await makeFile(ctx, access, environment, query)
   if (keys.length > 0) {
     const event = {
       chain: access.picture.workspace.id,
@@ -48,21 +44,13 @@ async function exportInTurn(ctx: Context, path: ProjectPath, query: SecretExport
 
 const exportAdvice = 'list the keys (GET …/secret?view=keys) and read one by one'
 
-async function makeFile(
-  ctx: Context,
-  access: ProjectAccess,
-  environment: PicturedEnvironment,
-  query: SecretExport,
-  turn: Turn,
-) {
+async function makeFile(ctx: Context, access: ProjectAccess, environment: PicturedEnvironment, query: SecretExport) {
   const ownerId = personalOwner(ctx)
-  const loaded = await loadProject(ctx, access, [environment], ownerId, { advice: exportAdvice, turn })
+  const loaded = await loadProject(ctx, access, [environment], ownerId, { advice: exportAdvice })
   const { names } = loaded
   const rows = effectiveValues(loaded.values)
   const onUnresolved = query.onUnresolved ?? 'keep'
-  const resolution = query.resolve
-    ? await resolveRows(ctx, access, rows, names, { ownerId, onUnresolved, turn })
-    : undefined
+  const resolution = query.resolve ? await resolveRows(ctx, access, rows, names, { ownerId, onUnresolved }) : undefined
   const entries = rows
     .map((row) => ({ key: names.get(row.secretId) ?? '', value: resolution?.byRow.get(row)?.value ?? row.value, row }))
     .sort((a, b) => (a.key < b.key ? -1 : 1))
@@ -73,7 +61,7 @@ async function makeFile(
   const format = query.format ?? 'dotenv'
   const name = `${access.project.slug}-${environment.name}`
   const isLarge = loaded.bytes + (resolution?.growthBytes ?? 0) > smallBytes
-  const file = await (isLarge ? formatLarge(format, entries, name, turn) : formatSmall(format, entries, name))
+  const file = await (isLarge ? formatLarge(ctx, format, entries, name) : formatSmall(format, entries, name))
   return { file, format, keys: entries.map(({ key }) => key), places: resolution?.referenced ?? [] }
 }
 
@@ -83,15 +71,15 @@ async function formatSmall(format: ExportFormat, entries: readonly Entry[], name
 }
 
 async function formatLarge(
+  ctx: Context,
   format: ExportFormat,
   entries: readonly Entry[],
   name: string,
-  turn: Turn,
 ): Promise<ExportedFile> {
   const { formatLines } = await import('./secret-format/format.ts')
   const { lines, contentType, weight } = formatLines(format, entries, { name })
-  const allowance = createAllowance('environmentId', exportAdvice)
-  return { text: await Array.fromAsync(writePieces(lines, allowance, turn, weight)), contentType }
+  const allowance = createAllowance(ctx, 'environmentId', exportAdvice)
+  return { text: await Array.fromAsync(writePieces(lines, allowance, weight)), contentType }
 }
 
 export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {

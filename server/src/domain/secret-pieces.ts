@@ -3,8 +3,8 @@
  * measured as they are written, since what a format makes of a value may be six times as long.
  */
 import { rowBytes } from '../store/secret-value.ts'
-import { nextTurn, type Turn } from '../turns.ts'
-import { type Allowance, largeBytes } from './secret-size.ts'
+import { nextTurn } from '../turns.ts'
+import type { Allowance } from './secret-size.ts'
 
 /** What is to be sent one after the other. */
 export type Pieces = Buffer[]
@@ -15,7 +15,6 @@ const pieceLength = 256 * 1024
 export async function* writePieces(
   entries: Iterable<string>,
   allowance: Allowance,
-  turn?: Turn,
   weight = 1,
 ): AsyncGenerator<Buffer> {
   let pending: string[] = []
@@ -24,7 +23,6 @@ export async function* writePieces(
   async function flush(): Promise<Buffer> {
     const piece = Buffer.from(pending.join(''))
     allowance.spend(Math.max(0, piece.length * weight - pending.length * rowBytes))
-    if (allowance.spentBytes() > largeBytes) await turn?.take()
     await nextTurn()
     pending = []
     length = 0

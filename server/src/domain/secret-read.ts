@@ -1,7 +1,7 @@
 /** The values of environments, opened: the rows that answers, exports, references and comparisons are made from. */
 import type { ReminderRow } from '../store/secret-reminder.ts'
 import { type NamedValue, rowBytes, type SealedValue } from '../store/secret-value.ts'
-import { nextTurn, type Turn } from '../turns.ts'
+import { nextTurn } from '../turns.ts'
 import type { ProjectAccess } from './access.ts'
 import type { Context } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
@@ -11,6 +11,7 @@ import type { Reference } from './secret-reference.ts'
 import { type LoadValues, type Locate, type Place, placeName, type ValueNode } from './secret-reference-graph.ts'
 import { type Gap, type OnUnresolved, type Resolved, resolveValues } from './secret-reference-resolution.ts'
 import { type Allowance, createAllowance, createOpeningPause, largeBytes, manySecrets } from './secret-size.ts'
+import { acquireLargeSlot } from './slot.ts'
 
 export type OpenValue = {
   readonly secretId: string
@@ -89,11 +90,11 @@ export function referenceOptions(
   ctx: Context,
   access: ProjectAccess,
   ownerId: string,
-  { guard, turn }: { guard?: Guard | undefined; turn?: Turn | undefined } = {},
+  guard?: Guard,
 ): ReferenceOptions {
   const { picture, reach } = access
   const { secretValues } = ctx.store
-  const allowance = createAllowance('value', 'let fewer or smaller values be referred to', turn)
+  const allowance = createAllowance(ctx, 'value', 'let fewer or smaller values be referred to')
 
   function locate(from: string, reference: Reference, key: string): Place | undefined {
     const place = find(from, reference)
@@ -170,7 +171,7 @@ export async function resolveRows(
   access: ProjectAccess,
   rows: readonly OpenValue[],
   names: Names,
-  options: { ownerId: string; onUnresolved: OnUnresolved; guard?: Guard; turn?: Turn | undefined },
+  options: { ownerId: string; onUnresolved: OnUnresolved; guard?: Guard },
 ): Promise<Resolution> {
   const effective = new Set(effectiveValues(rows))
   const roots = rows.map((row) => {
@@ -179,7 +180,7 @@ export async function resolveRows(
     return { environmentId: row.environmentId, key: effective.has(row) ? name : `\u0000${name}`, value: row.value }
   })
   const referenced: Place[] = []
-  const { locate, load } = referenceOptions(ctx, access, options.ownerId, options)
+  const { locate, load } = referenceOptions(ctx, access, options.ownerId, options.guard)
   await options.guard?.meet(roots.map((place, index) => ({ place, authors: rows[index]?.authors ?? '' })))
   const { results, visited, growthBytes } = await resolveValues(roots, {
     locate,
@@ -210,13 +211,13 @@ export async function loadProject(
   access: ProjectAccess,
   environments: readonly PicturedEnvironment[],
   ownerId: string,
-  { part, advice = listAdvice, turn }: { part?: string | undefined; advice?: string; turn?: Turn | undefined } = {},
+  { part, advice = listAdvice }: { part?: string | undefined; advice?: string } = {},
 ) {
   const { secretValues } = ctx.store
   const ids = environments.map(({ id }) => id)
-  const allowance = createAllowance('environmentId', advice, turn)
+  const allowance = createAllowance(ctx, 'environmentId', advice)
   const secrets = await loadNames(ctx, access, allowance, part)
-  if (secrets.length > manySecrets) await turn?.take()
+  if (secrets.length > manySecrets) acquireLargeSlot(ctx)
   const maxRows = maxRowsOf(secrets.length * ids.length, ownerId)
   const secretIds = secrets.map(({ id }) => id)
   const inParts = () => listInParts(ctx, access, ids, secretIds, ownerId)
@@ -271,26 +272,26 @@ const rowsPerPart = 128
 
 /**
  * The same without any value, whatever there is of them. Each is opened all the same, a few at a time, and forgotten: what was
- * tampered with is found out here, too. Where they are many it takes as long as to read them, and waits for its turn.
+ * tampered with is found out here, too. Where they are many it takes as long as to read them, and needs a slot.
  */
 export async function loadKeys(
   ctx: Context,
   access: ProjectAccess,
   environments: readonly PicturedEnvironment[],
   ownerId: string,
-  { part, turn }: { part: string | undefined; turn: Turn | undefined },
+  part: string | undefined,
 ) {
   const { secretValues } = ctx.store
   const ids = environments.map(({ id }) => id)
   const advice = 'name fewer environments, or look for a part of the names (q)'
-  const allowance = createAllowance('environmentId', advice)
+  const allowance = createAllowance(ctx, 'environmentId', advice)
   const secrets = await loadNames(ctx, access, allowance, part)
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const values: OpenValue[] = []
   const allIds = [...names.keys()]
   const isOnePart = maxRowsOf(allIds.length * ids.length, ownerId) <= rowsPerPart
-  if (secrets.length > manySecrets) await turn?.take()
-  else if (!isOnePart && (await secretValues.measureOf(ids, allIds, ownerId)) > largeBytes) await turn?.take()
+  const isLarge = async () => !isOnePart && (await secretValues.measureOf(ids, allIds, ownerId)) > largeBytes
+  if (secrets.length > manySecrets || (await isLarge())) acquireLargeSlot(ctx)
   for (const secretIds of partsOf(allIds, ids.length, ownerId)) {
     const rows = await secretValues.listOf(ids, secretIds, ownerId)
     const opened = await openValues(ctx, access, rows, names)

@@ -26,7 +26,7 @@ export async function restoreRevision(
     const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
     if (path.revision > current) throw new Failure('notFound')
     const load = (revision: number) => {
-      const allowance = createAllowance('revision', 'restore versions of single secrets', ctx.turn)
+      const allowance = createAllowance(ctx, 'revision', 'restore versions of single secrets')
       return stateAt(ctx, access, allowance, environment, revision)
     }
     const [then, now] = [await load(path.revision), await load(current)]

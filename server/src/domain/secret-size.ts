@@ -1,12 +1,14 @@
 /**
- * How much of values one request may hold, and from when on it lets others in or waits for its turn. It is measured before
+ * How much of values one request may hold, and from when on it lets others in or needs a slot. It is measured before
  * anything is loaded: beyond it the answer would not fit into a string, and long before that nobody else would be answered.
  */
 import { maxValueBytes } from '@coffer/contract/secret'
 import { overheadBytes } from '../crypto/envelope.ts'
 import { invalid } from '../failure.ts'
 import { rowBytes } from '../store/secret-value.ts'
-import { createLateTurns, createPause, type Turn } from '../turns.ts'
+import { createPause } from '../turns.ts'
+import type { Context, WriteContext } from './context.ts'
+import { acquireLargeSlot } from './slot.ts'
 
 const mebibyte = 1024 * 1024
 const maxBytes = 64 * mebibyte
@@ -14,16 +16,13 @@ const maxBytes = 64 * mebibyte
 const maxRowBytes = maxValueBytes + 2 * rowBytes
 /** Where there cannot be more than this, it is not measured before it is loaded. */
 const unmeasuredBytes = 16 * mebibyte
-/** From here on it is loaded in parts, and in turn. */
+/** From here on it is loaded in parts, and needs a slot. */
 export const largeBytes = 8 * mebibyte
 /** Up to here all values of an answer are written in one go. */
 export const smallBytes = mebibyte
 
 /** However small their values are, so many secrets take some 10 MiB until they are written down. */
 export const manySecrets = 2_500
-
-/** So that memory stays bounded: of those who read so much, a few at a time do. */
-export const inLargeTurn = createLateTurns(2, 32)
 
 /** For a walk over values that are opened, by the bytes of each: 128 small ones or 1 MiB at a time. */
 export const createOpeningPause = () => createPause(mebibyte, 8 * 1024)
@@ -40,8 +39,8 @@ export type Allowance = {
   spentBytes(): number
 }
 
-/** `field` is what the caller can ask less by, and `advice` how; `turn` is taken where it is much. */
-export function createAllowance(field: string, advice: string, turn?: Turn): Allowance {
+/** `field` is what the caller can ask less by, and `advice` how. Takes a slot where it is much. */
+export function createAllowance(ctx: Context, field: string, advice: string): Allowance {
   let left = maxBytes
 
   function refuse(): never {
@@ -51,34 +50,35 @@ export function createAllowance(field: string, advice: string, turn?: Turn): All
   return {
     async load(maxRows, measure, list) {
       let isLarge = false
-      if (maxRows * maxRowBytes > (turn ? Math.min(left, unmeasuredBytes) : left)) {
+      if (maxRows * maxRowBytes > Math.min(left, unmeasuredBytes)) {
         const bytes = await measure()
         if (bytes > left) refuse()
         isLarge = bytes > largeBytes
-        if (isLarge) await turn?.take()
+        if (isLarge) acquireLargeSlot(ctx)
       }
       const rows = await list(isLarge)
       for (const { sealed } of rows) left -= rowBytes + (sealed?.length ?? 0)
-      if (maxBytes - left > largeBytes) await turn?.take()
+      if (maxBytes - left > largeBytes) acquireLargeSlot(ctx)
       return rows
     },
     spend(bytes) {
       left -= bytes
       if (left < 0) refuse()
+      if (maxBytes - left > largeBytes) acquireLargeSlot(ctx)
     },
     spentBytes: () => maxBytes - left,
   }
 }
 
 /** For what stands where something is to be written, and for what is to be written there. */
-export const createWriteAllowance = (turn?: Turn): Allowance => createAllowance('secrets', 'write fewer at once', turn)
+export const createWriteAllowance = (ctx: WriteContext): Allowance =>
+  createAllowance(ctx, 'secrets', 'write fewer at once')
 
 /** Counted as they will be once they stand there: what one request may write, it may write again. */
-export async function refuseTooMuch(wishes: readonly { readonly value: string | null }[], turn?: Turn): Promise<void> {
+export function refuseTooMuch(ctx: WriteContext, wishes: readonly { readonly value: string | null }[]): void {
   if (wishes.length * maxRowBytes <= largeBytes) return
-  const allowance = createWriteAllowance()
+  const allowance = createWriteAllowance(ctx)
   for (const { value } of wishes) {
     if (value !== null) allowance.spend(rowBytes + overheadBytes + Buffer.byteLength(value))
   }
-  if (allowance.spentBytes() > largeBytes) await turn?.take()
 }

@@ -2,7 +2,6 @@
 import { createHmac, type Hmac } from 'node:crypto'
 import type { Secret } from '@coffer/contract/secret'
 import type { SecretRecord } from '../store/secret.ts'
-import type { Turn } from '../turns.ts'
 import type { Context } from './context.ts'
 import { commaAt, type Pieces, writePieces } from './secret-pieces.ts'
 import { createAllowance, smallBytes } from './secret-size.ts'
@@ -25,12 +24,12 @@ export function writeText(ctx: Context, { secrets, describe, isList }: Answered)
 }
 
 /** The very same text and ETag, without keeping others waiting. */
-export async function writeLargeText(ctx: Context, answered: Answered, turn?: Turn): Promise<SecretText> {
-  const allowance = createAllowance('environmentId', answered.advice)
+export async function writeLargeText(ctx: Context, answered: Answered): Promise<SecretText> {
+  const allowance = createAllowance(ctx, 'environmentId', answered.advice)
   const hash = createEtagHash(ctx)
   const pieces: Pieces = []
   let bytes = 0
-  for await (const piece of writePieces(entriesOf(answered), allowance, turn)) {
+  for await (const piece of writePieces(entriesOf(answered), allowance)) {
     hash.update(piece)
     pieces.push(piece)
     bytes += piece.length

@@ -4,6 +4,7 @@ import { Failure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { JointWork } from '../store/sql.ts'
 import { type ProjectAccess, requireProject } from './access.ts'
+import { confirmEach } from './confirm.ts'
 import type { Context, WriteContext } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { type Compared, inSecretTransaction, recordingComparison, type Written } from './secret-compare.ts'
@@ -39,9 +40,11 @@ export async function writeSecretValue(
   const { workspace } = access.picture
   // What is one's own is authorised anew, references are followed, a precondition is a read: that is done alone.
   if (!isPersonal && ifMatch === undefined && !hasReferences(value)) {
-    return recordingComparison(ctx, access, (compared) => {
+    return recordingComparison(ctx, access, async (compared) => {
       const request = { ctx, access, environment, key: path.key, body, compared }
-      return ctx.engine.joinTransaction(workspace.id, access.project.id, request, writeTogether)
+      const written = await ctx.engine.joinTransaction(workspace.id, access.project.id, request, writeTogether)
+      ctx.run.hasCommitted = true
+      return written
     })
   }
   return inSecretTransaction(ctx, access, async (ctx) => {
@@ -68,24 +71,27 @@ const writeTogether: JointWork<Request, Written<Version>> = async (transaction, 
   if (!first) return []
   const { access } = first
   const ctx = await enterTransaction(first.ctx, transaction, [access.picture.workspace.id])
+  const asked = requests.map((request) => ({ ...request, ctx: { ...request.ctx, store: ctx.store, transaction } }))
+  const confirmed = await confirmEach(asked)
   const secrets = await findSecrets(ctx, access, [...new Set(requests.map(({ key }) => key))])
   const environmentIds = requests.map(({ environment }) => environment.id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, '')
-  const blind = await findBlind(ctx, requests, secrets, present)
+  const blind = await findBlind(ctx, asked, secrets, present)
   const changes: Change[] = []
-  const outcomes = requests.map((request): PromiseSettledResult<Written<Version>> => {
+  const outcomes = asked.map((request, index): PromiseSettledResult<Written<Version>> => {
+    const confirmation = confirmed[index]
+    if (confirmation?.status === 'rejected') return confirmation
     try {
-      const { environment, key, body } = request
-      const own = { ...request.ctx, store: ctx.store, transaction }
+      const { ctx, environment, key, body } = request
       const secret = secrets.get(key)
       if (!secret || blind.has(request)) throw new Failure('notFound')
       request.compared.add({ environments: [environment], keys: [secret.name], secrets: [secret] })
       const wish = { key: secret.name, environment, value: body.value, ifVersion: body.ifVersion }
       checkWish(wish)
-      const plan = planWishes(own, access, [wish], 'upsert', present, '')
+      const plan = planWishes(ctx, access, [wish], 'upsert', present, '')
       foresee(present, plan)
-      const revisions = createRevisions(own, access)
-      changes.push({ ctx: own, planned: plan.planned, fresh: [], revisions, message: body.message ?? '' })
+      const revisions = createRevisions(ctx, access)
+      changes.push({ ctx, planned: plan.planned, fresh: [], revisions, message: body.message ?? '' })
       const result = { success: true, version: plan.results[0]?.version ?? 0 }
       return { status: 'fulfilled', value: { result, isRecorded: plan.planned.length > 0 } }
     } catch (reason) {

@@ -84,7 +84,7 @@ export async function writeValues(
   options: WriteOptions,
 ): Promise<WriteResult[]> {
   for (const wish of wishes) checkWish(wish)
-  await refuseTooMuch(wishes, ctx.turn)
+  refuseTooMuch(ctx, wishes)
   await refuseManyReferences(wishes)
   const secrets = await findSecrets(ctx, access, wishes)
   const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
@@ -141,7 +141,7 @@ export async function loadPresent(
   await secretValues.requireNewestKeys(unique, workspace.id, environmentKeys)
   const names = new Map([...secrets.values()].map(({ id, name }) => [id, name]))
   const secretIds = [...names.keys()]
-  const rows = await createWriteAllowance(ctx.turn).load(
+  const rows = await createWriteAllowance(ctx).load(
     maxRowsOf(unique.length * secretIds.length, ownerId),
     () => secretValues.measureOf(unique, secretIds, ownerId),
     () => secretValues.listOf(unique, secretIds, ownerId),

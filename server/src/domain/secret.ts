@@ -4,7 +4,6 @@ import type { Secret, SecretListQuery, SecretPath, SecretQuery, SecretRow } from
 import { Failure, invalid, isFailure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ReminderRow } from '../store/secret-reminder.ts'
-import type { Turn } from '../turns.ts'
 import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from './access.ts'
 import { secretsOf } from './audit.ts'
 import { type ReadDetails, readDetails } from './audit-read.ts'
@@ -19,7 +18,7 @@ import { questionOf } from './secret-question.ts'
 import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Resolved } from './secret-reference-resolution.ts'
-import { createAllowance, inLargeTurn, smallBytes } from './secret-size.ts'
+import { createAllowance, smallBytes } from './secret-size.ts'
 import { type Answered, writeLargeText, writeText } from './secret-text.ts'
 import { iso } from './time.ts'
 
@@ -94,11 +93,9 @@ export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | unde
   return answer(ctx, reading, ifNoneMatch)
 }
 
-function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
+async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
   const known = ctx.answers.find(reading.question, reading.access.picture)
-  if (known) return tell(ctx, reading, known, ifNoneMatch)
-  // The turn lasts until it is in the trail: an answer that waits for that is in memory like one that is being made.
-  return inLargeTurn(async (turn) => tell(ctx, reading, await makeAnswer(ctx, reading, turn), ifNoneMatch))
+  return tell(ctx, reading, known ?? (await makeAnswer(ctx, reading)), ifNoneMatch)
 }
 
 async function tell(
@@ -127,11 +124,11 @@ function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details
   return ctx.reads.record(ctx, event, details, known.bytes)
 }
 
-async function makeAnswer(ctx: Context, reading: Reading, turn: Turn): Promise<SealedAnswer> {
+async function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer> {
   const { access, environments, question } = reading
   const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
-  const made = await readSecrets(ctx, reading, turn)
-  const { body, etag } = made.bytes > smallBytes ? await writeLargeText(ctx, made, turn) : writeText(ctx, made)
+  const made = await readSecrets(ctx, reading)
+  const { body, etag } = made.bytes > smallBytes ? await writeLargeText(ctx, made) : writeText(ctx, made)
   const { auditDetails } = made
   const entity = { id: made.secrets[0]?.id ?? '', name: made.secrets[0]?.name ?? '' }
   const answer = { etag, auditDetails, entity }
@@ -171,20 +168,19 @@ type Made = Answered & {
   readonly epochs: ReadonlyMap<string, number>
 }
 
-async function readSecrets(ctx: Context, reading: Reading, turn?: Turn): Promise<Made> {
+async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   const { access, environments, query, key } = reading
   const ownerId = personalOwner(ctx)
   // Taken before anything is read: a change in between makes the answer stale, not wrong.
   const mayRefer = query.resolve === true ? access.picture.environments.keys() : []
   const epochs = new Map([...mayRefer].map((id) => [id, ctx.epochs.of(id)]))
   const isKeys = query.view === 'keys'
-  const loaded =
-    key === undefined ? await loadList(ctx, reading, ownerId, turn) : await loadOne(ctx, reading, key, ownerId)
+  const loaded = key === undefined ? await loadList(ctx, reading, ownerId) : await loadOne(ctx, reading, key, ownerId)
   const { secrets, values } = loaded
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const resolution =
     query.resolve === true && !isKeys
-      ? await resolveRows(ctx, access, values, names, { ownerId, onUnresolved: query.onUnresolved ?? 'keep', turn })
+      ? await resolveRows(ctx, access, values, names, { ownerId, onUnresolved: query.onUnresolved ?? 'keep' })
       : undefined
   if (query.onUnresolved === 'error' && resolution) refuseUnresolved(resolution.byRow, names)
   const order = new Map(environments.map(({ id }, index) => [id, index]))
@@ -236,11 +232,11 @@ type Loaded = {
   readonly advice: string
 }
 
-function loadList(ctx: Context, reading: Reading, ownerId: string, turn?: Turn): Promise<Loaded> {
+function loadList(ctx: Context, reading: Reading, ownerId: string): Promise<Loaded> {
   const { access, environments, query } = reading
   return query.view === 'keys'
-    ? loadKeys(ctx, access, environments, ownerId, { part: query.q, turn })
-    : loadProject(ctx, access, environments, ownerId, { part: query.q, turn })
+    ? loadKeys(ctx, access, environments, ownerId, query.q)
+    : loadProject(ctx, access, environments, ownerId, { part: query.q })
 }
 
 async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: string): Promise<Loaded> {
@@ -250,7 +246,7 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
   const ids = reading.environments.map(({ id }) => id)
   const secretIds = [secret.id]
   const advice = 'name fewer environments'
-  const allowance = createAllowance('environmentId', advice)
+  const allowance = createAllowance(ctx, 'environmentId', advice)
   const sealed = await allowance.load(
     maxRowsOf(ids.length, ownerId),
     () => secretValues.measureOf(ids, secretIds, ownerId),

@@ -9,11 +9,11 @@ import { verifyPassword } from '../crypto/password.ts'
 import { hashProof, isProofRight } from '../crypto/share-proof.ts'
 import { Failure } from '../failure.ts'
 import type { LockedShare, ShareRecord } from '../store/share.ts'
-import { createTurns } from '../turns.ts'
 import { isStillShared } from './access.ts'
 import { record } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { entity } from './share.ts'
+import { inPasswordSlot, inShareLookUpSlot, inSharePasswordSlot } from './slot.ts'
 import { iso, secondMs } from './time.ts'
 import { inQuietTransaction, inTransaction } from './transaction.ts'
 
@@ -22,11 +22,6 @@ export const claimMs = 60 * secondMs
 const maxRepeats = 10
 /** By so much the clocks of nodes may differ; what lies further ahead was written before a clock was set back. */
 export const skewMs = 2 * secondMs
-
-/** A flood of guesses leaves the store's other connections to the others. */
-const inLookUpTurn = createTurns(4, 512)
-/** One password at a time: the other half of the hashing belongs to those who sign in. */
-const inPasswordTurn = createTurns(1, 128)
 
 export async function readShareMeta(ctx: Context, { token }: ShareTokenPath): Promise<ShareMeta> {
   const share = await findShare(ctx, token)
@@ -53,7 +48,9 @@ export async function openShare(ctx: Context, { token }: ShareTokenPath, key: Sh
 
 /** A share that has not ended, or that is kept for its last readers. */
 async function findShare(ctx: Context, token: string): Promise<LockedShare | undefined> {
-  const share = await ctx.keys.lookTwice('share', () => inLookUpTurn(() => ctx.store.shares.findByToken(token)))
+  const share = await ctx.keys.lookTwice('share', () =>
+    inShareLookUpSlot(ctx, () => ctx.store.shares.findByToken(token)),
+  )
   if (!share) return undefined
   const at = ctx.now()
   if (isOver(share, at)) {
@@ -92,11 +89,12 @@ async function isPasswordRight(ctx: Context, token: string, share: LockedShare, 
     throw new Failure('forbidden', `${field}: this share needs it.`)
   }
   if (share.kind === 'e2e') return isProofRight(share.passProofHash, given)
-  return inPasswordTurn(async () => {
+  return inSharePasswordSlot(ctx, async () => {
     // Those before in the queue may have locked it: the rest of a flood of guesses costs a look-up each.
     const current = await ctx.store.shares.findByToken(token)
     if (!current?.passwordHash) throw new Failure('notFound')
-    return verifyPassword(current.passwordHash, given)
+    const { passwordHash } = current
+    return inPasswordSlot(ctx, (slot) => verifyPassword(slot, passwordHash, given))
   })
 }
 

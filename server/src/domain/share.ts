@@ -21,6 +21,7 @@ import { record, secretsOf } from './audit.ts'
 import type { Context, WriteContext } from './context.ts'
 import { reachesProject } from './scope.ts'
 import { type CopiedSecrets, copySecrets } from './share-secret.ts'
+import { inPasswordSlot } from './slot.ts'
 import { dayMs, iso, maybeIso, secondMs } from './time.ts'
 import { inTransaction } from './transaction.ts'
 
@@ -117,7 +118,8 @@ async function planShare(ctx: Context, access: ProjectAccess, body: NewShare): P
   if (Buffer.byteLength(JSON.stringify(content)) > maxShareBytes) {
     throw invalid(copied ? 'secrets' : 'content', 'a share holds 512 KiB at most, as JSON.')
   }
-  const passwordHash = body.password === undefined ? null : await hashPassword(body.password)
+  const { password } = body
+  const passwordHash = password === undefined ? null : await inPasswordSlot(ctx, (slot) => hashPassword(slot, password))
   const lock = { passwordHash, linkProofHash: null, passProofHash: null }
   return { kind: 'server', sizeBytes, content, lock, ...(copied && { copied }) }
 }

@@ -2,7 +2,7 @@
 import { clientNetwork } from '../address-range.ts'
 import type { AuditEvent } from './audit.ts'
 import { backOffMs } from './back-off.ts'
-import { anonymous, type Context, noRequest, type Services, systemChain } from './context.ts'
+import { anonymous, type Context, newRun, noRequest, type Services, systemChain } from './context.ts'
 import { createRecordLimit } from './record-limit.ts'
 import { recordAct } from './transaction.ts'
 
@@ -49,6 +49,6 @@ export function createStrangerRecords(now: () => number): StrangerRecords {
 
 /** Records how many acts were not recorded, once their window is over. */
 export async function recordUnrecorded(services: Services): Promise<void> {
-  const ctx = { ...services, actor: anonymous, request: { id: 'cleanup', ...noRequest } }
+  const ctx = { ...services, actor: anonymous, request: { id: 'cleanup', ...noRequest }, run: newRun() }
   for (const event of services.strangers.takeUnrecorded()) await recordAct(ctx, event)
 }

@@ -13,8 +13,9 @@ import type { ClaimedSync, SealedSync } from '../store/sync.ts'
 import type { SyncRunRecord } from '../store/sync-run.ts'
 import { type EnvironmentAccess, findGranted } from './access.ts'
 import { record } from './audit.ts'
-import { type Context, noRequest, type Services } from './context.ts'
+import { type Context, newRun, noRequest, type Services } from './context.ts'
 import { namePlaces } from './secret.ts'
+import { runInBackground } from './slot.ts'
 import { explainFault, secretsOf } from './sync-fault.ts'
 import { type Hold, holdSync, leaseMs } from './sync-hold.ts'
 import { macKeyOf, readLedger } from './sync-ledger.ts'
@@ -53,6 +54,7 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
     ...services,
     actor: { type: 'sync', id: sync.id, name: sync.name, userId: sync.createdBy, credential: { type: 'none' } },
     request: { id: newId(), ...noRequest },
+    run: newRun(),
   }
   const report: Report = { startedAt: ctx.now(), items: [], unchanged: 0, secrets: [] }
   const early = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
@@ -86,9 +88,14 @@ async function attempt(
   if (!live || !provider) throw new Blocked('provider', 'This kind of target is not known here any more.')
   secrets.push(...secretsOf(provider, live.credential))
   const isRemoval = sync.state === 'removing'
-  const access = await findGranted(ctx, sync, live.scopes)
-  if (!access && !isRemoval) throw new Blocked('rights', lostRights)
-  const source = access && !isRemoval ? await readWhole(ctx, sync, hold, access, live.mapping) : emptySource
+  // Rights are looked up again after every wait for a slot.
+  const { access, source } = await runInBackground(ctx, async (ctx) => {
+    const access = await findGranted(ctx, sync, live.scopes)
+    if (!access && !isRemoval) throw new Blocked('rights', lostRights)
+    if (!access || isRemoval) return { access, source: emptySource }
+    ctx.run.granted.push(access)
+    return { access, source: await readWhole(ctx, sync, hold, access, live.mapping) }
+  })
   secrets.push(...source.secrets.values())
   const macKey = macKeyOf(live.macKey)
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })

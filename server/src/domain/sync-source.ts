@@ -12,6 +12,7 @@ import { loadProject, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Gap } from './secret-reference-resolution.ts'
 import { createTrail, isWithin, type Trail } from './secret-trail.ts'
+import { releaseSlots } from './slot.ts'
 import { chooser } from './sync-mapping.ts'
 
 /** Loaded with the first sync: most that is in it is never needed, and a start should not wait for it. */
@@ -80,6 +81,8 @@ export async function requireSource(
   asker: Access,
 ): Promise<Source> {
   const source = await readSource(ctx, access, mapping)
+  // The vendor is asked next, which may take long: nobody is to wait for its answer.
+  releaseSlots(ctx)
   if (source.refusal) throw new Failure('conflict', source.refusal.tellTo(asker))
   return source
 }

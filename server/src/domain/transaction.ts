@@ -1,27 +1,17 @@
 /** Changes: one transaction with its audit entries, and the word to every node that something is no longer as it was. */
-import { Failure } from '../failure.ts'
 import type { ChangeSubject } from '../store/change.ts'
 import type { JointWork, Transaction } from '../store/sql.ts'
 import { type Store, storeOver } from '../store/store.ts'
-import { createTurns, type Turn } from '../turns.ts'
 import { type AuditEvent, recordAll } from './audit.ts'
 import { lockChain } from './audit-chain.ts'
+import { confirmEach, confirmWithin } from './confirm.ts'
 import type { Context, Services, WriteContext } from './context.ts'
-
-/** Whoever writes, or is recorded as a reader, waits for the transactions before: of the large ones it meets one at most. */
-const inLargeChangeTurn = createTurns(1, 16)
-const takenTurn: Turn = { take: () => undefined }
-const givenUp = new Failure('overloaded')
-const noTurn: Turn = {
-  take: () => {
-    throw givenUp
-  },
-}
+import { releaseSlot } from './slot.ts'
 
 /**
  * One transaction over the given audit chains: the workspace that is changed, and others that must know. They are
- * locked first and in one order, so that writers of one workspace take turns and nobody waits in a circle. Work that
- * takes `ctx.turn` is given up, and begins anew when it is its turn: meanwhile it holds up nobody.
+ * locked first and in one order, so that writers of one workspace take turns and nobody waits in a circle. The rights of
+ * the caller are confirmed under the locks. Work that needs a slot for large writes gives the transaction up while it waits.
  */
 export async function inTransaction<Result>(
   ctx: Context,
@@ -29,18 +19,20 @@ export async function inTransaction<Result>(
   work: (ctx: WriteContext) => Promise<Result>,
 ): Promise<Result> {
   const sorted = typeof chains === 'string' ? [chains] : [...new Set(chains)].sort()
-  const run = (turn: Turn) =>
-    ctx.engine.transaction(sorted.join(), async (transaction) =>
-      work({ ...(await enterTransaction(ctx, transaction, sorted)), turn }),
-    )
   try {
-    return await run(noTurn)
-  } catch (error) {
-    if (error !== givenUp) throw error
+    const result = await ctx.engine.transaction(sorted.join(), async (transaction) => {
+      const inside = await enterTransaction(ctx, transaction, sorted)
+      await confirmWithin(inside)
+      return work(inside)
+    })
+    ctx.run.hasCommitted = true
+    return result
+  } finally {
+    releaseSlot(ctx, ctx.slots.largeWrite)
   }
-  return inLargeChangeTurn(() => run(takenTurn))
 }
 
+/** Locks the chains. Rights are still to be confirmed, for each caller by itself. */
 export async function enterTransaction(
   ctx: Context,
   transaction: Transaction,
@@ -56,13 +48,13 @@ export function recordAct(ctx: Context, event: AuditEvent): Promise<void> {
   return ctx.engine.joinTransaction(event.chain, event.chain, { ctx, event }, recordTogether)
 }
 
-const recordTogether: JointWork<{ ctx: Context; event: AuditEvent }, void> = async (transaction, acts) => {
-  await recordAll(
-    acts.map(({ ctx, event }) => {
-      return { ctx: { ...ctx, store: storeOver(transaction.db, ctx.keys), transaction }, event }
-    }),
-  )
-  return acts.map(() => ({ status: 'fulfilled', value: undefined }))
+const recordTogether: JointWork<{ ctx: Context; event: AuditEvent }, void> = async (transaction, asked) => {
+  const acts = asked.map(({ ctx, event }) => {
+    return { ctx: { ...ctx, store: storeOver(transaction.db, ctx.keys), transaction }, event }
+  })
+  const confirmed = await confirmEach(acts)
+  await recordAll(acts.filter((_, index) => confirmed[index]?.status === 'fulfilled'))
+  return confirmed
 }
 
 /** Bookkeeping that is nobody's act and leaves no trail: counters, times of last use. */

@@ -25,7 +25,6 @@ export class Exchange {
   /** True where the rest of it is not read any more. */
   isBodyLeft = false
   isValidated = false
-  identifiedAt = 0
   /** The client's network, by which requests without a credential are counted. */
   network = ''
   /** Room for the response, while it is reserved. */

@@ -4,7 +4,7 @@ import type { Endpoint } from '@coffer/contract/endpoint'
 import { type AddressRange, clientNetwork, isInRange, parseAddress, plainAddress } from '../address-range.ts'
 import { isLoopback } from '../config.ts'
 import type { ChangeFollower } from '../domain/change-follower.ts'
-import { type Actor, anonymous, type Context, type Services } from '../domain/context.ts'
+import { type Actor, anonymous, type Context, newRun, type Run, type Services } from '../domain/context.ts'
 import { credentialKey } from '../domain/credential.ts'
 import { Failure } from '../failure.ts'
 import { hasTwoCredentials, readCredential } from './authenticate.ts'
@@ -41,7 +41,6 @@ export function identifier(parts: IdentityParts) {
     exchange.network = clientNetwork(ip)
     if (!endpoint && !isApi(exchange.url)) return admitPage(exchange, parts.pageLimiter)
     exchange.header('cache-control', 'no-store')
-    exchange.identifiedAt = services.now()
     const counted = limiter.hit(exchange.network)
     if (counted instanceof Promise) return counted.then((hit) => admit(hit))
     return admit(counted)
@@ -102,23 +101,19 @@ function refuseExceeded(hit: Hit): undefined {
   if (hit.exceeded) throw rateLimited(hit)
 }
 
-/** While a body arrives, who asked is known for so long. */
-const maxTrustMs = 100
-
-/** Nothing is counted again: it is the same request. */
+/** For a request that waited, for its body or for a slot. Nothing is counted again: it is the same request. */
 export function identifierAgain(parts: IdentityParts) {
   const { services, follower } = parts
-  async function authenticate(exchange: Exchange): Promise<void> {
+  return async (exchange: Exchange, run?: Run): Promise<void> => {
+    const { ctx, route } = exchange
+    if ((route?.endpoint?.permission ?? 'public') === 'public') {
+      exchange.ctx = { ...ctx, run: run ?? ctx.run }
+      return
+    }
     await follower.ensureFresh()
-    const { ip } = exchange.ctx.request
+    const { ip } = ctx.request
     const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
-    exchange.ctx = contextFor(parts, actor, exchange, ip)
-  }
-
-  return (exchange: Exchange): Promise<void> | undefined => {
-    const isPublic = (exchange.route?.endpoint?.permission ?? 'public') === 'public'
-    if (isPublic || services.now() - exchange.identifiedAt < maxTrustMs) return undefined
-    return authenticate(exchange)
+    exchange.ctx = contextFor(parts, actor, exchange, ip, run)
   }
 }
 
@@ -146,13 +141,13 @@ async function limitExchange(exchange: Exchange, limiter: Limiter, globalHit: Hi
 /** The sender chooses its length: no more of it is kept anywhere. */
 const maxUserAgentLength = 256
 
-function contextFor(parts: IdentityParts, actor: Actor, exchange: Exchange, ip: string): Context {
+function contextFor(parts: IdentityParts, actor: Actor, exchange: Exchange, ip: string, run: Run = newRun()): Context {
   const { services, reservations, line } = parts
   const { id, headers, socket } = exchange
   if (actor !== anonymous) line.vouch(socket, actor.userId || actor.id)
   const userAgent = (headers['user-agent'] ?? '').slice(0, maxUserAgentLength)
   const reserve = (bytes: number) => reservations.reserveRead(exchange, bytes)
-  return { ...services, actor, request: { id, ip, userAgent, reserve } }
+  return { ...services, actor, request: { id, ip, userAgent, reserve }, run }
 }
 
 function showLimit(exchange: Exchange, hit: Hit): void {

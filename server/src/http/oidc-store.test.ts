@@ -20,7 +20,7 @@ import {
 } from '../../../test/issuer.ts'
 import { until } from '../../../test/program.ts'
 import { openRaw, type RawDatabase, type RawRow } from '../../../test/raw-database.ts'
-import { anonymous, noRequest } from '../domain/context.ts'
+import { anonymous, asOperator } from '../domain/context.ts'
 import { rotateRoot } from '../domain/key.ts'
 import { flushUsage } from '../jobs/usage.ts'
 import { countTampered } from '../store/integrity.ts'
@@ -189,8 +189,7 @@ describe('with several nodes', () => {
     await createIdentity(here, owner.session, { issuer: issuer.url, subject: 'turned' })
     const token = await issuer.sign({ sub: 'turned' })
     const jwt = await federate(here, token)
-    const request = { id: 'test', ...noRequest }
-    await rotateRoot({ ...here.app.services, actor: anonymous, request }, () => undefined, 0)
+    await rotateRoot({ ...asOperator(here.app.services), actor: anonymous }, () => undefined, 0)
     const { engine, keys } = here.app.services
     for (const root of await countRootUses(engine)) if (!root.isActive) expect(root.macs).toBe(0)
     expect(await countTampered(engine, keys)).toEqual([])

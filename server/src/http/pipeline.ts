@@ -6,6 +6,10 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { pipeline as pipe, Readable } from 'node:stream'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
+import { confirmRights } from '../domain/confirm.ts'
+import type { Context, Run } from '../domain/context.ts'
+import { nextRun, releaseSlots } from '../domain/slot.ts'
+import { StartOver } from '../domain/start-over.ts'
 import { Failure } from '../failure.ts'
 import { dropRest, hasBody, readJson } from './body.ts'
 import { countedBytes, pageStalledMs, stalledMs } from './byte-budget.ts'
@@ -32,8 +36,8 @@ type Stages = {
   newId(): string
   /** Who asks; nothing is awaited where all that it needs is at hand. */
   identify(exchange: Exchange): Promise<void> | undefined
-  /** Once the body is there: where that took its time, whoever asks may have lost the right to meanwhile. */
-  identifyAgain(exchange: Exchange): Promise<void> | undefined
+  /** Checks the credential again after the request waited: for its body, or for what a new run needs. */
+  identifyAgain(exchange: Exchange, run?: Run): Promise<void>
   /** Once for every answer, just before it leaves. */
   onAnswer(exchange: Exchange): void
   onError(error: unknown, exchange: Exchange): void
@@ -103,8 +107,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
   async function readBody(exchange: Exchange, route: Route): Promise<void> {
     exchange.body = await readJson(exchange, route.maxBodyBytes, reservations.reserveBody)
-    const waiting = stages.identifyAgain(exchange)
-    if (waiting) await waiting
+    await stages.identifyAgain(exchange)
     run(exchange, route)
   }
 
@@ -114,14 +117,51 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
       remember(exchange)
     }
     if (route.method !== 'GET') reservations.requireRoom(exchange)
+    attempt(exchange, route)
+  }
+
+  function attempt(exchange: Exchange, route: Route): void {
     route.run(exchange).then(
-      (value) => finish(exchange, route, value),
-      (error) => fail(error, exchange),
+      (value) => conclude(exchange, route, value),
+      (error) => refuse(exchange, route, error),
     )
+  }
+
+  /** An answer leaves only by rights that still hold; what has committed was confirmed within its transaction. */
+  function conclude(exchange: Exchange, route: Route, value: unknown): void {
+    const isOpen = route.endpoint && !exchange.ctx.run.hasCommitted
+    const confirming = isOpen ? confirmRights(exchange.ctx) : undefined
+    if (!confirming) finish(exchange, route, value)
+    else
+      confirming.then(
+        () => finish(exchange, route, value),
+        (error) => refuse(exchange, route, error),
+      )
+  }
+
+  function refuse(exchange: Exchange, route: Route, error: unknown): void {
+    if (error instanceof StartOver) startOver(exchange, route, error).catch((reason) => fail(reason, exchange))
+    else fail(error, exchange)
+  }
+
+  /** Nothing that was read, or allowed, before the wait is used after it. */
+  async function startOver(exchange: Exchange, route: Route, reason: StartOver): Promise<void> {
+    exchange.room?.release()
+    exchange.room = undefined
+    exchange.isOwed = false
+    const run = await nextRun(exchange.ctx, reason)
+    try {
+      await stages.identifyAgain(exchange, run)
+    } catch (error) {
+      releaseSlots({ run })
+      throw error
+    }
+    attempt(exchange, route)
   }
 
   function finish(exchange: Exchange, route: Route, value: unknown): void {
     try {
+      if (route.endpoint) releaseSlots(exchange.ctx)
       // A change that is made is not refused any more: a share that was read for the last time is gone.
       if (route.method !== 'GET') exchange.isOwed = true
       if (value !== exchange) {
@@ -135,10 +175,11 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   }
 
   function fail(error: unknown, exchange: Exchange): void {
-    const { response } = exchange
+    const { response, ctx }: { response: ServerResponse; ctx: Context | undefined } = exchange
     exchange.room?.release()
     exchange.room = undefined
     try {
+      if (ctx) releaseSlots(ctx)
       stages.onError(error, exchange)
       if (!response.headersSent) answer(exchange)
       // Half of an answer must not pass for a whole one.
@@ -157,14 +198,14 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     const bytes = Number(answerHeaders['content-length'] ?? 0)
     // A page shares its bytes with all who read it: nothing is held for one reader.
     const waiting = route?.endpoint && reservations.reserveResponse(exchange, bytes)
-    if (waiting) sendAfter(waiting, exchange).catch((error) => fail(error, exchange))
+    if (waiting) sendAfter(waiting, exchange).catch((error) => refuse(exchange, route, error))
     else send(exchange)
   }
 
-  /** The credential may have ended during the wait; a change that is made is answered all the same. */
+  /** Rights may have ended during the wait; a change that is made is answered all the same. */
   async function sendAfter(waiting: Promise<void>, exchange: Exchange): Promise<void> {
     await waiting
-    if (!exchange.isOwed) await stages.identifyAgain(exchange)
+    if (!exchange.isOwed) await confirmRights(exchange.ctx)
     send(exchange)
   }
 

@@ -1,7 +1,7 @@
 /** The scale engine: PostgreSQL through a pool of prepared statements. A lost connection is a 503, never a stuck pool. */
 import pg from 'pg'
 import { Failure } from '../failure.ts'
-import { createRoom, type Room } from '../turns.ts'
+import { createSlotPool, type SlotPool } from '../slot-pool.ts'
 import { type CommitQueue, type Connection, createCommitQueue } from './commit-queue.ts'
 import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
@@ -40,13 +40,13 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
   pool.on('connect', (client) => client.on('error', () => undefined))
 
   const refusals = createRefusalBell(passingCodes)
-  const room = createRoom(maxTransactions, { patienceMs: connectTimeoutMs })
+  const slots = createSlotPool({ running: maxTransactions, patienceMs: connectTimeoutMs })
   const queues = new Map<string, CommitQueue>()
 
   function queueFor(lock: string): CommitQueue {
     let queue = queues.get(lock)
     if (!queue) {
-      queue = createCommitQueue(() => begin(pool, room), {
+      queue = createCommitQueue(() => begin(pool, slots, partyOf(lock)), {
         onIdle: () => queues.delete(lock),
         onFailure: refusals.ring,
       })
@@ -75,10 +75,13 @@ function strict(url: string): string {
   return url.replace(/(?<=[?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, 'verify-full')
 }
 
-async function begin(pool: pg.Pool, room: Room): Promise<Connection> {
-  await room.enter()
+/** Each workspace shares the connections by itself; so do all logins together, and all shares, however many locks they have. */
+const partyOf = (lock: string): string => lock.split(':')[0] ?? lock
+
+async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Connection> {
+  const slot = await slots.acquire([party])
   const client = await wrapErrors(() => pool.connect()).catch((error: unknown) => {
-    room.leave()
+    slot.release()
     throw error
   })
   let brokenBy: Error | undefined
@@ -89,7 +92,7 @@ async function begin(pool: pg.Pool, room: Room): Promise<Connection> {
   const release = () => {
     client.off('error', onError)
     client.release(brokenBy)
-    room.leave()
+    slot.release()
   }
   const ask = async (query: pg.QueryConfig): Promise<pg.QueryResult> => {
     try {

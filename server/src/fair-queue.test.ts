@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest'
+import { createFairQueue, type Parties } from './fair-queue.ts'
+
+function queueOf(maxSize: number, entries: readonly (readonly [entry: string, ...parties: Parties])[]) {
+  const queue = createFairQueue<string>(maxSize)
+  const dropped = entries.flatMap(([entry, ...parties]) => queue.add(parties, entry) ?? [])
+  return { queue, dropped }
+}
+
+function takeAll(queue: { take(): string | undefined }): string[] {
+  const taken: string[] = []
+  for (let entry = queue.take(); entry !== undefined; entry = queue.take()) taken.push(entry)
+  return taken
+}
+
+test('parties are served round-robin, and each in the order of arrival', () => {
+  const { queue } = queueOf(10, [
+    ['a1', 'a'],
+    ['a2', 'a'],
+    ['a3', 'a'],
+    ['b1', 'b'],
+    ['b2', 'b'],
+    ['c1', 'c'],
+  ])
+  expect(takeAll(queue)).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
+})
+
+test('each level is shared by itself: many people of one workspace are served as often as one of another', () => {
+  const { queue } = queueOf(10, [
+    ['w1 ann 1', 'w1', 'ann'],
+    ['w1 ann 2', 'w1', 'ann'],
+    ['w1 ben 1', 'w1', 'ben'],
+    ['w1 cleo 1', 'w1', 'cleo'],
+    ['w2 dan 1', 'w2', 'dan'],
+    ['w2 dan 2', 'w2', 'dan'],
+  ])
+  expect(takeAll(queue)).toEqual(['w1 ann 1', 'w2 dan 1', 'w1 ben 1', 'w2 dan 2', 'w1 cleo 1', 'w1 ann 2'])
+})
+
+test('a party that comes back takes its place behind those who wait', () => {
+  const { queue } = queueOf(10, [
+    ['a1', 'a'],
+    ['a2', 'a'],
+    ['b1', 'b'],
+  ])
+  expect([queue.take(), queue.take()]).toEqual(['a1', 'b1'])
+  queue.add(['b'], 'b2')
+  expect(takeAll(queue)).toEqual(['a2', 'b2'])
+})
+
+test('a full queue drops the newest entry of the largest party, on every level', () => {
+  const { queue, dropped } = queueOf(4, [
+    ['ann 1', 'w1', 'ann'],
+    ['ann 2', 'w1', 'ann'],
+    ['ann 3', 'w1', 'ann'],
+    ['ben 1', 'w1', 'ben'],
+    ['dan 1', 'w2', 'dan'],
+    ['cleo 1', 'w1', 'cleo'],
+  ])
+  expect(dropped).toEqual(['ann 3', 'ann 2'])
+  expect(queue.size).toBe(4)
+  expect(takeAll(queue)).toEqual(['ann 1', 'dan 1', 'ben 1', 'cleo 1'])
+})
+
+test('an entry of the largest party, or of one of equal size, does not get into a full queue', () => {
+  const { dropped } = queueOf(2, [
+    ['a1', 'a'],
+    ['a2', 'a'],
+    ['a3', 'a'],
+    ['b1', 'b'],
+    ['b2', 'b'],
+    ['c1', 'c'],
+  ])
+  expect(dropped).toEqual(['a3', 'a2', 'b2', 'c1'])
+})
+
+test('parties that are not eligible are passed over and keep their place', () => {
+  const { queue } = queueOf(10, [
+    ['a1', 'a'],
+    ['b1', 'b'],
+  ])
+  expect(queue.take((party) => party !== 'a')).toBe('b1')
+  expect(queue.take((party) => party !== 'a')).toBeUndefined()
+  expect(queue.take()).toBe('a1')
+})
+
+test('an entry is removed once', () => {
+  const { queue } = queueOf(10, [
+    ['a1', 'a', 'x'],
+    ['a2', 'a', 'x'],
+  ])
+  expect(queue.remove(['a', 'x'], 'a1')).toBe(true)
+  expect(queue.remove(['a', 'x'], 'a1')).toBe(false)
+  expect(queue.remove(['a', 'y'], 'a2')).toBe(false)
+  expect(takeAll(queue)).toEqual(['a2'])
+})

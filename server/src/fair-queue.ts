@@ -1,0 +1,113 @@
+/**
+ * A queue that no party can fill for the others. Every entry names its parties from the widest to the narrowest, such as
+ * workspace and person. Parties of one level are served round-robin; a full queue drops the newest entry of the largest party.
+ */
+export type Parties = readonly string[]
+
+type FairQueue<Entry> = {
+  readonly size: number
+  /** Adds an entry. Returns the entry that had to leave a full queue: another party's, or the new one itself. */
+  add(parties: Parties, entry: Entry): Entry | undefined
+  /** Removes and returns the next entry, passing over widest parties that are not eligible. */
+  take(isEligible?: (widest: string) => boolean): Entry | undefined
+  remove(parties: Parties, entry: Entry): boolean
+}
+
+type Level<Entry> = {
+  size: number
+  readonly entries: Set<Entry>
+  /** In the order in which they are served next. */
+  readonly parties: Map<string, Level<Entry>>
+}
+
+const newLevel = <Entry>(): Level<Entry> => ({ size: 0, entries: new Set(), parties: new Map() })
+
+export function createFairQueue<Entry>(maxSize: number): FairQueue<Entry> {
+  const root = newLevel<Entry>()
+  return {
+    get size() {
+      return root.size
+    },
+    add(parties, entry) {
+      let dropped: Entry | undefined
+      if (root.size >= maxSize) {
+        const crowded = findCrowded(root, parties)
+        if (!crowded) return entry
+        dropped = takeNewest(root, crowded)
+      }
+      insert(root, parties, entry)
+      return dropped
+    },
+    take: (isEligible) => takeNext(root, isEligible),
+    remove: (parties, entry) => removeFrom(root, parties, entry),
+  }
+}
+
+function insert<Entry>(level: Level<Entry>, [party, ...narrower]: Parties, entry: Entry): void {
+  level.size++
+  if (party === undefined) {
+    level.entries.add(entry)
+    return
+  }
+  const inner = level.parties.get(party) ?? newLevel<Entry>()
+  level.parties.set(party, inner)
+  insert(inner, narrower, entry)
+}
+
+function takeNext<Entry>(level: Level<Entry>, isEligible?: (party: string) => boolean): Entry | undefined {
+  const [first] = level.entries
+  if (first !== undefined) {
+    level.entries.delete(first)
+    level.size--
+    return first
+  }
+  for (const [party, inner] of level.parties) {
+    if (isEligible && !isEligible(party)) continue
+    const entry = takeNext(inner)
+    level.size--
+    level.parties.delete(party)
+    // Served last, the party is next again after all others.
+    if (inner.size > 0) level.parties.set(party, inner)
+    return entry
+  }
+  return undefined
+}
+
+function removeFrom<Entry>(level: Level<Entry>, [party, ...narrower]: Parties, entry: Entry): boolean {
+  const inner = party === undefined ? undefined : level.parties.get(party)
+  const isRemoved = party === undefined ? level.entries.delete(entry) : inner && removeFrom(inner, narrower, entry)
+  if (!isRemoved) return false
+  level.size--
+  if (party !== undefined && inner?.size === 0) level.parties.delete(party)
+  return true
+}
+
+/** The path to a party that holds more than the newcomer would; undefined where the newcomer itself holds the most. */
+function findCrowded<Entry>(level: Level<Entry>, [party, ...narrower]: Parties): Parties | undefined {
+  if (party === undefined) return undefined
+  const own = level.parties.get(party)
+  const largest = largestOf(level)
+  if (largest && largest.party !== party && largest.inner.size > (own?.size ?? 0) + 1) return [largest.party]
+  const deeper = own && findCrowded(own, narrower)
+  return deeper && [party, ...deeper]
+}
+
+function takeNewest<Entry>(level: Level<Entry>, [party, ...narrower]: Parties): Entry | undefined {
+  const name = party ?? largestOf(level)?.party
+  level.size--
+  if (name === undefined) {
+    const newest = [...level.entries].at(-1)
+    if (newest !== undefined) level.entries.delete(newest)
+    return newest
+  }
+  const inner = level.parties.get(name)
+  const newest = inner && takeNewest(inner, narrower)
+  if (inner?.size === 0) level.parties.delete(name)
+  return newest
+}
+
+function largestOf<Entry>(level: Level<Entry>): { party: string; inner: Level<Entry> } | undefined {
+  let largest: { party: string; inner: Level<Entry> } | undefined
+  for (const [party, inner] of level.parties) if (inner.size > (largest?.inner.size ?? 0)) largest = { party, inner }
+  return largest
+}

@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest'
+import { createKeyedSlots, createSlotPool, type Slot } from './slot-pool.ts'
+
+const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? error.code : error)
+
+test('so many run, so many wait, and the next is refused at once', async () => {
+  const pool = createSlotPool({ running: 2, waiting: 3 })
+  const results = Array.from({ length: 8 }, () => pool.acquire(['one']))
+  const refused = await Promise.all(results.slice(5).map((result) => result.catch(codeOf)))
+  expect(refused).toEqual(Array(3).fill('overloaded'))
+  expect(pool.waiting).toBe(3)
+  const order = results.slice(0, 5)
+  for (const result of order) (await result).release()
+  expect(pool.isIdle).toBe(true)
+})
+
+test('a newcomer gets into a queue that another client has filled, and is served after one of its requests', async () => {
+  const pool = createSlotPool({ running: 1, waiting: 4 })
+  const held = await pool.acquire(['greedy'])
+  const greedy = Array.from({ length: 4 }, () => pool.acquire(['greedy']).catch(codeOf))
+  const newcomer = pool.acquire(['newcomer'])
+  expect(await greedy[3]).toBe('overloaded')
+  held.release()
+  const [first] = await Promise.all([greedy[0]])
+  const served: string[] = []
+  newcomer.then(() => served.push('newcomer'))
+  greedy[1]?.then(() => served.push('greedy'))
+  ;(first as Slot).release()
+  ;(await newcomer).release()
+  await greedy[1]
+  expect(served).toEqual(['newcomer', 'greedy'])
+})
+
+test('one party holds no more than its share of the slots: another starts at once', async () => {
+  const pool = createSlotPool({ running: 2, waiting: 8, runningPerParty: 1 })
+  const first = await pool.acquire(['a', 'ann'])
+  const second = pool.acquire(['a', 'ben'])
+  expect(pool.tryAcquire(['a', 'cleo'])).toBeUndefined()
+  const other = pool.tryAcquire(['b', 'dan'])
+  expect(other).toBeDefined()
+  other?.release()
+  expect(pool.waiting).toBe(1)
+  first.release()
+  ;(await second).release()
+  expect(pool.isIdle).toBe(true)
+})
+
+test('a slot is released once, however often that is asked', async () => {
+  const pool = createSlotPool({ running: 1 })
+  const slot = await pool.acquire(['a'])
+  slot.release()
+  slot.release()
+  expect(pool.tryAcquire(['a'])).toBeDefined()
+  expect(pool.tryAcquire(['a'])).toBeUndefined()
+})
+
+test('a waiter gives up after its time, and the slot goes to the next', async () => {
+  const pool = createSlotPool({ running: 1, patienceMs: 20 })
+  const slot = await pool.acquire(['a'])
+  await expect(pool.acquire(['a'])).rejects.toMatchObject({ code: 'unavailable' })
+  const next = pool.acquire(['a'])
+  slot.release()
+  ;(await next).release()
+  expect(pool.isIdle).toBe(true)
+})
+
+test('each key has slots of its own', async () => {
+  const acquire = createKeyedSlots({ running: 1, waiting: 1 })
+  const [a, b] = await Promise.all([acquire('a', ['x']), acquire('b', ['x'])])
+  const waiting = acquire('a', ['x'])
+  await expect(acquire('a', ['x'])).rejects.toMatchObject({ code: 'overloaded' })
+  a.release()
+  ;(await waiting).release()
+  b.release()
+  ;(await acquire('a', ['x'])).release()
+})
