@@ -33,7 +33,7 @@ export const judges: Readonly<Record<string, string>> = {
   'vault-kv':
     'node-vault drives the fake and is compared with our requests; versions, soft deletion and CAS follow the source of the KV engine.',
   kubernetes:
-    '@kubernetes/client-node drives the fake over TLS and is compared with our requests; that keys stay, are taken over and clash as in the fake was seen on a real API server.',
+    '@kubernetes/client-node drives the fake over TLS and is compared with our requests; that keys stay, are taken over and clash as in the fake was seen on a real API server, that a forced apply is refused at another version of the Secret was not.',
   vercel:
     '@vercel/sdk drives the fake and is compared with our requests, and its schemas judge every body; which records clash is taken from reports of users.',
   netlify:

@@ -83,6 +83,12 @@ test('the vendor’s client creates, replaces, clashes, takes over and deletes i
     await expect(clash).rejects.toMatchObject({ code: 409 })
     const forced = { ...place, body: other, fieldManager: 'me', force: true }
     expect((await client.patchNamespacedSecret(forced, applying)).data).toEqual(other.data)
+    const stale = { ...other, metadata: { ...place, resourceVersion: '1' } }
+    const outdated = client.patchNamespacedSecret({ ...forced, body: stale }, applying)
+    await expect(outdated).rejects.toMatchObject({ code: 409 })
+    const merging = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
+    const removal = { ...place, fieldManager: 'me', body: { data: { ALPHA: null } } }
+    expect((await client.patchNamespacedSecret(removal, merging)).data).toBeUndefined()
     await client.replaceNamespacedSecret({ ...place, body, fieldManager: 'kubectl-replace' })
     const { metadata } = await client.readNamespacedSecret(place)
     expect(metadata?.managedFields?.map(({ manager }) => manager)).toEqual(['kubectl-replace'])
