@@ -15,7 +15,7 @@ import { exchangeRefusals } from './domain/oidc-exchange.ts'
 import { createIssuers } from './domain/oidc-issuer.ts'
 import { createPictures } from './domain/picture.ts'
 import { createRecordLimit } from './domain/record-limit.ts'
-import { createSealedAnswers } from './domain/sealed-answer.ts'
+import { createResponseCache } from './domain/response-cache.ts'
 import { createSetupCode } from './domain/setup-code.ts'
 import { createSlots } from './domain/slot.ts'
 import { createStrangerRecords } from './domain/stranger-record.ts'
@@ -149,7 +149,7 @@ async function assemble(
   }
   const credentials = createCredentials({ store, keys, pictures, usage, issuer: config.publicUrl, later, now })
   const epochs = createEpochs()
-  const answers = createSealedAnswers(epochs)
+  const answers = createResponseCache(epochs)
   const counts = createCounts(store)
   const storedLists = createStoredLists()
   const reads = createReadRecorder({ engine, keys, log, storedLists })

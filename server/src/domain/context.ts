@@ -19,7 +19,7 @@ import type { Epochs } from './epoch.ts'
 import type { Issuers } from './oidc-issuer.ts'
 import type { Pictures } from './picture.ts'
 import type { RecordLimit } from './record-limit.ts'
-import type { SealedAnswers } from './sealed-answer.ts'
+import type { ResponseCache } from './response-cache.ts'
 import type { SetupCode } from './setup-code.ts'
 import type { Slots } from './slot.ts'
 import type { StrangerRecords } from './stranger-record.ts'
@@ -36,7 +36,7 @@ export type Services = {
   readonly credentials: Credentials
   readonly usage: Usage
   readonly epochs: Epochs
-  readonly answers: SealedAnswers
+  readonly answers: ResponseCache
   readonly counts: Counts
   readonly storedLists: StoredLists
   readonly reads: ReadRecorder

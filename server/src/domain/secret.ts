@@ -9,8 +9,8 @@ import { secretsOf } from './audit.ts'
 import { type ReadDetails, readDetails } from './audit-read.ts'
 import { type Context, grantOf } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
+import type { CachedResponse } from './response-cache.ts'
 import { reachesProject } from './scope.ts'
-import type { SealedAnswer } from './sealed-answer.ts'
 import { chooseEnvironments, personalOwner } from './secret-environment.ts'
 import { isId, mayExist } from './secret-name.ts'
 import { bytesOf, type Pieces } from './secret-pieces.ts'
@@ -101,7 +101,7 @@ async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | unde
 async function tell(
   ctx: Context,
   reading: Reading,
-  known: SealedAnswer,
+  known: CachedResponse,
   ifNoneMatch: string | undefined,
 ): Promise<ReadAnswer> {
   // Nothing leaves that the caller has not got already.
@@ -110,7 +110,7 @@ async function tell(
   return { etag: known.etag, body: known.open(), bytes: known.bytes }
 }
 
-function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details: ReadDetails): Promise<void> {
+function recordRead(ctx: Context, reading: Reading, known: CachedResponse, details: ReadDetails): Promise<void> {
   const { access, environments, key } = reading
   const [only] = environments
   const { project, picture } = access
@@ -124,7 +124,7 @@ function recordRead(ctx: Context, reading: Reading, known: SealedAnswer, details
   return ctx.reads.record(ctx, event, details, known.bytes)
 }
 
-async function makeAnswer(ctx: Context, reading: Reading): Promise<SealedAnswer> {
+async function makeAnswer(ctx: Context, reading: Reading): Promise<CachedResponse> {
   const { access, environments, question } = reading
   const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
   const made = await readSecrets(ctx, reading)

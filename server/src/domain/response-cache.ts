@@ -1,9 +1,7 @@
 /**
- * Answers that were given before, ready to be given again. They hold plaintext, so each is kept under a one-time pad
- * that is made with it and dies with the process; they are bounded in size, and valid only while nothing that they were made
- * from has changed.
+ * Responses that were given before, ready to be given again. They hold plaintext, as does everything else that this
+ * process works on; they are bounded in size, and valid only while nothing that they were made from has changed.
  */
-import { type Hidden, hide, reveal, revealBytes } from '../crypto/one-time-pad.ts'
 import type { ReadDetails } from './audit-read.ts'
 import type { Epochs } from './epoch.ts'
 import type { Picture } from './picture.ts'
@@ -17,8 +15,8 @@ export type Answer = {
   /** The one secret that it is about, if it is about one. */
   readonly entity: { readonly id: string; readonly name: string }
 }
-/** An answer whose body is still sealed: a matching ETag needs no more than this. */
-export type SealedAnswer = Omit<Answer, 'body'> & {
+/** A response whose body is not read yet: a matching ETag needs no more than this. */
+export type CachedResponse = Omit<Answer, 'body'> & {
   /** The length of its body. */
   readonly bytes: number
   open(): string | Buffer | Pieces
@@ -26,7 +24,8 @@ export type SealedAnswer = Omit<Answer, 'body'> & {
 
 type Dependency = { readonly environmentId: string; readonly epoch: number }
 type Kept = {
-  readonly sealed: Hidden
+  readonly body: string | Buffer
+  readonly bytes: number
   readonly etag: string
   readonly auditDetails: ReadDetails | undefined
   readonly entity: { readonly id: string; readonly name: string }
@@ -34,8 +33,8 @@ type Kept = {
   readonly dependencies: readonly Dependency[]
 }
 
-export type SealedAnswers = {
-  find(key: string, picture: Picture): SealedAnswer | undefined
+export type ResponseCache = {
+  find(key: string, picture: Picture): CachedResponse | undefined
   keep(key: string, picture: Picture, dependencies: readonly Dependency[], answer: Answer): void
 }
 
@@ -44,11 +43,12 @@ const maxAnswerBytes = 1024 * 1024
 /** Up to here an answer is sent fastest as text, in one piece with its headers; beyond it, as bytes. */
 const maxTextBytes = 64 * 1024
 
-export function createSealedAnswers(epochs: Epochs): SealedAnswers {
+export function createResponseCache(epochs: Epochs): ResponseCache {
   const kept = new Map<string, Kept>()
   let bytes = 0
 
-  const sizeOf = (name: string, entry: Kept) => name.length + 2 * entry.sealed.bytes + detailsLength(entry) + 300
+  // A text with a character beyond Latin-1 takes two bytes for each.
+  const sizeOf = (name: string, entry: Kept) => name.length + 2 * entry.bytes + detailsLength(entry) + 300
 
   const detailsLength = ({ auditDetails: { text, lists } = { text: '', lists: [] } }: Kept) =>
     lists.reduce((length, list) => length + list.text.length, text.length)
@@ -71,16 +71,17 @@ export function createSealedAnswers(epochs: Epochs): SealedAnswers {
         drop(name, entry)
         return undefined
       }
-      const { etag, auditDetails, entity, sealed } = entry
-      const open = () => (sealed.bytes > maxTextBytes ? revealBytes : reveal)(sealed)
-      return { etag, auditDetails, entity, bytes: sealed.bytes, open }
+      const { etag, auditDetails, entity, body, bytes } = entry
+      return { etag, auditDetails, entity, bytes, open: () => body }
     },
     keep(name, picture, dependencies, answer) {
       const old = kept.get(name)
       if (old) drop(name, old)
       if (answer.body.length > maxAnswerBytes) return
       const { etag, auditDetails, entity } = answer
-      const entry = { sealed: hide(answer.body), etag, auditDetails, entity, picture, dependencies }
+      const encoded = Buffer.from(answer.body, 'utf8')
+      const body = encoded.length > maxTextBytes ? encoded : answer.body
+      const entry = { body, bytes: encoded.length, etag, auditDetails, entity, picture, dependencies }
       kept.set(name, entry)
       bytes += sizeOf(name, entry)
       for (const [oldest, stale] of kept) {
