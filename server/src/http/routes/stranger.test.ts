@@ -79,7 +79,7 @@ test('failures of an account are recorded up to its lock, whatever strangers do'
   expect((await countEntries()) - before).toBe(10)
 })
 
-test('a login from a network that is new leaves one row, and one that nobody looked at none', async () => {
+test('a failed login from a network that is new leaves one row', async () => {
   const before = await countRows('login_attempt')
   await logIn('somebody@example.com', '203.0.113.9')
   expect((await countRows('login_attempt')) - before).toBe(1)
