@@ -5,7 +5,7 @@
 import { Failure, isFailure } from '../failure.ts'
 import type { SecretRecord } from '../store/secret.ts'
 import type { ProjectAccess } from './access.ts'
-import { secretsOf } from './audit.ts'
+import { type AuditEvent, record, secretsOf } from './audit.ts'
 import { lockChain } from './audit-chain.ts'
 import { readDetails } from './audit-read.ts'
 import type { Context, WriteContext } from './context.ts'
@@ -45,8 +45,11 @@ export function inSecretTransaction<Result>(
         const before = await lockChain(ctx, chain)
         const result = await work({ ...ctx, compared })
         const after = await lockChain(ctx, chain)
-        outcome = { result, isRecorded: !isUndone && after.sequence > before.sequence }
+        outcome = { result, isRecorded: !isUndone }
         if (isUndone) throw undone
+        const event = comparisonOf(access, compared, 'success')
+        // Within the transaction, as a large one keeps its turn until all of it is done.
+        if (event && after.sequence === before.sequence) await record(ctx, event)
         return outcome
       })
     } catch (error) {
@@ -94,34 +97,32 @@ function createCompared(): Compared {
   }
 }
 
+/** For what compares without a transaction of its own, or after that was rolled back. */
 export async function recordComparison(
   ctx: Context,
-  { picture, project }: ProjectAccess,
+  access: ProjectAccess,
   compared: Comparison,
   outcome: 'success' | 'failure',
   more: Record<string, unknown> = {},
   /** Of the answer that tells about it; a write is answered in any case. */
   bytes = 0,
 ): Promise<void> {
+  const event = comparisonOf(access, compared, outcome)
+  if (event) await ctx.reads.record(ctx, event, readDetails({ ...event.after, ...more }, event.environmentIds), bytes)
+}
+
+function comparisonOf({ picture, project }: ProjectAccess, compared: Comparison, outcome: 'success' | 'failure') {
   const keys = [...compared.keys].sort()
-  if (keys.length === 0) return
-  const isOne = keys.length === 1
-  const secret = isOne ? [...(compared.secrets ?? [])].find(({ name }) => name === keys[0]) : undefined
+  if (keys.length === 0) return undefined
+  const secret = keys.length === 1 ? [...(compared.secrets ?? [])].find(({ name }) => name === keys[0]) : undefined
   const environments = [...compared.environments]
-  const environmentIds = environments.map(({ id }) => id)
-  const event = {
+  return {
     chain: picture.workspace.id,
     action: 'COMPARE',
     entity: secret ? { type: 'secret', id: secret.id, name: secret.name } : secretsOf(project),
     projectId: project.id,
-    environmentIds,
+    environmentIds: environments.map(({ id }) => id),
     outcome,
-  } as const
-  const after = {
-    keys,
-    environments: environments.map(({ name }) => name),
-    ...(compared.isDryRun && { dryRun: true }),
-    ...more,
-  }
-  await ctx.reads.record(ctx, event, readDetails(after, environmentIds), bytes)
+    after: { keys, environments: environments.map(({ name }) => name), ...(compared.isDryRun && { dryRun: true }) },
+  } as const satisfies AuditEvent
 }
