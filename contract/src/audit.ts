@@ -35,6 +35,8 @@ export const AuditEntry = Type.Object({
   outcome: words('success', 'failure'),
   before: Type.Optional(Metadata),
   after: Type.Optional(Metadata),
+  /** Whether the address of the person who acted was confirmed at that time; absent where no person did. */
+  details: Type.Optional(Type.Object({ actorVerified: Type.Boolean() })),
   hash: Type.String(),
 })
 export type AuditEntry = Static<typeof AuditEntry>

@@ -3,7 +3,7 @@ import { newId } from '../crypto/id.ts'
 import { Failure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 import { type BatchEntry, type SharedFields, sharedFields } from '../store/audit-batch.ts'
-import { type CompactDetails, compactDetails } from '../store/audit-key-list.ts'
+import { type CompactDetails, compactDetails, withActorVerified } from '../store/audit-key-list.ts'
 import { gather } from '../store/commit-queue.ts'
 import { storeOver } from '../store/store.ts'
 import { type AuditEvent, appendBatch, describeEvent, withEnvironments } from './audit.ts'
@@ -36,6 +36,7 @@ export function readDetails(after: Record<string, unknown>, environmentIds: read
 type Shared = {
   readonly outcome: AuditEvent['outcome']
   readonly actorId: string
+  readonly emailVerified: boolean | undefined
   readonly ip: string
   readonly userAgent: string
   readonly fields: SharedFields
@@ -46,14 +47,18 @@ const lastShared = new WeakMap<ReadDetails, Shared>()
 
 function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): SharedFields {
   const { ip, userAgent } = ctx.request
-  const actorId = ctx.actor.id
+  const { id: actorId, emailVerified } = ctx.actor
   const last = lastShared.get(details)
   const isSameCaller = last?.actorId === actorId && last.ip === ip && last.userAgent === userAgent
-  if (isSameCaller && last.outcome === event.outcome) return last.fields
-  const fields = sharedFields(describeEvent(ctx, event), details.text)
-  lastShared.set(details, { outcome: event.outcome, actorId, ip, userAgent, fields })
+  if (isSameCaller && last.outcome === event.outcome && last.emailVerified === emailVerified) return last.fields
+  const fields = sharedFields(describeEvent(ctx, event), textFor(details, emailVerified))
+  lastShared.set(details, { outcome: event.outcome, actorId, emailVerified, ip, userAgent, fields })
   return fields
 }
+
+/** JSON within JSON, as `readDetails` makes it. */
+const textFor = ({ text }: ReadDetails, emailVerified: boolean | undefined) =>
+  emailVerified === undefined ? text : JSON.stringify(withActorVerified(JSON.parse(text), emailVerified))
 
 export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log' | 'storedLists'>): ReadRecorder {
   const pending = new Map<string, PendingRead[]>()

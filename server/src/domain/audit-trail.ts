@@ -72,7 +72,7 @@ export async function verifyAudit(ctx: Context, path: WorkspacePath): Promise<Au
   return verifyChain(ctx, picture.workspace.id)
 }
 
-export function toEntry(row: AuditRow, { before, after }: Details): AuditEntry {
+export function toEntry(row: AuditRow, { before, after, actorVerified }: Details): AuditEntry {
   return {
     id: row.id,
     sequence: row.sequence,
@@ -88,6 +88,7 @@ export function toEntry(row: AuditRow, { before, after }: Details): AuditEntry {
     outcome: row.outcome === 'failure' ? 'failure' : 'success',
     ...(before && { before }),
     ...(after && { after }),
+    ...(actorVerified !== undefined && { details: { actorVerified } }),
     hash: row.hash,
   }
 }

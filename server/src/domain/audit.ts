@@ -3,7 +3,7 @@ import type { AuditAction } from '@coffer/contract/audit'
 import { newId } from '../crypto/id.ts'
 import { type BatchEntry, composeBatch, sharedFields } from '../store/audit-batch.ts'
 import { canonicalEntry, hashEntry } from '../store/audit-entry.ts'
-import { compactDetails } from '../store/audit-key-list.ts'
+import { type CompactDetails, compactDetails, withActorVerified } from '../store/audit-key-list.ts'
 import { type ChainContext, type ChainHead, extendChain, lockChain, orNothing } from './audit-chain.ts'
 import { storeLists } from './audit-key-list.ts'
 import type { Context, WriteContext } from './context.ts'
@@ -44,7 +44,7 @@ type Recorded = Pick<ChainHead, 'sequence' | 'hash'>
 
 async function insertOne({ ctx, event }: Act, head: ChainHead): Promise<Recorded> {
   const sequence = head.sequence + 1
-  const { text: details, lists } = detailsOf(event)
+  const { text: details, lists } = detailsOf(ctx, event)
   await storeLists(ctx, event.chain, head, sequence, lists)
   const own = { chainId: event.chain, sequence, id: newId(), at: ctx.now(), requestId: ctx.request.id, details }
   const unhashed = { ...describeEvent(ctx, event), ...own }
@@ -56,7 +56,7 @@ async function insertOne({ ctx, event }: Act, head: ChainHead): Promise<Recorded
 async function insertActs(first: Act, acts: readonly Act[], head: ChainHead): Promise<Recorded> {
   const entries = acts.map(({ ctx, event }): BatchEntry => {
     const shared = sharedFields(describeEvent(ctx, event))
-    const { text: details, lists } = detailsOf(event)
+    const { text: details, lists } = detailsOf(ctx, event)
     return { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, details, lists }
   })
   return insertBatch(first.ctx, first.event.chain, head, entries)
@@ -81,8 +81,10 @@ export async function appendBatch(ctx: ChainContext, chain: string, entries: rea
   extendChain(ctx, chain, { ...head, ...(await insertBatch(ctx, chain, head, entries)) })
 }
 
-const detailsOf = ({ before, after, environmentIds = [] }: AuditEvent) =>
-  compactDetails({ before, after: withEnvironments(after, environmentIds) })
+function detailsOf({ actor }: Context, { before, after, environmentIds = [] }: AuditEvent): CompactDetails {
+  const { text, lists } = compactDetails({ before, after: withEnvironments(after, environmentIds) })
+  return { text: withActorVerified(text, actor.emailVerified), lists }
+}
 
 export function withEnvironments(after: Record<string, unknown> | undefined, environmentIds: readonly string[]) {
   const distinct = new Set(environmentIds)

@@ -80,6 +80,8 @@ export type Actor = {
   readonly name: string
   /** The person whose membership bounds what may be done; empty where no person stands behind it. */
   readonly userId: string
+  /** Of a person: whether their address is confirmed. */
+  readonly emailVerified?: boolean
   readonly credential: Credential
 }
 

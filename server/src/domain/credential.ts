@@ -42,7 +42,8 @@ type Located = {
   /** The ring that they were made with. */
   readonly keyring: Keyring
 }
-type LiveSession = { readonly session: Session; readonly user: { id: string; email: string }; seenAt: number }
+type SessionUser = { readonly id: string; readonly email: string; readonly emailVerified: boolean }
+type LiveSession = { readonly session: Session; readonly user: SessionUser; seenAt: number }
 type Parts = {
   readonly store: Store
   readonly keys: Keys
@@ -203,7 +204,8 @@ export function createCredentials(parts: Parts): Credentials {
     const type = live.session.type === 'cli' ? 'cli' : 'session'
     const expiresAt = Math.min(live.session.expiresAt, at + sessionIdleMs[live.session.type])
     const credential = { type, sessionId: live.session.id, expiresAt, generation } as const
-    return { type: 'user', id: live.user.id, name: live.user.email, userId: live.user.id, credential }
+    const { id, email, emailVerified } = live.user
+    return { type: 'user', id, name: email, userId: id, emailVerified, credential }
   }
 
   function isIdle(live: LiveSession): boolean {
@@ -217,7 +219,8 @@ export function createCredentials(parts: Parts): Credentials {
     if (!session || !account) return undefined
     // That it was used a moment ago may not be written yet.
     const seenAt = Math.max(session.lastSeenAt, usage.pendingSession(session.id)?.at ?? 0)
-    const live = { session, user: { id: account.id, email: account.email }, seenAt }
+    const { id, email, emailVerifiedAt } = account
+    const live = { session, user: { id, email, emailVerified: emailVerifiedAt !== null }, seenAt }
     if (session.isUnderOldRoot) later((store) => store.sessions.rehash(session, value))
     // Dropped while it was read: the row may be gone by now.
     if (generation === generations) remember(sessions, key, live)

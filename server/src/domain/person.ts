@@ -20,6 +20,7 @@ export function asUser(ctx: Context, account: NewAccount): Context {
     id: account.id,
     name: account.email,
     userId: account.id,
+    emailVerified: account.emailVerifiedAt !== null,
     credential: { type: 'none' },
   }
   return { ...ctx, actor }

@@ -8,7 +8,18 @@ export type KeyList = { readonly digest: string; readonly text: string }
 
 export type CompactDetails = { readonly text: string; readonly lists: readonly KeyList[] }
 
-export type Details = { readonly before?: Record<string, unknown>; readonly after?: Record<string, unknown> }
+export type Details = {
+  readonly before?: Record<string, unknown>
+  readonly after?: Record<string, unknown>
+  /** Whether the address of the person who acted was confirmed then; absent where no person did. */
+  readonly actorVerified?: boolean
+}
+
+/** Adds to the text of details whether the actor's address is confirmed. */
+export function withActorVerified(text: string, isVerified: boolean | undefined): string {
+  if (isVerified === undefined) return text
+  return `{"actorVerified":${isVerified}${text === '{}' ? '' : ','}${text.slice(1)}`
+}
 
 /** A list is noted as used once in so many entries: those that refer to it are no further than this from the noted one. */
 export const listSpan = 2_000
@@ -20,7 +31,7 @@ const minLength = 256
 export function compactDetails({
   before,
   after,
-}: { [Part in keyof Details]: Details[Part] | undefined }): CompactDetails {
+}: { [Part in 'before' | 'after']?: Details[Part] | undefined }): CompactDetails {
   const lists = new Map<string, KeyList>()
   for (const [field, value] of Object.entries(after ?? {})) {
     const text = isTextList(value) ? JSON.stringify(value) : ''
@@ -44,10 +55,15 @@ type Parsed = Details & { readonly digests: ReadonlyMap<string, string> }
 /** Details that were overwritten tell nothing; the check of the chain reports them. */
 function parse(details: string): Parsed {
   try {
-    const { before, after, lists } = Object(JSON.parse(details))
+    const { before, after, lists, actorVerified } = Object(JSON.parse(details))
     const fields = isRecord(after) && isTextList(lists) ? lists : []
     const digests = fields.map((field): [string, string] => [field, String(after[field])])
-    return { ...(isRecord(before) && { before }), ...(isRecord(after) && { after }), digests: new Map(digests) }
+    return {
+      ...(isRecord(before) && { before }),
+      ...(isRecord(after) && { after }),
+      ...(typeof actorVerified === 'boolean' && { actorVerified }),
+      digests: new Map(digests),
+    }
   } catch {
     return { digests: new Map() }
   }
