@@ -10,16 +10,17 @@ export type Asked = {
   readonly token?: string | undefined
   readonly body?: unknown
   readonly headers?: Record<string, string>
+  readonly timeoutMs?: number
 }
 
 export const hangMs = 30_000
 
 export async function ask(url: string, method: string, path: string, asked: Asked = {}): Promise<Answer> {
-  const { token, body, headers } = asked
+  const { token, body, headers, timeoutMs = hangMs } = asked
   const response = await fetch(url + path, {
     method,
     redirect: 'manual',
-    signal: AbortSignal.timeout(hangMs),
+    signal: AbortSignal.timeout(timeoutMs),
     headers: {
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),

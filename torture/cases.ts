@@ -11,6 +11,7 @@ import { outage } from './outage.ts'
 import { raw } from './raw.ts'
 import { rotation } from './rotation.ts'
 import { soak } from './soak.ts'
+import { stall } from './stall.ts'
 import { sync } from './sync.ts'
 import { term } from './term.ts'
 
@@ -22,6 +23,7 @@ export const cases: readonly Case[] = [
   sync,
   clock,
   limiter,
+  stall,
   rotation,
   migration,
   flip,

@@ -27,6 +27,7 @@ const least: Record<string, Counts> = {
   migration: { kills: 2 },
   rotation: { 'rotations completed': 1, 'acknowledged writes': 1 },
   limiter: { clients: 4, requests: 300 },
+  stall: { requests: 20, 'stalled readers': 60, 'slow writers': 60 },
   soak: { samples: 1, 'acknowledged writes': 1, reads: 1 },
 }
 
