@@ -4,7 +4,7 @@
  */
 import { createHmac } from 'node:crypto'
 import type { Keys } from './key.ts'
-import { type Db, sql } from './sql.ts'
+import { type Db, skipLocked, sql } from './sql.ts'
 
 const maxSubjects = 10_000
 /** Sorting them for each new one would cost more than counting it. */
@@ -16,12 +16,14 @@ export function loginAttemptStore(db: Db, keys: Keys) {
     createHmac('sha256', keys.keyring.active.token).update(`login-attempt:${subject}`).digest()
 
   /** Strangers make up any number of subjects. Those that were guessed at least go first, so that a lock stays. */
-  async function trim(): Promise<void> {
-    const row = await db.one<{ count: number }>(sql`select count(*) as count from login_attempt`)
+  async function trim(sinceMs: number): Promise<void> {
+    const row = await db.one<{ count: number }>(sql`
+      select count(*) as count from login_attempt where window_started_at >= ${sinceMs}`)
     if ((row?.count ?? 0) <= maxSubjects + trimmedAtOnce) return
     await db.run(sql`
       delete from login_attempt where address_hash in (
-        select address_hash from login_attempt order by failures, window_started_at limit ${trimmedAtOnce})`)
+        select address_hash from login_attempt where window_started_at >= ${sinceMs}
+        order by failures, window_started_at limit ${trimmedAtOnce} ${skipLocked})`)
   }
 
   return {
@@ -41,7 +43,7 @@ export function loginAttemptStore(db: Db, keys: Keys) {
           window_started_at = case when login_attempt.window_started_at between ${first} and ${last}
             then login_attempt.window_started_at else ${nowMs} end
         returning failures, window_started_at as "windowStartedAt"`)
-      if (row?.failures === 1) await trim()
+      if (row?.failures === 1) await trim(first)
       return row ?? { failures: 1, windowStartedAt: nowMs }
     },
 
