@@ -79,6 +79,32 @@ test('nothing imports in a circle', () => {
   expect(circles).toEqual([])
 })
 
+/**
+ * State that outlives a request is a service, made in app.ts and handed on in `ctx`. A WeakMap or WeakSet is no such state:
+ * what it holds belongs to the object that is its key.
+ */
+test('no module holds state of its own', () => {
+  const declarations: RegExp[] = [
+    /^(?:export )?(?:let|var) (\w+)/gm,
+    /^(?:export )?const (\w+)(?:: (?!Readonly)[^=\n]+)? = (?:new (?:Map|Set|Array|\w+Array)\b|\[\]|\{\})/gm,
+    /^(?:export )?const (\w+)[^=\n]* = (?:await )?(?:create|start|open)[A-Z]\w*\(/gm,
+  ]
+  /** Ids are in order, and random bytes are drawn in bulk, for the process as a whole: no request sees another by them. */
+  const known = [
+    'crypto/id.ts: lastMs',
+    'crypto/id.ts: beginning',
+    'crypto/id.ts: counter',
+    'crypto/random-pool.ts: used',
+    'crypto/random-pool.ts: pool',
+  ]
+  const held = production.flatMap((file) => {
+    const text = readFileSync(file, 'utf8')
+    const names = declarations.flatMap((pattern) => [...text.matchAll(pattern)].map(([, name]) => name))
+    return names.map((name) => `${relative(source, file)}: ${name}`)
+  })
+  expect(held.toSorted()).toEqual(known.toSorted())
+})
+
 test('the contract is a leaf without logic: it imports nothing but its schema library', () => {
   const outside = listFiles(join(root, 'contract/src'))
     .flatMap(importsOf)

@@ -153,7 +153,7 @@ function readTarget({ url: text, headers = {} }: OutboundRequest): Target {
 }
 
 // These say where the message goes and where it ends, which is for this file to decide.
-const reservedHeaders = new Set(
+const reservedHeaders: ReadonlySet<string> = new Set(
   'host connection content-length transfer-encoding keep-alive te trailer upgrade expect proxy-connection'.split(' '),
 )
 
@@ -289,7 +289,7 @@ function pinnedLookup(addresses: ResolvedAddress[]): LookupFunction {
 }
 
 /** OpenSSL's words for a chain that does not end at an authority that we know. */
-const untrustedCodes = new Set([
+const untrustedCodes: ReadonlySet<string> = new Set([
   'CERT_SIGNATURE_FAILURE',
   'CERT_UNTRUSTED',
   'DEPTH_ZERO_SELF_SIGNED_CERT',

@@ -15,7 +15,7 @@ export const algorithms: readonly string[] = [
   ...['ES256', 'ES384', 'ES512', 'EdDSA'],
 ]
 /** An access token whose audience we are is as good as an ID token; a logout token or a proof is neither. */
-const types = new Set(['jwt', 'at+jwt', 'application/jwt', 'application/at+jwt'])
+const types: ReadonlySet<string> = new Set(['jwt', 'at+jwt', 'application/jwt', 'application/at+jwt'])
 /** They bring a key of their own, or change what is signed. */
 const refusedHeaders = ['jwk', 'jku', 'x5u', 'x5c', 'crit', 'b64', 'zip', 'cty']
 const leewaySeconds = 60

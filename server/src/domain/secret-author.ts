@@ -55,7 +55,7 @@ export type Judge = {
 /** Of an author: what their own words may lead to, and what others' words behind them may. */
 type Reaches = { readonly named: Reach; readonly beyond: Reach }
 
-const everything: Reach = []
+const everything: Reach = Object.freeze([])
 const nothing: Reach = [toScopeSet({ all: false, teams: [], projects: [], environments: [] })]
 
 export function createJudge(ctx: Context, access: Access): Judge {

@@ -141,8 +141,15 @@ async function attempt(
 }
 
 /** Asked for by a person: then also what somebody else has changed is put back. */
-const repairing = new Set<SyncTrigger>(['manual', 'resume'])
-const looking = new Set<SyncTrigger>(['first', 'settings', 'manual', 'resume', 'drift', 'remove'])
+const repairing: ReadonlySet<SyncTrigger> = new Set<SyncTrigger>(['manual', 'resume'])
+const looking: ReadonlySet<SyncTrigger> = new Set<SyncTrigger>([
+  'first',
+  'settings',
+  'manual',
+  'resume',
+  'drift',
+  'remove',
+])
 
 const tellingOf = ({ state }: SealedSync) => (state === 'removing' ? 'removal' : 'kept')
 

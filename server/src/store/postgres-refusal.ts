@@ -36,7 +36,14 @@ const byText: readonly [text: RegExp, reason: string][] = [
   [/password must be a (non-empty )?string/, `COFFER_DATABASE_URL has no password, and the server asks for one`],
 ]
 
-const tlsParameters = new Set(['ssl', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation'])
+const tlsParameters: ReadonlySet<string> = new Set([
+  'ssl',
+  'sslmode',
+  'sslrootcert',
+  'sslcert',
+  'sslkey',
+  'sslnegotiation',
+])
 
 /** What the driver passes over, so that a connection would not be encrypted that was meant to be, or falls silent on. */
 export function parameterProblem(url: string): string | undefined {

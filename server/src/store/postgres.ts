@@ -1,4 +1,5 @@
 /** The scale engine: PostgreSQL through a pool of prepared statements. A lost connection is a 503, never a stuck pool. */
+import { hash } from 'node:crypto'
 import pg from 'pg'
 import { Failure } from '../failure.ts'
 import { createSlotPool, type SlotPool } from '../slot-pool.ts'
@@ -138,14 +139,16 @@ async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Con
 
 type Runner = (query: pg.QueryConfig) => Promise<pg.QueryResult>
 
-let statements = 0
+/** A prepared statement is named by its text: the same on every connection, and no two texts share a name. */
+const nameOf = (text: string) => `coffer_${hash('sha256', text, 'hex').slice(0, 32)}`
 const compiledQueries = new WeakMap<TemplateStringsArray, Compiled & { readonly name: string }>()
 
 function postgresDb(run: Runner): Db {
   async function execute(query: Sql): Promise<pg.QueryResult> {
     let compiled = compiledQueries.get(query.strings)
     if (!compiled) {
-      compiled = { ...compile(query, 'postgres'), name: `coffer_${++statements}` }
+      const fresh = compile(query, 'postgres')
+      compiled = { ...fresh, name: nameOf(fresh.text) }
       compiledQueries.set(query.strings, compiled)
     }
     const { name, text } = compiled
@@ -204,7 +207,8 @@ function joinInserts(queries: readonly Sql[]): pg.QueryConfig {
   const types = lists.map(listType)
   const shapes = joinedInserts.get(first.strings) ?? new Map()
   joinedInserts.set(first.strings, shapes)
-  const insert = shapes.get(types.join()) ?? { name: `coffer_${++statements}`, text: joinedText(first, types) }
+  const text = shapes.get(types.join())?.text ?? joinedText(first, types)
+  const insert = shapes.get(types.join()) ?? { name: nameOf(text), text }
   shapes.set(types.join(), insert)
   return { ...insert, values: lists.filter((_, place) => types[place]) }
 }
@@ -289,13 +293,13 @@ async function migrateStep(pool: pg.Pool, step: number, name: string, statement:
 }
 
 /** SQLSTATE classes of a server that is away, starting, stopping, full or out of reach, or that lets nobody in any more. */
-const unavailableClasses = new Set(['08', '28', '3D', '53', '57', '58'])
+const unavailableClasses: ReadonlySet<string> = new Set(['08', '28', '3D', '53', '57', '58'])
 /** A primary that has become a standby, or that takes no writes until its disk has room. */
 const readOnly = '25006'
 const uniqueViolation = '23505'
 const foreignKeyViolation = '23503'
 /** Serialization failures, a deadlock, and a transaction that paused for too long: it may go well the next time. */
-const passingCodes = new Set(['40001', '40P01', '25P03'])
+const passingCodes: ReadonlySet<string> = new Set(['40001', '40P01', '25P03'])
 
 async function wrapErrors<Result>(work: () => Promise<Result>): Promise<Result> {
   try {

@@ -134,10 +134,10 @@ export function execute(connection: DatabaseSync, text: string): void {
   }
 }
 
-const constraintUnique = new Set([2067, 1555, 2579])
+const constraintUnique: ReadonlySet<number> = new Set([2067, 1555, 2579])
 const constraintForeignKey = 787
 /** Primary result codes of a disk or file that does not answer: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN. */
-const unavailable = new Set([5, 6, 7, 8, 10, 13, 14])
+const unavailable: ReadonlySet<number> = new Set([5, 6, 7, 8, 10, 13, 14])
 
 export function asFailure(error: unknown): unknown {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error
@@ -148,7 +148,7 @@ export function asFailure(error: unknown): unknown {
 }
 
 /** By the primary result codes of SQLite: READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB. */
-const troubles = new Map([
+const troubles: ReadonlyMap<number, string> = new Map([
   [8, 'cannot be written: check the rights on the folder and its files.'],
   [10, 'cannot be read or written: check that its disk works and has room.'],
   [11, 'is damaged or not a database: restore it from a backup.'],

@@ -38,18 +38,15 @@ export function nameKey(key: string): string {
 /** Control characters (\p{Cc}, which takes far longer), line and paragraph separators, the byte order mark and its like. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g
-const spelled = new Map<string, string>()
+
+/** There are few such characters, but a value may be full of them: each is spelled out beforehand. */
+const spelled: ReadonlyMap<string, string> = new Map(
+  Array.from({ length: 0xa0 }, (_, code) => code)
+    .concat(0x2028, 0x2029, 0xfeff, 0xfffe, 0xffff)
+    .map((code) => [String.fromCharCode(code), `\\u${code.toString(16).padStart(4, '0')}`]),
+)
 
 /** What editors and parsers may not keep. */
 export function escapeUnprintable(text: string): string {
-  return text.replace(unprintable, spellOut)
-}
-
-/** There are few such characters, but a value may be full of them: each is spelled out once. */
-function spellOut(character: string): string {
-  const known = spelled.get(character)
-  if (known !== undefined) return known
-  const escaped = `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  spelled.set(character, escaped)
-  return escaped
+  return text.replace(unprintable, (character) => spelled.get(character) ?? character)
 }
