@@ -77,7 +77,8 @@ export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | '
       await services.engine.transaction(chain, async (transaction) => {
         reads = take()
         const store = storeOver(transaction.db, services.keys)
-        confirmed = await confirmEach(reads.map(({ ctx }) => ({ ctx: { ...ctx, store, transaction } })))
+        const callers = reads.map(({ ctx }) => ctx)
+        confirmed = await confirmEach(callers, transaction, store)
         const seen = reads.filter((_, index) => confirmed[index]?.status === 'fulfilled')
         if (seen.length === 0) return
         const entries = seen.map(({ entry }) => entry)

@@ -3,6 +3,8 @@
  * granted before the wait. Nothing is looked up while this node knows of no change.
  */
 import type { Member } from '../store/member.ts'
+import type { Transaction } from '../store/sql.ts'
+import type { Store } from '../store/store.ts'
 import type { Access } from './access.ts'
 import { type Context, grantOf, type WriteContext } from './context.ts'
 import { hasExpired, requireLiving } from './credential.ts'
@@ -18,17 +20,18 @@ export async function confirmWithin(ctx: WriteContext): Promise<void> {
   if (hasChanged(ctx, ctx.transaction.scratch)) await confirm(ctx)
 }
 
-/** For joint work: each caller has an outcome of its own. */
+const confirmed: PromiseSettledResult<void> = { status: 'fulfilled', value: undefined }
+
+/** For joint work: each caller has an outcome of its own. `store` is that of the transaction. */
 export async function confirmEach(
-  asked: readonly { readonly ctx: WriteContext }[],
+  callers: readonly Context[],
+  transaction: Transaction,
+  store: Store,
 ): Promise<PromiseSettledResult<void>[]> {
   const outcomes: PromiseSettledResult<void>[] = []
-  for (const { ctx } of asked) {
-    const reason = await confirmWithin(ctx).then(
-      () => undefined,
-      (error: unknown) => ({ error }),
-    )
-    outcomes.push(reason ? { status: 'rejected', reason: reason.error } : { status: 'fulfilled', value: undefined })
+  for (const ctx of callers) {
+    if (hasChanged(ctx, transaction.scratch)) outcomes.push(...(await Promise.allSettled([confirm({ ...ctx, store })])))
+    else outcomes.push(confirmed)
   }
   return outcomes
 }

@@ -31,9 +31,9 @@ import { inSecretTransaction, recordComparison } from './secret-compare.ts'
 import { requireNamed, requireReached } from './secret-environment.ts'
 import { isId } from './secret-name.ts'
 import { findUnseen } from './secret-owner.ts'
-import { bytesOf, commaAt, type Pieces, writePieces } from './secret-pieces.ts'
+import { commaAt, type Pieces, writeAnswer } from './secret-pieces.ts'
 import type { Wish } from './secret-plan.ts'
-import { createAllowance, smallBytes } from './secret-size.ts'
+import { createAllowance } from './secret-size.ts'
 import { openVersion, parseState, placeOf, stateAt, stateNow } from './secret-state.ts'
 import { createRevisions, standingRevision, writeValues } from './secret-write.ts'
 import { iso } from './time.ts'
@@ -138,7 +138,8 @@ function firstRevisions(found: readonly { revision: number; changes: number }[])
 
 const diffAdvice = 'compare versions of single secrets'
 
-export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<Diff | Pieces> {
+/** The difference as JSON. */
+export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<string | Pieces> {
   const access = await requireProject(ctx, path, 'secret:read')
   const [from, to] = [await parseState(ctx, access, 'from', query.from), await parseState(ctx, access, 'to', query.to)]
   const allowance = createAllowance(ctx, 'from', diffAdvice)
@@ -153,25 +154,17 @@ export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQu
     else (old.value === next.value ? diff.same : diff.changed).push(key)
   }
   const environments = [from.environment, to.environment]
-  const recordCompared = (bytes: number) =>
-    recordComparison(ctx, access, { keys: all, environments }, 'success', { from: query.from, to: query.to }, bytes)
-  if (!query.values) {
-    await recordCompared(all.reduce((sum, key) => sum + key.length, 0))
-    return diff
-  }
   const keys = [...diff.added, ...diff.removed, ...diff.changed].sort()
   const values = keys.map((key): [string, DiffValue] => {
     const [old, next] = [before.get(key), after.get(key)]
     return [key, { ...(old && { from: old.value }), ...(next && { to: next.value }) }]
   })
-  const pieces =
-    allowance.spentBytes() > smallBytes
-      ? await Array.fromAsync(writePieces(diffEntries(diff, values), createAllowance(ctx, 'from', diffAdvice)))
-      : undefined
-  const bytes = pieces ? bytesOf(pieces) : Buffer.byteLength(JSON.stringify(values))
-  await recordCompared(bytes)
-  await recordView(ctx, access, environments, undefined, keys, { from: query.from, to: query.to }, bytes)
-  return pieces ?? { ...diff, values: Object.fromEntries(values) }
+  const entries = query.values ? diffEntries(diff, values) : [JSON.stringify(diff)]
+  const { body, bytes } = await writeAnswer(entries, createAllowance(ctx, 'from', diffAdvice))
+  const states = { from: query.from, to: query.to }
+  await recordComparison(ctx, access, { keys: all, environments }, 'success', states, bytes)
+  if (query.values) await recordView(ctx, access, environments, undefined, keys, states, bytes)
+  return body
 }
 
 type DiffValue = { from?: string; to?: string }

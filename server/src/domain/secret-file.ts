@@ -14,12 +14,12 @@ import { writeAll } from './secret-change.ts'
 import { inSecretTransaction } from './secret-compare.ts'
 import { chooseEnvironment, personalOwner, requireReached } from './secret-environment.ts'
 import type { Entry, ExportFormat } from './secret-format/format.ts'
-import { bytesOf, type Pieces, writePieces } from './secret-pieces.ts'
+import { type WrittenAnswer, writeAnswer } from './secret-pieces.ts'
 import { effectiveValues, loadProject, resolveRows } from './secret-read.ts'
-import { createAllowance, smallBytes } from './secret-size.ts'
+import { createAllowance } from './secret-size.ts'
 import { standingRevision } from './secret-write.ts'
 
-type ExportedFile = { readonly text: string | Pieces; readonly contentType: string }
+type ExportedFile = WrittenAnswer & { readonly contentType: string }
 
 /** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
 export async function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {
@@ -37,7 +37,7 @@ export async function exportSecrets(ctx: Context, path: ProjectPath, query: Secr
     const referenced = namePlaces(access, places)
     const after = { keys, export: format, ...(referenced.length > 0 && { referenced }) }
     const readIn = [environment.id, ...places.map(({ environmentId }) => environmentId)]
-    await ctx.reads.record(ctx, event, readDetails(after, readIn), bytesOf(file.text))
+    await ctx.reads.record(ctx, event, readDetails(after, readIn), file.bytes)
   }
   return file
 }
@@ -60,26 +60,15 @@ async function makeFile(ctx: Context, access: ProjectAccess, environment: Pictur
   }
   const format = query.format ?? 'dotenv'
   const name = `${access.project.slug}-${environment.name}`
-  const isLarge = loaded.bytes + (resolution?.growthBytes ?? 0) > smallBytes
-  const file = await (isLarge ? formatLarge(ctx, format, entries, name) : formatSmall(format, entries, name))
+  const file = await writeFile(ctx, format, entries, name)
   return { file, format, keys: entries.map(({ key }) => key), places: resolution?.referenced ?? [] }
 }
 
-async function formatSmall(format: ExportFormat, entries: readonly Entry[], name: string): Promise<ExportedFile> {
-  const { formatEntries } = await import('./secret-format/format.ts')
-  return formatEntries(format, entries, { name })
-}
-
-async function formatLarge(
-  ctx: Context,
-  format: ExportFormat,
-  entries: readonly Entry[],
-  name: string,
-): Promise<ExportedFile> {
+async function writeFile(ctx: Context, format: ExportFormat, entries: readonly Entry[], name: string) {
   const { formatLines } = await import('./secret-format/format.ts')
   const { lines, contentType, weight } = formatLines(format, entries, { name })
   const allowance = createAllowance(ctx, 'environmentId', exportAdvice)
-  return { text: await Array.fromAsync(writePieces(lines, allowance, weight)), contentType }
+  return { ...(await writeAnswer(lines, allowance, { weight })), contentType }
 }
 
 export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {

@@ -1,45 +1,54 @@
 /**
- * Answers that are too large to be written in one go: entry by entry and into pieces, with others answered in between, and
- * measured as they are written, since what a format makes of a value may be six times as long.
+ * Answers with values, written entry by entry and measured as they are written, since what a format makes of a value may be
+ * six times as long. Other requests get the event loop after each piece.
  */
 import { rowBytes } from '../store/secret-value.ts'
 import { nextTurn } from '../turns.ts'
-import type { Allowance } from './secret-size.ts'
+import { type Allowance, smallBytes } from './secret-size.ts'
 
 /** What is to be sent one after the other. */
 export type Pieces = Buffer[]
 
+/** Small ones are text, which can be kept for others who ask the same. */
+export type WrittenAnswer = { readonly body: string | Pieces; readonly bytes: number }
+
+type Options = {
+  /** What a byte of the text counts for. What each entry has beside its value is free, as it is in what is loaded. */
+  readonly weight?: number
+  readonly onPiece?: (piece: Buffer) => void
+}
+
 const pieceLength = 256 * 1024
 
-/** `weight` is what a byte of the text counts for. What each entry has beside its value is free, as it is in what is loaded. */
-export async function* writePieces(
+export async function writeAnswer(
   entries: Iterable<string>,
   allowance: Allowance,
-  weight = 1,
-): AsyncGenerator<Buffer> {
+  { weight = 1, onPiece }: Options = {},
+): Promise<WrittenAnswer> {
+  const pieces: Pieces = []
+  let bytes = 0
   let pending: string[] = []
   let length = 0
 
-  async function flush(): Promise<Buffer> {
+  function flush(): void {
     const piece = Buffer.from(pending.join(''))
     allowance.spend(Math.max(0, piece.length * weight - pending.length * rowBytes))
-    await nextTurn()
+    onPiece?.(piece)
+    pieces.push(piece)
+    bytes += piece.length
     pending = []
     length = 0
-    return piece
   }
 
   for (const entry of entries) {
     pending.push(entry)
     length += entry.length
-    if (length >= pieceLength) yield await flush()
+    if (length < pieceLength) continue
+    flush()
+    await nextTurn()
   }
-  if (length > 0) yield await flush()
-}
-
-/** The length of an answer as it is sent. */
-export function bytesOf(body: string | Pieces): number {
-  return typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((sum, { length }) => sum + length, 0)
+  flush()
+  return { body: bytes > smallBytes ? pieces : Buffer.concat(pieces).toString(), bytes }
 }
 
 /** Before an element or a member of JSON. */

@@ -162,8 +162,6 @@ export type Resolution = {
   /** Values that were read only because others refer to them. */
   readonly referenced: readonly Place[]
   readonly environmentIds: ReadonlySet<string>
-  /** By how much the values have grown together. */
-  readonly growthBytes: number
 }
 
 export async function resolveRows(
@@ -182,7 +180,7 @@ export async function resolveRows(
   const referenced: Place[] = []
   const { locate, load } = referenceOptions(ctx, access, options.ownerId, options.guard)
   await options.guard?.meet(roots.map((place, index) => ({ place, authors: rows[index]?.authors ?? '' })))
-  const { results, visited, growthBytes } = await resolveValues(roots, {
+  const { results, visited } = await resolveValues(roots, {
     locate,
     load: async (places) => {
       const values = await load(places)
@@ -199,7 +197,7 @@ export async function resolveRows(
     const result = results[index]
     if (result) byRow.set(row, result)
   })
-  return { byRow, referenced, environmentIds: visited.environments, growthBytes }
+  return { byRow, referenced, environmentIds: visited.environments }
 }
 
 const listAdvice =
@@ -237,7 +235,7 @@ export async function loadProject(
   // What is sealed is not held any longer than it takes to open it.
   const values = await openValues(ctx, access, maxRows === 0 ? [] : await load(), names)
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
-  return { secrets, names, values, reminders, bytes: allowance.spentBytes(), advice }
+  return { secrets, names, values, reminders, advice }
 }
 
 /** What is large is loaded a part at a time, with others answered in between; in one go, if it changes meanwhile. */
@@ -300,7 +298,7 @@ export async function loadKeys(
     await nextTurn()
   }
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
-  return { secrets, values, reminders, bytes: allowance.spentBytes(), advice }
+  return { secrets, values, reminders, advice }
 }
 
 async function loadNames(ctx: Context, access: ProjectAccess, allowance: Allowance, part: string | undefined) {

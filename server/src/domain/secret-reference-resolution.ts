@@ -48,8 +48,6 @@ export type Resolution = {
   readonly results: readonly Resolved[]
   /** What the results depend on, missing places included. What `locate` refused has no place and is not here. */
   readonly visited: { readonly places: ReadonlySet<string>; readonly environments: ReadonlySet<string> }
-  /** By how much all values together have grown. */
-  readonly growthBytes: number
 }
 
 const mebibyte = 2 ** 20
@@ -96,7 +94,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
     if (isPause(value.length + (fits ? growth : 0))) await nextTurn()
   }
   const visited = { places: graph.places, environments: graph.environments }
-  return { results, visited, growthBytes: maxGrowthBytes - growthLeft }
+  return { results, visited }
 }
 
 /**

@@ -18,7 +18,7 @@ const maxRowBytes = maxValueBytes + 2 * rowBytes
 const unmeasuredBytes = 16 * mebibyte
 /** From here on it is loaded in parts, and needs a slot. */
 export const largeBytes = 8 * mebibyte
-/** Up to here all values of an answer are written in one go. */
+/** Up to here an answer is one text, which is kept for others who ask the same. */
 export const smallBytes = mebibyte
 
 /** However small their values are, so many secrets take some 10 MiB until they are written down. */
@@ -36,7 +36,6 @@ export type Allowance = {
   ): Promise<Row[]>
   /** What is loaded already, or written. */
   spend(bytes: number): void
-  spentBytes(): number
 }
 
 /** `field` is what the caller can ask less by, and `advice` how. Takes a slot where it is much. */
@@ -66,7 +65,6 @@ export function createAllowance(ctx: Context, field: string, advice: string): Al
       if (left < 0) refuse()
       if (maxBytes - left > largeBytes) acquireLargeSlot(ctx)
     },
-    spentBytes: () => maxBytes - left,
   }
 }
 
@@ -77,8 +75,7 @@ export const createWriteAllowance = (ctx: WriteContext): Allowance =>
 /** Counted as they will be once they stand there: what one request may write, it may write again. */
 export function refuseTooMuch(ctx: WriteContext, wishes: readonly { readonly value: string | null }[]): void {
   if (wishes.length * maxRowBytes <= largeBytes) return
-  const allowance = createWriteAllowance(ctx)
-  for (const { value } of wishes) {
-    if (value !== null) allowance.spend(rowBytes + overheadBytes + Buffer.byteLength(value))
-  }
+  let bytes = 0
+  for (const { value } of wishes) if (value !== null) bytes += rowBytes + overheadBytes + Buffer.byteLength(value)
+  createWriteAllowance(ctx).spend(bytes)
 }

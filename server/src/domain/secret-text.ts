@@ -1,10 +1,10 @@
 /** The JSON that a read of secrets is answered with, and its ETag. */
-import { createHmac, type Hmac } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import type { Secret } from '@coffer/contract/secret'
 import type { SecretRecord } from '../store/secret.ts'
 import type { Context } from './context.ts'
-import { commaAt, type Pieces, writePieces } from './secret-pieces.ts'
-import { createAllowance, smallBytes } from './secret-size.ts'
+import { commaAt, type WrittenAnswer, writeAnswer } from './secret-pieces.ts'
+import { createAllowance } from './secret-size.ts'
 
 export type Answered = {
   readonly secrets: readonly SecretRecord[]
@@ -15,26 +15,16 @@ export type Answered = {
   /** How the caller would ask for less. */
   readonly advice: string
 }
-type SecretText = { readonly etag: string; readonly body: string | Pieces }
 
-export function writeText(ctx: Context, { secrets, describe, isList }: Answered): SecretText {
-  const described = secrets.map(describe)
-  const body = JSON.stringify(isList ? described : described[0])
-  return { body, etag: toEtag(createEtagHash(ctx).update(body)) }
-}
-
-/** The very same text and ETag, without keeping others waiting. */
-export async function writeLargeText(ctx: Context, answered: Answered): Promise<SecretText> {
+export async function writeSecrets(
+  ctx: Context,
+  answered: Answered,
+): Promise<WrittenAnswer & { readonly etag: string }> {
   const allowance = createAllowance(ctx, 'environmentId', answered.advice)
-  const hash = createEtagHash(ctx)
-  const pieces: Pieces = []
-  let bytes = 0
-  for await (const piece of writePieces(entriesOf(answered), allowance)) {
-    hash.update(piece)
-    pieces.push(piece)
-    bytes += piece.length
-  }
-  return { body: bytes > smallBytes ? pieces : Buffer.concat(pieces).toString(), etag: toEtag(hash) }
+  // Keyed, as a plain hash of a value could be guessed at.
+  const hash = createHmac('sha256', ctx.keys.keyring.active.audit)
+  const written = await writeAnswer(entriesOf(answered), allowance, { onPiece: (piece) => hash.update(piece) })
+  return { ...written, etag: `"${hash.digest('base64url')}"` }
 }
 
 function* entriesOf({ secrets, describe, isList }: Answered): Generator<string> {
@@ -47,8 +37,3 @@ function* entriesOf({ secrets, describe, isList }: Answered): Generator<string> 
   }
   if (isList) yield ']'
 }
-
-/** Keyed, as a plain hash of a value could be guessed at. */
-const createEtagHash = (ctx: Context): Hmac => createHmac('sha256', ctx.keys.keyring.active.audit)
-
-const toEtag = (hash: Hmac): string => `"${hash.digest('base64url')}"`

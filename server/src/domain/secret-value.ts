@@ -72,7 +72,8 @@ const writeTogether: JointWork<Request, Written<Version>> = async (transaction, 
   const { access } = first
   const ctx = await enterTransaction(first.ctx, transaction, [access.picture.workspace.id])
   const asked = requests.map((request) => ({ ...request, ctx: { ...request.ctx, store: ctx.store, transaction } }))
-  const confirmed = await confirmEach(asked)
+  const callers = requests.map(({ ctx }) => ctx)
+  const confirmed = await confirmEach(callers, transaction, ctx.store)
   const secrets = await findSecrets(ctx, access, [...new Set(requests.map(({ key }) => key))])
   const environmentIds = requests.map(({ environment }) => environment.id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, '')

@@ -13,13 +13,13 @@ import type { CachedResponse } from './response-cache.ts'
 import { reachesProject } from './scope.ts'
 import { chooseEnvironments, personalOwner } from './secret-environment.ts'
 import { isId, mayExist } from './secret-name.ts'
-import { bytesOf, type Pieces } from './secret-pieces.ts'
+import type { Pieces } from './secret-pieces.ts'
 import { questionOf } from './secret-question.ts'
 import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './secret-read.ts'
 import type { Place } from './secret-reference-graph.ts'
 import type { Resolved } from './secret-reference-resolution.ts'
-import { createAllowance, smallBytes } from './secret-size.ts'
-import { type Answered, writeLargeText, writeText } from './secret-text.ts'
+import { createAllowance } from './secret-size.ts'
+import { type Answered, writeSecrets } from './secret-text.ts'
 import { iso } from './time.ts'
 
 /** An answer that may leave: what it reveals has been recorded. */
@@ -128,7 +128,7 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<CachedRespons
   const { access, environments, question } = reading
   const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
   const made = await readSecrets(ctx, reading)
-  const { body, etag } = made.bytes > smallBytes ? await writeLargeText(ctx, made) : writeText(ctx, made)
+  const { body, bytes, etag } = await writeSecrets(ctx, made)
   const { auditDetails } = made
   const entity = { id: made.secrets[0]?.id ?? '', name: made.secrets[0]?.name ?? '' }
   const answer = { etag, auditDetails, entity }
@@ -141,7 +141,7 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<CachedRespons
     ]
     ctx.answers.keep(question, access.picture, dependencies, { ...answer, body })
   }
-  return { ...answer, bytes: bytesOf(body), open: () => body }
+  return { ...answer, bytes, open: () => body }
 }
 
 /** What a plain read of these environments would have as its ETag; undefined where it would find nothing. */
@@ -153,7 +153,7 @@ export async function findEtag(
 ): Promise<string | undefined> {
   try {
     const made = await readSecrets(ctx, { access, environments, isChosen: false, query: {}, question: '', key })
-    return (made.bytes > smallBytes ? await writeLargeText(ctx, made) : writeText(ctx, made)).etag
+    return (await writeSecrets(ctx, made)).etag
   } catch (error) {
     if (isFailure(error, 'notFound')) return undefined
     throw error
@@ -161,8 +161,6 @@ export async function findEtag(
 }
 
 type Made = Answered & {
-  /** What they come to, more or less, and before they are written as JSON. */
-  readonly bytes: number
   readonly auditDetails: ReadDetails | undefined
   readonly environmentIds: ReadonlySet<string>
   readonly epochs: ReadonlyMap<string, number>
@@ -216,7 +214,6 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
     describe,
     isList: key === undefined,
     advice: loaded.advice,
-    bytes: loaded.bytes + (resolution?.growthBytes ?? 0),
     auditDetails,
     environmentIds: resolution?.environmentIds ?? new Set(),
     epochs,
@@ -227,8 +224,7 @@ type Loaded = {
   readonly secrets: readonly SecretRecord[]
   readonly values: readonly OpenValue[]
   readonly reminders: readonly ReminderRow[]
-  /** What they take, and how the caller would ask for less. */
-  readonly bytes: number
+  /** How the caller would ask for less. */
   readonly advice: string
 }
 
@@ -254,7 +250,7 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
   )
   const values = await openValues(ctx, reading.access, sealed, new Map([[secret.id, secret.name]]))
   const reminders = ids.length === 0 ? [] : await secretReminders.listOf(ids, secret.id)
-  return { secrets: [secret], values, reminders, bytes: allowance.spentBytes(), advice }
+  return { secrets: [secret], values, reminders, advice }
 }
 
 /** By name, or by id: a name is never shaped like one. */

@@ -49,11 +49,13 @@ export function recordAct(ctx: Context, event: AuditEvent): Promise<void> {
 }
 
 const recordTogether: JointWork<{ ctx: Context; event: AuditEvent }, void> = async (transaction, asked) => {
-  const acts = asked.map(({ ctx, event }) => {
-    return { ctx: { ...ctx, store: storeOver(transaction.db, ctx.keys), transaction }, event }
-  })
-  const confirmed = await confirmEach(acts)
-  await recordAll(acts.filter((_, index) => confirmed[index]?.status === 'fulfilled'))
+  const [first] = asked
+  if (!first) return []
+  const store = storeOver(transaction.db, first.ctx.keys)
+  const callers = asked.map(({ ctx }) => ctx)
+  const confirmed = await confirmEach(callers, transaction, store)
+  const acts = asked.filter((_, index) => confirmed[index]?.status === 'fulfilled')
+  if (acts.length > 0) await recordAll(acts.map(({ ctx, event }) => ({ ctx: { ...ctx, store, transaction }, event })))
   return confirmed
 }
 

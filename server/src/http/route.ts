@@ -8,7 +8,7 @@ import type { Page } from '../domain/page.ts'
 import type { Pieces } from '../domain/secret-pieces.ts'
 import { maxBodyBytes } from './body.ts'
 import type { Exchange, Reply } from './exchange.ts'
-import { jsonType, type Route } from './pipeline.ts'
+import type { Route } from './pipeline.ts'
 import { serializerOf } from './serialize.ts'
 import { validatorOf } from './validate.ts'
 
@@ -86,11 +86,6 @@ export function sendText(reply: Reply, contentType: string, text: string | Buffe
 
 function* handOut(pieces: Pieces): Generator<Buffer> {
   for (let piece = pieces.shift(); piece; piece = pieces.shift()) yield piece
-}
-
-/** An answer that is written as JSON already, if it was large. */
-export function sendJson<Value>(reply: Reply, value: Value | Pieces): Value | Reply {
-  return Array.isArray(value) ? sendText(reply, jsonType, value) : value
 }
 
 /** A page of a list; the header says where the next one begins. */

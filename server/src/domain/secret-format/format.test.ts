@@ -4,7 +4,7 @@ import { parseEnv } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
-import { type ExportFormat, formatEntries, type ImportFormat, parseEntries, parseInPieces } from './format.ts'
+import { type Entry, type ExportFormat, formatLines, type ImportFormat, parseEntries, parseInPieces } from './format.ts'
 
 const importFormats = ['dotenv', 'json', 'yaml', 'csv'] as const
 const exportFormats = [...importFormats, 'shell', 'docker', 'k8s', 'tfvars'] as const
@@ -149,6 +149,11 @@ const variableName = /^X_[A-Za-z0-9_]{0,8}$/
 
 function entriesOf(values: readonly string[]) {
   return values.map((value, index) => ({ key: `KEY_${index}`, value }))
+}
+
+function formatEntries(format: ExportFormat, entries: readonly Entry[], options: { readonly name: string }) {
+  const { lines, contentType } = formatLines(format, entries, options)
+  return { text: [...lines].join(''), contentType }
 }
 
 function textOf(format: ExportFormat, entries: { key: string; value: string }[]): string {

@@ -88,17 +88,7 @@ export function* parseInPieces(format: ImportFormat, content: string): Generator
   return entries
 }
 
-/** Throws invalid('format', …) where the format cannot hold a key or a value; the message names the key. */
-export function formatEntries(
-  format: ExportFormat,
-  entries: readonly Entry[],
-  options: Options,
-): { text: string; contentType: string } {
-  const { lines, contentType } = formatLines(format, entries, options)
-  return { text: [...lines].join(''), contentType }
-}
-
-/** The same, written entry by entry while it is walked over. */
+/** Written entry by entry while it is walked over. Throws invalid('format', …) where the format cannot hold a key or a value; the message names the key. */
 export function formatLines(
   format: ExportFormat,
   entries: readonly Entry[],

@@ -8,7 +8,8 @@ import {
   restoreVersion,
 } from '../../domain/history.ts'
 import { restoreRevision } from '../../domain/secret-restore.ts'
-import { type Routes, sendJson, sendPage } from '../route.ts'
+import { jsonType } from '../pipeline.ts'
+import { type Routes, sendPage, sendText } from '../route.ts'
 
 export const historyRoutes: Routes = (serve) => {
   serve(historyEndpoints.listVersions, async ({ ctx, params, query }, reply) =>
@@ -21,7 +22,7 @@ export const historyRoutes: Routes = (serve) => {
   )
   serve(historyEndpoints.restoreRevision, ({ ctx, params, body }) => restoreRevision(ctx, params, body))
   serve(historyEndpoints.diffSecrets, async ({ ctx, params, query }, reply) =>
-    sendJson(reply, await diffSecrets(ctx, params, query)),
+    sendText(reply, jsonType, await diffSecrets(ctx, params, query)),
   )
   serve(historyEndpoints.promoteSecrets, ({ ctx, params, body }) => promoteSecrets(ctx, params, body))
 }

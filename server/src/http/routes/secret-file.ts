@@ -5,7 +5,7 @@ import { type Routes, sendText } from '../route.ts'
 export const secretFileRoutes: Routes = (serve) => {
   serve(secretFileEndpoints.importSecrets, ({ ctx, params, body }) => importSecrets(ctx, params, body))
   serve(secretFileEndpoints.exportSecrets, async ({ ctx, params, query }, reply) => {
-    const { text, contentType } = await exportSecrets(ctx, params, query)
-    return sendText(reply, contentType, text)
+    const { body, contentType } = await exportSecrets(ctx, params, query)
+    return sendText(reply, contentType, body)
   })
 }
