@@ -36,11 +36,11 @@ export function secretAsks(world: World): SecretAsks {
   return {
     listSecrets: [
       one('all in reach', list, { on, shows: [...all, ...named] }),
-      one('of one', `${list}?environmentId=${right}`, { on, into: right, shows: [right, ...named] }),
+      one('of one', `${list}?environmentId=${right}`, { on, into: right, shows: [right, shared, referring] }),
       one('of a sibling by name', `${list}?environment_id=${environmentNames.get(sibling)}`, {
         on,
         into: sibling,
-        shows: [sibling, ...named],
+        shows: [sibling, shared, elsewhere],
       }),
       one('of one and a sibling', `${list}?environmentId=${right}&environmentId=${sibling}`, {
         on,
@@ -51,7 +51,7 @@ export function secretAsks(world: World): SecretAsks {
       one('resolved', `${list}?environmentId=${right}&resolve=true`, {
         on,
         into: right,
-        shows: [right, sibling, wrong, ...named],
+        shows: [right, sibling, wrong, shared, referring],
       }),
       one('names only', `${list}?view=keys`, { on, shows: [...all, ...named] }),
       one('found by name', `${list}?q=else`, { on, shows: [sibling, elsewhere] }),

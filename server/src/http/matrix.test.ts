@@ -753,7 +753,15 @@ async function check(caller: Caller, isSample: boolean): Promise<string[]> {
   const writes = allowed.filter(
     (cell, index) => cell.endpoint.method !== 'GET' && !isDry(cell) && !isRepeated(cell, index),
   )
-  const wrong = await runQuietly([...refused, ...allowed.filter(isDry)], caller, anyEffect)
+  const quiet = [...refused, ...allowed.filter(isDry)]
+  // A dry run and a refused write of values are recorded as comparisons; everything else leaves no trace.
+  const compares = ({ endpoint }: Cell) => endpoint.area === 'secret' && endpoint.method !== 'GET'
+  const wrong = await runQuietly(
+    quiet.filter((cell) => !compares(cell)),
+    caller,
+    anyEffect,
+  )
+  wrong.push(...(await runQuietly(quiet.filter(compares), caller, describeChanges)))
   if (reads.length > 0) wrong.push(...(await runQuietly(reads, caller, describeChanges)))
   for (const cell of writes) wrong.push(...(await runAndUndo(cell, caller)))
   return wrong
