@@ -31,11 +31,14 @@ const keptRuns = 200
 /** Others wait for their turn: a target that is slow, or has no end, must not keep the place for itself. */
 const maxRunMs = 15 * minuteMs
 
-/** The next sync that is due, now ours for a while. Asked without a transaction first: mostly there is none. */
-export async function claimSync(services: Services): Promise<ClaimedSync | undefined> {
+/** Leases the next sync that is due, but for those of some workspaces. Looks without a transaction first: mostly none is due. */
+export async function claimSync(
+  services: Services,
+  exceptOf: readonly string[] = [],
+): Promise<ClaimedSync | undefined> {
   const at = services.now()
   if (!(await services.store.syncs.hasDue(at))) return undefined
-  return inQuietTransaction(services, 'sync-claim', (store) => store.syncs.claim(at, at + leaseMs))
+  return inQuietTransaction(services, 'sync-claim', (store) => store.syncs.claim(at, at + leaseMs, exceptOf))
 }
 
 /** What is known of a run, also where an error ends it. */

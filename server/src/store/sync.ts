@@ -7,7 +7,7 @@ import type { SyncState, SyncTrigger } from '@coffer/contract/sync'
 import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
 import { isFailure } from '../failure.ts'
 import { type Keys, requireWorkspaceKey } from './key.ts'
-import { type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
+import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
 type Answers = Readonly<Record<string, string>>
 
@@ -206,7 +206,7 @@ export function syncStore(db: Db, keys: Keys) {
      * Takes the next one that is due and that nobody works at, unless as many as may use its credential at a time do.
      * `fence` goes up with every claim: whoever comes back late is told apart by it.
      */
-    async claim(nowMs: number, leaseUntil: number): Promise<ClaimedSync | undefined> {
+    async claim(nowMs: number, leaseUntil: number, exceptOf: readonly string[]): Promise<ClaimedSync | undefined> {
       const far = nowMs + maxDelayMs
       // One claim at a time, or two nodes would each see room for one more.
       await db.one(sql`select id from instance where id = 1 ${forUpdate}`)
@@ -214,7 +214,7 @@ export function syncStore(db: Db, keys: Keys) {
         update sync set fence = fence + 1, lease_until = ${leaseUntil}
         where id = (
           select c.id from sync c
-          where (c.due_at <= ${nowMs} or c.due_at > ${far})
+          where (c.due_at <= ${nowMs} or c.due_at > ${far}) and not (c.workspace_id ${anyOf(exceptOf)})
             and (coalesce(c.lease_until, 0) < ${nowMs} or c.lease_until > ${far})
             and (select count(*) from sync o
               where o.credential_hash = c.credential_hash and o.lease_until between ${nowMs} and ${far}) < c.concurrency
