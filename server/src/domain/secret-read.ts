@@ -211,52 +211,54 @@ export async function loadProject(
   ownerId: string,
   { part, advice = listAdvice }: { part?: string | undefined; advice?: string } = {},
 ) {
-  const { secretValues } = ctx.store
   const ids = environments.map(({ id }) => id)
   const allowance = createAllowance(ctx, 'environmentId', advice)
   const secrets = await loadNames(ctx, access, allowance, part)
   if (secrets.length > manySecrets) acquireLargeSlot(ctx)
-  const maxRows = maxRowsOf(secrets.length * ids.length, ownerId)
-  const secretIds = secrets.map(({ id }) => id)
-  const inParts = () => listInParts(ctx, access, ids, secretIds, ownerId)
-  const load = () =>
-    part !== undefined
-      ? allowance.load(
-          maxRows,
-          () => secretValues.measureOf(ids, secretIds, ownerId),
-          (isLarge) => (isLarge ? inParts() : secretValues.listOf(ids, secretIds, ownerId)),
-        )
-      : allowance.load(
-          maxRows,
-          () => secretValues.measure(ids, ownerId),
-          (isLarge) => (isLarge ? inParts() : secretValues.list(ids, ownerId)),
-        )
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
-  // What is sealed is not held any longer than it takes to open it.
-  const values = await openValues(ctx, access, maxRows === 0 ? [] : await load(), names)
+  // Sealed values are not held any longer than it takes to open them.
+  const values = await openValues(
+    ctx,
+    access,
+    await loadValues(ctx, access, allowance, ids, [...names.keys()], ownerId),
+    names,
+  )
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
   return { secrets, names, values, reminders, advice }
 }
 
-/** What is large is loaded a part at a time, with others answered in between; in one go, if it changes meanwhile. */
-export async function listInParts(
+/**
+ * The sealed values of these secrets: in one query, or, where they are large, a part at a time, so that other requests are
+ * answered in between. Values that change meanwhile are read again in one query: parts of two revisions must not mix.
+ */
+export function loadValues(
   ctx: Context,
   access: ProjectAccess,
+  allowance: Allowance,
   environmentIds: readonly string[],
   secretIds: readonly string[],
   ownerId: string,
 ): Promise<SealedValue[]> {
   const { secretValues } = ctx.store
-  const { workspace } = access.picture
-  const revisions = async () =>
-    (await Promise.all(environmentIds.map((id) => secretValues.currentRevision(id, workspace.id)))).join()
-  const before = await revisions()
-  const rows: SealedValue[] = []
-  for (const part of partsOf(secretIds, environmentIds.length, ownerId)) {
-    for (const row of await secretValues.listOf(environmentIds, part, ownerId)) rows.push(row)
-    await nextTurn()
+  const revisions = async () => {
+    const { id } = access.picture.workspace
+    return (await Promise.all(environmentIds.map((each) => secretValues.currentRevision(each, id)))).join()
   }
-  return (await revisions()) === before ? rows : secretValues.listOf(environmentIds, secretIds, ownerId)
+  return allowance.load(
+    maxRowsOf(secretIds.length * environmentIds.length, ownerId),
+    () => secretValues.measureOf(environmentIds, secretIds, ownerId),
+    async (isLarge) => {
+      const whole = () => secretValues.listOf(environmentIds, secretIds, ownerId)
+      if (!isLarge) return whole()
+      const before = await revisions()
+      const rows: SealedValue[] = []
+      for (const part of partsOf(secretIds, environmentIds.length, ownerId)) {
+        for (const row of await secretValues.listOf(environmentIds, part, ownerId)) rows.push(row)
+        await nextTurn()
+      }
+      return (await revisions()) === before ? rows : whole()
+    },
+  )
 }
 
 /** So many of them at a time that their rows are few. */

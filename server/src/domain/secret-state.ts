@@ -6,7 +6,7 @@ import type { ProjectAccess } from './access.ts'
 import type { Context } from './context.ts'
 import type { PicturedEnvironment } from './picture.ts'
 import { requireReached } from './secret-environment.ts'
-import { listInParts, openValues } from './secret-read.ts'
+import { loadValues, openValues } from './secret-read.ts'
 import { type Allowance, createOpeningPause } from './secret-size.ts'
 
 export type Standing = {
@@ -55,21 +55,13 @@ export async function stateNow(
   environment: PicturedEnvironment,
   keys?: readonly string[],
 ): Promise<State> {
-  const { secrets, secretValues } = ctx.store
+  const { secrets } = ctx.store
   const { project, picture } = access
   const records = keys
     ? await secrets.listByNames(project.id, keys)
     : await secrets.list(project.id, picture.workspace.id)
   const names = new Map(records.map(({ id, name }) => [id, name]))
-  const secretIds = [...names.keys()]
-  const sealed = await allowance.load(
-    Number.POSITIVE_INFINITY,
-    () => secretValues.measureOf([environment.id], secretIds, ''),
-    (isLarge) =>
-      isLarge
-        ? listInParts(ctx, access, [environment.id], secretIds, '')
-        : secretValues.listOf([environment.id], secretIds, ''),
-  )
+  const sealed = await loadValues(ctx, access, allowance, [environment.id], [...names.keys()], '')
   const values = await openValues(ctx, access, sealed, names)
   return new Map(
     values.map(({ secretId, value, version, authors }) => [

@@ -136,11 +136,6 @@ export function secretValueStore(db: Db, keys: Keys) {
     },
 
     /** Shared values and this person's own, of the given environments. */
-    async list(environmentIds: readonly string[], ownerId: string): Promise<SealedValue[]> {
-      return db.all<SealedValue>(sql`
-        select ${valueColumns} from secret_value v
-        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null`)
-    },
 
     async measure(environmentIds: readonly string[], ownerId: string): Promise<number> {
       return measured(sql`
