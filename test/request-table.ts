@@ -173,7 +173,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     ...secretAsks(world),
     ...shareAsks(world),
     ...syncAsks(world),
-    listTokens: [one('list', `${ws}/tokens`)],
+    listTokens: [one('list', `${ws}/tokens?limit=200`)],
     createToken: (['read', 'read-write'] as const).flatMap((permission) =>
       scopeNames.map((name) => {
         const newToken = { permission, scope: scopeOf(world, name) }

@@ -549,10 +549,9 @@ describe('the search finds what is there:', () => {
   test('a canary that is legitimately in the database, the log or an answer', async () => {
     const agent = 'planted-agent-9f2c4e1b7a'
     secrets.set('user agent', Buffer.from(agent))
-    await send('POST', '/v1/auth/login', {
-      body: { email: 'agent@example.com', password: 'wrong' },
-      headers: { 'user-agent': agent },
-    })
+    // The login of a person is always recorded; those of strangers are only counted beyond a bound.
+    const body = { email: 'owner@example.com', password: 'wrong' }
+    await send('POST', '/v1/auth/login', { body, headers: { 'user-agent': agent } })
     expect(find(await dumpDatabase(), ['user agent'])).toContain('user agent (raw)')
     service.app.services.log.error(agent)
     expect(find(Buffer.from(service.logs.join('')), ['user agent'])).toEqual(['user agent (raw)'])

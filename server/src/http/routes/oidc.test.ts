@@ -283,7 +283,7 @@ describe('the exchange', () => {
     expect((await service.call('POST', `${path}/environment`, { token, body: { name: 'fresh' } })).status).toBe(403)
     expect((await ask(token, list)).status).toBe(403)
     expect((await ask(token, '/v1/workspace/main/tokens')).body).toEqual([])
-    expect((await service.call('POST', '/v1/auth/exchange', { token })).status).toBe(401)
+    expect((await service.call('POST', '/v1/auth/exchange', { token })).status).toBe(403)
     expect((await service.call('POST', '/v1/auth/logout', { token })).status).toBe(403)
   })
 
