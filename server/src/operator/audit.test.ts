@@ -123,6 +123,13 @@ test('each file continues the one before, and is checked without the service', a
   expect(await listFiles()).toEqual(files)
 })
 
+test('a name with a line separator of Unicode stays within its line', async () => {
+  await createTeam(service, owner.session, 'One\u2028two\u2029three\u0085four')
+  await archive()
+  const checked = await runHere(['audit', 'verify-archive', ...(await listFiles())])
+  expect(checked).toEqual({ code: 0, err: '', out: expect.stringMatching(/^ {2}ok .*\n$/) })
+})
+
 test('an archive of one workspace leaves the others alone; an unknown one is refused', async () => {
   await archive('--workspace', 'main', '--before', tomorrow())
   expect(await readdir(folder)).toHaveLength(1)

@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { noteArchive, writeArchive } from '../domain/audit-archive.ts'
@@ -150,7 +149,7 @@ export async function verifyArchives(files: readonly string[], print: Print): Pr
   let last: CheckedArchive | undefined
   for (const file of files) {
     try {
-      const checked = await checkArchive(createInterface({ input: createReadStream(file), crlfDelay: Infinity }))
+      const checked = await checkArchive(linesOf(file))
       const { chain, after, through, keyFingerprint } = checked
       if (last?.chain === chain && (last.through.sequence !== after.sequence || last.through.hash !== after.hash)) {
         throw new Error(`it does not continue the file before, which ends at entry ${last.through.sequence}.`)
@@ -165,4 +164,19 @@ export async function verifyArchives(files: readonly string[], print: Print): Pr
     }
   }
   return worst
+}
+
+/** Node's readline also splits at U+2028 and U+2029, which JSON leaves as they are within a name. */
+async function* linesOf(file: string): AsyncGenerator<string> {
+  let pieces: string[] = []
+  for await (const chunk of createReadStream(file, 'utf8')) {
+    const [first = '', ...others] = String(chunk).split('\n')
+    pieces.push(first)
+    for (const next of others) {
+      yield pieces.join('')
+      pieces = [next]
+    }
+  }
+  const last = pieces.join('')
+  if (last !== '') yield last
 }
