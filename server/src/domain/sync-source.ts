@@ -92,36 +92,53 @@ function findRefusal(access: EnvironmentAccess, roots: readonly Place[], trail: 
     const gap = trail.findGap(root)
     return gap ? [{ root, gap, isOwn: isWithin(root, gap) }] : []
   })
-  // What stands in the environment itself can be named to everybody, and is often what others there lead to.
-  const worst = found.find(({ isOwn }) => isOwn) ?? found[0]
+  // Gaps in the environment itself can be named to everybody, and other values there often lead to them.
+  const held = [...found.filter(({ isOwn }) => isOwn), ...found.filter(({ isOwn }) => !isOwn)]
+  const [worst] = held
   if (!worst) return undefined
-  const { root, gap, isOwn } = worst
-  const stop = trail.findStop(gap)
-
-  function tell(reaches: (environmentId: string) => boolean): string {
-    if (!gap.way.every(({ environmentId }) => reaches(environmentId))) {
-      return `${root.key}: ${gap.through} leads on to a reference that cannot be resolved. ${whereToLook}`
-    }
-    const [place] = isOwn ? [root.key] : namePlaces(access, [gap.at])
-    const way = isOwn ? `${root.key}: refers` : `${root.key}: leads to ${place}, which refers`
-    const remedy = `To fix it, somebody who can read it must delete the value of ${place} and write it again, or an admin must widen the scope of whoever wrote it.`
-    if (stop?.every(({ environmentId }) => reaches(environmentId))) {
-      if (stop.length === 1) return `${way} to ${gap.name}, and whoever wrote that may not read it. ${remedy}`
-      const [end] = namePlaces(access, stop.slice(-1))
-      return `${way} to ${gap.name}, which leads on to ${end}, and whoever wrote ${place} may not read that. ${remedy}`
-    }
-    if (stop && !namesEnvironment(gap)) {
-      return `${way} to ${gap.name}, which leads on to where whoever wrote ${place} may not read. ${remedy}`
-    }
-    if (!namesEnvironment(gap)) return `${way} to ${gap.name}, which cannot be resolved.`
-    // The same for a place that is not there and one that is out of reach: names must not be probeable.
-    return `${way} to ${gap.name}, which cannot be resolved; perhaps whoever wrote that may not read it. ${remedy}`
-  }
+  const countMore = (told: number, advice: string) =>
+    held.length > told ? ` And ${held.length - told} more${advice}` : ''
 
   return {
-    kept: tell((id) => id === access.environment.id),
-    tellTo: (asker) => tell((id) => reachesEnvironments(asker, [id])),
+    kept: `${tellOf(access, trail, worst, (id) => id === access.environment.id)}${countMore(1, ': look at its plan.')}`,
+    tellTo(asker) {
+      const told = held
+        .slice(0, mostTold)
+        .map((one) => tellOf(access, trail, one, (id) => reachesEnvironments(asker, [id])))
+      return `${told.join('\n')}${countMore(told.length, '.')}`
+    },
   }
+}
+
+/** The plan names so many of the keys that are held back, each with its reason. */
+const mostTold = 10
+
+type Held = { readonly root: Place; readonly gap: Gap; readonly isOwn: boolean }
+
+function tellOf(
+  access: EnvironmentAccess,
+  trail: Trail,
+  { root, gap, isOwn }: Held,
+  reaches: (environmentId: string) => boolean,
+): string {
+  if (!gap.way.every(({ environmentId }) => reaches(environmentId))) {
+    return `${root.key}: ${gap.through} leads on to a reference that cannot be resolved. ${whereToLook}`
+  }
+  const stop = trail.findStop(gap)
+  const [place] = isOwn ? [root.key] : namePlaces(access, [gap.at])
+  const way = isOwn ? `${root.key}: refers` : `${root.key}: leads to ${place}, which refers`
+  const remedy = `To fix it, somebody who can read it must delete the value of ${place} and write it again, or an admin must widen the scope of whoever wrote it.`
+  if (stop?.every(({ environmentId }) => reaches(environmentId))) {
+    if (stop.length === 1) return `${way} to ${gap.name}, and whoever wrote that may not read it. ${remedy}`
+    const [end] = namePlaces(access, stop.slice(-1))
+    return `${way} to ${gap.name}, which leads on to ${end}, and whoever wrote ${place} may not read that. ${remedy}`
+  }
+  if (stop && !namesEnvironment(gap)) {
+    return `${way} to ${gap.name}, which leads on to where whoever wrote ${place} may not read. ${remedy}`
+  }
+  if (!namesEnvironment(gap)) return `${way} to ${gap.name}, which cannot be resolved.`
+  // The same for a place that is not there and one that is out of reach: names must not be probeable.
+  return `${way} to ${gap.name}, which cannot be resolved; perhaps whoever wrote that may not read it. ${remedy}`
 }
 
 const whereToLook = 'Ask for the plan of this sync: it names the place to those who may read there.'

@@ -404,7 +404,21 @@ describe('an admin of its environment alone', () => {
     const id = await running()
     await write('staging', { [secretive]: refer('NOWHERE') })
     await write('development', { ALPHA: refer(`staging.${secretive}`), ZULU: refer('MISSING') })
-    await expectBlocked(id, 'ZULU: refers to MISSING, which cannot be resolved.')
+    await expectBlocked(id, 'ZULU: refers to MISSING, which cannot be resolved. And 1 more: look at its plan.')
+  })
+
+  test('is told by its plan of each key that is held back, up to ten, with its reason', async () => {
+    const id = await block(`user:${leads}`)
+    const keys = Array.from({ length: 11 }, (_, index) => `KEY_${10 + index}`)
+    await write('development', Object.fromEntries(keys.map((key) => [key, refer(`NOT_${key}`)])))
+    const [first = '', ...others] = keys.map((key) => `${key}: refers to NOT_${key}, which cannot be resolved.`)
+    await expectBlocked(id, `${first} And 11 more: look at its plan.`)
+    const admin = await addAdmin('development')
+    const told = async () => (await listSaid(id, admin.session)).at(-1)
+    expect(await told()).toBe(`${[first, ...others.slice(0, 9)].join('\n')} And 2 more.`)
+    for (const key of keys.slice(1)) await world.project.must('DELETE', `/secret/${key}`)
+    await pushDue(world, debounceMs)
+    expect(await told()).toBe(`${first}\n${beyond('ALPHA', `staging.${secretive}`)}`)
   })
 })
 
