@@ -183,3 +183,20 @@ test('of those who wait, the ones who claim most are refused when too much waits
   await Promise.all([...greedy, ...others])
   expect(served).toEqual(['greedy 3 refused', 'a', 'b', 'c', 'd', 'e', 'greedy 0', 'greedy 1', 'greedy 2'])
 })
+
+test('a body that holds several rooms is ended once, and each of those who wait gets room once', async () => {
+  const rooms = [budget.take(person('slow'), quarter), budget.take(person('slow'), quarter)]
+  const releaseAll = () => {
+    for (const room of rooms) room.release()
+  }
+  for (const room of rooms) room.begin(releaseAll)
+  const fast = transfer(person('fast'), half)
+  const waiting = [budget.wait(person('eve'), eighth), budget.wait(person('fay'), eighth)]
+  at += 1_000
+  fast.moved(half)
+  for (const room of [fast, ...(await Promise.all(waiting))]) room.release()
+  // All of it is free again: two clients find their halves.
+  expect(refusal(() => transfer(person('ann'), half))).toBe(false)
+  expect(refusal(() => transfer(person('bob'), half))).toBe(false)
+  expect(ended).toEqual([])
+})

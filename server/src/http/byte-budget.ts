@@ -126,22 +126,27 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
     return true
   }
 
-  /** Ends transfers until these bytes fit; ends none where they would not. */
-  function makeRoom(holder: Holder, bytes: number, waitedMs: number): boolean {
-    let missing = missingBytes(holder, bytes)
-    if (missing <= 0) return true
-    const at = now()
+  /** Transfers that have to end before these bytes fit; undefined where they would not fit even then. */
+  function findVictims(holder: Holder, bytes: number, waitedMs: number): Transfer[] | undefined {
     const victims: Transfer[] = []
+    let missing = missingBytes(holder, bytes)
+    if (missing <= 0) return victims
+    const at = now()
     const candidates = [...transfers].filter((transfer) => mayEnd(transfer, holder, bytes, waitedMs, at))
     for (const transfer of candidates.sort((a, b) => compareVictims(a, b, at))) {
       if (missing <= 0) break
       victims.push(transfer)
       missing -= transfer.bytes
     }
-    if (missing > 0) return false
+    return missing > 0 ? undefined : victims
+  }
+
+  /** The new room is taken first: a transfer that ends may release more, which serves those who wait. */
+  function replace(victims: readonly Transfer[], holder: Holder, bytes: number): Room {
     for (const transfer of victims) drop(transfer)
+    const room = add(holder, bytes)
     for (const { end } of victims) end?.()
-    return true
+    return room
   }
 
   const isStalled = ({ movedAt }: Transfer, at: number) => at - movedAt >= stalledMs
@@ -201,10 +206,13 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
     if (waiters.size === 0) return
     const at = now()
     for (const waiter of [...waiters].sort(compareWaiters)) {
+      // Served already, by room that the end of a transfer released.
+      if (!waiters.has(waiter)) continue
       const { holder, bytes, since } = waiter
-      if (makeRoom(holder, bytes, at - since)) {
+      const victims = findVictims(holder, bytes, at - since)
+      if (victims) {
         leave(waiter)
-        waiter.grant(add(holder, bytes))
+        waiter.grant(replace(victims, holder, bytes))
       } else if (at - since >= waitMs) {
         leave(waiter)
         waiter.refuse(new Failure('overloaded'))
@@ -225,13 +233,15 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
     take(holder, bytes) {
       refuseGreedy(holder, bytes)
       serve()
-      if (!makeRoom(holder, bytes, 0)) throw new Failure('overloaded')
-      return add(holder, bytes)
+      const victims = findVictims(holder, bytes, 0)
+      if (!victims) throw new Failure('overloaded')
+      return replace(victims, holder, bytes)
     },
     async wait(holder, bytes) {
       refuseGreedy(holder, bytes)
       serve()
-      if (makeRoom(holder, bytes, 0)) return add(holder, bytes)
+      const victims = findVictims(holder, bytes, 0)
+      if (victims) return replace(victims, holder, bytes)
       const { promise, resolve, reject } = Promise.withResolvers<Room>()
       queue({ holder, bytes, since: now(), grant: resolve, refuse: reject })
       return promise
@@ -240,7 +250,9 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
     requireRoom(holder) {
       const isGreedy = heldBy.client.of(holder.client) >= maxBytes / 2
       const isCrowded = !holder.hasCredential && heldBy.all.of('strangers') >= maxBytes / 2
-      if (isGreedy || (isCrowded && !makeRoom(holder, 1, 0))) throw new Failure('overloaded')
+      const victims = isCrowded ? findVictims(holder, 1, 0) : []
+      if (isGreedy || !victims) throw new Failure('overloaded')
+      if (victims.length > 0) replace(victims, holder, 1).release()
     },
   }
 }
