@@ -81,14 +81,16 @@ export async function nextRun(ctx: Context, reason: StartOver): Promise<Run> {
 
 /** For work of the service itself, which has no credential to show again: `work` must find its rights by itself. */
 export async function runInBackground<Result>(ctx: Context, work: (ctx: Context) => Promise<Result>): Promise<Result> {
-  let current = ctx
+  let { run } = ctx
   for (;;) {
+    const current = { ...ctx, run }
     try {
       return await work(current)
     } catch (error) {
       if (!(error instanceof StartOver)) throw error
-      current = { ...ctx, run: await nextRun(current, error) }
+      run = await nextRun(current, error)
     } finally {
+      // Those of the run that has ended: the next one keeps the slot that it waited for.
       releaseSlots(current)
     }
   }

@@ -15,7 +15,8 @@ import {
 } from '../../../test/harness.ts'
 import { until } from '../../../test/program.ts'
 import { changeMember } from '../../../test/world.ts'
-import { everything } from '../domain/context.ts'
+import { asOperator, everything } from '../domain/context.ts'
+import { acquireLargeSlot, runInBackground } from '../domain/slot.ts'
 import type { Slot, SlotPool } from '../slot-pool.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -211,6 +212,22 @@ test('40 large reads of one member leave room for an export in another workspace
   release()
   expect((await exporting).status).toBe(200)
   expect((await Promise.all(greedy)).filter((status) => status === 200)).toHaveLength(31)
+})
+
+test('work in the background keeps the slot that it waited for', async () => {
+  const { services } = service.app
+  const { largeRead: pool } = services.slots
+  const release = await fill(pool)
+  let runs = 0
+  const working = runInBackground(asOperator(services), async (ctx) => {
+    if (++runs > 1) expect(ctx.run.slots.has(pool)).toBe(true)
+    acquireLargeSlot(ctx)
+  })
+  await until(() => pool.waiting === 1 || undefined, 60_000, 'it waits for a slot')
+  release()
+  await working
+  expect(runs).toBe(2)
+  expect(pool.isIdle).toBe(true)
 })
 
 test('120 logins from 12 addresses leave room for a login from another and for changing a password', async () => {
