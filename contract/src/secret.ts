@@ -111,7 +111,10 @@ export type WriteResult = Static<typeof WriteResult>
 export const WriteResults = Type.Object({ ...Success.properties, results: Type.Array(WriteResult) })
 export type WriteResults = Static<typeof WriteResults>
 
-/** A row may be sent back just as it was read. Its `version` guards it; its other fields are accepted and ignored. */
+/**
+ * A row may be sent back just as it was read. Its `version` guards it, and its `updatedAt` where the secret has been made
+ * anew under its name; its other fields are accepted and ignored.
+ */
 const UpdatedRow = Type.Object(
   {
     environmentId: EnvironmentKey,

@@ -14,7 +14,7 @@ import { personalOwner } from './secret-environment.ts'
 import { maxRowsOf } from './secret-read.ts'
 import { createOpeningPause, createWriteAllowance } from './secret-size.ts'
 import { placeOf } from './secret-state.ts'
-import { iso } from './time.ts'
+import { iso, parseTime, secondMs } from './time.ts'
 
 type SentRow = {
   readonly environment: PicturedEnvironment
@@ -22,6 +22,8 @@ type SentRow = {
   readonly isPersonal?: boolean
   /** The version that the row was read with; a row without one is not guarded. */
   readonly version?: number
+  /** Since when it had that version, where the client sends that back. */
+  readonly updatedAt?: unknown
 }
 
 /** Drops rows that change nothing or only repeat what was read. Refuses the request if another row is stale. */
@@ -50,7 +52,7 @@ export async function withoutEchoes<Row extends SentRow>(
       throw invalid('version', `${secret.name} has never been at version ${version} in ${environment.name}.`)
     }
     if ((await open(current)) === value) kept.delete(row)
-    else if (version < (current?.version ?? 0)) {
+    else if (version < (current?.version ?? 0) || isOlder(row, secret, current)) {
       const sent = isPersonal ? undefined : await ctx.store.secretValues.findVersion(place, version)
       if ((await open(sent)) === value) kept.delete(row)
       else if (isPersonal) conflicts.push(`your own value in ${environment.name} at ${iso(current?.updatedAt ?? 0)}`)
@@ -67,6 +69,15 @@ export async function withoutEchoes<Row extends SentRow>(
     throw new Failure('conflict', `${secret.name} is not as you read it: ${told}. Read it again and repeat your edit.`)
   }
   return rows.filter((row) => kept.has(row))
+}
+
+/** A row from before the secret was made belongs to another one, which had its name: that one's versions mean nothing here. */
+function isOlder({ updatedAt }: SentRow, { createdAt }: SecretRecord, current: SealedValue | undefined): boolean {
+  if (typeof updatedAt !== 'string') return false
+  const at = parseTime(updatedAt)
+  const precisionMs = updatedAt.includes('.') ? 1 : secondMs
+  // Clocks of two nodes differ: a row that is stored so was read so.
+  return at !== current?.updatedAt && at + precisionMs <= createdAt
 }
 
 /** The values that these rows are about, also removed ones, by their places. */

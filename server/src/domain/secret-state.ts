@@ -8,6 +8,7 @@ import type { PicturedEnvironment } from './picture.ts'
 import { requireReached } from './secret-environment.ts'
 import { loadValues, openValues } from './secret-read.ts'
 import { type Allowance, createOpeningPause } from './secret-size.ts'
+import { parseTime } from './time.ts'
 
 export type Standing = {
   readonly value: string
@@ -71,9 +72,6 @@ export async function stateNow(
   )
 }
 
-/** Without its zone it would mean whatever zone the machine is in. */
-const zonedTime = /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/i
-
 /** An environment, `environment@revision` or `environment@timestamp`. */
 export async function parseState(ctx: Context, access: ProjectAccess, field: string, text: string) {
   const at = text.indexOf('@')
@@ -85,7 +83,7 @@ export async function parseState(ctx: Context, access: ProjectAccess, field: str
     if (Number(point) > current) throw new Failure('notFound')
     return { environment, revision: Number(point) }
   }
-  const moment = zonedTime.test(point) ? Date.parse(point) : Number.NaN
+  const moment = parseTime(point)
   if (Number.isNaN(moment)) {
     const forms = 'an environment, environment@revision or environment@timestamp, which ends with Z or its offset'
     throw invalid(field, `must be ${forms}.`)
