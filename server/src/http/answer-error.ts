@@ -9,9 +9,7 @@ export function answerError(log: Log, error: unknown, exchange: Exchange): void 
     const { id, method, route } = exchange
     log.error('a request failed', { requestId: id, method, route: route?.path ?? '', ...traceOf(error) })
   }
-  // Of an answer that was ready but cannot be given.
-  delete exchange.answerHeaders.etag
-  delete exchange.answerHeaders['content-length']
+  exchange.forgetAnswer()
   if (failure.status === 401) exchange.header('www-authenticate', 'Bearer')
   if (failure.retryAfterSeconds !== undefined) exchange.header('retry-after', failure.retryAfterSeconds)
   // After these the connection has no future.

@@ -11,6 +11,9 @@ export type Payload = string | Uint8Array | Readable
 /** What a route may say about its answer. */
 export type Reply = Pick<Exchange, 'headers' | 'header' | 'status' | 'send'>
 
+/** Set before any route is reached; all other headers belong to an answer. */
+const standingHeaders = /^(x-request-id|x-content-type-options|cache-control|ratelimit-(limit|remaining|reset))$/
+
 export class Exchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
@@ -70,5 +73,11 @@ export class Exchange {
   send(payload?: Payload): this {
     this.payload = payload
     return this
+  }
+
+  /** For an answer that was ready but is not given: nothing of it may stand in the one that is. */
+  forgetAnswer(): void {
+    this.payload = undefined
+    for (const name of Object.keys(this.answerHeaders)) if (!standingHeaders.test(name)) delete this.answerHeaders[name]
   }
 }

@@ -149,6 +149,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     exchange.room?.release()
     exchange.room = undefined
     exchange.isOwed = false
+    exchange.forgetAnswer()
     const run = await nextRun(exchange.ctx, reason)
     try {
       await stages.identifyAgain(exchange, run)
