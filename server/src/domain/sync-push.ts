@@ -95,7 +95,9 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   function begun(op: Op): LedgerEntry[] {
     if (op.kind === 'delete') return []
     const entry = ledger.get(op.name)
-    const isTakenOver = adopted.has(op.name) && outlook.remote?.get(op.name)?.isOurs !== true
+    const isMarked = outlook.remote?.get(op.name)?.isOurs === true
+    // Without a ledger entry only the mark can tell that this sync made it; an entry taken over may have come back.
+    const isTakenOver = adopted.has(op.name) && (!isMarked || push.provider.capabilities.marksUpdates === true)
     const known = op.kind === 'create' ? 'created' : (entry?.origin ?? 'created')
     return [
       {

@@ -152,7 +152,15 @@ export const azureKeyVault: Provider = {
     'A change by somebody else shows in its time, to the second. Before an update the secret is read for its tags; the value in that answer is not used.',
     'A deleted secret can be recovered for as long as the vault keeps it, and is recovered when its key comes back.',
   ],
-  capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'tags', guard: 'mark', defaultMode: 'per-key' },
+  capabilities: {
+    read: 'mark',
+    bulk: 1,
+    mixes: false,
+    ownerMark: 'tags',
+    marksUpdates: true,
+    guard: 'mark',
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^[0-9A-Za-z-]+$/,
     nameHint: 'letters, digits and -',

@@ -281,6 +281,7 @@ export const kubernetes: Provider = {
     bulk: 1_000,
     mixes: true,
     ownerMark: 'field manager',
+    marksUpdates: true,
     guard: 'mark',
     defaultMode: 'per-key',
   },

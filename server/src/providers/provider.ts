@@ -165,6 +165,8 @@ type Capabilities = {
   readonly mixes: boolean
   /** `list` tells whether an item bears our mark; how the vendor calls the place, for the docs. */
   readonly ownerMark?: string
+  /** An update puts our mark on the entry as well, so the mark does not prove that this sync made it. */
+  readonly marksUpdates?: true
   readonly guard: Guard | ((target: Values) => Guard)
   /** Each push deploys or restarts something: changes are gathered for longer. */
   readonly deploysOnPush?: true

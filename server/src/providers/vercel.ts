@@ -231,7 +231,15 @@ export const vercel: Provider = {
     'Sensitive variables cannot be read back, so a change by others is seen by its time. Variables of development cannot be sensitive.',
     'All variables of a deployment together hold 64 KB. Vercel reserves names that start with VERCEL_ and some others.',
   ],
-  capabilities: { read: 'mark', bulk: 50, mixes: false, ownerMark: 'comment', guard: 'mark', defaultMode: 'per-key' },
+  capabilities: {
+    read: 'mark',
+    bulk: 50,
+    mixes: false,
+    ownerMark: 'comment',
+    marksUpdates: true,
+    guard: 'mark',
+    defaultMode: 'per-key',
+  },
   limits: {
     name: /^(?!VERCEL_)[A-Za-z][A-Za-z0-9_]*$/,
     nameHint: 'letters, digits and underscores, starting with a letter, but not with VERCEL_',
