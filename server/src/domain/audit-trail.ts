@@ -8,6 +8,7 @@ import type { AuditFilter, SoughtEntity, SoughtEnvironment } from '../store/audi
 import { nextTurn } from '../turns.ts'
 import { requireWorkspace } from './access.ts'
 import { verifyChain } from './audit-verify.ts'
+import { confirmOngoing } from './confirm.ts'
 import type { Context } from './context.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import { defaultPageLength, type Page } from './page.ts'
@@ -62,7 +63,11 @@ export async function* streamAudit(ctx: Context, path: WorkspacePath, query: Aud
   for (let after = head?.cutSequence ?? 0; after < end; ) {
     const stretch = await ctx.store.audit.stretchAfter(chain, after, end)
     const rows = await ctx.store.audit.searchStretch(chain, stretch, filter, readDetails, stretch.upTo - after)
-    for (const row of rows.reverse()) yield toEntry(row, await readDetails(row.details))
+    for (const row of rows.reverse()) {
+      yield toEntry(row, await readDetails(row.details))
+      // The reader decides how long each takes.
+      await confirmOngoing(ctx)
+    }
     after = stretch.upTo
   }
 }

@@ -15,6 +15,13 @@ export function confirmRights(ctx: Context): Promise<void> | undefined {
   return hasChanged(ctx, nothingPending) ? confirm(ctx) : undefined
 }
 
+/** While an answer is being sent, which cannot begin anew: it ends with the rights that it began by. */
+export function confirmOngoing(ctx: Context): Promise<void> | undefined {
+  return confirmRights(ctx)?.catch((error) => {
+    throw error instanceof StartOver ? error.giveUp() : error
+  })
+}
+
 /** Under the locks of a transaction: nothing is written, or recorded as seen, by rights that ended before. */
 export async function confirmWithin(ctx: WriteContext): Promise<void> {
   if (hasChanged(ctx, ctx.transaction.scratch)) await confirm(ctx)

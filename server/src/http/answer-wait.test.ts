@@ -1,4 +1,5 @@
 /** Answers that wait for room, or for their reader, while the rights of their caller change. */
+import type { ServerResponse } from 'node:http'
 import type { Role } from '@coffer/contract/field'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -73,4 +74,32 @@ test('an answer that is made again has nothing of the first one', async () => {
   const [answer] = parseAnswers(await received)
   expect(answer?.status).toBe(200)
   expect(JSON.parse(answer?.body ?? '')).toHaveLength(81)
+})
+
+test('a stream of the audit trail ends with the rights of its reader', { timeout: 60_000 }, async () => {
+  const secrets = Array.from({ length: 1_000 }, (_, at) => ({ key: `K${'X'.repeat(200)}${at}`, value: 'value' }))
+  const body = { environments: ['production'], secrets }
+  expect((await service.call('POST', root, { token: owner.session, body })).status).toBe(201)
+  // Each names 200 KB of keys: more in all than the connection holds back.
+  for (let count = 0; count < 80; count++) {
+    const { status } = await service.call('GET', `${root}?environmentId=production`, { token: owner.session })
+    expect(status).toBe(200)
+  }
+  const admin = await addMember('auditor', 'admin')
+  const arrived = new Promise<ServerResponse>((resolve) =>
+    service.app.server.once('request', (_request, response) => resolve(response)),
+  )
+  const socket = open(service.url).pause()
+  const session = `Authorization: Bearer ${admin.session}`
+  socket.write(head('GET /v1/workspace/main/audit?format=ndjson HTTP/1.1', session, 'Connection: close'))
+  const response = await arrived
+  await until(() => response.writableNeedDrain || undefined, 60_000, 'the stream waits for its reader')
+  await changeMember(service, owner, admin.memberId ?? '', 'removed')
+  const received = receive(socket)
+  socket.resume()
+  const text = (await received).toString()
+  expect(text).toMatch(/^HTTP\/1\.1 200 /)
+  // The last chunk of a whole answer is empty.
+  expect(text.endsWith('\r\n0\r\n\r\n')).toBe(false)
+  expect(service.logs.filter((line) => line.includes('a request failed'))).toEqual([])
 })
