@@ -11,15 +11,13 @@ type FullQueue = {
   goOn(work: (ctx: WriteContext) => Promise<void>): Promise<void>
 }
 
-const someone = ['someone else', 'someone else']
-
 /** Every slot of the pool is held by others. */
 async function fillSlots({ slots }: Services): Promise<{ held: Slot[]; countWaiting(): number }> {
   const pools = [slots.largeRead, slots.largeWrite, slots.password, slots.sharePassword, slots.shareLookUp]
   const held: Slot[] = []
   for (const pool of pools) {
     for (let party = 0; ; party++) {
-      const slot = pool.tryAcquire([`${someone[0]} ${party}`, ...someone.slice(1)])
+      const slot = pool.tryAcquire([`someone else ${party}`])
       if (!slot) break
       held.push(slot)
     }

@@ -74,6 +74,19 @@ test('an entry of the largest party, or of one of equal size, does not get into 
   expect(dropped).toEqual(['a3', 'a2', 'b2', 'c1'])
 })
 
+test('a full queue drops the newest entry of a person who waits in many workspaces', () => {
+  const { queue, dropped } = queueOf(3, [
+    ['ann 1', 'w1', 'ann'],
+    ['ann 2', 'w2', 'ann'],
+    ['ann 3', 'w3', 'ann'],
+    ['ben 1', 'w4', 'ben'],
+    ['ann 4', 'w5', 'ann'],
+    ['ben 2', 'w6', 'ben'],
+  ])
+  expect(dropped).toEqual(['ann 3', 'ann 4', 'ben 2'])
+  expect(takeAll(queue)).toEqual(['ann 1', 'ann 2', 'ben 1'])
+})
+
 test('parties that are not eligible are passed over and keep their place', () => {
   const { queue } = queueOf(10, [
     ['a1', 'a'],
@@ -82,6 +95,23 @@ test('parties that are not eligible are passed over and keep their place', () =>
   expect(queue.take((party) => party !== 'a')).toBe('b1')
   expect(queue.take((party) => party !== 'a')).toBeUndefined()
   expect(queue.take()).toBe('a1')
+})
+
+test('a narrower party that is not eligible is passed over for another of its own workspace, or of the next', () => {
+  const { queue } = queueOf(10, [
+    ['ann 1', 'w1', 'ann'],
+    ['ben 1', 'w1', 'ben'],
+    ['ann 2', 'w2', 'ann'],
+    ['cleo 1', 'w3', 'cleo'],
+  ])
+  const isEligible = (party: string) => party !== 'ann'
+  expect([queue.take(isEligible), queue.take(isEligible), queue.take(isEligible)]).toEqual([
+    'ben 1',
+    'cleo 1',
+    undefined,
+  ])
+  expect(queue.size).toBe(2)
+  expect(takeAll(queue).toSorted()).toEqual(['ann 1', 'ann 2'])
 })
 
 test('an entry is removed once', () => {

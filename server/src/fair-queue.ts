@@ -1,6 +1,7 @@
 /**
  * A queue that no party can fill for the others. Every entry names its parties from the widest to the narrowest, such as
- * workspace and person. Parties of one level are served round-robin; a full queue drops the newest entry of the largest party.
+ * workspace and person. Parties of one level are served round-robin; a full queue drops the newest entry of the largest party,
+ * or of a person who waits in many workspaces.
  */
 export type Parties = readonly string[]
 
@@ -8,8 +9,8 @@ type FairQueue<Entry> = {
   readonly size: number
   /** Adds an entry. Returns the entry that had to leave a full queue: another party's, or the new one itself. */
   add(parties: Parties, entry: Entry): Entry | undefined
-  /** Removes and returns the next entry, passing over widest parties that are not eligible. */
-  take(isEligible?: (widest: string) => boolean): Entry | undefined
+  /** Removes and returns the next entry, passing over parties that are not eligible, wide or narrow. */
+  take(isEligible?: (party: string) => boolean): Entry | undefined
   remove(parties: Parties, entry: Entry): boolean
 }
 
@@ -24,6 +25,23 @@ const newLevel = <Entry>(): Level<Entry> => ({ size: 0, entries: new Set(), part
 
 export function createFairQueue<Entry>(maxSize: number): FairQueue<Entry> {
   const root = newLevel<Entry>()
+  /** All entries, the newest last. */
+  const waiting = new Map<Entry, Parties>()
+
+  function remove(parties: Parties, entry: Entry): boolean {
+    if (!removeFrom(root, parties, entry)) return false
+    waiting.delete(entry)
+    return true
+  }
+
+  /** For a newcomer to a full queue; undefined where nobody has to leave for it. */
+  function dropOne(parties: Parties): Entry | undefined {
+    const crowded = findCrowded(root, parties)
+    const dropped = crowded ? newestOf(root, crowded) : newestOfGreediest(waiting, parties)
+    if (dropped !== undefined) remove(waiting.get(dropped) ?? [], dropped)
+    return dropped
+  }
+
   return {
     get size() {
       return root.size
@@ -31,15 +49,19 @@ export function createFairQueue<Entry>(maxSize: number): FairQueue<Entry> {
     add(parties, entry) {
       let dropped: Entry | undefined
       if (root.size >= maxSize) {
-        const crowded = findCrowded(root, parties)
-        if (!crowded) return entry
-        dropped = takeNewest(root, crowded)
+        dropped = dropOne(parties)
+        if (dropped === undefined) return entry
       }
       insert(root, parties, entry)
+      waiting.set(entry, parties)
       return dropped
     },
-    take: (isEligible) => takeNext(root, isEligible),
-    remove: (parties, entry) => removeFrom(root, parties, entry),
+    take(isEligible) {
+      const entry = takeNext(root, isEligible)
+      if (entry !== undefined) waiting.delete(entry)
+      return entry
+    },
+    remove,
   }
 }
 
@@ -63,7 +85,8 @@ function takeNext<Entry>(level: Level<Entry>, isEligible?: (party: string) => bo
   }
   for (const [party, inner] of level.parties) {
     if (isEligible && !isEligible(party)) continue
-    const entry = takeNext(inner)
+    const entry = takeNext(inner, isEligible)
+    if (entry === undefined) continue
     level.size--
     level.parties.delete(party)
     // Served last, the party is next again after all others.
@@ -92,18 +115,19 @@ function findCrowded<Entry>(level: Level<Entry>, [party, ...narrower]: Parties):
   return deeper && [party, ...deeper]
 }
 
-function takeNewest<Entry>(level: Level<Entry>, [party, ...narrower]: Parties): Entry | undefined {
+function newestOf<Entry>(level: Level<Entry>, [party, ...narrower]: Parties): Entry | undefined {
   const name = party ?? largestOf(level)?.party
-  level.size--
-  if (name === undefined) {
-    const newest = [...level.entries].at(-1)
-    if (newest !== undefined) level.entries.delete(newest)
-    return newest
-  }
+  if (name === undefined) return [...level.entries].at(-1)
   const inner = level.parties.get(name)
-  const newest = inner && takeNewest(inner, narrower)
-  if (inner?.size === 0) level.parties.delete(name)
-  return newest
+  return inner && newestOf(inner, narrower)
+}
+
+/** The same for the narrowest parties, whatever wider ones they wait in. */
+function newestOfGreediest<Entry>(waiting: ReadonlyMap<Entry, Parties>, newcomer: Parties): Entry | undefined {
+  const entries = Map.groupBy(waiting.keys(), (entry) => waiting.get(entry)?.at(-1))
+  const own = entries.get(newcomer.at(-1))?.length ?? 0
+  const most = [...entries.values()].reduce((a, b) => (b.length > a.length ? b : a), [])
+  return most.length > own + 1 ? most.at(-1) : undefined
 }
 
 function largestOf<Entry>(level: Level<Entry>): { party: string; inner: Level<Entry> } | undefined {

@@ -45,6 +45,20 @@ test('one party holds no more than its share of the slots: another starts at onc
   expect(pool.isIdle).toBe(true)
 })
 
+test('nor does one person by way of many workspaces', async () => {
+  const pool = createSlotPool({ running: 2, waiting: 8, runningPerParty: 1 })
+  const first = await pool.acquire(['a', 'ann'])
+  const second = pool.acquire(['b', 'ann'])
+  expect(pool.waiting).toBe(1)
+  const other = pool.tryAcquire(['c', 'dan'])
+  expect(other).toBeDefined()
+  other?.release()
+  expect(pool.waiting).toBe(1)
+  first.release()
+  ;(await second).release()
+  expect(pool.isIdle).toBe(true)
+})
+
 test('a slot is released once, however often that is asked', async () => {
   const pool = createSlotPool({ running: 1 })
   const slot = await pool.acquire(['a'])

@@ -17,12 +17,12 @@ export type SlotPool = {
 type Limits = {
   readonly running: number
   readonly waiting?: number
-  /** Slots that one widest party may hold at a time. */
+  /** Slots that one party may hold at a time, be it a workspace or a person. */
   readonly runningPerParty?: number
   readonly patienceMs?: number
 }
 
-type Waiter = { readonly party: string; grant(slot: Slot): void; refuse(failure: Failure): void }
+type Waiter = { readonly parties: Parties; grant(slot: Slot): void; refuse(failure: Failure): void }
 
 export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ...limits }: Limits): SlotPool {
   const { runningPerParty = running, patienceMs } = limits
@@ -32,18 +32,23 @@ export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ..
 
   const isBelowShare = (party: string) => (heldBy.get(party) ?? 0) < runningPerParty
 
-  function hold(party: string): Slot {
-    free--
-    heldBy.set(party, (heldBy.get(party) ?? 0) + 1)
+  function count(parties: Parties, change: 1 | -1): void {
+    free -= change
+    for (const party of new Set(parties)) {
+      const held = (heldBy.get(party) ?? 0) + change
+      if (held > 0) heldBy.set(party, held)
+      else heldBy.delete(party)
+    }
+  }
+
+  function hold(parties: Parties): Slot {
+    count(parties, 1)
     let isHeld = true
     return {
       release() {
         if (!isHeld) return
         isHeld = false
-        free++
-        const left = (heldBy.get(party) ?? 0) - 1
-        if (left > 0) heldBy.set(party, left)
-        else heldBy.delete(party)
+        count(parties, -1)
         handOver()
       },
     }
@@ -54,18 +59,18 @@ export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ..
     while (free > 0) {
       const next = queue.take(isBelowShare)
       if (!next) return
-      next.grant(hold(next.party))
+      next.grant(hold(next.parties))
     }
   }
 
-  function tryAcquire([party = '']: Parties): Slot | undefined {
+  function tryAcquire(parties: Parties): Slot | undefined {
     // Those who still wait while a slot is free hold their share already: nobody is overtaken.
-    return free > 0 && isBelowShare(party) ? hold(party) : undefined
+    return free > 0 && parties.every(isBelowShare) ? hold(parties) : undefined
   }
 
   async function wait(parties: Parties): Promise<Slot> {
     const { promise, resolve, reject } = Promise.withResolvers<Slot>()
-    const waiter = { party: parties[0] ?? '', grant: resolve, refuse: reject }
+    const waiter = { parties, grant: resolve, refuse: reject }
     queue.add(parties, waiter)?.refuse(new Failure('overloaded'))
     if (patienceMs === undefined) return promise
     const giveUp = () => queue.remove(parties, waiter) && reject(new Failure('unavailable'))

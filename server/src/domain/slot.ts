@@ -13,7 +13,7 @@ export type Slots = ReturnType<typeof createSlots>
 
 export function createSlots() {
   return {
-    /** Bounds the memory that large answers take. One workspace holds one of the two. */
+    /** Bounds the memory that large answers take. One workspace holds one of the two, and so does one person. */
     largeRead: createSlotPool({ running: 2, waiting: 32, runningPerParty: 1 }),
     /** Writers and recorded readers wait for the transactions before theirs: they meet one large transaction at most. */
     largeWrite: createSlotPool({ running: 1, waiting: 16 }),

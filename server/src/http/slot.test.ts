@@ -214,6 +214,27 @@ test('40 large reads of one member leave room for an export in another workspace
   expect((await Promise.all(greedy)).filter((status) => status === 200)).toHaveLength(31)
 })
 
+test('reads of one person in 32 workspaces leave room for a read of another', async () => {
+  const { largeRead: pool } = service.app.services.slots
+  const release = await fill(pool)
+  let refused = 0
+  const greedy = Array.from({ length: 32 }, (_, at) =>
+    pool.acquire([`workspace ${at}`, 'greedy']).then(
+      (slot) => slot.release(),
+      () => refused++,
+    ),
+  )
+  await until(() => pool.waiting === 32 || undefined, 60_000, 'the queue is full')
+  const member = await addMember('member')
+  const path = `${place.root}/secret/export?environmentId=development`
+  const exporting = service.call('GET', path, { token: member.session })
+  await until(() => refused === 1 || undefined, 60_000, 'the export takes a place of theirs')
+  release()
+  expect((await exporting).status).toBe(200)
+  await Promise.all(greedy)
+  expect(pool.isIdle).toBe(true)
+})
+
 test('work in the background keeps the slot that it waited for', async () => {
   const { services } = service.app
   const { largeRead: pool } = services.slots
