@@ -96,11 +96,16 @@ function bitsOfGroups(groups: number[], groupWidth: bigint): bigint {
 }
 
 /** Whom an address belongs to: a client with IPv6 owns at least a /64, each address of which is the same client. */
-export function clientNetwork(ip: string): string {
+export const clientNetwork = (ip: string): string => networkOf(ip, 64)
+
+/** A /48 is what one customer of a provider is given; of IPv4 it is the address itself. */
+export const clientSite = (ip: string): string => networkOf(ip, 48)
+
+function networkOf(ip: string, prefix: number): string {
   if (!ip.includes(':')) return ip
   const address = parseAddress(ip)
   if (!address) return ip
-  return address.family === 4 ? plainAddress(ip) : `${(address.bits >> 64n).toString(16)}/64`
+  return address.family === 4 ? plainAddress(ip) : `${(address.bits >> BigInt(128 - prefix)).toString(16)}/${prefix}`
 }
 
 function bitsOfIPv6(text: string): bigint {

@@ -2,7 +2,7 @@
  * Slots of this service: how many may do what is costly at a time, and who shares them. A request that has to wait holds
  * nothing meanwhile and begins anew with its slot: it authenticates, authorises and reads again.
  */
-import { clientNetwork } from '../address-range.ts'
+import { clientNetwork, clientSite } from '../address-range.ts'
 import type { Parties } from '../fair-queue.ts'
 import { createKeyedSlots, createSlotPool, type Slot, type SlotPool } from '../slot-pool.ts'
 import { confirmRights } from './confirm.ts'
@@ -29,9 +29,10 @@ export function createSlots() {
 }
 
 /** A person with all of their credentials, an identity, or the network of somebody unknown. */
-const clientOf = ({ actor, request }: Context): string => actor.userId || actor.id || networkOf(request)
+const clientOf = ({ actor, request }: Context): string => actor.userId || actor.id || clientNetwork(request.ip)
 
-const networkOf = ({ ip }: { readonly ip: string }): string => clientNetwork(ip)
+/** Requests without a credential: the many networks of one site share a place. */
+const strangerParties = ({ request: { ip } }: Context): Parties => [clientSite(ip), clientNetwork(ip)]
 
 /** Shared between workspaces, and in each between its clients. */
 function workspaceParties(ctx: Context): Parties {
@@ -41,7 +42,7 @@ function workspaceParties(ctx: Context): Parties {
 
 /** Shared between those with a credential and those without, so that each have half; and among these between clients. */
 const passwordParties = (ctx: Context): Parties =>
-  ctx.actor.credential.type === 'none' ? ['public', networkOf(ctx.request)] : ['credential', clientOf(ctx)]
+  ctx.actor.credential.type === 'none' ? ['public', ...strangerParties(ctx)] : ['credential', clientOf(ctx)]
 
 /**
  * Called before much is loaded or written, as often as convenient. Takes a free slot for the rest of this run; where none
@@ -115,10 +116,10 @@ export const inPasswordSlot = <Result>(ctx: Context, work: (slot: Slot) => Promi
   inSlot(ctx, () => ctx.slots.password.acquire(passwordParties(ctx)), work)
 
 export const inSharePasswordSlot = <Result>(ctx: Context, work: () => Promise<Result>): Promise<Result> =>
-  inSlot(ctx, () => ctx.slots.sharePassword.acquire([networkOf(ctx.request)]), work)
+  inSlot(ctx, () => ctx.slots.sharePassword.acquire(strangerParties(ctx)), work)
 
 export const inShareLookUpSlot = <Result>(ctx: Context, work: () => Promise<Result>): Promise<Result> =>
-  inSlot(ctx, () => ctx.slots.shareLookUp.acquire([networkOf(ctx.request)]), work)
+  inSlot(ctx, () => ctx.slots.shareLookUp.acquire(strangerParties(ctx)), work)
 
 export const inLoginSlot = <Result>(ctx: Context, email: string, work: () => Promise<Result>): Promise<Result> =>
-  inSlot(ctx, () => ctx.slots.login(email, [networkOf(ctx.request)]), work)
+  inSlot(ctx, () => ctx.slots.login(email, strangerParties(ctx)), work)

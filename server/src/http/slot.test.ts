@@ -281,3 +281,23 @@ test('120 logins from 12 addresses leave room for a login from another and for c
   expect(answered.some((one) => one === 'login 200' || one === 'login 401')).toBe(true)
   expect((await Promise.all(flood)).filter((status) => status === 401)).toHaveLength(62)
 })
+
+test('logins from 64 networks of one IPv6 site leave room for a login from elsewhere', async () => {
+  const { password: pool } = service.app.services.slots
+  const person = await addMember('member')
+  const release = await fill(pool)
+  let refused = 0
+  const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })
+  const flood = Array.from({ length: 64 }, async (_, index) => {
+    const body = { email: `six-${index}@example.com`, password }
+    const { status } = await service.call('POST', '/v1/auth/login', { body, ...from(`2001:db8:1:${index}::1`) })
+    if (status === 503) refused++
+  })
+  await until(() => pool.waiting === 64 || undefined, 60_000, 'the queue is full')
+  const login = { body: { email: person.email, password }, ...from('2001:db8:2::1') }
+  const signingIn = service.call('POST', '/v1/auth/login', login).then(({ status }) => status)
+  await until(() => refused === 1 || undefined, 60_000, 'the login takes a place of theirs')
+  release()
+  expect(await signingIn).toBe(200)
+  await Promise.all(flood)
+})
