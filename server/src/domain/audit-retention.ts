@@ -4,8 +4,8 @@ import type { AuditLink } from '../store/audit-entry.ts'
 import { record } from './audit.ts'
 import { cutChain, lockChain } from './audit-chain.ts'
 import { type ChainPlace, requireMark, signMark } from './audit-mark.ts'
-import { requireLinks } from './audit-verify.ts'
-import { type Context, systemChain } from './context.ts'
+import { interrupted, requireLinks } from './audit-verify.ts'
+import { type Context, systemChain, type WriteContext } from './context.ts'
 import { dayMs } from './time.ts'
 import { inTransaction } from './transaction.ts'
 
@@ -33,10 +33,9 @@ export async function removeArchived(
   const start = await requireMark(ctx, chain, 'cut')
   const end = await findEndBefore(ctx, chain, start, beforeMs)
   if (end <= start.sequence) return 0
-  await inTransaction(ctx, chain, (ctx) =>
-    record(ctx, { chain, action: 'DELETE', entity: trailOf(chain), after: { through: end } }),
-  )
-  let cut = start
+  const event = { chain, action: 'DELETE', entity: trailOf(chain), after: { through: end } } as const
+  // Recorded together with the first cut: of two processes that try, only one removes.
+  let cut = await removeStep(ctx, chain, start, end, (ctx) => record(ctx, event))
   while (cut.sequence < end && !signal?.aborted) cut = await removeStep(ctx, chain, cut, end)
   return cut.sequence - start.sequence
 }
@@ -55,18 +54,24 @@ async function findEndBefore(ctx: Context, chain: string, start: ChainPlace, bef
 
 export const isBefore = ({ entries }: AuditLink, beforeMs: number) => entries.every(({ at }) => at < beforeMs)
 
-async function removeStep(ctx: Context, chain: string, start: ChainPlace, end: number): Promise<ChainPlace> {
+async function removeStep(
+  ctx: Context,
+  chain: string,
+  start: ChainPlace,
+  end: number,
+  before: (ctx: WriteContext) => Promise<void> = async () => undefined,
+): Promise<ChainPlace> {
   let cut = start
   for await (const { place } of requireLinks(ctx, chain, start, Math.min(end, start.sequence + stepLength))) cut = place
   await inTransaction(ctx, chain, async (ctx) => {
     const { isSound } = await lockChain(ctx, chain)
     const stored = await requireMark(ctx, chain, 'cut')
+    if (!isSound) throw new Failure('integrity', 'The head of the audit trail is not what was signed.')
     // Another process may have cut the chain meanwhile; both must not go on from the same place.
-    if (!isSound || stored.sequence !== start.sequence) throw new Failure('conflict', interrupted)
+    if (stored.sequence !== start.sequence) throw new Failure('conflict', interrupted)
+    await before(ctx)
     await ctx.store.auditRetention.saveMark(chain, 'cut', signMark(ctx, chain, 'cut', cut))
     await cutChain(ctx, chain, cut.sequence)
   })
   return cut
 }
-
-const interrupted = 'The audit trail was changed while entries were removed: run the command again.'

@@ -85,9 +85,9 @@ async function* walkLinks(
   }
 }
 
-/** The same, for work that must not go on with a broken chain. */
+/** The same, for work that must not go on with a broken chain. Entries that another process removes meanwhile are no break. */
 export async function* requireLinks(
-  ctx: Pick<Context, 'store'>,
+  ctx: VerifyContext,
   chain: string,
   start: ChainPlace,
   end: number,
@@ -95,12 +95,16 @@ export async function* requireLinks(
   let last = start.sequence
   for await (const step of walkLinks(ctx, chain, start, end)) {
     if (step.problem !== undefined) {
+      const cut = await findMark(ctx, chain, 'cut')
+      if (cut && cut.sequence > last) throw new Failure('conflict', interrupted)
       throw new Failure('integrity', `The audit trail is broken at entry ${last + 1}: ${step.problem}`)
     }
     last = step.place.sequence
     yield step
   }
 }
+
+export const interrupted = 'The audit trail was cut by another process meanwhile: run the command again.'
 
 type LinkCheck = (link: AuditLink, after: ChainPlace) => Promise<string | undefined>
 

@@ -1,5 +1,6 @@
 import { removeArchived, retentionStart } from '../domain/audit-retention.ts'
 import { asOperator, type Services } from '../domain/context.ts'
+import { isFailure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 
 /** Removes archived entries that are older than COFFER_AUDIT_DAYS. A chain that is broken stays, and holds up no other. */
@@ -12,6 +13,8 @@ export async function removeOldEntries(services: Services, signal?: AbortSignal)
   while (next !== undefined && !signal?.aborted) {
     const chain = next
     await removeArchived(ctx, chain, beforeMs, signal).catch((error: unknown) => {
+      // Another node, or the command, removes them at this moment.
+      if (isFailure(error, 'conflict')) return
       services.log.error('archived audit entries could not be removed', { workspaceId: chain, ...traceOf(error) })
     })
     next = await auditRetention.findArchivedAfter(chain)

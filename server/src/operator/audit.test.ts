@@ -181,6 +181,20 @@ test('days remove only what was archived, by the job, and once', async () => {
   expect((await verify()).ok).toBe(true)
 })
 
+test('two nodes that remove at the same time report no broken chain, and record one removal', async () => {
+  for (let round = 0; round < 20; round++) await createTeam(service, owner.session, `Team ${round}`)
+  await archive()
+  const { services } = service.app
+  const errors: string[] = []
+  const log = { ...services.log, error: (message: string) => void errors.push(message) }
+  service.clock.offsetMs = (days + 2) * dayMs
+  await Promise.all([1, 2, 3].map(() => removeOldEntries({ ...services, log })))
+  service.clock.offsetMs = 0
+  expect(errors).toEqual([])
+  expect((await listAll()).map(({ action, entity }) => [action, entity.type])).toEqual([['DELETE', 'audit']])
+  expect((await verify()).ok).toBe(true)
+})
+
 test('kill -9 at any step loses no entry: each is in the store or in an archive, and both verify', async () => {
   for (let count = 0; count < 12; count++) {
     await Promise.all(Array.from({ length: 100 }, () => project.ask('GET', `/secret/${keys[0]}`)))
