@@ -2,30 +2,39 @@
 import { type Case, openCase, type Plan, readers, writers } from './case.ts'
 import { bearer, call, createProject, makeMany, type World } from './seed.ts'
 
-/** Tokens in one cold run: few enough to be made in a moment. */
-const coldTokens = 1_500
+/** Tokens in one cold run: within what one person may have in a workspace. */
+const coldTokens = 900
 /** A share opens at most a hundred times. */
 const sharesPerRun = 200
 const importProjects = 20
 const importers = 4
 
-/** None of them has been used before: each has to be looked up. */
-const makeTokens = ({ service, seeded }: World, count: number) =>
-  makeMany(count, async (index) => {
-    const wanted = { name: `cold ${index}`, permission: 'read', scope: { all: true }, expiresIn: '24h' }
-    return (await call(service, 'POST', '/v1/workspace/main/tokens', seeded.session, wanted)).token
-  })
+/** Makes values that nobody has used before, so that each has to be looked up; tokens of an earlier run get new ones. */
+function createColdTokens({ service, seeded: { session } }: World): (count: number) => Promise<string[]> {
+  const path = '/v1/workspace/main/tokens'
+  const ids: string[] = []
+  return (count) =>
+    makeMany(count, async (index) => {
+      const known = ids[index]
+      if (known !== undefined) return (await call(service, 'POST', `${path}/${known}/rotate`, session, {})).token
+      const wanted = { name: `cold ${index}`, permission: 'read', scope: { all: true }, expiresIn: '24h' }
+      const { id, token } = await call(service, 'POST', path, session, wanted)
+      ids[index] = id
+      return token
+    })
+}
 
 export const coldToken: Plan = {
   name: 'token, cold',
   async open(world): Promise<Case> {
+    const makeTokens = createColdTokens(world)
     const path = '/v1/workspace/main/project'
     const headers = bearer(world.seeded.token)
-    const load = { path, headers, bearers: await makeTokens(world, 1), amount: coldTokens, connections: readers }
+    const load = { path, headers, bearers: await makeTokens(1), amount: coldTokens, connections: readers }
     const opened = await openCase(world, this.name, load)
     // As many as take a second or so: it has nothing to forget.
     const bare = { ...opened.bare, amount: coldTokens * 10 }
-    return { ...opened, bare, renew: async () => ({ bearers: await makeTokens(world, coldTokens) }) }
+    return { ...opened, bare, renew: async () => ({ bearers: await makeTokens(coldTokens) }) }
   },
 }
 
