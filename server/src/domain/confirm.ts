@@ -10,9 +10,12 @@ import { type Context, grantOf, type WriteContext } from './context.ts'
 import { hasExpired, requireLiving } from './credential.ts'
 import { StartOver } from './start-over.ts'
 
+/** False while this node knows of no change to the credential or to what it was granted. */
+export const mayHaveChanged = (ctx: Context): boolean => hasChanged(ctx, nothingPending)
+
 /** After a wait outside of a transaction, and before an answer leaves. Undefined where nothing has changed. */
 export function confirmRights(ctx: Context): Promise<void> | undefined {
-  return hasChanged(ctx, nothingPending) ? confirm(ctx) : undefined
+  return mayHaveChanged(ctx) ? confirm(ctx) : undefined
 }
 
 /** While an answer is being sent, which cannot begin anew: it ends with the rights that it began by. */

@@ -4,6 +4,7 @@ import type { Endpoint } from '@coffer/contract/endpoint'
 import { type AddressRange, clientNetwork, isInRange, parseAddress, plainAddress } from '../address-range.ts'
 import { isLoopback } from '../config.ts'
 import type { ChangeFollower } from '../domain/change-follower.ts'
+import { mayHaveChanged } from '../domain/confirm.ts'
 import { type Actor, anonymous, type Context, newRun, type Run, type Services } from '../domain/context.ts'
 import { credentialKey } from '../domain/credential.ts'
 import { Failure } from '../failure.ts'
@@ -104,16 +105,23 @@ function refuseExceeded(hit: Hit): undefined {
 /** For a request that waited, for its body or for a slot. Nothing is counted again: it is the same request. */
 export function identifierAgain(parts: IdentityParts) {
   const { services, follower } = parts
-  return async (exchange: Exchange, run?: Run): Promise<void> => {
-    const { ctx, route } = exchange
-    if ((route?.endpoint?.permission ?? 'public') === 'public') {
-      exchange.ctx = { ...ctx, run: run ?? ctx.run }
-      return
-    }
-    await follower.ensureFresh()
-    const { ip } = ctx.request
+
+  async function identifyAnew(exchange: Exchange, waiting: Promise<void> | undefined, run: Run | undefined) {
+    if (waiting) await waiting
+    const { ip } = exchange.ctx.request
     const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
     exchange.ctx = contextFor(parts, actor, exchange, ip, run)
+  }
+
+  return (exchange: Exchange, run?: Run): Promise<void> | undefined => {
+    const { ctx, route } = exchange
+    if ((route?.endpoint?.permission ?? 'public') === 'public') {
+      if (run) exchange.ctx = { ...ctx, run }
+      return undefined
+    }
+    const waiting = follower.ensureFresh()
+    // A body that came at once, as most do: nothing has changed meanwhile.
+    return !waiting && !run && !mayHaveChanged(ctx) ? undefined : identifyAnew(exchange, waiting, run)
   }
 }
 

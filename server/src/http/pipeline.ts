@@ -37,7 +37,7 @@ type Stages = {
   /** Who asks; nothing is awaited where all that it needs is at hand. */
   identify(exchange: Exchange): Promise<void> | undefined
   /** Checks the credential again after the request waited: for its body, or for what a new run needs. */
-  identifyAgain(exchange: Exchange, run?: Run): Promise<void>
+  identifyAgain(exchange: Exchange, run?: Run): Promise<void> | undefined
   /** Once for every answer, just before it leaves. */
   onAnswer(exchange: Exchange): void
   onError(error: unknown, exchange: Exchange): void
@@ -107,7 +107,8 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
   async function readBody(exchange: Exchange, route: Route): Promise<void> {
     exchange.body = await readJson(exchange, route.maxBodyBytes, reservations.reserveBody)
-    await stages.identifyAgain(exchange)
+    const waiting = stages.identifyAgain(exchange)
+    if (waiting) await waiting
     run(exchange, route)
   }
 
