@@ -1,6 +1,6 @@
 /** The content of a service's database: to prove that a refusal changed nothing, and to undo what was allowed. */
 import type { Services } from '../server/src/domain/context.ts'
-import type { Db, Engine, Sql, SqlValue } from '../server/src/store/sql.ts'
+import type { Db, Engine, Sql, SqlValue } from '../server/src/store/engine/sql.ts'
 
 type Row = Readonly<Record<string, SqlValue>>
 type Table = { readonly name: string; readonly key: readonly string[] }

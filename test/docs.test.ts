@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { pagesFolder, providerPages } from '../docs/provider-pages.ts'
-import { mappingFields } from '../server/src/domain/sync-mapping.ts'
+import { mappingFields } from '../server/src/domain/sync/mapping.ts'
 import { providers } from '../server/src/providers/registry.ts'
 import { settings } from '../server/src/setting.ts'
 

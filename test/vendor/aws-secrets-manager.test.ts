@@ -9,7 +9,7 @@ import {
 } from '@aws-sdk/client-secrets-manager'
 import { AssumeRoleCommand, GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts'
 import { expect, test } from 'vitest'
-import { explainFault } from '../../server/src/domain/sync-fault.ts'
+import { explainFault } from '../../server/src/domain/sync/fault.ts'
 import { awsSecretsManager as provider } from '../../server/src/providers/aws-secrets-manager.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
 import type { OpResult } from '../../server/src/providers/provider.ts'

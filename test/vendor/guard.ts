@@ -1,6 +1,6 @@
 /** What every provider declares as its guard: an update does not overwrite what somebody else put in the place of our entry. */
 import { expect, test } from 'vitest'
-import { type Plan, planSync, type Seen } from '../../server/src/domain/sync-plan.ts'
+import { type Plan, planSync, type Seen } from '../../server/src/domain/sync/plan.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { guardOf, type Provider, type RemoteItem } from '../../server/src/providers/provider.ts'
 import type { LedgerEntry } from '../../server/src/store/sync-ledger.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { mappingFields } from '../../server/src/domain/sync-mapping.ts'
+import { mappingFields } from '../../server/src/domain/sync/mapping.ts'
 import { announced, providers } from '../../server/src/providers/registry.ts'
 import { judges } from './judge.ts'
 

@@ -1,9 +1,9 @@
 import { createPublicKey, verify } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { forgeJwts } from '../../../test/jwt-forgery.ts'
 import { newKey } from './envelope.ts'
 import { newId } from './id.ts'
 import { jwtLifetimeSeconds, signJwt, verifyJwt } from './jwt.ts'
-import { forgeJwts } from './jwt-test-forgeries.ts'
 import { createRootKey, masterWrapKey } from './keyring.ts'
 import { createSigningKey, openSigningKey, type Signer } from './signing.ts'
 

@@ -1,7 +1,8 @@
 /** Whether the service can do its work: it needs a store that answers and takes commits, since every read of a value is recorded. */
+
+import { within } from '../event-loop.ts'
 import { traceOf } from '../log.ts'
 import { tryWrite } from '../store/instance.ts'
-import { within } from '../turns.ts'
 import type { Services } from './context.ts'
 
 /** A store that has refused a commit is tried again this often, and whenever somebody asks. */

@@ -5,7 +5,7 @@
 import { clientNetwork, clientSite } from '../address-range.ts'
 import type { Parties } from '../fair-queue.ts'
 import { createKeyedSlots, createSlotPool, type Slot, type SlotPool } from '../slot-pool.ts'
-import { confirmRights } from './confirm.ts'
+import { confirmRights } from './access/confirm.ts'
 import { type Context, grantOf, newRun, type Run } from './context.ts'
 import { StartOver } from './start-over.ts'
 

@@ -1,10 +1,10 @@
 /** Changes: one transaction with its audit entries, and the word to every node that something is no longer as it was. */
 import type { ChangeSubject } from '../store/change.ts'
-import type { JointWork, Transaction } from '../store/sql.ts'
+import type { JointWork, Transaction } from '../store/engine/sql.ts'
 import { type Store, storeOver } from '../store/store.ts'
-import { type AuditEvent, recordAll } from './audit.ts'
-import { lockChain } from './audit-chain.ts'
-import { confirmEach, confirmWithin } from './confirm.ts'
+import { confirmEach, confirmWithin } from './access/confirm.ts'
+import { lockChain } from './audit/chain.ts'
+import { type AuditEvent, recordAll } from './audit/record.ts'
 import type { Context, Services, WriteContext } from './context.ts'
 import { releaseSlot } from './slot.ts'
 

@@ -15,7 +15,7 @@ import { head } from '../../../test/raw-request.ts'
 import { open, parseAnswers, receive } from '../../../test/raw-socket.ts'
 import { changeMember } from '../../../test/world.ts'
 import { everything } from '../domain/context.ts'
-import { createByteBudgets } from './byte-budget.ts'
+import { createByteBudgets } from './limits/byte-budget.ts'
 
 const root = '/v1/workspace/main/project/answers/secret'
 let service: TestService

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { Context } from '../domain/context.ts'
-import type { Room } from './byte-budget.ts'
+import type { Room } from './limits/byte-budget.ts'
 import type { Route } from './pipeline.ts'
 
 export type Payload = string | Uint8Array | Readable

@@ -14,8 +14,8 @@ import {
 import { until } from '../../../test/program.ts'
 import { head, json } from '../../../test/raw-request.ts'
 import { open, receive } from '../../../test/raw-socket.ts'
-import { maxBodyBytes } from './body.ts'
-import { createByteBudgets } from './byte-budget.ts'
+import { createByteBudgets } from './limits/byte-budget.ts'
+import { maxBodyBytes } from './request/body.ts'
 
 const mebibyte = 1024 * 1024
 let service: TestService

@@ -14,16 +14,16 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
+import { forgeJwts } from '../../../test/jwt-forgery.ts'
 import { newKey } from '../crypto/envelope.ts'
 import { newId } from '../crypto/id.ts'
 import { type JwtClaims, jwtLifetimeSeconds, signJwt } from '../crypto/jwt.ts'
-import { forgeJwts } from '../crypto/jwt-test-forgeries.ts'
 import { createRootKey, masterWrapKey } from '../crypto/keyring.ts'
 import { createSigningKey, openSigningKey } from '../crypto/signing.ts'
 import { createBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
 import { asOperator } from '../domain/context.ts'
-import { rotateRoot } from '../domain/key.ts'
 import { dayMs, hourMs, minuteMs } from '../domain/time.ts'
+import { rotateRoot } from '../domain/workspace/key.ts'
 import { createStore } from '../store/store.ts'
 
 let service: TestService

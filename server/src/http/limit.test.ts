@@ -17,7 +17,7 @@ import { startWatch } from '../../../test/program.ts'
 import { sendRaw } from '../../../test/raw-socket.ts'
 import { startRedis, type TestRedis } from '../../../test/redis.ts'
 import { clientNetwork } from '../address-range.ts'
-import { createLocalLimiter, type Hit, nearerToExhaustion } from './rate-limit.ts'
+import { createLocalLimiter, type Hit, nearerToExhaustion } from './limits/rate-limit.ts'
 
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))

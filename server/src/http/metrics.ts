@@ -5,10 +5,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
-import type { SyncStats } from '../domain/sync-stat.ts'
+import type { SyncStats } from '../domain/sync/stat.ts'
 import { Failure } from '../failure.ts'
+import { createLocalLimiter, rateLimited } from './limits/rate-limit.ts'
 import type { Route } from './pipeline.ts'
-import { createLocalLimiter, rateLimited } from './rate-limit.ts'
 import { plainRoute } from './route.ts'
 
 export type Metrics = {

@@ -30,7 +30,7 @@ import { until } from '../../../test/program.ts'
 import { everything } from '../domain/context.ts'
 import { cleanUp } from '../jobs/cleanup.ts'
 import { flushUsage } from '../jobs/usage.ts'
-import { sql } from '../store/sql.ts'
+import { sql } from '../store/engine/sql.ts'
 
 const main = '/v1/workspace/main'
 const allowedMs = 1_000

@@ -21,7 +21,7 @@ import {
 import { until } from '../../../test/program.ts'
 import { openRaw, type RawDatabase, type RawRow } from '../../../test/raw-database.ts'
 import { anonymous, asOperator } from '../domain/context.ts'
-import { rotateRoot } from '../domain/key.ts'
+import { rotateRoot } from '../domain/workspace/key.ts'
 import { flushUsage } from '../jobs/usage.ts'
 import { countTampered } from '../store/integrity.ts'
 import { countRootUses } from '../store/key-rotation.ts'

@@ -6,15 +6,15 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { pipeline as pipe, Readable } from 'node:stream'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
-import { confirmRights } from '../domain/confirm.ts'
+import { confirmRights } from '../domain/access/confirm.ts'
 import type { Context, Run } from '../domain/context.ts'
 import { nextRun, releaseSlots } from '../domain/slot.ts'
 import { StartOver } from '../domain/start-over.ts'
 import { Failure } from '../failure.ts'
-import { dropRest, hasBody, readJson } from './body.ts'
-import { countedBytes, pageStalledMs, stalledMs } from './byte-budget.ts'
 import { Exchange, type Payload } from './exchange.ts'
-import type { Reservations } from './reservation.ts'
+import { countedBytes, pageStalledMs, stalledMs } from './limits/byte-budget.ts'
+import type { Reservations } from './limits/reservation.ts'
+import { dropRest, hasBody, readJson } from './request/body.ts'
 
 export type Method = Endpoint['method']
 export type Route = {

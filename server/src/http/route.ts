@@ -5,12 +5,12 @@ import { ErrorBody, Nothing } from '@coffer/contract/field'
 import { type Static, type TSchema, Type } from '@coffer/contract/schema'
 import type { Context } from '../domain/context.ts'
 import type { Page } from '../domain/page.ts'
-import type { Pieces } from '../domain/secret-pieces.ts'
-import { maxBodyBytes } from './body.ts'
+import type { Pieces } from '../domain/secret/pieces.ts'
 import type { Exchange, Reply } from './exchange.ts'
 import type { Route } from './pipeline.ts'
-import { serializerOf } from './serialize.ts'
-import { validatorOf } from './validate.ts'
+import { maxBodyBytes } from './request/body.ts'
+import { validatorOf } from './request/validate.ts'
+import { serializerOf } from './response/serialize.ts'
 
 type Part<E extends Endpoint, Key extends 'params' | 'query' | 'body'> = E[Key] extends TSchema
   ? Static<E[Key]>

@@ -5,7 +5,7 @@ import { registerOwner, startService, type TestService } from '../../../test/har
 import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../test/raw-database.ts'
 import { createShareProject, expectGone, type ShareProject } from '../../../test/share.ts'
 import { asOperator, type Context } from '../domain/context.ts'
-import { listRootStatus, rotateRoot, rotateWorkspaceKey } from '../domain/key.ts'
+import { listRootStatus, rotateRoot, rotateWorkspaceKey } from '../domain/workspace/key.ts'
 import { countTampered } from '../store/integrity.ts'
 
 let service: TestService

@@ -15,8 +15,8 @@ import { createSecretProject } from '../../../test/secret-project.ts'
 import { readSync, type SyncWorld, setUpSync } from '../../../test/sync.ts'
 import { everyProvider, type ProviderCase } from '../../../test/vendor/every.ts'
 import { directly, type Fake, type FakeRequest, type Mischief } from '../../../test/vendor/fake.ts'
-import { mapSecrets } from '../domain/sync-mapping.ts'
-import { claimSync, runSync } from '../domain/sync-run.ts'
+import { mapSecrets } from '../domain/sync/mapping.ts'
+import { claimSync, runSync } from '../domain/sync/run/run.ts'
 import type { Outbound } from '../outbound.ts'
 
 /** All providers where a commit is cheap; the engine under the service makes no difference to a vendor. */

@@ -44,7 +44,7 @@ function startPushing(laterMs: number): Program {
     import { createServices } from ${at('app.ts')}
     import { readConfig } from ${at('config.ts')}
     import { createLog } from ${at('log.ts')}
-    import { claimSync, runSync } from ${at('domain/sync-run.ts')}
+    import { claimSync, runSync } from ${at('domain/sync/run/run.ts')}
     const now = () => Date.now() + ${laterMs}
     const services = await createServices(readConfig(${JSON.stringify(service.settings)}), createLog('silent'), now)
     for (let sync = await claimSync(services); sync; sync = await claimSync(services)) {

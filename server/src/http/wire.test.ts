@@ -20,8 +20,8 @@ import { until, withinSeconds } from '../../../test/program.ts'
 import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../../../test/raw-request.ts'
 import { open, parseAnswers, type RawAnswer, receive, sendRaw } from '../../../test/raw-socket.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
-import { maxBodyBytes } from './body.ts'
-import { createByteBudgets } from './byte-budget.ts'
+import { createByteBudgets } from './limits/byte-budget.ts'
+import { maxBodyBytes } from './request/body.ts'
 
 let service: TestService
 let owner: TestUser

@@ -1,8 +1,8 @@
-import { backOffMs } from '../domain/back-off.ts'
+import { backOffMs } from '../domain/account/attempt-limit.ts'
+import { recordUnrecorded } from '../domain/audit/stranger.ts'
 import type { Services } from '../domain/context.ts'
-import { trashLifeMs } from '../domain/secret-trash.ts'
-import { endedShareLifeMs } from '../domain/share.ts'
-import { recordUnrecorded } from '../domain/stranger-record.ts'
+import { trashLifeMs } from '../domain/secret/trash.ts'
+import { endedShareLifeMs } from '../domain/share/share.ts'
 import { dayMs, hourMs } from '../domain/time.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
 import { inBatches, whileMore } from './batch.ts'
@@ -21,7 +21,7 @@ export async function cleanUp(services: Services, signal?: AbortSignal): Promise
   const at = services.now()
   const shift = { services, signal }
   await inQuietTransaction(services, 'cleanup', async (store) => {
-    // A node that has not read the log for half of that forgets everything (domain/change-follower.ts).
+    // A node that has not read the log for half of that forgets everything (domain/cache/change-follower.ts).
     await store.changes.removeBefore(at - hourMs)
     await store.loginAttempts.removeBefore(at - backOffMs)
     await store.loginAddresses.removeBefore(at - knownAddressMs)

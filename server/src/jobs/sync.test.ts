@@ -4,7 +4,7 @@ import { until } from '../../../test/program.ts'
 import { type SyncWorld, setUpSync, startSyncWorld } from '../../../test/sync.ts'
 import { fakeHeroku } from '../../../test/vendor/fake/heroku.ts'
 import { heroku } from '../providers/heroku.ts'
-import { sql } from '../store/sql.ts'
+import { sql } from '../store/engine/sql.ts'
 import { pushSyncs } from './sync.ts'
 
 let world: SyncWorld & { stop(): Promise<void> }

@@ -9,7 +9,7 @@ const lookEveryMs = 500
 export async function pushSyncs(services: Services, signal: AbortSignal): Promise<void> {
   if (!services.config.sync || !(await services.store.syncs.hasDue(services.now()))) return
   // Without syncs it takes no memory.
-  const { claimSync, runSync } = await import('../domain/sync-run.ts')
+  const { claimSync, runSync } = await import('../domain/sync/run/run.ts')
   /** Each run with its workspace. */
   const running = new Map<Promise<void>, string>()
   try {

@@ -1,6 +1,6 @@
 import type { Services } from '../domain/context.ts'
+import { writeUsage } from '../domain/credential/usage.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
-import { writeUsage } from '../domain/usage.ts'
 
 export async function flushUsage(services: Services): Promise<void> {
   const taken = services.usage.take()

@@ -1,8 +1,8 @@
 /** `account …`: what the operator does to the account of a person, by its email address. */
 import type { Config } from '../config.ts'
-import { secondFactorResetMail } from '../domain/account-mail.ts'
+import { secondFactorResetMail } from '../domain/account/mail.ts'
+import { resetSecondFactor } from '../domain/account/mfa.ts'
 import type { Context } from '../domain/context.ts'
-import { resetSecondFactor } from '../domain/mfa.ts'
 import type { Letter } from '../mail.ts'
 import { type Print, withOperator } from './with-operator.ts'
 

@@ -8,12 +8,12 @@ import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { runHere } from '../../../test/command.ts'
 import { createDatabase, type Database, engine, openService, registerOwner } from '../../../test/harness.ts'
+import { testCertificate, testPrivateKey } from '../../../test/outbound-certificate.ts'
 import { freePort } from '../../../test/postgres.ts'
 import { runProgram, type Settings, startProgram } from '../../../test/program.ts'
 import { tamper } from '../../../test/store.ts'
-import { testCertificate, testPrivateKey } from '../outbound-test-certificate.ts'
 import { settings as allSettings } from '../setting.ts'
-import { sql } from '../store/sql.ts'
+import { sql } from '../store/engine/sql.ts'
 
 // None of these opens a store.
 if (engine === 'sqlite') {

@@ -17,8 +17,8 @@ import {
 import { serve } from '../../../test/process.ts'
 import { runProgram, type Settings } from '../../../test/program.ts'
 import { describeSchema, openEngine, tamper } from '../../../test/store.ts'
+import { type Sql, sql } from '../store/engine/sql.ts'
 import { steps } from '../store/migrate.ts'
-import { type Sql, sql } from '../store/sql.ts'
 
 /** What a service has left behind; tests work on copies of it. */
 let used: Database

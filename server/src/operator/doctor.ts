@@ -2,7 +2,7 @@
 import { access, constants, statfs } from 'node:fs/promises'
 import { openServices } from '../app.ts'
 import { type Config, readConfig } from '../config.ts'
-import { verifyChain } from '../domain/audit-verify.ts'
+import { verifyChain } from '../domain/audit/verify.ts'
 import type { Services } from '../domain/context.ts'
 import { systemChain } from '../domain/context.ts'
 import { codeOf } from '../error-code.ts'

@@ -10,7 +10,7 @@ import {
 import { openRaw } from '../../../test/raw-database.ts'
 import { keyVersionOf } from '../crypto/envelope.ts'
 import { asOperator } from '../domain/context.ts'
-import { rotateEnvironmentKey } from '../domain/key.ts'
+import { rotateEnvironmentKey } from '../domain/workspace/key.ts'
 
 let service: TestService
 let owner: TestUser

@@ -19,7 +19,7 @@ import { readConfig } from '../config.ts'
 import { associatedData, open, seal } from '../crypto/envelope.ts'
 import { masterWrapKey } from '../crypto/keyring.ts'
 import { asOperator } from '../domain/context.ts'
-import { rotateRoot } from '../domain/key.ts'
+import { rotateRoot } from '../domain/workspace/key.ts'
 import { createLog } from '../log.ts'
 import { runDoctor } from './doctor.ts'
 

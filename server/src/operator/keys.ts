@@ -1,6 +1,11 @@
 /** `keys …`: the operator's view of the keys, and their rotation while the service runs. */
 import type { Config } from '../config.ts'
-import { listRootStatus, rotateEnvironmentKey, rotateRoot as rotateRootKey, rotateWorkspaceKey } from '../domain/key.ts'
+import {
+  listRootStatus,
+  rotateEnvironmentKey,
+  rotateRoot as rotateRootKey,
+  rotateWorkspaceKey,
+} from '../domain/workspace/key.ts'
 import { type Print, withOperator } from './with-operator.ts'
 
 export async function showKeys(config: Config, print: Print): Promise<number> {

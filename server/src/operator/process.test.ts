@@ -13,7 +13,7 @@ import { type Serving, serve } from '../../../test/process.ts'
 import { listening, messagesOf, startNpm, until } from '../../../test/program.ts'
 import { tamper } from '../../../test/store.ts'
 import { codeOf } from '../error-code.ts'
-import { sql } from '../store/sql.ts'
+import { sql } from '../store/engine/sql.ts'
 
 const teams = '/v1/workspace/main/team'
 const registration = (email = 'owner@example.com', more: object = {}) => ({

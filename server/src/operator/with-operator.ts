@@ -4,7 +4,7 @@ import type { Config } from '../config.ts'
 import { asOperator, type Context } from '../domain/context.ts'
 import { createLog } from '../log.ts'
 import { tellFileTrouble } from '../open-store.ts'
-import type { Access } from '../store/sqlite-connection.ts'
+import type { Access } from '../store/engine/sqlite-connection.ts'
 
 export type Print = (text: string) => number
 

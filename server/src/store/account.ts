@@ -2,9 +2,9 @@
 import type { Preferences } from '@coffer/contract/me'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { Failure } from '../failure.ts'
-import { genuineRows } from './genuine-row.ts'
+import { type Db, fragment, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import { type Db, fragment, sql } from './sql.ts'
+import { genuineRows } from './signed-row.ts'
 
 export type Account = {
   readonly id: string

@@ -1,6 +1,6 @@
 /** How far each chain of the audit trail was archived and removed, and the removal itself. */
 import { listSpan } from './audit-key-list.ts'
-import { type Db, fragment, sql } from './sql.ts'
+import { type Db, fragment, sql } from './engine/sql.ts'
 
 /** `archive`: entries up to here are in an archive file. `cut`: they were removed from the store. */
 export type MarkKind = 'archive' | 'cut'

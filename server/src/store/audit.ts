@@ -6,7 +6,7 @@ import { type BatchRow, expandBatch, linksOfBatch } from './audit-batch.ts'
 import { type AuditLink, type AuditRow, emptyHash, linkOf } from './audit-entry.ts'
 import type { DetailsReader, KeyList } from './audit-key-list.ts'
 import { type AuditFilter, type EntryFilter, entryFilter, patternsFor, typesOf } from './audit-search.ts'
-import { anyOf, type Db, forUpdate, fragment, sql } from './sql.ts'
+import { anyOf, type Db, forUpdate, fragment, sql } from './engine/sql.ts'
 
 export type SignedHead = {
   readonly sequence: number

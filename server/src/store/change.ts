@@ -2,7 +2,7 @@
  * The log of changes that every node follows, so that what it remembers is never more than a second old. A change row
  * commits with the change itself.
  */
-import { anyOf, type Db, sql } from './sql.ts'
+import { anyOf, type Db, sql } from './engine/sql.ts'
 
 export type ChangeSubject = 'workspace' | 'environment' | 'user' | 'keyring'
 export type Change = { readonly sequence: number; readonly subject: ChangeSubject; readonly subjectId: string }

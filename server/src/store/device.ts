@@ -3,9 +3,9 @@ import { createHmac } from 'node:crypto'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import type { RootKey } from '../crypto/keyring.ts'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
-import { genuineRows } from './genuine-row.ts'
+import { type Db, fragment, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import { type Db, fragment, sql } from './sql.ts'
+import { genuineRows } from './signed-row.ts'
 
 export type DeviceLogin = {
   readonly id: string

@@ -1,9 +1,9 @@
 /** Links that were mailed to confirm an address, at most one per person: found by the keyed hash of their token. */
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
-import { genuineRows } from './genuine-row.ts'
+import { type Db, fragment, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import { type Db, fragment, sql } from './sql.ts'
+import { genuineRows } from './signed-row.ts'
 
 export type EmailConfirmation = {
   readonly id: string

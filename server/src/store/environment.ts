@@ -1,5 +1,5 @@
+import { anyOf, type Db, fragment, sql } from './engine/sql.ts'
 import { insertEnvironmentKey, type Keys } from './key.ts'
-import { anyOf, type Db, fragment, sql } from './sql.ts'
 
 export type EnvironmentRow = {
   readonly id: string

@@ -1,7 +1,7 @@
 /** The one row of the installation itself: the lock of its first start, and a master key that a KMS has wrapped. */
 import { randomBytes } from 'node:crypto'
 import type { WrappedMaster } from '../master-key.ts'
-import { type Engine, sql } from './sql.ts'
+import { type Engine, sql } from './engine/sql.ts'
 
 export function wrappedMaster(engine: Engine, now: () => number): WrappedMaster {
   const find = async () => {

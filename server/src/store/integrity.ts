@@ -1,6 +1,7 @@
 /** For the doctor: every row that grants rights, checked against its MAC. */
+
+import type { Engine } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import type { Engine } from './sql.ts'
 import { createStore } from './store.ts'
 
 export async function countTampered(engine: Engine, keys: Keys): Promise<string[]> {

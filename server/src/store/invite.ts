@@ -2,9 +2,9 @@
 import type { Role, Scope } from '@coffer/contract/field'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
-import { genuineRows } from './genuine-row.ts'
+import { type Db, forUpdate, fragment, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import { type Db, forUpdate, fragment, sql } from './sql.ts'
+import { genuineRows } from './signed-row.ts'
 
 /** What became of the message to the invited person: `off` where no mail server is set. */
 export type MailState = 'off' | 'sending' | 'sent' | 'failed'

@@ -4,7 +4,7 @@ import { newId } from '../crypto/id.ts'
 import { requireRegistered, sealRegister } from '../crypto/key-register.ts'
 import { createRootKey, isRegistered, rewrapRegistered, type WrappedRootKey } from '../crypto/keyring.ts'
 import { createSigningKey, type WrappedSigningKey } from '../crypto/signing.ts'
-import { type Db, type Engine, forUpdate, sql } from './sql.ts'
+import { type Db, type Engine, forUpdate, sql } from './engine/sql.ts'
 
 type RootRow = WrappedRootKey & { readonly isActive: number; readonly createdAt: number }
 type SigningRow = WrappedSigningKey & { readonly createdAt: number; readonly retiredAt: number | null }

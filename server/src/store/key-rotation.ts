@@ -1,6 +1,7 @@
 /** What a rotation does to the stored keys, a batch at a time, and the count of what still needs an old root. */
 import { open, seal } from '../crypto/envelope.ts'
 import { rewrapSigningKey } from '../crypto/signing.ts'
+import { type Db, forUpdate, sql } from './engine/sql.ts'
 import {
   environmentKeyPlace,
   insertEnvironmentKey,
@@ -11,7 +12,6 @@ import {
   workspaceKeyPlace,
 } from './key.ts'
 import { readKeyRows } from './key-register.ts'
-import { type Db, forUpdate, sql } from './sql.ts'
 
 /** Moves a batch of what an older root wraps to the active one; returns how many there were. */
 export async function moveWorkspaceKeys(db: Db, keys: Keys, limit: number): Promise<number> {

@@ -10,8 +10,8 @@ import { createKeyring, type Keyring, openRootKey, type RootKey } from '../crypt
 import { isRowGenuine, type MacField, type RowMac } from '../crypto/row-mac.ts'
 import { openSigningKey, type Signer, type SigningPurpose } from '../crypto/signing.ts'
 import { Failure } from '../failure.ts'
+import { type Db, type Engine, sql } from './engine/sql.ts'
 import { changeKeys, createKeys, readKeyRows } from './key-register.ts'
-import { type Db, type Engine, sql } from './sql.ts'
 
 type Loaded = {
   readonly keyring: Keyring

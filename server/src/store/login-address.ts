@@ -2,8 +2,8 @@
 import { createHmac } from 'node:crypto'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import type { RootKey } from '../crypto/keyring.ts'
+import { type Db, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import { type Db, sql } from './sql.ts'
 
 export function loginAddressStore(db: Db, keys: Keys) {
   const hashOf = (root: RootKey, email: string, network: string) =>

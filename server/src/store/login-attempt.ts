@@ -3,8 +3,8 @@
  * guessed at: the login of an email address, the code of a second factor, a code that a device shows.
  */
 import { createHmac } from 'node:crypto'
+import { type Db, skipLocked, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import { type Db, skipLocked, sql } from './sql.ts'
 
 const maxSubjects = 10_000
 /** Sorting them for each new one would cost more than counting it. */

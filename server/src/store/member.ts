@@ -1,9 +1,9 @@
 /** Who belongs to a workspace, with which role and scope. The row grants rights, so it carries a MAC. */
 import type { Role, Scope } from '@coffer/contract/field'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
-import { genuineRows } from './genuine-row.ts'
+import { type Db, fragment, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import { type Db, fragment, sql } from './sql.ts'
+import { genuineRows } from './signed-row.ts'
 
 export type Member = {
   readonly id: string

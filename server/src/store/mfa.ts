@@ -9,9 +9,9 @@ import type { RootKey } from '../crypto/keyring.ts'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { totpSecretBytes } from '../crypto/totp.ts'
 import { Failure } from '../failure.ts'
-import { genuineRows } from './genuine-row.ts'
+import { type Db, fragment, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import { type Db, fragment, sql } from './sql.ts'
+import { genuineRows } from './signed-row.ts'
 
 type TotpFields = {
   readonly id: string

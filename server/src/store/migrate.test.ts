@@ -11,9 +11,9 @@ import { describeSchema, openEngine } from '../../../test/store.ts'
 import { createServices } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { createLog } from '../log.ts'
+import { anyOf, compile, type Engine, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
+import { openSqlite } from './engine/sqlite.ts'
 import { migrate, steps } from './migrate.ts'
-import { anyOf, compile, type Engine, forUpdate, fragment, skipLocked, sql } from './sql.ts'
-import { openSqlite } from './sqlite.ts'
 
 async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
   const database = await createDatabase()

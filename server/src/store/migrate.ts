@@ -3,6 +3,7 @@
  * is continued by the next start, two nodes that start together take turns, and a newer schema is refused.
  */
 import { Failure } from '../failure.ts'
+import type { Engine } from './engine/sql.ts'
 import { foundation } from './migrations/001-foundation.ts'
 import { secret } from './migrations/002-secret.ts'
 import { leftover } from './migrations/003-leftover.ts'
@@ -20,7 +21,6 @@ import { auditList } from './migrations/014-audit-list.ts'
 import { auditMark } from './migrations/015-audit-mark.ts'
 import { secretPast } from './migrations/016-secret-past.ts'
 import { email } from './migrations/017-email.ts'
-import type { Engine } from './sql.ts'
 
 const migrations = [
   foundation,

@@ -1,4 +1,4 @@
-import { type Db, fragment, sql } from './sql.ts'
+import { type Db, fragment, sql } from './engine/sql.ts'
 
 export type ProjectRow = {
   readonly id: string

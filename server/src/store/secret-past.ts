@@ -1,7 +1,7 @@
 /** What secrets were called and how they were described before: fingerprints that find a text again, and do not tell it. */
 import { createHash } from 'node:crypto'
 import { lengthPrefixed } from '../crypto/envelope.ts'
-import { type Db, sql } from './sql.ts'
+import { type Db, sql } from './engine/sql.ts'
 
 const fields = ['name', 'note', 'type', 'dataType'] as const
 export type PastField = (typeof fields)[number]

@@ -1,4 +1,4 @@
-import { anyOf, type Db, fragment, sql } from './sql.ts'
+import { anyOf, type Db, fragment, sql } from './engine/sql.ts'
 
 export type ReminderRow = {
   readonly id: string

@@ -2,8 +2,8 @@
 import type { KeyObject } from 'node:crypto'
 import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
 import { Failure } from '../failure.ts'
+import { anyOf, type Db, fragment, type Sql, sql } from './engine/sql.ts'
 import { findEnvironmentKey, type Keys, newestEnvironmentKey } from './key.ts'
-import { anyOf, type Db, fragment, type Sql, sql } from './sql.ts'
 
 /** Where a value belongs: what its seal is bound to, next to its version and key. */
 export type ValuePlace = {
@@ -21,7 +21,7 @@ export type SealedValue = {
   readonly version: number
   /** Null where the value was removed: its version goes on from there. */
   readonly sealed: Uint8Array | null
-  /** Who wrote it, where it refers to other environments (domain/secret-author.ts); the seal is bound to it. */
+  /** Who wrote it, where it refers to other environments (domain/secret/author.ts); the seal is bound to it. */
   readonly authors: string
   readonly updatedAt: number
 }

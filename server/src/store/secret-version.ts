@@ -1,4 +1,6 @@
 /** The past of values: their versions, and the revisions of environments that these were made in. */
+
+import { type Db, fragment, sql } from './engine/sql.ts'
 import {
   type ChangeRow,
   type RenameRow,
@@ -8,7 +10,6 @@ import {
   type VersionRow,
   versionColumns,
 } from './secret-value.ts'
-import { type Db, fragment, sql } from './sql.ts'
 
 const changeColumns = fragment(`
   environment_id as "environmentId", secret_id as "secretId", version, revision, name, action,

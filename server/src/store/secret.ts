@@ -1,8 +1,8 @@
 /** Secrets by name. Their values are in secret-value.ts: a name and a note are not sealed, a value always is. */
 import type { DataType } from '@coffer/contract/secret'
 import { Failure } from '../failure.ts'
+import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
 import { hasPast, keepPast, type PastField } from './secret-past.ts'
-import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
 export type SecretRecord = {
   readonly id: string

@@ -2,9 +2,9 @@
 import type { RootKey } from '../crypto/keyring.ts'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
-import { genuineRows } from './genuine-row.ts'
+import { type Db, fragment, skipLocked, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
-import { type Db, fragment, skipLocked, sql } from './sql.ts'
+import { genuineRows } from './signed-row.ts'
 
 export type Session = {
   readonly id: string

@@ -1,6 +1,6 @@
 /** Who opened a share, or tried to, and when; and the claims of readers whose answer may have got lost. */
 import type { ShareOutcome } from '@coffer/contract/share'
-import { type Db, sql } from './sql.ts'
+import { type Db, sql } from './engine/sql.ts'
 
 type ShareViewRow = {
   readonly id: string

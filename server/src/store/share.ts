@@ -6,9 +6,9 @@ import type { OpenedShare, ShareState } from '@coffer/contract/share'
 import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
-import { genuineRows } from './genuine-row.ts'
+import { anyOf, type Db, fragment, skipLocked, sql } from './engine/sql.ts'
 import { type Keys, requireWorkspaceKey } from './key.ts'
-import { anyOf, type Db, fragment, skipLocked, sql } from './sql.ts'
+import { genuineRows } from './signed-row.ts'
 
 export type ShareContent = Omit<OpenedShare, 'viewsLeft'>
 

@@ -1,5 +1,5 @@
 /** Whose a sync is while it runs: a lease for a while, and a fence that goes up whenever somebody else decides about it. */
-import { type Db, sql } from './sql.ts'
+import { type Db, sql } from './engine/sql.ts'
 
 export function syncHoldStore(db: Db) {
   return {

@@ -1,10 +1,10 @@
 /** What a sync has written at its target, and nothing else: only what stands here is ever updated or deleted there. */
-import { anyOf, type Db, sql } from './sql.ts'
+import { anyOf, type Db, sql } from './engine/sql.ts'
 
 export type LedgerEntry = {
   readonly name: string
   readonly remoteId: string | null
-  /** As it is stored, also the MAC of the row itself: see domain/sync-ledger.ts. */
+  /** As it is stored, also the MAC of the row itself: see domain/sync/ledger.ts. */
   readonly valueMac: string
   readonly mark: string | null
   readonly origin: 'created' | 'adopted'

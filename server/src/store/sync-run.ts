@@ -1,6 +1,6 @@
 /** How the runs of a sync went: names and counts, never values. */
 import type { SyncCounts, SyncRunItem, SyncRunState, SyncTrigger } from '@coffer/contract/sync'
-import { type Db, fragment, sql } from './sql.ts'
+import { type Db, fragment, sql } from './engine/sql.ts'
 
 export type SyncRunRecord = {
   readonly id: string

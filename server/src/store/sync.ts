@@ -6,8 +6,8 @@ import type { Scope } from '@coffer/contract/field'
 import type { SyncState, SyncTrigger } from '@coffer/contract/sync'
 import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
 import { isFailure } from '../failure.ts'
+import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
 import { type Keys, requireWorkspaceKey } from './key.ts'
-import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './sql.ts'
 
 type Answers = Readonly<Record<string, string>>
 

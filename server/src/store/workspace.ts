@@ -1,5 +1,5 @@
+import { type Db, sql } from './engine/sql.ts'
 import { insertWorkspaceKey, type Keys } from './key.ts'
-import { type Db, sql } from './sql.ts'
 
 export type WorkspaceRow = {
   readonly id: string

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { type AuditEntry, type AuditQuery, auditEndpoints } from '@coffer/contract/audit'
 import type { WorkspacePath } from '@coffer/contract/field'
-import { listAudit, streamAudit, verifyAudit } from '../../domain/audit-trail.ts'
+import { listAudit, streamAudit, verifyAudit } from '../../domain/audit/trail.ts'
 import type { Context } from '../../domain/context.ts'
 import type { Reply } from '../exchange.ts'
 import { type Routes, sendPage } from '../route.ts'

@@ -1,12 +1,12 @@
 import { authEndpoints } from '@coffer/contract/auth'
-import { exchangeToken, logout, register } from '../../domain/auth.ts'
+import { exchangeToken, logout, register } from '../../domain/account/auth.ts'
+import { login } from '../../domain/account/login.ts'
+import type { OpenedSession } from '../../domain/account/session.ts'
 import type { Context } from '../../domain/context.ts'
-import { sessionMaxMs } from '../../domain/credential.ts'
-import { login } from '../../domain/login.ts'
-import type { OpenedSession } from '../../domain/session.ts'
+import { sessionMaxMs } from '../../domain/credential/credential.ts'
 import { secondMs } from '../../domain/time.ts'
-import { sessionCookie } from '../authenticate.ts'
 import type { Reply } from '../exchange.ts'
+import { sessionCookie } from '../request/credential-header.ts'
 import type { Routes } from '../route.ts'
 
 export const authRoutes: Routes = (serve) => {

@@ -1,5 +1,5 @@
 import { deviceEndpoints } from '@coffer/contract/device'
-import { answerDevice, createDeviceCode, pollDevice, readDevice } from '../../domain/device.ts'
+import { answerDevice, createDeviceCode, pollDevice, readDevice } from '../../domain/account/device.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const deviceRoutes: Routes = (serve) => {

@@ -13,7 +13,7 @@ import { type MailServer, startMailServer } from '../../../../test/mail-server.t
 import { until } from '../../../../test/program.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
 import { asOperator } from '../../domain/context.ts'
-import { rotateRoot } from '../../domain/key.ts'
+import { rotateRoot } from '../../domain/workspace/key.ts'
 import { cleanUp } from '../../jobs/cleanup.ts'
 import { countTampered } from '../../store/integrity.ts'
 

@@ -1,5 +1,5 @@
 import { emailEndpoints } from '@coffer/contract/email'
-import { changeEmail, confirmEmail, verifyEmail } from '../../domain/email-confirmation.ts'
+import { changeEmail, confirmEmail, verifyEmail } from '../../domain/account/email-confirmation.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const emailRoutes: Routes = (serve) => {

@@ -1,5 +1,10 @@
 import { environmentEndpoints } from '@coffer/contract/environment'
-import { createEnvironment, deleteEnvironment, listEnvironments, updateEnvironment } from '../../domain/environment.ts'
+import {
+  createEnvironment,
+  deleteEnvironment,
+  listEnvironments,
+  updateEnvironment,
+} from '../../domain/workspace/environment.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const environmentRoutes: Routes = (serve) => {

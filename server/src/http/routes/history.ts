@@ -6,8 +6,8 @@ import {
   promoteSecrets,
   readVersion,
   restoreVersion,
-} from '../../domain/history.ts'
-import { restoreRevision } from '../../domain/secret-restore.ts'
+} from '../../domain/secret/history.ts'
+import { restoreRevision } from '../../domain/secret/restore.ts'
 import { jsonType } from '../pipeline.ts'
 import { type Routes, sendPage, sendText } from '../route.ts'
 

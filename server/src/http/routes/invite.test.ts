@@ -14,7 +14,7 @@ import { createMemberWorkspace, type MemberWorkspace } from '../../../../test/me
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
 import { createBearer, invitePrefix } from '../../crypto/token.ts'
 import { asOperator } from '../../domain/context.ts'
-import { rotateRoot } from '../../domain/key.ts'
+import { rotateRoot } from '../../domain/workspace/key.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 

@@ -1,5 +1,5 @@
 import { inviteEndpoints } from '@coffer/contract/invite'
-import { acceptInvite, createInvite, declineInvite, resendInvite } from '../../domain/invite.ts'
+import { acceptInvite, createInvite, declineInvite, resendInvite } from '../../domain/workspace/invite.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const inviteRoutes: Routes = (serve) => {

@@ -1,7 +1,7 @@
 import { meEndpoints } from '@coffer/contract/me'
-import { readMe, readPreferences, updateMe, updatePreferences } from '../../domain/me.ts'
-import { changePassword } from '../../domain/password.ts'
-import { listSessions, revokeOtherSessions, revokeSession } from '../../domain/session.ts'
+import { readMe, readPreferences, updateMe, updatePreferences } from '../../domain/account/me.ts'
+import { changePassword } from '../../domain/account/password.ts'
+import { listSessions, revokeOtherSessions, revokeSession } from '../../domain/account/session.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const meRoutes: Routes = (serve) => {

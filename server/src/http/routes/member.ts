@@ -1,5 +1,5 @@
 import { memberEndpoints } from '@coffer/contract/member'
-import { listMembers, removeMember, updateMember } from '../../domain/member.ts'
+import { listMembers, removeMember, updateMember } from '../../domain/workspace/member.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const memberRoutes: Routes = (serve) => {

@@ -15,7 +15,7 @@ import {
 } from '../../../../test/harness.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
 import { asOperator } from '../../domain/context.ts'
-import { rotateRoot } from '../../domain/key.ts'
+import { rotateRoot } from '../../domain/workspace/key.ts'
 import { countTampered } from '../../store/integrity.ts'
 
 let service: TestService

@@ -1,5 +1,5 @@
 import { mfaEndpoints } from '@coffer/contract/mfa'
-import { confirmTotp, enrolTotp, removeTotp } from '../../domain/mfa.ts'
+import { confirmTotp, enrolTotp, removeTotp } from '../../domain/account/mfa.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const mfaRoutes: Routes = (serve) => {

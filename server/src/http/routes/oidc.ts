@@ -1,7 +1,7 @@
 import { oidcEndpoints } from '@coffer/contract/oidc'
-import { createIdentity, deleteIdentity, listIdentities, readIdentity, updateIdentity } from '../../domain/oidc.ts'
-import { exchangeIdentity, testIdentity } from '../../domain/oidc-exchange.ts'
-import { listIdentityPresets } from '../../domain/oidc-preset.ts'
+import { exchangeIdentity, testIdentity } from '../../domain/oidc/exchange.ts'
+import { createIdentity, deleteIdentity, listIdentities, readIdentity, updateIdentity } from '../../domain/oidc/oidc.ts'
+import { listIdentityPresets } from '../../domain/oidc/preset.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const oidcRoutes: Routes = (serve) => {

@@ -1,5 +1,11 @@
 import { projectEndpoints } from '@coffer/contract/project'
-import { createProject, deleteProject, listProjects, readProject, updateProject } from '../../domain/project.ts'
+import {
+  createProject,
+  deleteProject,
+  listProjects,
+  readProject,
+  updateProject,
+} from '../../domain/workspace/project.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const projectRoutes: Routes = (serve) => {

@@ -1,5 +1,5 @@
 import { secretFileEndpoints } from '@coffer/contract/secret-file'
-import { exportSecrets, importSecrets } from '../../domain/secret-file.ts'
+import { exportSecrets, importSecrets } from '../../domain/secret/file.ts'
 import { type Routes, sendText } from '../route.ts'
 
 export const secretFileRoutes: Routes = (serve) => {

@@ -4,7 +4,7 @@ import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
-import type { Db, Engine } from '../../store/sql.ts'
+import type { Db, Engine } from '../../store/engine/sql.ts'
 
 let service: TestService
 let owner: TestUser

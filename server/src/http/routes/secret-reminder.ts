@@ -1,5 +1,5 @@
 import { secretReminderEndpoints } from '@coffer/contract/secret-reminder'
-import { deleteReminder, putReminder } from '../../domain/secret-reminder.ts'
+import { deleteReminder, putReminder } from '../../domain/secret/reminder.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const secretReminderRoutes: Routes = (serve) => {

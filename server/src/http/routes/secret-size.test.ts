@@ -12,7 +12,7 @@ import {
 } from '../../../../test/harness.ts'
 import { until } from '../../../../test/program.ts'
 import { createSecretProject, type SecretProject, type Values } from '../../../../test/secret-project.ts'
-import { parseEntries } from '../../domain/secret-format/format.ts'
+import { parseEntries } from '../../domain/secret/format/format.ts'
 
 // Hundreds of MiB go through some of these: whatever the machine, only a standstill is to end them.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })

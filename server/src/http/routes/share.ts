@@ -1,6 +1,6 @@
 import { shareEndpoints } from '@coffer/contract/share'
-import { createShare, listShares, listShareViews, revokeShare } from '../../domain/share.ts'
-import { openShare, readShareMeta } from '../../domain/share-view.ts'
+import { createShare, listShares, listShareViews, revokeShare } from '../../domain/share/share.ts'
+import { openShare, readShareMeta } from '../../domain/share/view.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const shareRoutes: Routes = (serve) => {

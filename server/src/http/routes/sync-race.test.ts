@@ -15,9 +15,9 @@ import {
 } from '../../../../test/sync.ts'
 import { fakeHeroku } from '../../../../test/vendor/fake/heroku.ts'
 import type { FakeAnswer, FakeRequest } from '../../../../test/vendor/fake.ts'
-import { claimSync, runSync } from '../../domain/sync-run.ts'
+import { claimSync, runSync } from '../../domain/sync/run/run.ts'
 import { heroku } from '../../providers/heroku.ts'
-import { sql } from '../../store/sql.ts'
+import { sql } from '../../store/engine/sql.ts'
 
 const debounceMs = 15_000
 const leaseMs = 60_000

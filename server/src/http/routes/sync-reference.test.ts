@@ -21,7 +21,7 @@ import {
 } from '../../../../test/sync.ts'
 import { fakeHeroku } from '../../../../test/vendor/fake/heroku.ts'
 import { heroku } from '../../providers/heroku.ts'
-import { sql } from '../../store/sql.ts'
+import { sql } from '../../store/engine/sql.ts'
 
 const debounceMs = 15_000
 const password = 'only for production'

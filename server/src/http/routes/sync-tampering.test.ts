@@ -4,8 +4,8 @@ import { pushDue, readSync, type SyncWorld, setUpSync, startSyncWorld, submitSte
 import { fakeHeroku } from '../../../../test/vendor/fake/heroku.ts'
 import { cleanUp } from '../../jobs/cleanup.ts'
 import { heroku } from '../../providers/heroku.ts'
+import { sql } from '../../store/engine/sql.ts'
 import { countTampered } from '../../store/integrity.ts'
-import { sql } from '../../store/sql.ts'
 
 const debounceMs = 15_000
 let world: SyncWorld & { stop(): Promise<void> }

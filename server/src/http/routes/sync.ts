@@ -2,9 +2,9 @@ import { syncEndpoints } from '@coffer/contract/sync'
 import { type Routes, sendPage, succeed } from '../route.ts'
 
 /** Loaded with the first request to one of them: a start does not wait for it, and without syncs it takes no memory. */
-const syncs = () => import('../../domain/sync.ts')
-const wizard = () => import('../../domain/sync-wizard.ts')
-const steps = () => import('../../domain/sync-step.ts')
+const syncs = () => import('../../domain/sync/sync.ts')
+const wizard = () => import('../../domain/sync/setup/wizard.ts')
+const steps = () => import('../../domain/sync/setup/step.ts')
 
 export const syncRoutes: Routes = (serve) => {
   serve(syncEndpoints.listSyncProviders, async ({ ctx }) => (await syncs()).listSyncProviders(ctx))

@@ -1,5 +1,5 @@
 import { teamEndpoints } from '@coffer/contract/team'
-import { createTeam, deleteTeam, listTeams, updateTeam } from '../../domain/team.ts'
+import { createTeam, deleteTeam, listTeams, updateTeam } from '../../domain/workspace/team.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const teamRoutes: Routes = (serve) => {

@@ -1,5 +1,5 @@
 import { tokenEndpoints } from '@coffer/contract/token'
-import { createCliToken, createToken, listTokens, revokeToken, rotateToken } from '../../domain/token.ts'
+import { createCliToken, createToken, listTokens, revokeToken, rotateToken } from '../../domain/credential/token.ts'
 import { type Routes, sendPage, succeed } from '../route.ts'
 
 export const tokenRoutes: Routes = (serve) => {

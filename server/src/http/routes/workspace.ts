@@ -6,7 +6,7 @@ import {
   listWorkspaces,
   readWorkspace,
   updateWorkspace,
-} from '../../domain/workspace.ts'
+} from '../../domain/workspace/workspace.ts'
 import { type Routes, succeed } from '../route.ts'
 
 export const workspaceRoutes: Routes = (serve) => {

@@ -1,0 +1,335 @@
+/**
+ * The one place that decides access. Every `require…` finds and authorises in one step, so no code can hold what it
+ * may not use. Right = permission ∩ scope of the credential ∩ role ∩ scope of the membership, evaluated now; an
+ * identity that an outside issuer vouches for has no membership, and the role that its permission stands for.
+ *
+ * What lies outside the caller's reach does not exist (404); what is visible but not allowed is refused (403).
+ */
+import type { EnvironmentPath, IdPath, ProjectPath, Role, Scope, WorkspacePath } from '@coffer/contract/field'
+import { Failure } from '../../failure.ts'
+import type { Member } from '../../store/member.ts'
+import type { IdentityRecord } from '../../store/oidc.ts'
+import {
+  type Picture,
+  type PicturedEnvironment,
+  type PicturedProject,
+  type PicturedTeam,
+  toPictured,
+} from '../cache/workspace-snapshot.ts'
+import { type Context, credentialPermission, everything, grantOf, type WriteContext } from '../context.ts'
+import { requireLiving } from '../credential/credential.ts'
+import { ranks, rules, type WorkspacePermission } from './permission.ts'
+import {
+  type Reach,
+  reachesAll,
+  reachesEnvironment,
+  reachesProject,
+  reachesTeam,
+  type ScopeSet,
+  toScopeSet,
+} from './scope.ts'
+
+/** A workspace that the caller may see, and how far the caller reaches in it. */
+export type Access = { readonly picture: Picture; readonly member: Member; readonly reach: Reach }
+type TeamAccess = Access & { readonly team: PicturedTeam }
+export type ProjectAccess = Access & { readonly project: PicturedProject }
+export type EnvironmentAccess = ProjectAccess & { readonly environment: PicturedEnvironment }
+
+export async function requireWorkspace(
+  ctx: Context,
+  path: WorkspacePath,
+  permission: WorkspacePermission,
+): Promise<Access> {
+  return accessWithin(ctx, peekPicture(ctx, path.ws) ?? (await findPicture(ctx, path.ws)), permission)
+}
+
+/** The id of a workspace that the caller belongs to, by its slug or id. */
+export async function findWorkspaceId(ctx: Context, slugOrId: string): Promise<string | undefined> {
+  const picture = peekPicture(ctx, slugOrId) ?? (await findPicture(ctx, slugOrId))
+  return accessTo(ctx, picture)?.picture.workspace.id
+}
+
+/**
+ * The same question once more, under the workspace's lock, of the credential and the membership as they are stored then:
+ * whoever has just lost a right must not use it to change who holds which. Returns the access as it is then.
+ */
+export async function reauthorise(ctx: WriteContext, access: Access, permission: WorkspacePermission): Promise<Access> {
+  await requireLiving(ctx)
+  const member = await ctx.store.members.findOfUser(ctx.actor.userId, access.picture.workspace.id)
+  if (!member) throw new Failure('notFound')
+  const [, ...ofToken] = access.reach
+  const current = { ...access, member, reach: [toScopeSet(member.scope), ...ofToken] }
+  authorise(ctx, current, permission)
+  return current
+}
+
+/**
+ * With the environments of the project as they are under the workspace's lock: what concerns all of them must not pass
+ * over one that was made on another node a moment ago, which the picture here does not show yet.
+ */
+export async function withStoredEnvironments<Held extends ProjectAccess>(
+  ctx: WriteContext,
+  access: Held,
+): Promise<Held> {
+  const { picture, project: pictured } = access
+  const rows = await ctx.store.environments.listOf(pictured.id, picture.workspace.id)
+  const known = new Set(pictured.environments.map(({ id }) => id))
+  if (rows.length === known.size && rows.every(({ id }) => known.has(id))) return access
+  const project = { ...pictured, environments: rows.map(toPictured) }
+  const others = [...picture.environments].filter(([id]) => !known.has(id))
+  const current = {
+    ...picture,
+    environments: new Map([...others, ...project.environments.map((one) => [one.id, one] as const)]),
+    projects: new Map(picture.projects).set(project.id, project),
+    projectsBySlug: new Map(picture.projectsBySlug).set(project.slug, project),
+  }
+  return { ...access, project, picture: current }
+}
+
+export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:write'): Promise<TeamAccess> {
+  const access = await requireWorkspace(ctx, path, 'workspace:read')
+  const team = visibleTeam(access, path.id.toLowerCase())
+  authorise(ctx, access, permission)
+  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope holds only a part of this team.')
+  return { ...access, team }
+}
+
+/** A team as the home of a project: it must lie in reach as a whole. */
+export function requireTeamWithin(access: Access, teamId: string): PicturedTeam {
+  const team = visibleTeam(access, teamId.toLowerCase())
+  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope holds only a part of this team.')
+  return team
+}
+
+type ProjectPermission = Extract<
+  WorkspacePermission,
+  `${'project' | 'environment' | 'secret' | 'share' | 'sync'}:${string}`
+>
+
+export async function requireProject(
+  ctx: Context,
+  path: ProjectPath,
+  permission: ProjectPermission,
+): Promise<ProjectAccess> {
+  // Every read of a secret passes here: where the picture is at hand, nothing is waited for.
+  const picture = peekPicture(ctx, path.ws) ?? (await findPicture(ctx, path.ws))
+  const access = accessWithin(ctx, picture, 'workspace:read')
+  const project = access.picture.projectsBySlug.get(path.prj) ?? access.picture.projects.get(path.prj)
+  if (!project || !seesProject(access.reach, project)) throw new Failure('notFound')
+  authorise(ctx, access, permission)
+  if (rules[permission].wholeProject && !reachesProject(access.reach, project)) {
+    throw new Failure('forbidden', 'Your scope holds only a part of this project.')
+  }
+  return { ...access, project }
+}
+
+/** For the few calls that name a project by its id alone. */
+export async function requireProjectById(
+  ctx: Context,
+  id: string,
+  permission: ProjectPermission,
+): Promise<ProjectAccess> {
+  const accesses = await listAccesses(ctx)
+  const access = accesses.find(({ picture }) => picture.projects.has(id.toLowerCase()))
+  if (!access) throw new Failure('notFound')
+  return requireProject(ctx, { ws: access.picture.workspace.id, prj: id.toLowerCase() }, permission)
+}
+
+export async function requireEnvironment(
+  ctx: Context,
+  path: EnvironmentPath,
+  permission: 'environment:write' | 'secret:read' | 'secret:write',
+): Promise<EnvironmentAccess> {
+  const access = await requireProject(ctx, path, 'environment:read')
+  const environment = access.picture.environments.get(path.environmentId.toLowerCase())
+  const isHere = environment?.projectId === access.project.id
+  if (!environment || !isHere || !reachesEnvironment(access.reach, access.project, environment)) {
+    throw new Failure('notFound')
+  }
+  authorise(ctx, access, permission)
+  return { ...access, environment }
+}
+
+/** The signed-in person, for what no token may do. */
+export function requireSession(ctx: Context): { sessionId: string; userId: string } {
+  const { credential, userId } = ctx.actor
+  if (credential.type !== 'session' && credential.type !== 'cli') throw new Failure('sessionOnly')
+  return { sessionId: credential.sessionId, userId }
+}
+
+/**
+ * A person at a browser. The session of a command line lies in a file: whoever takes that must neither make more of its
+ * kind nor lock the person out with a second factor of their own.
+ */
+export function requireBrowserSession(ctx: Context): { sessionId: string; userId: string } {
+  const session = requireSession(ctx)
+  if (ctx.actor.credential.type === 'cli') {
+    throw new Failure('forbidden', 'Do this in a browser: a command-line session may not.')
+  }
+  return session
+}
+
+/** Every workspace that the caller may see, in the order of their making. */
+export async function listAccesses(ctx: Context): Promise<Access[]> {
+  const { credential, userId } = ctx.actor
+  const grant = grantOf(credential)
+  const ids = grant ? [grant.workspaceId] : await ctx.store.workspaces.listIdsForUser(userId)
+  const pictures = await Promise.all(ids.map((id) => ctx.pictures.get(id)))
+  return pictures.flatMap((picture) => accessTo(ctx, picture) ?? [])
+}
+
+export const seesProject = (reach: Reach, project: PicturedProject): boolean =>
+  reachesProject(reach, project) ||
+  project.environments.some((environment) => reachesEnvironment(reach, project, environment))
+
+export const seesTeam = (reach: Reach, team: PicturedTeam): boolean =>
+  reachesTeam(reach, team) || team.projects.some((project) => seesProject(reach, project))
+
+/** Those of a project's environments that the caller reaches. */
+export const reachedEnvironments = (reach: Reach, project: PicturedProject): PicturedEnvironment[] =>
+  project.environments.filter((environment) => reachesEnvironment(reach, project, environment))
+
+/** Every one of these is there, in whatever project, and within reach. */
+export function reachesEnvironments({ picture, reach }: Access, ids: readonly string[]): boolean {
+  return ids.every((id) => {
+    const environment = picture.environments.get(id)
+    const project = picture.projects.get(environment?.projectId ?? '')
+    return environment !== undefined && project !== undefined && reachesEnvironment(reach, project, environment)
+  })
+}
+
+type SharePlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly createdBy: string
+  readonly environmentIds: readonly string[]
+}
+
+/** A share opens only while whoever made it could still make it: rights are those of now, for its readers too. */
+export async function isStillShared(ctx: Context, share: SharePlace): Promise<boolean> {
+  const picture = await ctx.pictures.get(share.workspaceId)
+  const maker = picture?.membersByUser.get(share.createdBy)
+  const project = picture?.projects.get(share.projectId)
+  if (!picture || !maker || !project) return false
+  const access = { picture, member: maker.member, reach: [maker.scopeSet], project }
+  const mayShare = hasRole(access, rules['share:write'].role) && seesProject(access.reach, project)
+  return mayShare && reachesEnvironments(access, share.environmentIds)
+}
+
+type GrantPlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly environmentId: string | null
+  readonly createdBy: string
+}
+
+/** What goes on in somebody's name may read what they may read now, and no more than they could when it was set up. */
+export async function findGranted(
+  ctx: Context,
+  place: GrantPlace,
+  scopes: readonly Scope[],
+): Promise<EnvironmentAccess | undefined> {
+  const picture = await ctx.pictures.get(place.workspaceId)
+  const grantor = picture?.membersByUser.get(place.createdBy)
+  const project = picture?.projects.get(place.projectId)
+  const environment = picture?.environments.get(place.environmentId ?? '')
+  if (!picture || !grantor || !project || environment?.projectId !== project.id) return undefined
+  const reach = [grantor.scopeSet, ...scopes.map(toScopeSet)]
+  if (!reachesEnvironment(reach, project, environment)) return undefined
+  return { picture, member: grantor.member, reach, project, environment }
+}
+
+export function hasRole(access: Access, role: Role): boolean {
+  return ranks[access.member.role] >= ranks[role]
+}
+
+/** Workspace-wide rights of an admin, as others' tokens need them. */
+export function mayManageAll(access: Access): boolean {
+  return hasRole(access, 'admin') && reachesAll(access.reach)
+}
+
+function accessWithin(ctx: Context, picture: Picture | undefined, permission: WorkspacePermission): Access {
+  const access = accessTo(ctx, picture)
+  if (!access) throw new Failure('notFound')
+  authorise(ctx, access, permission)
+  return access
+}
+
+function visibleTeam(access: Access, teamId: string): PicturedTeam {
+  const team = access.picture.teams.get(teamId)
+  if (!team || !seesTeam(access.reach, team)) throw new Failure('notFound')
+  return team
+}
+
+const isNamed = ({ workspace }: Picture, slugOrId: string) => workspace.slug === slugOrId || workspace.id === slugOrId
+
+/** The workspace of a token or an identity, if it is the one that is meant and in memory. */
+function peekPicture(ctx: Context, slugOrId: string): Picture | undefined {
+  const grant = grantOf(ctx.actor.credential)
+  const picture = grant && ctx.pictures.peek(grant.workspaceId)
+  return picture && isNamed(picture, slugOrId) ? picture : undefined
+}
+
+async function findPicture(ctx: Context, slugOrId: string): Promise<Picture | undefined> {
+  const { credential, userId } = ctx.actor
+  const grant = grantOf(credential)
+  if (grant) {
+    const picture = await ctx.pictures.get(grant.workspaceId)
+    return picture && isNamed(picture, slugOrId) ? picture : undefined
+  }
+  const id = await ctx.store.workspaces.findIdForUser(userId, slugOrId)
+  return id === undefined ? undefined : ctx.pictures.get(id)
+}
+
+/** Notes what it grants, for the checks after a wait. */
+function accessTo(ctx: Context, picture: Picture | undefined): Access | undefined {
+  const access = evaluate(ctx, picture)
+  if (access) ctx.run.granted.push(access)
+  return access
+}
+
+function evaluate(ctx: Context, picture: Picture | undefined): Access | undefined {
+  const { credential, userId } = ctx.actor
+  if (picture && 'identity' in credential) return identityAccess(picture, credential.identity)
+  const pictured = picture?.membersByUser.get(userId)
+  if (!picture || !pictured) return undefined
+  if (!('token' in credential)) return { picture, member: pictured.member, reach: [pictured.scopeSet] }
+  return { picture, member: pictured.member, reach: [pictured.scopeSet, scopeSetOf(credential.token)] }
+}
+
+/** An identity is nobody's: it acts as a member if it may only read, and else as a developer, within its scope. */
+function identityAccess(picture: Picture, identity: IdentityRecord): Access | undefined {
+  const { id, workspaceId, permission, createdAt } = identity
+  if (workspaceId !== picture.workspace.id) return undefined
+  const role = permission === 'read' ? 'member' : 'developer'
+  const member: Member = { id, workspaceId, userId: '', role, isOwner: false, scope: everything, createdAt }
+  return { picture, member, reach: [scopeSetOf(identity)] }
+}
+
+/** Made once for each record of a token or an identity. */
+const scopeSets = new WeakMap<object, ScopeSet>()
+
+function scopeSetOf(grant: { readonly scope: Scope }): ScopeSet {
+  let scopeSet = scopeSets.get(grant)
+  if (!scopeSet) {
+    scopeSet = toScopeSet(grant.scope)
+    scopeSets.set(grant, scopeSet)
+  }
+  return scopeSet
+}
+
+function authorise(ctx: Context, access: Access, permission: WorkspacePermission): void {
+  const rule = rules[permission]
+  const { credential } = ctx.actor
+  if (rule.session) requireSession(ctx)
+  if (rule.writes && credentialPermission(credential) === 'read') throw new Failure('readOnly')
+  if (!hasRole(access, rule.role)) throw new Failure('forbidden', `This needs the role ${rule.role}.`)
+  if (rule.person && ctx.actor.userId === '') {
+    throw new Failure('forbidden', 'This belongs to a person: an identity of an outside issuer may not.')
+  }
+  if (rule.owner && !access.member.isOwner)
+    throw new Failure('forbidden', 'Only the owner of the workspace may do this.')
+  if (rule.whole && !reachesAll(access.reach)) {
+    throw new Failure('forbidden', 'This belongs to the workspace as a whole: your scope must be all of it.')
+  }
+}

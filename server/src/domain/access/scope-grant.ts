@@ -1,0 +1,81 @@
+/** Scopes that are given on: nobody grants, or is shown, what lies outside their own reach. */
+import type { NewScope, Scope } from '@coffer/contract/field'
+import { invalid } from '../../failure.ts'
+import type { WriteContext } from '../context.ts'
+import type { Access } from './access.ts'
+import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from './scope.ts'
+
+const scopeKinds = ['teams', 'projects', 'environments'] as const
+type ScopeKind = (typeof scopeKinds)[number]
+
+function isReached({ picture, reach }: Access, kind: ScopeKind, id: string): boolean {
+  if (kind === 'teams') {
+    const team = picture.teams.get(id)
+    return team !== undefined && reachesTeam(reach, team)
+  }
+  const environment = kind === 'environments' ? picture.environments.get(id) : undefined
+  const project = picture.projects.get(kind === 'projects' ? id : (environment?.projectId ?? ''))
+  if (!project) return false
+  return environment ? reachesEnvironment(reach, project, environment) : reachesProject(reach, project)
+}
+
+/** The first thing that the scope names and the caller cannot reach. */
+function findUnreached(access: Access, scope: Scope): { kind: ScopeKind; id: string } | undefined {
+  for (const kind of scopeKinds) {
+    const id = scope[kind].find((named) => !isReached(access, kind, named))
+    if (id !== undefined) return { kind, id }
+  }
+  return undefined
+}
+
+export function isScopeWithin(access: Access, scope: Scope): boolean {
+  return reachesAll(access.reach) || (!scope.all && findUnreached(access, scope) === undefined)
+}
+
+/** The scope as the caller may see it: without the ids of what they cannot reach. */
+export function reachedScope(access: Access, scope: Scope): Scope {
+  if (reachesAll(access.reach)) return scope
+  const reached = (kind: ScopeKind) => scope[kind].filter((id) => isReached(access, kind, id))
+  return {
+    all: scope.all,
+    teams: reached('teams'),
+    projects: reached('projects'),
+    environments: reached('environments'),
+  }
+}
+
+/** Nobody grants what they do not hold, and a scope that grants nothing is a mistake. */
+export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
+  const scope = normaliseScope(wanted)
+  if (scope.all) {
+    if (reachesAll(access.reach)) return scope
+    throw invalid('scope', 'you cannot grant all of the workspace: your own scope is narrower.')
+  }
+  if (scope.teams.length + scope.projects.length + scope.environments.length === 0) {
+    throw invalid('scope', 'grants nothing: set "all", or list teams, projects or environments.')
+  }
+  const missing = findUnreached(access, scope)
+  if (missing) throw invalid('scope', `${missing.kind} names ${missing.id}, which you cannot reach.`)
+  return scope
+}
+
+/** A scope may be sent back as it was read: what it named before and has been deleted since is passed over. */
+export async function requireChangedScopeWithin(
+  ctx: WriteContext,
+  access: Access,
+  before: Scope,
+  wanted: NewScope,
+): Promise<Scope> {
+  const { picture } = access
+  // Of the store, not of the picture: what another node made a moment ago must not get lost as if it were gone.
+  const isGone = async (kind: ScopeKind, id: string) =>
+    before[kind].includes(id) &&
+    !picture[kind].has(id) &&
+    (await ctx.store[kind].find(id, picture.workspace.id)) === undefined
+  const scope = normaliseScope(wanted)
+  const kept: Record<ScopeKind, string[]> = { teams: [], projects: [], environments: [] }
+  for (const kind of scopeKinds) {
+    for (const id of scope[kind]) if (!(await isGone(kind, id))) kept[kind].push(id)
+  }
+  return requireScopeWithin(access, { all: scope.all, ...kept })
+}

@@ -1,0 +1,102 @@
+/** Registration and sign-out, and the exchange of an API token for a JWT. */
+import type { AccessToken, Registration } from '@coffer/contract/auth'
+import { newId } from '../../crypto/id.ts'
+import { hashPassword } from '../../crypto/password.ts'
+import { Failure } from '../../failure.ts'
+import type { NewAccount } from '../../store/account.ts'
+import { requireSession } from '../access/access.ts'
+import { record } from '../audit/record.ts'
+import { type Context, systemChain } from '../context.ts'
+import { issueJwt } from '../credential/jwt.ts'
+import { inPasswordSlot } from '../slot.ts'
+import { announce, inTransaction, recordAct } from '../transaction.ts'
+import { findOpenInvite, type OpenInvite, takeUpInvite } from '../workspace/invite.ts'
+import { checkSlug } from '../workspace/slug.ts'
+import { claimSlug, insertWorkspace } from '../workspace/workspace.ts'
+import { normaliseEmail } from './email.ts'
+import { defaultPreferences } from './me.ts'
+import { asUser, personEntity } from './person.ts'
+import { type OpenedSession, openBrowserSession } from './session.ts'
+import { requireSetupCode } from './setup-code.ts'
+
+const firstWorkspace = { name: 'Main', slug: 'main' }
+
+export async function register(ctx: Context, body: Registration): Promise<OpenedSession> {
+  const email = normaliseEmail(body.email)
+  if (body.workspace) checkSlug(body.workspace.slug, 'workspace.slug')
+  const { invite } = await admitRegistration(ctx, body, email)
+  const passwordHash = await inPasswordSlot(ctx, (slot) => hashPassword(slot, body.password))
+  const at = ctx.now()
+  const account: NewAccount = {
+    id: newId(),
+    email,
+    name: body.name,
+    passwordHash,
+    preferences: defaultPreferences,
+    createdAt: at,
+    emailVerifiedAt: invite?.isMailed ? at : null,
+  }
+  const chains = [systemChain, ...(invite ? [invite.workspaceId] : [])]
+  return inTransaction(asUser(ctx, account), chains, async (ctx) => {
+    // Under the lock of the system's chain: of two first accounts at once, one is the first.
+    const { isFirst } = await admitRegistration(ctx, body, email)
+    const wanted = body.workspace ?? (isFirst ? firstWorkspace : undefined)
+    const workspace = wanted && { id: newId(), ...wanted, createdAt: at }
+    // The slug first: whoever holds an invite must not learn by a taken slug whether the address has an account.
+    if (workspace) await claimSlug(ctx, workspace)
+    if (!(await ctx.store.accounts.insert(account))) {
+      throw new Failure('conflict', 'An account with this email address exists already: sign in instead.')
+    }
+    await record(ctx, { chain: systemChain, action: 'CREATE', entity: personEntity(account) })
+    if (workspace) await insertWorkspace(ctx, workspace, account.id)
+    if (invite) await takeUpInvite(ctx, invite, account)
+    await record(ctx, { chain: systemChain, action: 'LOGIN', entity: personEntity(account) })
+    return openBrowserSession(ctx, account)
+  })
+}
+
+type Admission = { readonly isFirst: boolean; readonly invite?: OpenInvite }
+
+/** By what right an account is made: it is the very first one, it is invited, or anyone may; throws where none holds. */
+async function admitRegistration(ctx: Context, body: Registration, email: string): Promise<Admission> {
+  const isFirst = (await ctx.store.accounts.count()) === 0
+  if (!isFirst) {
+    if (body.inviteToken !== undefined) {
+      const invite = await findOpenInvite(ctx, body.inviteToken)
+      if (invite?.email === email) return { isFirst, invite }
+      throw new Failure(
+        'forbidden',
+        'inviteToken: this invite is used, over, or meant for another address: ask an admin of your workspace for a new one.',
+      )
+    }
+    if (ctx.config.signup === 'open') return { isFirst }
+    throw new Failure('forbidden', 'Registration is closed: ask an admin of your workspace for an invite.')
+  }
+  requireSetupCode(ctx, body.setupCode)
+  return { isFirst }
+}
+
+export async function logout(ctx: Context): Promise<void> {
+  const { sessionId, userId } = requireSession(ctx)
+  const chains = [systemChain, ...(await ctx.store.workspaces.listIdsForUser(userId))]
+  await inTransaction(ctx, chains, async (ctx) => {
+    // Ended a moment ago by another request: it is no credential any more, and was not ended by this one.
+    if (!(await ctx.store.sessions.remove(sessionId, userId))) throw new Failure('unauthenticated')
+    const who = personEntity({ id: userId, email: ctx.actor.name })
+    for (const chain of chains) await record(ctx, { chain, action: 'LOGOUT', entity: who })
+    await announce(ctx, 'user', userId)
+  })
+}
+
+export async function exchangeToken(ctx: Context): Promise<AccessToken> {
+  const { credential } = ctx.actor
+  if (credential.type !== 'static' && credential.type !== 'cli-token') {
+    throw new Failure('forbidden', 'Only an API token can be exchanged: use a JWT or a session as it is.')
+  }
+  const { token } = credential
+  const { generation } = credential
+  const issued = issueJwt(ctx, { sub: token.id, kind: 'token', workspace: token.workspaceId, generation })
+  const entity = { type: 'token', id: token.id, name: token.name }
+  await recordAct(ctx, { chain: token.workspaceId, action: 'EXCHANGE', entity })
+  return issued
+}

@@ -1,0 +1,103 @@
+/** The address of an account: confirmed by a link that is mailed to it, and changed by one that is mailed to the new one. */
+import type { EmailChange, EmailToken } from '@coffer/contract/email'
+import { clientNetwork } from '../../address-range.ts'
+import { newId } from '../../crypto/id.ts'
+import { bearerKind, createBearer, mailPrefix } from '../../crypto/token.ts'
+import { Failure, invalid } from '../../failure.ts'
+import type { Mail } from '../../mail.ts'
+import type { Account } from '../../store/account.ts'
+import type { EmailConfirmation } from '../../store/email-confirmation.ts'
+import { requireBrowserSession, requireSession } from '../access/access.ts'
+import { record } from '../audit/record.ts'
+import { type Context, systemChain, type WriteContext } from '../context.ts'
+import { dayMs } from '../time.ts'
+import { announce } from '../transaction.ts'
+import { normaliseEmail } from './email.ts'
+import { confirmEmailMail, emailChangedMail } from './mail.ts'
+import { countMailFrom, countMailTo } from './mail-limit.ts'
+import { requirePassword, requireSamePassword } from './password.ts'
+import { inPersonTransaction, personEntity, requireAccount } from './person.ts'
+
+const lifetimeMs = dayMs
+
+export async function verifyEmail(ctx: Context): Promise<void> {
+  const { userId } = requireSession(ctx)
+  const mail = requireMail(ctx)
+  const account = await requireAccount(ctx, userId)
+  if (account.emailVerifiedAt !== null) throw new Failure('conflict', 'Your email address is confirmed already.')
+  await mailLink(ctx, mail, account, account.email)
+}
+
+/** Whether the new address has an account is told only to whoever reads its mail. */
+export async function changeEmail(ctx: Context, body: EmailChange): Promise<void> {
+  const { userId } = requireBrowserSession(ctx)
+  const mail = requireMail(ctx)
+  const email = normaliseEmail(body.email)
+  const account = await requireAccount(ctx, userId)
+  await requirePassword(ctx, account, body.password, { action: 'UPDATE', entity: personEntity(account) })
+  if (email === account.email) throw invalid('email', 'is your address already.')
+  await mailLink(ctx, mail, account, email)
+}
+
+function requireMail({ mail }: Context): Mail {
+  if (mail) return mail
+  throw new Failure('conflict', 'No mail server is set up here: ask the operator to set COFFER_SMTP_URL.')
+}
+
+async function mailLink(ctx: Context, mail: Mail, account: Account, email: string): Promise<void> {
+  await countMailFrom(ctx, account.id)
+  await countMailTo(ctx, email)
+  const value = createBearer(mailPrefix)
+  const at = ctx.now()
+  const confirmation = { id: newId(), userId: account.id, email, createdAt: at, expiresAt: at + lifetimeMs }
+  await inPersonTransaction(ctx, account.id, async (ctx) => {
+    const current = await requireSamePassword(ctx, account)
+    if (current.email !== account.email) throw new Failure('conflict', 'Your address has just been changed.')
+    await ctx.store.emailConfirmations.replace(confirmation, value)
+    const entity = { type: 'email-confirmation', id: confirmation.id, name: account.email }
+    await record(ctx, { chain: systemChain, action: 'CREATE', entity, after: { email } })
+  })
+  // After the #, where no server and no proxy ever sees it.
+  const url = `${ctx.config.publicUrl}/me#confirm-email=${value}`
+  mail.post(confirmEmailMail({ ...confirmation, url, isChange: email !== account.email }), async () => undefined)
+}
+
+export async function confirmEmail(ctx: Context, { token }: EmailToken): Promise<void> {
+  const { userId } = requireSession(ctx)
+  const found = await findConfirmation(ctx, userId, token)
+  if (!found) throw unknownLink()
+  const before = await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+    const account = await requireAccount(ctx, userId)
+    if (!(await ctx.store.emailConfirmations.take(found))) throw unknownLink()
+    await tell({ action: 'UPDATE', entity: personEntity(account), ...(await setConfirmed(ctx, account, found.email)) })
+    return account
+  })
+  if (before.email !== found.email) {
+    ctx.mail?.post(emailChangedMail(before.email, found.email), async () => undefined)
+  }
+}
+
+async function findConfirmation(ctx: Context, userId: string, token: string): Promise<EmailConfirmation | undefined> {
+  if (bearerKind(token) !== mailPrefix) return undefined
+  const found = await ctx.keys.lookTwice('email', () => ctx.store.emailConfirmations.findByValue(token, userId))
+  return found && found.expiresAt > ctx.now() ? found : undefined
+}
+
+const unknownLink = () =>
+  new Failure('notFound', 'This link was used, replaced by a newer one, or has expired: ask for a new one.')
+
+/** Call under the lock of the system's chain, which everybody holds who gives an address to an account. */
+export async function setConfirmed(ctx: WriteContext, account: Account, email: string) {
+  if (email !== account.email && (await ctx.store.accounts.findByEmail(email))) {
+    throw new Failure('conflict', 'An account with this email address exists already: sign in with it instead.')
+  }
+  await ctx.store.accounts.update({ ...account, email, emailVerifiedAt: ctx.now() }, ctx.now())
+  if (email !== account.email) {
+    // The network of a person stays a known one: failed logins elsewhere do not lock them out.
+    await ctx.store.loginAddresses.remember(email, clientNetwork(ctx.request.ip), ctx.now())
+  }
+  // Sessions stay, under the new address.
+  await announce(ctx, 'user', account.id)
+  const emailVerified = account.emailVerifiedAt !== null
+  return { before: { email: account.email, emailVerified }, after: { email, emailVerified: true } }
+}

@@ -1,0 +1,25 @@
+/** Composes a mail from paragraphs, as plain text and as HTML. */
+import type { Letter } from '../../mail.ts'
+
+type Paragraph = string | { readonly label: string; readonly url: string }
+
+export function composeMail(to: string, subject: string, paragraphs: readonly Paragraph[]): Letter {
+  const html = paragraphs.map((part) =>
+    typeof part === 'string' ? asText(part) : `<a href="${asText(part.url)}">${asText(part.label)}</a>`,
+  )
+  return {
+    to,
+    subject,
+    text: paragraphs.map((part) => (typeof part === 'string' ? part : `${part.label}: ${part.url}`)).join('\n\n'),
+    html: [
+      '<!doctype html><html lang="en"><body>',
+      ...html.map((content) => `<p>${content}</p>`),
+      '</body></html>',
+    ].join('\n'),
+  }
+}
+
+const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+
+/** Names of workspaces and people are free text: they must not become markup. */
+const asText = (text: string) => text.replace(/[&<>"']/g, (character) => entities[character] ?? '')

@@ -1,0 +1,111 @@
+import type { Me, MeChange, Preferences, PreferencesChange } from '@coffer/contract/me'
+import { Failure, invalid } from '../../failure.ts'
+import type { Account } from '../../store/account.ts'
+import { listAccesses, requireSession } from '../access/access.ts'
+import { record } from '../audit/record.ts'
+import { type Context, credentialPermission, everything, grantOf, systemChain } from '../context.ts'
+import { iso, maybeIso } from '../time.ts'
+import { inTransaction } from '../transaction.ts'
+import { inPersonTransaction, personEntity, requireAccount } from './person.ts'
+
+export const defaultPreferences: Preferences = {
+  theme: 'system',
+  defaultWorkspace: null,
+  maskValues: true,
+  emailNotifications: true,
+}
+
+export async function readMe(ctx: Context): Promise<Me> {
+  const { credential } = ctx.actor
+  const who = await findWho(ctx)
+  if (!who || credential.type === 'none') throw new Failure('unauthenticated')
+  const grant = grantOf(credential)
+  return {
+    id: who.id,
+    email: who.email,
+    emailVerified: who.emailVerifiedAt !== null,
+    name: who.name,
+    createdAt: iso(who.createdAt),
+    mfa: who.totpId !== null,
+    preferences: await preferencesOf(ctx, who),
+    credential: {
+      type: credential.type === 'cli-token' ? 'cli' : credential.type,
+      permission: credentialPermission(credential),
+      scope: grant?.scope ?? everything,
+      workspaceId: grant?.workspaceId ?? null,
+      expiresAt: maybeIso(credential.expiresAt),
+    },
+  }
+}
+
+/** The account of a person, or the identity that stands for itself. */
+async function findWho(
+  ctx: Context,
+): Promise<
+  Pick<Account, 'id' | 'email' | 'emailVerifiedAt' | 'name' | 'createdAt' | 'totpId' | 'preferences'> | undefined
+> {
+  const { credential, userId } = ctx.actor
+  if (!('identity' in credential)) return ctx.store.accounts.find(userId)
+  const { id, name, createdAt } = credential.identity
+  return { id, email: '', emailVerifiedAt: null, name, createdAt, totpId: null, preferences: defaultPreferences }
+}
+
+export async function updateMe(ctx: Context, { name, preferences }: MeChange): Promise<void> {
+  const { userId } = requireSession(ctx)
+  if (preferences) await checkPreferences(ctx, preferences, 'preferences.')
+  await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+    const account = await requireAccount(ctx, userId)
+    const entity = personEntity(account)
+    const next = { ...account, name: name ?? account.name, preferences: merged(account, preferences) }
+    await ctx.store.accounts.update(next, ctx.now())
+    // A name is seen by others; preferences are nobody else's business.
+    if (name !== undefined) {
+      await tell({ action: 'UPDATE', entity, before: { name: account.name }, after: { name } })
+    }
+    if (preferences) await record(ctx, { chain: systemChain, action: 'UPDATE', entity, after: { preferences } })
+  })
+}
+
+export async function readPreferences(ctx: Context): Promise<Preferences> {
+  const { userId } = requireSession(ctx)
+  return preferencesOf(ctx, await requireAccount(ctx, userId))
+}
+
+export async function updatePreferences(
+  ctx: Context,
+  preferences: PreferencesChange,
+): Promise<Preferences & { success: boolean }> {
+  const { userId } = requireSession(ctx)
+  await checkPreferences(ctx, preferences)
+  const next = await inTransaction(ctx, systemChain, async (ctx) => {
+    const account = await requireAccount(ctx, userId)
+    const next = { ...account, preferences: merged(account, preferences) }
+    await ctx.store.accounts.update(next, ctx.now())
+    const entity = personEntity(account)
+    await record(ctx, { chain: systemChain, action: 'UPDATE', entity, after: { preferences } })
+    return next
+  })
+  return { success: true, ...(await preferencesOf(ctx, next)) }
+}
+
+const merged = (account: Account, change: PreferencesChange | undefined): Preferences => {
+  const preferences = { ...account.preferences, ...change }
+  return { ...preferences, defaultWorkspace: preferences.defaultWorkspace?.toLowerCase() ?? null }
+}
+
+async function checkPreferences(ctx: Context, change: PreferencesChange, path = ''): Promise<void> {
+  const id = change.defaultWorkspace?.toLowerCase()
+  if (id !== undefined && !(await reachesWorkspace(ctx, id))) {
+    throw invalid(`${path}defaultWorkspace`, 'is not the id of a workspace that you belong to.')
+  }
+}
+
+/** A workspace that the person has left since, or that the credential does not reach, is nobody's default. */
+async function preferencesOf(ctx: Context, { preferences }: Pick<Account, 'preferences'>): Promise<Preferences> {
+  const id = preferences.defaultWorkspace
+  return id === null || (await reachesWorkspace(ctx, id)) ? preferences : { ...preferences, defaultWorkspace: null }
+}
+
+async function reachesWorkspace(ctx: Context, id: string): Promise<boolean> {
+  return (await listAccesses(ctx)).some(({ picture }) => picture.workspace.id === id)
+}

@@ -1,0 +1,117 @@
+/** The second factor: an authenticator app, and ten recovery codes for the day it is lost. Every code works once. */
+import type { MfaCode, RecoveryCodes, TotpEnrolment, TotpRemoval, TotpStart } from '@coffer/contract/mfa'
+import { newId } from '../../crypto/id.ts'
+import { base32, findTotpStep, newTotpSecret, otpauthUri } from '../../crypto/totp.ts'
+import { newTypedCode, normaliseTypedCode } from '../../crypto/typed-code.ts'
+import { Failure, invalid } from '../../failure.ts'
+import type { Account } from '../../store/account.ts'
+import type { Totp } from '../../store/mfa.ts'
+import { requireBrowserSession } from '../access/access.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { countAttempt } from './attempt-limit.ts'
+import { normaliseEmail } from './email.ts'
+import { requirePassword, requireSamePassword } from './password.ts'
+import { inPersonTransaction, requireAccount } from './person.ts'
+
+const issuer = 'Coffer'
+const recoveryCodeCount = 10
+/** Three groups of four letters: 52 bits, and nobody has more than ten guesses in ten minutes. */
+const recoveryCodeGroups = 3
+
+const entity = (account: Account, id: string) => ({ type: 'second-factor', id, name: account.email })
+const isSetUp = () =>
+  new Failure('conflict', 'An authenticator app is set up already: remove it before you set up another.')
+
+export async function enrolTotp(ctx: Context, { password }: TotpStart): Promise<TotpEnrolment> {
+  const { userId } = requireBrowserSession(ctx)
+  const known = await requireAccount(ctx, userId)
+  await requirePassword(ctx, known, password, { action: 'CREATE', entity: entity(known, '') })
+  const secret = newTotpSecret()
+  return inPersonTransaction(ctx, userId, async (ctx, tell) => {
+    const account = await requireSamePassword(ctx, known)
+    if (account.totpId !== null) throw isSetUp()
+    const id = newId()
+    // One that was begun and never confirmed makes room.
+    await ctx.store.mfa.remove(userId)
+    await ctx.store.mfa.insert({ id, userId, createdAt: ctx.now() }, secret)
+    await tell({ action: 'CREATE', entity: entity(account, id), after: { isConfirmed: false } })
+    return { secret: base32(secret), otpauthUri: otpauthUri(issuer, account.email, secret) }
+  })
+}
+
+export async function confirmTotp(ctx: Context, body: MfaCode): Promise<RecoveryCodes> {
+  const { userId } = requireBrowserSession(ctx)
+  return inPersonTransaction(ctx, userId, async (ctx, tell) => {
+    const account = await requireAccount(ctx, userId)
+    if (account.totpId !== null) throw isSetUp()
+    const totp = await ctx.store.mfa.find(userId)
+    if (!totp)
+      throw new Failure('conflict', 'No authenticator app waits for its first code: begin with POST /v1/me/mfa/totp.')
+    if (!(await spendTotpCode(ctx, totp, body.code))) {
+      throw invalid('code', 'is not the one that the app shows now; check the clock of the device that it runs on.')
+    }
+    const recoveryCodes = Array.from({ length: recoveryCodeCount }, () => newTypedCode(recoveryCodeGroups))
+    await ctx.store.mfa.insertRecoveryCodes(totp, recoveryCodes)
+    await ctx.store.accounts.update({ ...account, totpId: totp.id }, ctx.now())
+    await tell({ action: 'UPDATE', entity: entity(account, totp.id), after: { isConfirmed: true } })
+    return { recoveryCodes }
+  })
+}
+
+export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void> {
+  const { userId } = requireBrowserSession(ctx)
+  const known = await requireAccount(ctx, userId)
+  await requirePassword(ctx, known, body.password, { action: 'DELETE', entity: entity(known, known.totpId ?? '') })
+  if (known.totpId === null) throw new Failure('notFound')
+  const subject = `code:${userId}`
+  await countAttempt(ctx, subject, 'Too many wrong codes: wait before you try again.')
+  const isRight = await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+    const account = await requireSamePassword(ctx, known)
+    if (account.totpId === null) throw new Failure('notFound')
+    const event = { action: 'DELETE', entity: entity(account, account.totpId) } as const
+    const verdict = await spendCode(ctx, account, body.code)
+    if (verdict === 'wrong') {
+      await tell({ ...event, outcome: 'failure', after: { reason: 'wrong code' } })
+      return false
+    }
+    await ctx.store.loginAttempts.forget(subject)
+    await ctx.store.mfa.remove(userId)
+    await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
+    await tell({ ...event, before: { secondFactor: verdict } })
+    return true
+  })
+  if (!isRight) throw new Failure('forbidden', 'code: is wrong, or was used before.')
+}
+
+/** For the operator, when app and recovery codes are lost. Nothing else of the account changes. */
+export async function resetSecondFactor(ctx: Context, email: string): Promise<Account> {
+  const known = await ctx.store.accounts.findByEmail(normaliseEmail(email))
+  if (!known) throw new Failure('notFound', 'There is no account with this email address.')
+  return inPersonTransaction(ctx, known.id, async (ctx, tell) => {
+    const account = await requireAccount(ctx, known.id)
+    if (account.totpId === null)
+      throw new Failure('conflict', 'This account has no second factor: nothing was changed.')
+    await ctx.store.mfa.remove(account.id)
+    await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
+    await tell({ action: 'DELETE', entity: entity(account, account.totpId) })
+    return account
+  })
+}
+
+export type CodeVerdict = 'not needed' | 'authenticator app' | 'recovery code' | 'wrong' | 'missing'
+
+/** Uses a code up: call it inside the transaction of what the code allows. */
+export async function spendCode(ctx: WriteContext, account: Account, code: string | undefined): Promise<CodeVerdict> {
+  if (account.totpId === null) return 'not needed'
+  if (code === undefined) return 'missing'
+  const totp = await ctx.store.mfa.find(account.id)
+  // The account says that there is one: whoever took it away, or put another in its place, has not switched it off.
+  if (!totp || totp.id !== account.totpId || totp.confirmedAt === null) throw new Failure('integrity')
+  if (await spendTotpCode(ctx, totp, code)) return 'authenticator app'
+  return (await ctx.store.mfa.spendRecoveryCode(totp, normaliseTypedCode(code))) ? 'recovery code' : 'wrong'
+}
+
+async function spendTotpCode(ctx: WriteContext, totp: Totp, code: string): Promise<boolean> {
+  const step = findTotpStep(totp.secret, code.replace(/\s/g, ''), ctx.now(), totp.lastStep)
+  return step !== undefined && ctx.store.mfa.advance(totp, step, totp.confirmedAt ?? ctx.now())
+}

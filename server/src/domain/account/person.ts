@@ -1,0 +1,61 @@
+/** A person's own account: what happens to it is told to the system, and to every workspace that they belong to. */
+
+import { nextTurn } from '../../event-loop.ts'
+import { Failure } from '../../failure.ts'
+import type { Account, NewAccount } from '../../store/account.ts'
+import { type AuditEvent, record } from '../audit/record.ts'
+import { type Actor, type Context, systemChain, type WriteContext } from '../context.ts'
+import { requireLiving } from '../credential/credential.ts'
+import { inTransaction } from '../transaction.ts'
+
+export const personEntity = (account: { id: string; email: string }) => ({
+  type: 'user',
+  id: account.id,
+  name: account.email,
+})
+
+/** For what somebody does who has just proven who they are. */
+export function asUser(ctx: Context, account: NewAccount): Context {
+  const actor: Actor = {
+    type: 'user',
+    id: account.id,
+    name: account.email,
+    userId: account.id,
+    emailVerified: account.emailVerifiedAt !== null,
+    credential: { type: 'none' },
+  }
+  return { ...ctx, actor }
+}
+
+export type PersonEvent = Omit<AuditEvent, 'chain'>
+export type Tell = (event: PersonEvent) => Promise<void>
+
+/** Whoever changes an account holds the lock of the system's chain: what was read inside stays true until the commit. */
+export async function inPersonTransaction<Result>(
+  ctx: Context,
+  userId: string,
+  work: (ctx: WriteContext, tell: Tell) => Promise<Result>,
+): Promise<Result> {
+  const chains = [systemChain, ...(await ctx.store.workspaces.listIdsForUser(userId))]
+  return inTransaction(ctx, chains, async (ctx) => {
+    await requireLiving(ctx)
+    return work(ctx, async (event) => {
+      for (const chain of chains) await record(ctx, { chain, ...event })
+    })
+  })
+}
+
+/** Only the workspaces of a person, after the answer has left. */
+export async function tellWorkspaces(ctx: Context, userId: string, event: PersonEvent): Promise<void> {
+  await nextTurn()
+  const chains = await ctx.store.workspaces.listIdsForUser(userId)
+  await inTransaction(ctx, chains, async (ctx) => {
+    for (const chain of chains) await record(ctx, { chain, ...event })
+  })
+}
+
+export async function requireAccount(ctx: Context, userId: string): Promise<Account> {
+  const account = await ctx.store.accounts.find(userId)
+  if (!account) throw new Failure('unauthenticated')
+  return account
+}

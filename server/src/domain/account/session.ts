@@ -1,0 +1,93 @@
+/** Where a person is signed in. */
+import type { SignedIn } from '@coffer/contract/auth'
+import type { Session } from '@coffer/contract/me'
+import { clientNetwork } from '../../address-range.ts'
+import { newId } from '../../crypto/id.ts'
+import { createBearer, sessionPrefix } from '../../crypto/token.ts'
+import { Failure } from '../../failure.ts'
+import type { Account } from '../../store/account.ts'
+import type { Session as SessionRow } from '../../store/session.ts'
+import { requireSession } from '../access/access.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { sessionIdleMs, sessionMaxMs } from '../credential/credential.ts'
+import { iso } from '../time.ts'
+import { announce } from '../transaction.ts'
+import { inPersonTransaction } from './person.ts'
+
+const entity = ({ id, type }: { id: string; type: string }) => ({ type: 'session', id, name: type })
+
+/** A session just opened: the answer, and the value for the cookie. */
+export type OpenedSession = { readonly signedIn: SignedIn; readonly value: string }
+
+/** The caller records the login. The network that it came from is known from now on. */
+export async function openBrowserSession(
+  ctx: WriteContext,
+  { id, email, name }: Pick<Account, 'id' | 'email' | 'name'>,
+): Promise<OpenedSession> {
+  await ctx.store.loginAddresses.remember(email, clientNetwork(ctx.request.ip), ctx.now())
+  const { value, expiresIn } = await openSession(ctx, id, 'browser')
+  return { value, signedIn: { accessToken: value, expiresIn, tokenType: 'Bearer', user: { id, email, name } } }
+}
+
+/** Returns the value of the session, which is not kept. */
+export async function openSession(
+  ctx: WriteContext,
+  userId: string,
+  type: SessionRow['type'],
+): Promise<{ value: string; expiresIn: number }> {
+  const value = createBearer(sessionPrefix)
+  const at = ctx.now()
+  const session = {
+    id: newId(),
+    userId,
+    type,
+    ip: ctx.request.ip,
+    userAgent: ctx.request.userAgent,
+    createdAt: at,
+    lastSeenAt: at,
+    expiresAt: at + sessionMaxMs,
+  }
+  await ctx.store.sessions.insert(session, value)
+  return { value, expiresIn: sessionIdleMs[type] / 1000 }
+}
+
+export async function listSessions(ctx: Context): Promise<Session[]> {
+  const { sessionId, userId } = requireSession(ctx)
+  const sessions = await ctx.store.sessions.list(userId)
+  return sessions.flatMap((session) => {
+    const lastSeenAt = Math.max(session.lastSeenAt, ctx.usage.pendingSession(session.id)?.at ?? 0)
+    const expiresAt = Math.min(session.expiresAt, lastSeenAt + sessionIdleMs[session.type])
+    if (expiresAt <= ctx.now()) return []
+    const { id, type, ip, userAgent } = session
+    const times = { createdAt: iso(session.createdAt), lastSeenAt: iso(lastSeenAt), expiresAt: iso(expiresAt) }
+    return [{ id, type, ip, userAgent, ...times, current: id === sessionId }]
+  })
+}
+
+export async function revokeSession(ctx: Context, id: string): Promise<void> {
+  const { userId } = requireSession(ctx)
+  const revokedId = id.toLowerCase()
+  await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+    const session = (await ctx.store.sessions.list(userId)).find((candidate) => candidate.id === revokedId)
+    if (!session) throw new Failure('notFound')
+    await ctx.store.sessions.remove(session.id, userId)
+    await tell({ action: 'DELETE', entity: entity(session), before: { ip: session.ip } })
+    await announce(ctx, 'user', userId)
+  })
+}
+
+export async function revokeOtherSessions(ctx: Context): Promise<void> {
+  const { sessionId, userId } = requireSession(ctx)
+  await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+    const revoked = await endOtherSessions(ctx, userId, sessionId)
+    await tell({ action: 'DELETE', entity: { type: 'session', id: '', name: 'all others' }, after: { revoked } })
+  })
+}
+
+/** Those that were approved for a device and are not collected yet count as sessions. */
+export async function endOtherSessions(ctx: WriteContext, userId: string, keptId: string): Promise<number> {
+  const devices = await ctx.store.devices.removeApproved(userId)
+  const sessions = await ctx.store.sessions.removeOthers(userId, keptId)
+  await announce(ctx, 'user', userId)
+  return sessions + devices
+}

@@ -1,0 +1,77 @@
+/**
+ * Archives of the audit trail: NDJSON that can be checked without the service. The first line names the chain and the
+ * place that the file continues; each entry is a line as the API shows it; the last line is signed. The first entry of
+ * each link carries `link`, the text that was hashed.
+ */
+import type { AuditEntry } from '@coffer/contract/audit'
+import { exportPublicKey } from '../../crypto/signing.ts'
+import { Failure } from '../../failure.ts'
+import type { AuditMark } from '../../store/audit-retention.ts'
+import type { Context } from '../context.ts'
+import { inTransaction } from '../transaction.ts'
+import { lockChain } from './chain.ts'
+import { type ChainPlace, findMark, requireMark, signMark } from './mark.ts'
+import { isBefore } from './retention.ts'
+import { detailsReader, toEntry } from './trail.ts'
+import { requireLinks, verifyChain } from './verify.ts'
+
+export const archiveFormat = 'coffer-audit-archive-1'
+
+export type ArchiveHeader = { readonly format: string; readonly chain: string; readonly after: ChainPlace }
+export type ArchiveLine = AuditEntry & { readonly link?: string }
+/** Signature and public key in base64, the key as SPKI. */
+export type ArchiveEnd = {
+  readonly through: Omit<AuditMark, 'signature'> & { readonly signature: string; readonly publicKey: string }
+}
+
+type Archived = { readonly after: ChainPlace; readonly mark: AuditMark }
+
+/** Writes the entries before a moment that are in no archive yet. Undefined, and nothing written, where there are none. */
+export async function writeArchive(
+  ctx: Context,
+  chain: string,
+  beforeMs: number,
+  write: (line: ArchiveHeader | ArchiveLine | ArchiveEnd) => Promise<void>,
+): Promise<Archived | undefined> {
+  const end = (await ctx.store.audit.findHead(chain))?.sequence ?? 0
+  const verdict = await verifyChain(ctx, chain)
+  // An archive must not hide a break: what follows it could not be told from what was written.
+  if (!verdict.ok)
+    throw new Failure('integrity', `The audit trail is broken at entry ${verdict.firstBroken}: ${verdict.reason}`)
+  const after = await findArchiveStart(ctx, chain)
+  const readDetails = detailsReader(ctx, chain)
+  let last = after
+  for await (const { link, place } of requireLinks(ctx, chain, after, end)) {
+    if (!isBefore(link, beforeMs)) break
+    if (last === after)
+      await write({ format: archiveFormat, chain, after: { sequence: after.sequence, hash: after.hash } })
+    for (const [index, row] of link.entries.entries()) {
+      const entry = toEntry(row, await readDetails(row.details))
+      await write(index === 0 ? { ...entry, link: link.text } : entry)
+    }
+    last = place
+  }
+  if (last === after) return undefined
+  const mark = signMark(ctx, chain, 'archive', last)
+  const { signature, ...signed } = mark
+  const publicKey = exportPublicKey(ctx.keys.signer('audit'))
+  await write({ through: { ...signed, signature: Buffer.from(signature).toString('base64'), publicKey } })
+  return { after, mark }
+}
+
+/** A changed record of the last archive counts as none: entries are rather archived twice than not at all. */
+async function findArchiveStart(ctx: Context, chain: string): Promise<ChainPlace> {
+  const cut = await requireMark(ctx, chain, 'cut')
+  const archived = await findMark(ctx, chain, 'archive')
+  return archived && archived.sequence > cut.sequence ? archived : cut
+}
+
+/** Call when the file is safe on disk: from then on its entries may be removed. */
+export async function noteArchive(ctx: Context, chain: string, { mark }: Archived): Promise<void> {
+  await inTransaction(ctx, chain, async (ctx) => {
+    await lockChain(ctx, chain)
+    const newest = await findArchiveStart(ctx, chain)
+    // Another run may have archived more meanwhile.
+    if (newest.sequence < mark.sequence) await ctx.store.auditRetention.saveMark(chain, 'archive', mark)
+  })
+}

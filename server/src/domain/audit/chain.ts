@@ -1,0 +1,96 @@
+/** The end of the audit trail's chain, and its signature. */
+import { lengthPrefixed } from '../../crypto/envelope.ts'
+import { isSignatureGenuine, signBytes } from '../../crypto/signing.ts'
+import { Failure, isFailure } from '../../failure.ts'
+import { traceOf } from '../../log.ts'
+import type { AuditHead, SignedHead } from '../../store/audit.ts'
+import type { Keys } from '../../store/key.ts'
+import type { Context, WriteContext } from '../context.ts'
+
+/** What the chain needs of a context: the store must be that of the transaction. */
+export type ChainContext = Pick<WriteContext, 'keys' | 'store' | 'transaction' | 'log' | 'storedLists'>
+export type ChainHead = Pick<AuditHead, 'sequence' | 'hash' | 'cutSequence'> & { readonly isSound: boolean }
+const headName = (chain: string) => `audit:${chain}`
+
+/** The end of the chain, locked until the commit; transactions that share a commit hand it on to each other. */
+export async function lockChain(ctx: ChainContext, chain: string): Promise<ChainHead> {
+  const { scratch } = ctx.transaction
+  // Only this file writes under this name.
+  const known = scratch.get(headName(chain)) as ChainHead | undefined
+  if (known) return known
+  const stored = await orNothing(ctx, () => ctx.store.audit.lockHead(chain))
+  const isOurs = lastHeads(ctx.keys).get(chain) === headText(stored)
+  const isSound = stored.sequence === 0 || isOurs || (await isHeadGenuine(ctx, chain, stored))
+  if (!isSound) ctx.log.error('the head of an audit trail is not what was signed', { workspaceId: chain })
+  const { sequence, hash, cutSequence } = stored
+  const head = { sequence, hash, cutSequence, isSound }
+  scratch.set(headName(chain), head)
+  return head
+}
+
+/** What cannot be recorded does not happen, whatever is wrong with the trail; the caller may try again. */
+export async function orNothing<Result>(ctx: Pick<Context, 'log'>, write: () => Promise<Result>): Promise<Result> {
+  try {
+    return await write()
+  } catch (cause) {
+    if (isFailure(cause, 'unavailable')) throw cause
+    ctx.log.error('the audit trail could not be written', traceOf(cause))
+    throw new Failure('unrecorded', undefined, { cause })
+  }
+}
+
+export async function isHeadGenuine(ctx: Pick<Context, 'keys'>, chain: string, head: SignedHead): Promise<boolean> {
+  const signer = await ctx.keys.findAuditSigner(head.keyId ?? '')
+  if (!signer || !head.signature) return false
+  return isSignatureGenuine(signer, headBytes(chain, head.sequence, head.hash), head.signature)
+}
+
+/** Moves the end of the chain on; it is signed and written once, before the commit. */
+export function extendChain(ctx: ChainContext, chain: string, head: ChainHead): void {
+  ctx.transaction.scratch.set(headName(chain), head)
+  ctx.transaction.beforeCommit.set(headName(chain), () => signHead(ctx, chain))
+}
+
+/** Removes entries up to this one; lists that were stored before are no longer known to be there. */
+export async function cutChain(ctx: ChainContext, chain: string, cutSequence: number): Promise<void> {
+  const head = await lockChain(ctx, chain)
+  await ctx.store.auditRetention.removeThrough(chain, cutSequence)
+  ctx.transaction.scratch.set(headName(chain), { ...head, cutSequence })
+}
+
+/** Once per commit and chain: a signature costs more than the entry. */
+async function signHead(ctx: ChainContext, chain: string): Promise<void> {
+  const { sequence, hash, isSound } = await lockChain(ctx, chain)
+  // To sign what follows a broken head would make it whole again: the break stays visible.
+  const unsigned = { sequence, hash, signature: null, keyId: null }
+  if (!isSound) return orNothing(ctx, () => ctx.store.audit.saveHead(chain, unsigned))
+  const signer = ctx.keys.signer('audit')
+  const signature = signBytes(signer, headBytes(chain, sequence, hash))
+  const head = { sequence, hash, signature, keyId: signer.id }
+  await orNothing(ctx, () => ctx.store.audit.saveHead(chain, head))
+  ctx.transaction.afterCommit.push(() => remember(ctx.keys, chain, headText(head)))
+}
+
+/** The heads that this process signed last: checking a signature costs more than making one, and these need none. */
+const heads = new WeakMap<Keys, Map<string, string>>()
+const maxHeads = 10_000
+
+function lastHeads(keys: Keys): Map<string, string> {
+  const known = heads.get(keys) ?? new Map<string, string>()
+  heads.set(keys, known)
+  return known
+}
+
+function remember(keys: Keys, chain: string, text: string): void {
+  const known = lastHeads(keys)
+  if (known.size >= maxHeads) known.clear()
+  known.set(chain, text)
+}
+
+function headText({ sequence, hash, signature, keyId }: SignedHead): string {
+  return `${sequence} ${hash} ${keyId} ${signature && Buffer.from(signature).toString('base64')}`
+}
+
+function headBytes(chain: string, sequence: number, hash: string): Buffer {
+  return lengthPrefixed(['audit-head', chain, String(sequence), hash])
+}

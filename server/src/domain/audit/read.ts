@@ -1,0 +1,127 @@
+/** Reads of values, recorded together with the other reads of the same moment, before any of their answers leaves. */
+import { newId } from '../../crypto/id.ts'
+import { Failure } from '../../failure.ts'
+import { traceOf } from '../../log.ts'
+import { type BatchEntry, type SharedFields, sharedFields } from '../../store/audit-batch.ts'
+import { type CompactDetails, compactDetails, withActorVerified } from '../../store/audit-key-list.ts'
+import { gather } from '../../store/engine/commit-queue.ts'
+import { storeOver } from '../../store/store.ts'
+import { confirmEach } from '../access/confirm.ts'
+import type { Context } from '../context.ts'
+import { type AuditEvent, appendBatch, describeEvent, withEnvironments } from './record.ts'
+
+const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
+
+type PendingRead = { readonly ctx: Context; readonly entry: BatchEntry; resolve(): void; reject(error: unknown): void }
+
+type ReadEvent = Omit<AuditEvent, 'before' | 'after'>
+
+export type ReadRecorder = {
+  /**
+   * Reserves room for a response of about so many bytes, then records the read. Resolves when it is on disk; until then no
+   * value may leave. A read that finds no room is recorded as a failure, and rejected.
+   */
+  record(ctx: Context, event: ReadEvent, details: ReadDetails, bytes: number): Promise<void>
+}
+
+/** What one answer shows, as JSON within JSON, and its lists: made and hashed once for an answer, however often it is given. */
+export type ReadDetails = CompactDetails
+
+/** `environmentIds` are those of all values in it, also of those that others refer to. */
+export function readDetails(after: Record<string, unknown>, environmentIds: readonly string[]): ReadDetails {
+  const { text, lists } = compactDetails({ after: withEnvironments(after, environmentIds) })
+  return { text: JSON.stringify(text), lists }
+}
+
+type Shared = {
+  readonly outcome: AuditEvent['outcome']
+  readonly actorId: string
+  readonly emailVerified: boolean | undefined
+  readonly ip: string
+  readonly userAgent: string
+  readonly fields: SharedFields
+}
+
+/** An answer that is given many times is mostly given to the same caller: what is recorded then is the same text. */
+const lastShared = new WeakMap<ReadDetails, Shared>()
+
+function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): SharedFields {
+  const { ip, userAgent } = ctx.request
+  const { id: actorId, emailVerified } = ctx.actor
+  const last = lastShared.get(details)
+  const isSameCaller = last?.actorId === actorId && last.ip === ip && last.userAgent === userAgent
+  if (isSameCaller && last.outcome === event.outcome && last.emailVerified === emailVerified) return last.fields
+  const fields = sharedFields(describeEvent(ctx, event), textFor(details, emailVerified))
+  lastShared.set(details, { outcome: event.outcome, actorId, emailVerified, ip, userAgent, fields })
+  return fields
+}
+
+/** JSON within JSON, as `readDetails` makes it. */
+const textFor = ({ text }: ReadDetails, emailVerified: boolean | undefined) =>
+  emailVerified === undefined ? text : JSON.stringify(withActorVerified(JSON.parse(text), emailVerified))
+
+export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log' | 'storedLists'>): ReadRecorder {
+  const pending = new Map<string, PendingRead[]>()
+
+  /** All that wait when it is their turn, also those that came while the reads before them were written. */
+  async function flush(chain: string): Promise<void> {
+    await gather(() => pending.get(chain)?.length ?? 0)
+    let reads: PendingRead[] | undefined
+    let confirmed: PromiseSettledResult<void>[] = []
+    const take = () => {
+      const taken = pending.get(chain) ?? []
+      pending.delete(chain)
+      return taken
+    }
+    try {
+      await services.engine.transaction(chain, async (transaction) => {
+        reads = take()
+        const store = storeOver(transaction.db, services.keys)
+        const callers = reads.map(({ ctx }) => ctx)
+        confirmed = await confirmEach(callers, transaction, store)
+        const seen = reads.filter((_, index) => confirmed[index]?.status === 'fulfilled')
+        if (seen.length === 0) return
+        const entries = seen.map(({ entry }) => entry)
+        await appendBatch({ ...services, store, transaction }, chain, entries)
+      })
+      for (const [index, read] of (reads ?? []).entries()) {
+        const confirmation = confirmed[index]
+        if (confirmation?.status === 'rejected') read.reject(confirmation.reason)
+        else read.resolve()
+      }
+    } catch (cause) {
+      reads ??= take()
+      services.log.error('reads could not be recorded', { count: reads.length, ...traceOf(cause) })
+      for (const read of reads) read.reject(new Failure('unrecorded', unrecorded, { cause }))
+    }
+  }
+
+  function append(ctx: Context, event: ReadEvent, details: ReadDetails): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      const shared = shareFields(ctx, event, details)
+      const { lists } = details
+      const entry = { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, lists }
+      const read = { ctx, entry, resolve, reject }
+      const waiting = pending.get(event.chain)
+      if (waiting) waiting.push(read)
+      else {
+        pending.set(event.chain, [read])
+        flush(event.chain)
+      }
+    })
+  }
+
+  return {
+    record(ctx, event, details, bytes) {
+      const waiting = ctx.request.reserve(bytes)
+      if (!waiting) return append(ctx, event, details)
+      return waiting.then(
+        () => append(ctx, event, details),
+        async (error) => {
+          await append(ctx, { ...event, outcome: 'failure' }, details)
+          throw error
+        },
+      )
+    },
+  }
+}

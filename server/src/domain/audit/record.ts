@@ -1,0 +1,115 @@
+/** What is written into the audit trail: a change, together with the transaction that makes it. */
+import type { AuditAction } from '@coffer/contract/audit'
+import { newId } from '../../crypto/id.ts'
+import { type BatchEntry, composeBatch, sharedFields } from '../../store/audit-batch.ts'
+import { canonicalEntry, hashEntry } from '../../store/audit-entry.ts'
+import { type CompactDetails, compactDetails, withActorVerified } from '../../store/audit-key-list.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { type ChainContext, type ChainHead, extendChain, lockChain, orNothing } from './chain.ts'
+import { storeLists } from './key-list.ts'
+
+export type AuditEvent = {
+  readonly chain: string
+  readonly action: AuditAction
+  readonly entity: { readonly type: string; readonly id: string; readonly name: string }
+  readonly projectId?: string
+  readonly environmentId?: string
+  /** All that it touched, for the entry's own field where it is one, and for its details where there are several. */
+  readonly environmentIds?: readonly string[]
+  readonly outcome?: 'success' | 'failure'
+  readonly before?: Record<string, unknown>
+  readonly after?: Record<string, unknown>
+}
+
+type Act = { readonly ctx: WriteContext; readonly event: AuditEvent }
+
+/** Call inside the transaction of the change it records: both commit, or neither. */
+export async function record(ctx: WriteContext, event: AuditEvent): Promise<void> {
+  await recordAll([{ ctx, event }])
+}
+
+/** What several have done within one transaction to one workspace, in this order. */
+export async function recordAll(acts: readonly Act[]): Promise<void> {
+  const [first] = acts
+  if (!first) return
+  const { ctx, event } = first
+  const head = await lockChain(ctx, event.chain)
+  const recorded = await orNothing(ctx, () =>
+    acts.length === 1 ? insertOne(first, head) : insertActs(first, acts, head),
+  )
+  extendChain(ctx, event.chain, { ...head, ...recorded })
+}
+
+type Recorded = Pick<ChainHead, 'sequence' | 'hash'>
+
+async function insertOne({ ctx, event }: Act, head: ChainHead): Promise<Recorded> {
+  const sequence = head.sequence + 1
+  const { text: details, lists } = detailsOf(ctx, event)
+  await storeLists(ctx, event.chain, head, sequence, lists)
+  const own = { chainId: event.chain, sequence, id: newId(), at: ctx.now(), requestId: ctx.request.id, details }
+  const unhashed = { ...describeEvent(ctx, event), ...own }
+  const hash = hashEntry(head.hash, canonicalEntry(unhashed))
+  await ctx.store.audit.insert({ ...unhashed, hash })
+  return { sequence, hash }
+}
+
+async function insertActs(first: Act, acts: readonly Act[], head: ChainHead): Promise<Recorded> {
+  const entries = acts.map(({ ctx, event }): BatchEntry => {
+    const shared = sharedFields(describeEvent(ctx, event))
+    const { text: details, lists } = detailsOf(ctx, event)
+    return { id: newId(), at: ctx.now(), requestId: ctx.request.id, shared, details, lists }
+  })
+  return insertBatch(first.ctx, first.event.chain, head, entries)
+}
+
+async function insertBatch(
+  ctx: ChainContext,
+  chain: string,
+  head: ChainHead,
+  entries: readonly BatchEntry[],
+): Promise<Recorded> {
+  const row = composeBatch(chain, head, entries)
+  const lists = new Set(entries.flatMap((entry) => entry.lists))
+  await storeLists(ctx, chain, head, row.lastSequence, lists)
+  await ctx.store.audit.insertBatch(row)
+  return { sequence: row.lastSequence, hash: row.hash }
+}
+
+/** Entries that were described before, as one link of the chain: call inside the transaction that it locks. */
+export async function appendBatch(ctx: ChainContext, chain: string, entries: readonly BatchEntry[]): Promise<void> {
+  const head = await lockChain(ctx, chain)
+  extendChain(ctx, chain, { ...head, ...(await insertBatch(ctx, chain, head, entries)) })
+}
+
+function detailsOf({ actor }: Context, { before, after, environmentIds = [] }: AuditEvent): CompactDetails {
+  const { text, lists } = compactDetails({ before, after: withEnvironments(after, environmentIds) })
+  return { text: withActorVerified(text, actor.emailVerified), lists }
+}
+
+export function withEnvironments(after: Record<string, unknown> | undefined, environmentIds: readonly string[]) {
+  const distinct = new Set(environmentIds)
+  return distinct.size > 1 ? { ...after, environmentIds: [...distinct] } : after
+}
+
+/** Work on several secrets is recorded as work on the secrets of their project. */
+export const secretsOf = ({ id, slug }: { readonly id: string; readonly slug: string }) =>
+  ({ type: 'secrets', id, name: slug }) as const
+
+/** Who did what to which thing, from where. */
+export function describeEvent(ctx: Context, event: Omit<AuditEvent, 'before' | 'after'>) {
+  const [only = null, ...others] = new Set(event.environmentIds)
+  return {
+    actorType: ctx.actor.type,
+    actorId: ctx.actor.id,
+    actorName: ctx.actor.name,
+    action: event.action,
+    entityType: event.entity.type,
+    entityId: event.entity.id,
+    entityName: event.entity.name,
+    projectId: event.projectId ?? null,
+    environmentId: event.environmentId ?? (others.length === 0 ? only : null),
+    ip: ctx.request.ip,
+    userAgent: ctx.request.userAgent,
+    outcome: event.outcome ?? 'success',
+  }
+}

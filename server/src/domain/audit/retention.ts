@@ -1,0 +1,77 @@
+/** Removes archived entries from the audit trail. The signed record of the cut keeps the rest of the chain provable. */
+import { Failure } from '../../failure.ts'
+import type { AuditLink } from '../../store/audit-entry.ts'
+import { type Context, systemChain, type WriteContext } from '../context.ts'
+import { dayMs } from '../time.ts'
+import { inTransaction } from '../transaction.ts'
+import { cutChain, lockChain } from './chain.ts'
+import { type ChainPlace, requireMark, signMark } from './mark.ts'
+import { record } from './record.ts'
+import { interrupted, requireLinks } from './verify.ts'
+
+/** Small enough that others do not notice the transaction. */
+const stepLength = 500
+
+/** The last entry that may be removed. Each condition belongs here: removed is only what is in an archive. */
+async function findRemovableEnd(ctx: Context, chain: string): Promise<number> {
+  return (await requireMark(ctx, chain, 'archive')).sequence
+}
+
+/** Whole days, so that a chain is cut once a day at most. */
+export function retentionStart(ctx: Pick<Context, 'config' | 'now'>): number | undefined {
+  const { auditDays } = ctx.config
+  return auditDays === undefined ? undefined : Math.floor(ctx.now() / dayMs - auditDays) * dayMs
+}
+
+/** Returns how many entries it removed: those before the moment that `findRemovableEnd` allows to go. */
+export async function removeArchived(
+  ctx: Context,
+  chain: string,
+  beforeMs: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  const start = await requireMark(ctx, chain, 'cut')
+  const end = await findEndBefore(ctx, chain, start, beforeMs)
+  if (end <= start.sequence) return 0
+  const event = { chain, action: 'DELETE', entity: trailOf(chain), after: { through: end } } as const
+  // Recorded together with the first cut: of two processes that try, only one removes.
+  let cut = await removeStep(ctx, chain, start, end, (ctx) => record(ctx, event))
+  while (cut.sequence < end && !signal?.aborted) cut = await removeStep(ctx, chain, cut, end)
+  return cut.sequence - start.sequence
+}
+
+const trailOf = (chain: string) => ({ type: 'audit', id: chain, name: chain === systemChain ? 'system' : 'workspace' })
+
+async function findEndBefore(ctx: Context, chain: string, start: ChainPlace, beforeMs: number): Promise<number> {
+  const end = await findRemovableEnd(ctx, chain)
+  let last = start.sequence
+  for await (const { place, link } of requireLinks(ctx, chain, start, end)) {
+    if (!isBefore(link, beforeMs)) break
+    last = place.sequence
+  }
+  return last
+}
+
+export const isBefore = ({ entries }: AuditLink, beforeMs: number) => entries.every(({ at }) => at < beforeMs)
+
+async function removeStep(
+  ctx: Context,
+  chain: string,
+  start: ChainPlace,
+  end: number,
+  before: (ctx: WriteContext) => Promise<void> = async () => undefined,
+): Promise<ChainPlace> {
+  let cut = start
+  for await (const { place } of requireLinks(ctx, chain, start, Math.min(end, start.sequence + stepLength))) cut = place
+  await inTransaction(ctx, chain, async (ctx) => {
+    const { isSound } = await lockChain(ctx, chain)
+    const stored = await requireMark(ctx, chain, 'cut')
+    if (!isSound) throw new Failure('integrity', 'The head of the audit trail is not what was signed.')
+    // Another process may have cut the chain meanwhile; both must not go on from the same place.
+    if (stored.sequence !== start.sequence) throw new Failure('conflict', interrupted)
+    await before(ctx)
+    await ctx.store.auditRetention.saveMark(chain, 'cut', signMark(ctx, chain, 'cut', cut))
+    await cutChain(ctx, chain, cut.sequence)
+  })
+  return cut
+}

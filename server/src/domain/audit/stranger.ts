@@ -1,0 +1,54 @@
+/** Acts of people without a credential in the trail of the service: so many per network and overall, the rest as a number. */
+import { clientNetwork } from '../../address-range.ts'
+import { backOffMs } from '../account/attempt-limit.ts'
+import { anonymous, type Context, newRun, noRequest, type Services, systemChain } from '../context.ts'
+import { recordAct } from '../transaction.ts'
+import type { AuditEvent } from './record.ts'
+import { createRecordLimit } from './record-limit.ts'
+
+const maxPerNetwork = 5
+const maxOverall = 50
+
+type Act = Omit<AuditEvent, 'chain'>
+
+/** A login of an address that nobody has; a code for a device. */
+const acts = {
+  login: { action: 'LOGIN', entity: { type: 'user', id: '', name: '' }, outcome: 'failure' },
+  device: { action: 'CREATE', entity: { type: 'device-login', id: '', name: '' } },
+} as const satisfies Record<string, Act>
+
+type Kind = keyof typeof acts
+const kinds: readonly Kind[] = ['login', 'device']
+
+export type StrangerRecords = {
+  /** The entry to be recorded for this act, or undefined where it is only counted. */
+  admit(ctx: Context, kind: Kind, act?: Partial<Act>): AuditEvent | undefined
+  /** Of windows that are over: one entry with the number of acts that have none. */
+  takeUnrecorded(): AuditEvent[]
+}
+
+export function createStrangerRecords(now: () => number): StrangerRecords {
+  const byNetwork = createRecordLimit(now, { max: maxPerNetwork, windowMs: backOffMs })
+  const overall = createRecordLimit(now, { max: maxOverall, windowMs: backOffMs })
+  const entryOf = (kind: Kind, unrecorded: number, act: Partial<Act> = {}): AuditEvent => {
+    return { chain: systemChain, ...acts[kind], ...act, ...(unrecorded > 0 && { after: { unrecorded } }) }
+  }
+  return {
+    admit(ctx, kind, act) {
+      if (!byNetwork.admit(`${kind} ${clientNetwork(ctx.request.ip)}`)) return void overall.skip(kind)
+      const admitted = overall.admit(kind)
+      return admitted && entryOf(kind, admitted.unrecorded, act)
+    },
+    takeUnrecorded: () =>
+      kinds.flatMap((kind) => {
+        const unrecorded = overall.takeUnrecorded(kind)
+        return unrecorded > 0 ? [entryOf(kind, unrecorded)] : []
+      }),
+  }
+}
+
+/** Records how many acts were not recorded, once their window is over. */
+export async function recordUnrecorded(services: Services): Promise<void> {
+  const ctx = { ...services, actor: anonymous, request: { id: 'cleanup', ...noRequest }, run: newRun() }
+  for (const event of services.strangers.takeUnrecorded()) await recordAct(ctx, event)
+}

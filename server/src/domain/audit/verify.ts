@@ -1,0 +1,140 @@
+/** The check that a chain of the audit trail is still what was written: every link, every list, the cut and the head. */
+import type { AuditVerdict } from '@coffer/contract/audit'
+import { nextTurn } from '../../event-loop.ts'
+import { Failure } from '../../failure.ts'
+import { type AuditLink, type AuditRow, hashEntry } from '../../store/audit-entry.ts'
+import { digestsIn, isListGenuine } from '../../store/audit-key-list.ts'
+import { type Context, systemChain } from '../context.ts'
+import { isHeadGenuine } from './chain.ts'
+import { type ChainPlace, chainStart, findMark } from './mark.ts'
+
+type VerifyContext = Pick<Context, 'store' | 'keys'>
+
+/** `onProgress` hears again and again how many entries hold so far. */
+export async function verifyChain(
+  ctx: VerifyContext,
+  chain: string,
+  onProgress: (entries: number) => void = () => undefined,
+): Promise<AuditVerdict> {
+  let cut = await findMark(ctx, chain, 'cut')
+  while (cut) {
+    const verdict = await verifyAfter(ctx, chain, cut, onProgress)
+    const newer = verdict.ok ? cut : await findMark(ctx, chain, 'cut')
+    if (newer?.sequence === cut.sequence) return verdict
+    // Entries were removed while they were read.
+    cut = newer
+  }
+  const reason = 'The record of the last removal is not what was signed.'
+  return { ok: false, entries: 0, head: chainStart.hash, firstBroken: 1, reason }
+}
+
+async function verifyAfter(
+  ctx: VerifyContext,
+  chain: string,
+  cut: ChainPlace,
+  onProgress: (entries: number) => void,
+): Promise<AuditVerdict> {
+  const head = await ctx.store.audit.findHead(chain)
+  const end = head?.sequence ?? 0
+  let place = cut
+  const broken = (firstBroken: number, reason: string) => {
+    return { ok: false, entries: place.sequence - cut.sequence, head: place.hash, firstBroken, reason }
+  }
+  if (cut.sequence > 0 && (await ctx.store.auditRetention.hasEntriesThrough(chain, cut.sequence))) {
+    return broken(cut.sequence, 'Entries are there that were removed.')
+  }
+  for await (const step of walkLinks(ctx, chain, cut, end)) {
+    if (step.problem !== undefined) return broken(place.sequence + 1, step.problem)
+    place = step.place
+    onProgress(place.sequence - cut.sequence)
+  }
+  // A workspace has at least the entry of its making; only a new installation has none.
+  if (end < Math.max(cut.sequence, chain === systemChain ? 0 : 1)) return broken(end + 1, 'Entries are missing.')
+  if (head && end > 0 && (head.hash !== place.hash || !(await isHeadGenuine(ctx, chain, head)))) {
+    return broken(end, 'The signature of the head is wrong.')
+  }
+  if (await hasEntriesAfter(ctx, chain, end)) return broken(end + 1, 'Entries follow that the head does not know.')
+  return { ok: true, entries: place.sequence - cut.sequence, head: place.hash }
+}
+
+/** A link and the place where it ends. */
+type Link = { readonly link: AuditLink; readonly place: ChainPlace; readonly problem?: undefined }
+/** `problem` says why the next link is not what was written; nothing follows. */
+type Step = Link | { readonly problem: string }
+
+/** The links after a place, oldest first, up to the one that ends at or beyond `end`. */
+async function* walkLinks(
+  ctx: Pick<Context, 'store'>,
+  chain: string,
+  start: ChainPlace,
+  end: number,
+): AsyncGenerator<Step, void> {
+  const findProblem = createLinkCheck(ctx, chain)
+  let place = start
+  while (place.sequence < end) {
+    const stretch = await ctx.store.audit.stretchAfter(chain, place.sequence, end)
+    const links = await ctx.store.audit.listLinks(chain, stretch)
+    if (links.length === 0) return yield { problem: 'Entries are missing.' }
+    for (const link of links) {
+      const problem = await findProblem(link, place)
+      if (problem !== undefined) return yield { problem }
+      place = { sequence: link.entries.at(-1)?.sequence ?? place.sequence, hash: link.hash }
+      yield { link, place }
+    }
+    await nextTurn()
+  }
+}
+
+/** The same, for work that must not go on with a broken chain. Entries that another process removes meanwhile are no break. */
+export async function* requireLinks(
+  ctx: VerifyContext,
+  chain: string,
+  start: ChainPlace,
+  end: number,
+): AsyncGenerator<Link, void> {
+  let last = start.sequence
+  for await (const step of walkLinks(ctx, chain, start, end)) {
+    if (step.problem !== undefined) {
+      const cut = await findMark(ctx, chain, 'cut')
+      if (cut && cut.sequence > last) throw new Failure('conflict', interrupted)
+      throw new Failure('integrity', `The audit trail is broken at entry ${last + 1}: ${step.problem}`)
+    }
+    last = step.place.sequence
+    yield step
+  }
+}
+
+export const interrupted = 'The audit trail was cut by another process meanwhile: run the command again.'
+
+type LinkCheck = (link: AuditLink, after: ChainPlace) => Promise<string | undefined>
+
+/** Says what is wrong with a link that should follow this place: its sequence, its text, or a list that it refers to. */
+function createLinkCheck({ store }: Pick<Context, 'store'>, chain: string): LinkCheck {
+  const genuine = new Set<string>()
+  const isGenuine = async (digest: string) => {
+    if (!genuine.has(digest) && !isListGenuine(digest, await store.audit.findList(chain, digest))) return false
+    genuine.add(digest)
+    return true
+  }
+  return async ({ entries, text, hash }, after) => {
+    const [first] = entries
+    if (first?.sequence !== after.sequence + 1) return 'Entries are missing.'
+    const isWritten = hashEntry(after.hash, text) === hash && (after.sequence > 0 || isBeginning(chain, first))
+    if (!isWritten) return 'This entry is not what was written.'
+    for (const digest of new Set(entries.flatMap(({ details }) => digestsIn(details)))) {
+      if (!(await isGenuine(digest))) return 'A list of keys that this entry refers to is missing or was changed.'
+    }
+    return undefined
+  }
+}
+
+/** Every workspace's trail begins with its making: one that was emptied and begun anew does not. */
+function isBeginning(chain: string, row: AuditRow): boolean {
+  return chain === systemChain || (row.action === 'CREATE' && row.entityType === 'workspace' && row.entityId === chain)
+}
+
+async function hasEntriesAfter(ctx: Pick<Context, 'store'>, chain: string, end: number): Promise<boolean> {
+  if (!(await ctx.store.audit.hasAfter(chain, end))) return false
+  // An entry commits together with its head: if that has moved on, it was written while we read.
+  return ((await ctx.store.audit.findHead(chain))?.sequence ?? 0) <= end
+}

@@ -1,0 +1,44 @@
+/** How many secrets there are in each project and environment and when they changed, remembered until they do. */
+import type { Store } from '../../store/store.ts'
+import { type Access, reachedEnvironments } from '../access/access.ts'
+import { reachesProject } from '../access/scope.ts'
+import type { Context } from '../context.ts'
+import { iso } from '../time.ts'
+import { createRecall, type Recall } from './loading-cache.ts'
+import type { PicturedProject } from './workspace-snapshot.ts'
+
+type Count = { readonly count: number; readonly updatedAt: string }
+export type Counts = Recall<ReadonlyMap<string, Count>>
+
+const maxWorkspaces = 1_000
+
+export function createCounts(store: Store): Counts {
+  return createRecall(maxWorkspaces, async (workspaceId) => {
+    const rows = await store.secrets.listCounts(workspaceId)
+    return new Map(rows.map(({ id, count, updatedAt }) => [id, { count, updatedAt: iso(updatedAt) }]))
+  })
+}
+
+/**
+ * What lies inside the caller's scope, by project: all of it, or what its reached environments hold. One query for all projects of
+ * which several environments are reached, and not all: a secret in two of them counts once.
+ */
+export async function countSecrets(
+  ctx: Context,
+  { picture, reach }: Access,
+  projects: readonly PicturedProject[],
+): Promise<ReadonlyMap<string, number>> {
+  const workspaceId = picture.workspace.id
+  const counts = ctx.counts.peek(workspaceId) ?? (await ctx.counts.get(workspaceId))
+  const counted = new Map<string, number>()
+  const several: string[] = []
+  for (const project of projects) {
+    const parts = reachesProject(reach, project) ? [project] : reachedEnvironments(reach, project)
+    if (parts.length > 1) several.push(...parts.map(({ id }) => id))
+    else counted.set(project.id, counts?.get(parts[0]?.id ?? '')?.count ?? 0)
+  }
+  if (several.length === 0) return counted
+  const rows = await ctx.store.secrets.countIn(several, workspaceId)
+  for (const { projectId, count } of rows) counted.set(projectId, count)
+  return counted
+}

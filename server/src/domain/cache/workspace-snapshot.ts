@@ -1,0 +1,105 @@
+/**
+ * The picture of a workspace that access is decided from: its members, teams, projects, environments and the tokens
+ * that were used. It is held in memory, dropped at every commit that changes it, and loaded again by the next request.
+ */
+import type { Log } from '../../log.ts'
+import type { EnvironmentRow } from '../../store/environment.ts'
+import type { Member } from '../../store/member.ts'
+import type { IdentityRecord } from '../../store/oidc.ts'
+import type { KeyMemory } from '../../store/secret-value.ts'
+import type { Store } from '../../store/store.ts'
+import type { TokenRecord } from '../../store/token.ts'
+import type { WorkspaceRow } from '../../store/workspace.ts'
+import { type ScopeSet, toScopeSet } from '../access/scope.ts'
+import { iso } from '../time.ts'
+import { createRecall, type Recall } from './loading-cache.ts'
+
+type PicturedMember = { readonly member: Member; readonly scopeSet: ScopeSet }
+export type PicturedEnvironment = {
+  readonly id: string
+  readonly name: string
+  readonly projectId: string
+  readonly hasPersonalOverrides: boolean
+  readonly createdAt: number
+  readonly updatedAt: string
+}
+export type PicturedProject = {
+  readonly id: string
+  readonly name: string
+  readonly slug: string
+  readonly teamId: string
+  readonly createdAt: string
+  readonly updatedAt: string
+  readonly environments: readonly PicturedEnvironment[]
+}
+export type PicturedTeam = {
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+  readonly projects: readonly PicturedProject[]
+}
+
+export type Picture = {
+  readonly workspace: WorkspaceRow
+  readonly membersByUser: ReadonlyMap<string, PicturedMember>
+  readonly teams: ReadonlyMap<string, PicturedTeam>
+  readonly projects: ReadonlyMap<string, PicturedProject>
+  readonly projectsBySlug: ReadonlyMap<string, PicturedProject>
+  readonly environments: ReadonlyMap<string, PicturedEnvironment>
+  /** Tokens by id, as requests ask for them; they are forgotten together with the picture. */
+  readonly tokens: Recall<TokenRecord>
+  /** Likewise, identities that outside issuers vouch for. */
+  readonly identities: Recall<IdentityRecord>
+  readonly environmentKeys: KeyMemory
+}
+
+export type Pictures = Recall<Picture>
+
+const maxPictures = 1_000
+const maxTokens = 10_000
+const maxIdentities = 1_000
+
+export function createPictures(store: Store, log: Log): Pictures {
+  return createRecall(maxPictures, (workspaceId) => loadPicture(store, log, workspaceId))
+}
+
+export const toPictured = (row: EnvironmentRow): PicturedEnvironment => ({ ...row, updatedAt: iso(row.updatedAt) })
+
+async function loadPicture(store: Store, log: Log, workspaceId: string): Promise<Picture | undefined> {
+  const workspace = await store.workspaces.find(workspaceId)
+  if (!workspace) return undefined
+  const [{ members, tampered }, teamRows, projectRows, environmentRows] = await Promise.all([
+    store.members.list(workspaceId),
+    store.teams.list(workspaceId),
+    store.projects.list(workspaceId),
+    store.environments.list(workspaceId),
+  ])
+  if (tampered > 0) log.error('membership rows failed their integrity check', { workspaceId, count: tampered })
+
+  const environments = environmentRows.map(toPictured)
+  const environmentsByProject = Map.groupBy(environments, (environment) => environment.projectId)
+  const projects = projectRows.map((row) => ({
+    ...row,
+    createdAt: iso(row.createdAt),
+    updatedAt: iso(row.updatedAt),
+    environments: environmentsByProject.get(row.id) ?? [],
+  }))
+  const projectsByTeam = Map.groupBy(projects, (project) => project.teamId)
+  const teams = teamRows.map((row) => ({
+    id: row.id,
+    name: row.name,
+    createdAt: iso(row.createdAt),
+    projects: projectsByTeam.get(row.id) ?? [],
+  }))
+  return {
+    workspace,
+    membersByUser: new Map(members.map((member) => [member.userId, { member, scopeSet: toScopeSet(member.scope) }])),
+    teams: new Map(teams.map((team) => [team.id, team])),
+    projects: new Map(projects.map((project) => [project.id, project])),
+    projectsBySlug: new Map(projects.map((project) => [project.slug, project])),
+    environments: new Map(environments.map((environment) => [environment.id, environment])),
+    tokens: createRecall(maxTokens, (id) => store.tokens.find(id, workspaceId)),
+    identities: createRecall(maxIdentities, (id) => store.oidc.find(id, workspaceId)),
+    environmentKeys: { byVersion: new Map(), newest: new Map() },
+  }
+}

@@ -1,0 +1,316 @@
+/**
+ * From a bearer value to the actor behind it. Checks are remembered, never their outcome: whether a token is revoked,
+ * expired or bound to other addresses is asked of the picture of its workspace, which changes with every commit.
+ */
+import { hash } from 'node:crypto'
+import { type AddressRange, isInRange, parseAddress, parseRange } from '../../address-range.ts'
+import { type JwtClaims, keyIdOf, verifyJwt } from '../../crypto/jwt.ts'
+import type { Keyring } from '../../crypto/keyring.ts'
+import { bearerKind, hashBearer, sessionPrefix, tokenPrefix } from '../../crypto/token.ts'
+import { Failure } from '../../failure.ts'
+import type { Keys } from '../../store/key.ts'
+import type { IdentityRecord } from '../../store/oidc.ts'
+import type { Session } from '../../store/session.ts'
+import type { Store } from '../../store/store.ts'
+import type { TokenRecord } from '../../store/token.ts'
+import type { Pictures } from '../cache/workspace-snapshot.ts'
+import type { Actor, Context } from '../context.ts'
+import { dayMs, hourMs } from '../time.ts'
+import type { Usage } from './usage.ts'
+
+export const sessionIdleMs = { browser: 12 * hourMs, cli: 8 * hourMs } as const
+export const sessionMaxMs = 30 * dayMs
+
+const maxRemembered = 20_000
+
+export type Credentials = {
+  /** The actor of a credential that has been checked before and lives; undefined where anything must be looked up. */
+  recognise(key: string, ip: string): Actor | undefined
+  /** Throws `unauthenticated` for anything that is not a living credential. */
+  authenticate(value: string, ip: string): Promise<Actor>
+  /** Ends what is remembered of a person's sessions. */
+  dropUser(userId: string): void
+  clear(): void
+  /** Goes up whenever sessions are dropped: a session found at an earlier one may have ended. */
+  readonly generation: number
+}
+
+type Located = {
+  readonly id: string
+  readonly workspaceId: string
+  readonly hashes: readonly Buffer[]
+  /** The ring that they were made with. */
+  readonly keyring: Keyring
+}
+type SessionUser = { readonly id: string; readonly email: string; readonly emailVerified: boolean }
+type LiveSession = { readonly session: Session; readonly user: SessionUser; seenAt: number }
+type Parts = {
+  readonly store: Store
+  readonly keys: Keys
+  readonly pictures: Pictures
+  readonly usage: Usage
+  readonly issuer: string
+  /** Work on the store that nobody waits for. */
+  readonly later: (work: (store: Store) => Promise<void>) => void
+  readonly now: () => number
+}
+
+export function createCredentials(parts: Parts): Credentials {
+  const { store, keys, pictures, usage, now, later } = parts
+  const located = new Map<string, Located>()
+  const sessions = new Map<string, LiveSession>()
+  const claims = new Map<string, JwtClaims>()
+
+  async function authenticate(value: string, ip: string): Promise<Actor> {
+    const kind = bearerKind(value)
+    if (kind === tokenPrefix) return authenticateToken(value, ip)
+    if (kind === sessionPrefix) return authenticateSession(value)
+    if (value.startsWith('ey')) return authenticateJwt(value, ip)
+    throw new Failure('unauthenticated')
+  }
+
+  function recognise(key: string, ip: string): Actor | undefined {
+    const known = located.get(key)
+    const token = known && peekToken(known.workspaceId, known.id)
+    if (known && token) return tokenActor(token, known, ip)
+    const claimed = claims.get(key)
+    if (!claimed || claimed.exp * 1000 <= now()) return undefined
+    if (claimed.kind === 'oidc') {
+      const identity = pictures.peek(claimed.workspace)?.identities.peek(claimed.sub)
+      return identity && federatedActor(identity, claimed)
+    }
+    const source = peekToken(claimed.workspace, claimed.sub)
+    return source && jwtActor(source, claimed, ip)
+  }
+
+  function peekToken(workspaceId: string, id: string): TokenRecord | undefined {
+    const picture = pictures.peek(workspaceId)
+    const token = picture?.tokens.peek(id)
+    return picture && token && picture.membersByUser.has(token.createdBy) ? token : undefined
+  }
+
+  async function authenticateToken(value: string, ip: string): Promise<Actor> {
+    const key = credentialKey(value)
+    const known = located.get(key)
+    const actor = known && tokenActor(await requireToken(known.workspaceId, known.id), known, ip)
+    if (actor) return actor
+    located.delete(key)
+    const fresh = await locate(key, value)
+    const found = tokenActor(await requireToken(fresh.workspaceId, fresh.id), fresh, ip)
+    if (found) return found
+    // The store has it: it is the picture that was made under a root which is gone.
+    pictures.drop(fresh.workspaceId)
+    const last = tokenActor(await requireToken(fresh.workspaceId, fresh.id), fresh, ip)
+    if (!last) throw new Failure('unauthenticated')
+    return last
+  }
+
+  /** Undefined where the keys were turned between what is known of the value and what is known of the token. */
+  function tokenActor(token: TokenRecord, known: Located, ip: string): Actor | undefined {
+    const isCurrent = known.hashes.some((candidate) => candidate.equals(token.hash))
+    if (!isCurrent && !isInGrace(token, known.hashes)) {
+      if (known.keyring !== keys.keyring || !keys.keyring.find(token.hashRootId)) return undefined
+      throw new Failure('unauthenticated')
+    }
+    const generation = isCurrent ? token.generation : token.generation - 1
+    return liveActor(token, ip, { type: token.type === 'cli' ? 'cli-token' : 'static', generation }, null)
+  }
+
+  async function locate(key: string, value: string): Promise<Located> {
+    const found = await keys.lookTwice(key, () => store.tokens.locate(value))
+    if (!found) throw new Failure('unauthenticated')
+    if (found.isUnderOldRoot) later((store) => rehashToken(store, found, value))
+    const { keyring } = keys
+    const fresh = { ...found, keyring, hashes: keyring.all.map((root) => hashBearer(root, value)) }
+    remember(located, key, fresh)
+    return fresh
+  }
+
+  function isInGrace(token: TokenRecord, hashes: readonly Buffer[]): boolean {
+    const { previousHash, previousUntil } = token
+    if (!previousHash || previousUntil === null || previousUntil <= now()) return false
+    return hashes.some((candidate) => candidate.equals(previousHash))
+  }
+
+  async function authenticateJwt(value: string, ip: string): Promise<Actor> {
+    const key = credentialKey(value)
+    let known = claims.get(key)
+    if (!known || known.exp * 1000 <= now()) {
+      claims.delete(key)
+      known = await keys.lookTwice(keyIdOf(value) ?? '', async () =>
+        verifyJwt(value, keys.findJwtSigner, { issuer: parts.issuer, nowMs: now() }),
+      )
+      if (!known) throw new Failure('unauthenticated')
+      remember(claims, key, known)
+    }
+    if (known.kind === 'oidc') return federatedActor(await requireIdentity(known.workspace, known.sub), known)
+    return jwtActor(await requireToken(known.workspace, known.sub), known, ip)
+  }
+
+  async function requireIdentity(workspaceId: string, id: string): Promise<IdentityRecord> {
+    const picture = await pictures.get(workspaceId)
+    const identity = await picture?.identities.get(id)
+    if (!identity) throw new Failure('unauthenticated')
+    return identity
+  }
+
+  function federatedActor(identity: IdentityRecord, known: JwtClaims): Actor {
+    if (!identity.enabled || known.generation !== identity.generation) throw new Failure('unauthenticated')
+    usage.noteIdentity(identity.id, identity.workspaceId, now())
+    return identityActor(identity, known.exp * 1000)
+  }
+
+  function jwtActor(token: TokenRecord, known: JwtClaims, ip: string): Actor {
+    const isCurrent = known.generation === token.generation
+    const isGraced = known.generation === token.generation - 1 && (token.previousUntil ?? 0) > now()
+    if (!isCurrent && !isGraced) throw new Failure('unauthenticated')
+    return liveActor(token, ip, { type: 'jwt', generation: known.generation }, known.exp * 1000)
+  }
+
+  async function requireToken(workspaceId: string, id: string): Promise<TokenRecord> {
+    const picture = pictures.peek(workspaceId) ?? (await pictures.get(workspaceId))
+    const token = picture && (picture.tokens.peek(id) ?? (await picture.tokens.get(id)))
+    // A token lives and dies with the membership of its maker.
+    if (!picture || !token || !picture.membersByUser.has(token.createdBy)) throw new Failure('unauthenticated')
+    return token
+  }
+
+  function liveActor(
+    token: TokenRecord,
+    ip: string,
+    value: { type: 'static' | 'cli-token' | 'jwt'; generation: number },
+    ownEnd: number | null,
+  ): Actor {
+    const at = now()
+    const isOver = token.revokedAt !== null || (token.expiresAt !== null && token.expiresAt <= at)
+    if (isOver || !isAddressAllowed(token, ip)) throw new Failure('unauthenticated')
+    usage.noteToken(token.id, token.workspaceId, at, ip)
+    const endOfGrace = value.generation === token.generation ? null : token.previousUntil
+    const expiresAt = earlier(token.expiresAt, earlier(ownEnd, endOfGrace))
+    const credential = { ...value, token, expiresAt }
+    return { type: 'token', id: token.id, name: token.name, userId: token.createdBy, credential }
+  }
+
+  async function authenticateSession(value: string): Promise<Actor> {
+    const key = credentialKey(value)
+    const generation = generations
+    let live = sessions.get(key)
+    // Another node may have seen it more recently than this one remembers.
+    if (!live || isIdle(live)) live = await loadSession(key, value)
+    const at = now()
+    if (!live || live.session.expiresAt <= at || isIdle(live)) throw new Failure('unauthenticated')
+    live.seenAt = at
+    usage.noteSession(live.session.id, live.user.id, at)
+    const type = live.session.type === 'cli' ? 'cli' : 'session'
+    const expiresAt = Math.min(live.session.expiresAt, at + sessionIdleMs[live.session.type])
+    const credential = { type, sessionId: live.session.id, expiresAt, generation } as const
+    const { id, email, emailVerified } = live.user
+    return { type: 'user', id, name: email, userId: id, emailVerified, credential }
+  }
+
+  function isIdle(live: LiveSession): boolean {
+    return live.seenAt + sessionIdleMs[live.session.type] <= now()
+  }
+
+  async function loadSession(key: string, value: string): Promise<LiveSession | undefined> {
+    const generation = generations
+    const session = await keys.lookTwice(key, () => store.sessions.findByValue(value))
+    const account = session && (await store.accounts.find(session.userId))
+    if (!session || !account) return undefined
+    // That it was used a moment ago may not be written yet.
+    const seenAt = Math.max(session.lastSeenAt, usage.pendingSession(session.id)?.at ?? 0)
+    const { id, email, emailVerifiedAt } = account
+    const live = { session, user: { id, email, emailVerified: emailVerifiedAt !== null }, seenAt }
+    if (session.isUnderOldRoot) later((store) => store.sessions.rehash(session, value))
+    // Dropped while it was read: the row may be gone by now.
+    if (generation === generations) remember(sessions, key, live)
+    return live
+  }
+
+  let generations = 0
+
+  async function rehashToken(store: Store, token: { id: string; workspaceId: string }, value: string): Promise<void> {
+    if (!(await store.tokens.rehash(token.id, token.workspaceId, value))) return
+    await store.changes.append('workspace', token.workspaceId, now())
+  }
+
+  return {
+    recognise,
+    authenticate,
+    dropUser(userId) {
+      generations++
+      for (const [key, live] of sessions) if (live.user.id === userId) sessions.delete(key)
+    },
+    clear() {
+      generations++
+      located.clear()
+      sessions.clear()
+      claims.clear()
+    },
+    get generation() {
+      return generations
+    },
+  }
+}
+
+/**
+ * Asks the store, not the memory. Under the lock of what is changed, a session that has just been ended or a token that
+ * has just been revoked or rotated must not leave another one behind.
+ */
+export async function requireLiving(ctx: Context): Promise<void> {
+  const { credential, userId } = ctx.actor
+  const { sessions, tokens, oidc } = ctx.store
+  if (hasExpired(ctx)) throw new Failure('unauthenticated')
+  if ('sessionId' in credential && !(await sessions.exists(credential.sessionId, userId))) {
+    throw new Failure('unauthenticated')
+  }
+  if ('identity' in credential) {
+    const { id, workspaceId, generation } = credential.identity
+    const identity = await oidc.find(id, workspaceId)
+    if (!identity?.enabled || identity.generation !== generation) throw new Failure('unauthenticated')
+  }
+  if (!('token' in credential)) return
+  const token = await tokens.find(credential.token.id, credential.token.workspaceId)
+  // By the value that was shown: the grace of a token is that of the one value before its own.
+  const age = (token?.generation ?? 0) - credential.generation
+  const isSame = age === 0 || (age === 1 && (token?.previousUntil ?? 0) > ctx.now())
+  if (token?.revokedAt !== null || !isSame) throw new Failure('unauthenticated')
+}
+
+export function hasExpired({ actor: { credential }, now }: Context): boolean {
+  return 'expiresAt' in credential && credential.expiresAt !== null && credential.expiresAt <= now()
+}
+
+/** Null is never. */
+const earlier = (a: number | null, b: number | null) => (a === null || b === null ? (a ?? b) : Math.min(a, b))
+
+/** An identity acts for itself: no person stands behind it. */
+export function identityActor(identity: IdentityRecord, expiresAt: number): Actor {
+  const credential = { type: 'oidc', identity, expiresAt } as const
+  return { type: 'oidc', id: identity.id, name: identity.name, userId: '', credential }
+}
+
+/** What a credential is remembered by: a heap dump shows no credentials. */
+export function credentialKey(value: string): string {
+  return hash('sha256', value, 'base64')
+}
+
+function remember<Value>(memory: Map<string, Value>, key: string, value: Value): void {
+  memory.set(key, value)
+  if (memory.size <= maxRemembered) return
+  const oldest = memory.keys().next()
+  if (!oldest.done) memory.delete(oldest.value)
+}
+
+const allowedRanges = new WeakMap<TokenRecord, readonly AddressRange[]>()
+
+function isAddressAllowed(token: TokenRecord, ip: string): boolean {
+  if (token.allowedIps.length === 0) return true
+  let ranges = allowedRanges.get(token)
+  if (!ranges) {
+    ranges = token.allowedIps.flatMap((entry) => parseRange(entry) ?? [])
+    allowedRanges.set(token, ranges)
+  }
+  const address = parseAddress(ip)
+  return address !== undefined && ranges.some((range) => isInRange(address, range))
+}

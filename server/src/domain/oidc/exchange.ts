@@ -1,0 +1,147 @@
+/**
+ * The exchange of an outside issuer's token for a JWT of ours. The wire says only yes or no; the reason for a no stands
+ * in the audit trail of the workspace, and `test` tells it to an admin.
+ */
+import type { AccessToken } from '@coffer/contract/auth'
+import type { IdPath } from '@coffer/contract/field'
+import type { IdentityCheck, IdentityExchange, IdentityTest, IdentityVerdict } from '@coffer/contract/oidc'
+import { jwtLifetimeSeconds } from '../../crypto/jwt.ts'
+import { nextTurn } from '../../event-loop.ts'
+import { Failure } from '../../failure.ts'
+import type { IdentityRecord } from '../../store/oidc.ts'
+import { reachOf } from '../access/outbound-reach.ts'
+import type { Context } from '../context.ts'
+import { identityActor } from '../credential/credential.ts'
+import { issueJwt } from '../credential/jwt.ts'
+import { minuteMs, secondMs } from '../time.ts'
+import { recordAct } from '../transaction.ts'
+import { requireIdentity } from './oidc.ts'
+import { checkRules, describe, isExact } from './rule.ts'
+import { checkAudience, checkHeader, checkTimes, type ExternalToken, formCheck, parseToken } from './token.ts'
+
+const maxReasons = 5
+
+export async function exchangeIdentity(ctx: Context, body: IdentityExchange): Promise<AccessToken> {
+  const workspaceId = await ctx.store.workspaces.findIdForAnybody(body.workspaceId)
+  if (workspaceId === undefined) throw new Failure('exchangeRefused')
+  const token = parseToken(body.token)
+  const judged = token ? await judge(ctx, workspaceId, token) : { reasons: [formCheck(false)] }
+  if ('reasons' in judged) {
+    await recordRefusal(ctx, workspaceId, token, judged.reasons)
+    throw new Failure('exchangeRefused')
+  }
+  const { id, workspaceId: workspace, generation } = judged.identity
+  const issued = issueJwt(ctx, { sub: id, kind: 'oidc', workspace, generation })
+  await recordLogin(ctx, judged.identity, judged.token)
+  return issued
+}
+
+export async function testIdentity(ctx: Context, path: IdPath, body: IdentityTest): Promise<IdentityVerdict> {
+  const { identity } = await requireIdentity(ctx, path, 'oidc:read')
+  const enabled = { check: 'enabled', ok: identity.enabled, expected: 'true', actual: String(identity.enabled) }
+  const token = parseToken(body.token)
+  const checks = token ? await checkAll(ctx, identity, token) : [formCheck(false)]
+  return { ok: identity.enabled && isPassed(checks), checks: [enabled, ...checks] }
+}
+
+type Judged =
+  | { readonly identity: IdentityRecord; readonly token: ExternalToken }
+  | { readonly reasons: readonly (IdentityCheck & { readonly identity?: string })[] }
+
+/** Of several identities that fit, one wins and lends its rights alone: exact before glob, then the newest. */
+async function judge(ctx: Context, workspaceId: string, token: ExternalToken): Promise<Judged> {
+  const { iss } = token.claims
+  // No issuer has NUL in its name, and PostgreSQL takes no text that has.
+  const isText = typeof iss === 'string' && !iss.includes('\0')
+  const candidates = isText ? await ctx.store.oidc.listEnabled(workspaceId, iss) : []
+  const [first] = candidates
+  if (!first) return { reasons: [issuerCheck(iss, 'the issuer of an enabled identity', false)] }
+  const failed = firstFailed(await checkGenuine(ctx, first, token))
+  if (failed) return { reasons: [failed] }
+  const judged: { identity: IdentityRecord; failed: IdentityCheck | undefined }[] = []
+  for (const identity of candidates) {
+    // Many with many rules, and a token with long lists that fit none: others have their turn in between.
+    if (judged.length > 0) await nextTurn()
+    judged.push({ identity, failed: firstFailed(checkFit(identity, token)) })
+  }
+  const fitting = judged.flatMap(({ identity, failed }) => (failed ? [] : [identity]))
+  const identity = fitting.find(isExact) ?? fitting[0]
+  if (identity) return { identity, token }
+  const reasons = judged.flatMap(({ identity, failed }) => (failed ? [{ identity: identity.id, ...failed }] : []))
+  return { reasons: reasons.slice(0, maxReasons) }
+}
+
+async function checkAll(ctx: Context, identity: IdentityRecord, token: ExternalToken): Promise<IdentityCheck[]> {
+  const { iss } = token.claims
+  const checks = [formCheck(true), issuerCheck(iss, identity.issuer, iss === identity.issuer)]
+  // The keys of another issuer are of no use, and asking for them would be a way to make us call anywhere.
+  if (iss === identity.issuer) checks.push(...(await checkGenuine(ctx, identity, token)))
+  return [...checks, ...checkFit(identity, token)]
+}
+
+/** What makes the token's claims worth reading: a header that we accept, a signature by the issuer, and its time. */
+async function checkGenuine(
+  ctx: Context,
+  { issuer, workspaceId }: IdentityRecord,
+  token: ExternalToken,
+): Promise<IdentityCheck[]> {
+  const header = checkHeader(token)
+  const reached = { url: issuer, reach: await reachOf(ctx, workspaceId) }
+  const problem = isPassed(header) ? await ctx.issuers.findProblem(reached, token.text) : 'not checked: see above'
+  const signature = {
+    check: 'signature',
+    ok: problem === undefined,
+    expected: 'by a key of the issuer',
+    actual: problem ?? 'by a key of the issuer',
+  }
+  return [...header, signature, ...checkTimes(token, ctx.now())]
+}
+
+const checkFit = (identity: IdentityRecord, token: ExternalToken) => [
+  ...checkAudience(token, identity.audience),
+  ...checkRules(identity, token.claims),
+]
+
+const issuerCheck = (iss: unknown, expected: string, ok: boolean) => ({
+  check: 'issuer',
+  ok,
+  expected,
+  actual: describe(iss),
+})
+
+const isPassed = (checks: readonly IdentityCheck[]) => checks.every(({ ok }) => ok)
+const firstFailed = (checks: readonly IdentityCheck[]) => checks.find(({ ok }) => !ok)
+
+const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'oidc', id, name })
+
+async function recordLogin(ctx: Context, identity: IdentityRecord, { claims }: ExternalToken): Promise<void> {
+  const expiresAt = ctx.now() + jwtLifetimeSeconds * secondMs
+  const { workspaceId } = identity
+  const after = { issuer: identity.issuer, subject: describe(claims.sub), tokenId: describe(claims.jti) }
+  const actor = identityActor(identity, expiresAt)
+  await recordAct({ ...ctx, actor }, { chain: workspaceId, action: 'LOGIN', entity: entity(identity), after })
+  ctx.usage.noteIdentity(identity.id, workspaceId, ctx.now())
+}
+
+/** So many refusals are recorded in the trail of a workspace. */
+export const exchangeRefusals = { max: 20, windowMs: minuteMs }
+
+/** A workspace that trusts nobody has nothing to tell its admin: strangers write nothing into its trail. */
+async function recordRefusal(
+  ctx: Context,
+  workspaceId: string,
+  token: ExternalToken | undefined,
+  reasons: readonly (IdentityCheck & { readonly identity?: string })[],
+): Promise<void> {
+  if ((await ctx.store.oidc.count(workspaceId)) === 0) return
+  const admitted = ctx.refusals.admit(workspaceId)
+  if (!admitted) return
+  const after = {
+    issuer: describe(token?.claims.iss),
+    subject: describe(token?.claims.sub),
+    reasons: reasons.map(({ ok: _ok, ...reason }) => reason),
+    ...(admitted.unrecorded > 0 && { unrecorded: admitted.unrecorded }),
+  }
+  const who = { type: 'oidc', id: '', name: '' }
+  await recordAct(ctx, { chain: workspaceId, action: 'LOGIN', entity: who, outcome: 'failure', after })
+}

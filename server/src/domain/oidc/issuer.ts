@@ -1,0 +1,158 @@
+/**
+ * The keys of outside issuers: found by discovery, fetched through the one door to the outside, remembered for a while.
+ * Callers ask only for issuers that somebody trusts: a stranger's token makes nobody call anywhere.
+ */
+import type { JSONWebKeySet, JWK } from 'jose'
+import { type Outbound, OutboundError, type OutboundReach } from '../../outbound.ts'
+import { hourMs, minuteMs, secondMs } from '../time.ts'
+import { type JsonObject, parseJsonObject } from './json.ts'
+import { algorithms } from './token.ts'
+
+/** Keys are fetched anew when they are older; while the issuer does not answer, they serve until they are over. */
+const freshForMs = 10 * minuteMs
+const overAfterMs = hourMs
+/** A kid that is not there may have been added since. */
+const retryKidAfterMs = minuteMs
+const never = Number.NEGATIVE_INFINITY
+const retryFailureAfterMs = 10 * secondMs
+const timeoutMs = 5 * secondMs
+const maxDiscoveryBytes = 128 * 1024
+const maxKeysBytes = 512 * 1024
+const maxKeys = 100
+const maxIssuers = 500
+/** Of an RSA key of 8192 bits, in base64url: a larger one would keep us busy. */
+const maxFieldLength = 1_366
+
+export type Issuers = {
+  /** What is wrong with the signature of a token of that issuer; undefined where it is genuine. */
+  findProblem(issuer: Issuer, token: string): Promise<string | undefined>
+}
+/** Keys that were fetched for a workspace with more reach are not for others: each reach has its own. */
+type Issuer = { readonly url: string; readonly reach: OutboundReach }
+
+type Jose = typeof import('jose')
+type KeySet = { readonly find: ReturnType<Jose['createLocalJWKSet']>; readonly fetchedAt: number }
+type Known = {
+  keys?: KeySet
+  problem: string
+  triedAt: number
+  /** When keys were last fetched only because a kid was not among them. */
+  kidTriedAt: number
+  fetching?: Promise<void> | undefined
+}
+
+export function createIssuers(outbound: Outbound, now: () => number): Issuers {
+  const known = new Map<string, Known>()
+
+  async function findProblem(issuer: Issuer, token: string): Promise<string | undefined> {
+    // Loaded only where it is used: most installations trust no outside issuer.
+    const jose = await import('jose')
+    const entry = remember(issuer)
+    const seen = entry.keys
+    if (ageOf(entry) >= freshForMs) await fetchUnlessTried(jose, issuer, entry)
+    if (!entry.keys || ageOf(entry) >= overAfterMs) return entry.problem
+    const before = entry.keys
+    const problem = await verify(jose, before, token)
+    // Keys that have come just now are not asked for once more.
+    if (problem !== unknownKey || before !== seen) return problem
+    await fetchForKid(jose, issuer, entry)
+    return entry.keys === before ? problem : verify(jose, entry.keys, token)
+  }
+
+  /** A clock that was set back says nothing about how long ago it was: that counts as long ago. */
+  function elapsedSince(atMs: number): number {
+    const elapsedMs = now() - atMs
+    return elapsedMs < 0 ? Number.POSITIVE_INFINITY : elapsedMs
+  }
+
+  const ageOf = ({ keys }: Known) => elapsedSince(keys?.fetchedAt ?? never)
+
+  /** The one that was used last stays longest. */
+  function remember({ url, reach }: Issuer): Known {
+    const name = `${reach} ${url}`
+    const entry = known.get(name) ?? { problem: '', triedAt: never, kidTriedAt: never }
+    known.delete(name)
+    known.set(name, entry)
+    const oldest = known.keys().next()
+    if (known.size > maxIssuers && !oldest.done) known.delete(oldest.value)
+    return entry
+  }
+
+  async function fetchUnlessTried(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
+    if (entry.fetching || elapsedSince(entry.triedAt) >= retryFailureAfterMs) await fetchOnce(jose, issuer, entry)
+  }
+
+  /** Fetches for other reasons do not count: a key may be new right after one. */
+  async function fetchForKid(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
+    if (!entry.fetching && elapsedSince(entry.kidTriedAt) < retryKidAfterMs) return
+    if (!entry.fetching) entry.kidTriedAt = now()
+    await fetchOnce(jose, issuer, entry)
+  }
+
+  /** Whoever comes while keys are being fetched waits for the same ones. */
+  async function fetchOnce(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
+    entry.fetching ??= fetchInto(jose, issuer, entry).finally(() => {
+      entry.fetching = undefined
+    })
+    await entry.fetching
+  }
+
+  async function fetchInto(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
+    entry.triedAt = now()
+    try {
+      const keys = await fetchKeys(issuer)
+      entry.keys = { find: jose.createLocalJWKSet(keys), fetchedAt: entry.triedAt }
+    } catch (error) {
+      if (!(error instanceof OutboundError) && !(error instanceof IssuerError)) throw error
+      entry.problem = `no keys: ${error.message}`
+    }
+  }
+
+  async function fetchKeys({ url: issuer, reach }: Issuer): Promise<JSONWebKeySet> {
+    const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
+    const discovery = await fetchJson({ url, reach }, 'discovery document', maxDiscoveryBytes)
+    if (discovery.issuer !== issuer) throw new IssuerError('its discovery document names another issuer.')
+    if (typeof discovery.jwks_uri !== 'string') throw new IssuerError('its discovery document has no jwks_uri.')
+    const { keys } = await fetchJson({ url: discovery.jwks_uri, reach }, 'JWKS', maxKeysBytes)
+    if (!Array.isArray(keys)) throw new IssuerError('its JWKS has no list of keys.')
+    return { keys: keys.slice(0, maxKeys).flatMap(readKey) }
+  }
+
+  async function fetchJson(at: Issuer, what: string, maxBytes: number): Promise<JsonObject> {
+    const headers = { accept: 'application/json' }
+    const { status, body } = await outbound.request({ ...at, headers, timeoutMs, maxBytes })
+    if (status >= 300 && status < 400) throw new IssuerError(`its ${what} is a redirect, which is not followed.`)
+    if (status !== 200) throw new IssuerError(`its ${what} was answered with ${status}.`)
+    const object = parseJsonObject(body.toString('utf8'))
+    if (!object) throw new IssuerError(`its ${what} is not a JSON object, or a name stands twice in it.`)
+    return object
+  }
+
+  return { findProblem }
+}
+
+class IssuerError extends Error {}
+
+const unknownKey = 'the issuer has no key that fits the kid and the algorithm'
+
+/** Only public keys of fitting kinds and sizes, and of those only what a check needs. */
+function readKey(key: unknown): JWK[] {
+  if (typeof key !== 'object' || key === null || !('kty' in key)) return []
+  if (key.kty !== 'RSA' && key.kty !== 'EC' && key.kty !== 'OKP') return []
+  const wanted = ['kty', 'kid', 'alg', 'use', 'n', 'e', 'crv', 'x', 'y'] as const
+  const fields = Object.entries(key).filter(([name]) => wanted.some((field) => field === name))
+  const isFitting = fields.every(([, value]) => typeof value === 'string' && value.length <= maxFieldLength)
+  return isFitting ? [Object.fromEntries(fields)] : []
+}
+
+async function verify(jose: Jose, { find }: KeySet, token: string): Promise<string | undefined> {
+  try {
+    await jose.compactVerify(token, find, { algorithms: [...algorithms] })
+    return undefined
+  } catch (error) {
+    if (error instanceof jose.errors.JWKSNoMatchingKey) return unknownKey
+    if (error instanceof jose.errors.JWKSMultipleMatchingKeys) return 'several keys fit, and no kid says which'
+    if (error instanceof jose.errors.JWSSignatureVerificationFailed) return 'the signature does not fit the key'
+    return 'the key cannot be used: an RSA key needs 2048 bits or more, others the curve of the algorithm'
+  }
+}

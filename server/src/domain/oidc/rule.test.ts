@@ -1,0 +1,156 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { checkRules, findClaim, isExact, isNarrowing, matchesPattern } from './rule.ts'
+
+describe('a pattern', () => {
+  test.each([
+    ['abc', 'abc', true],
+    ['abc', 'ABC', false],
+    ['abc', 'abcd', false],
+    ['abc', '', false],
+    ['*', '', true],
+    ['*', 'any / thing:at\nall', true],
+    ['a*', 'a', true],
+    ['a*', 'ba', false],
+    ['*a', 'ba', true],
+    ['*a', 'ab', false],
+    ['a*a', 'a', false],
+    ['a*a', 'aa', true],
+    ['ab*bc', 'abc', false],
+    ['ab*bc', 'abbc', true],
+    ['a*b*c', 'a-b-c', true],
+    ['a*b*c', 'a-c-b', false],
+    ['a*bb*b', 'abb', false],
+    ['a*bb*b', 'abbb', true],
+    ['a**b', 'ab', true],
+    ['repo:o/*:ref:refs/heads/main', 'repo:o/r:ref:refs/heads/main', true],
+    ['repo:o/*:ref:refs/heads/main', 'repo:o/r:ref:refs/heads/main:x', false],
+    ['a.c', 'abc', false],
+    ['a?c', 'abc', false],
+    ['[a-z]', 'b', false],
+    ['a\\*', 'a\\x', true],
+  ])('%s and %s: %s', (pattern, value, expected) => {
+    expect(matchesPattern(pattern, value)).toBe(expected)
+  })
+
+  test('fits exactly where the same regular expression would', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', 'b', '*', '.'), maxLength: 8 })
+    fc.assert(
+      fc.property(text, text, (pattern, value) => {
+        const parts = pattern.split('*').map((part) => part.replaceAll('.', '\\.'))
+        expect(matchesPattern(pattern, value)).toBe(new RegExp(`^${parts.join('[^]*')}$`).test(value))
+      }),
+      { numRuns: 20_000 },
+    )
+  })
+
+  test('that would make a regular expression try for ages is done in one walk', () => {
+    const pattern = `${'a*'.repeat(200)}b`
+    let looks = 0
+    // Counts how often a value is searched: once for each part between stars.
+    class Watched extends String {
+      override indexOf(part: string, from?: number): number {
+        looks++
+        return super.indexOf(part, from)
+      }
+    }
+    const value = new Watched('a'.repeat(16_000)) as unknown as string
+    expect(matchesPattern(pattern, value)).toBe(false)
+    expect(matchesPattern(`${'a*'.repeat(200)}a`, value)).toBe(true)
+    expect(looks).toBeLessThanOrEqual(400)
+  })
+})
+
+describe('a claim is found', () => {
+  const claims = {
+    ref: 'main',
+    'a.b': 'literal',
+    a: { b: 'nested', c: { d: 'deep' } },
+    'kubernetes.io': { namespace: 'payments', pod: { name: 'api' }, 'x.y': { z: 1 } },
+    'https://example.com/x': ['one'],
+    list: [{ b: 'in a list' }],
+    nothing: null,
+    '': 'empty',
+  }
+  test.each([
+    ['ref', 'main'],
+    ['a.b', 'literal'],
+    ['a.c.d', 'deep'],
+    ['a.c', { d: 'deep' }],
+    ['kubernetes.io.namespace', 'payments'],
+    ['kubernetes.io.pod.name', 'api'],
+    ['kubernetes.io.x.y.z', 1],
+    ['https://example.com/x', ['one']],
+    ['nothing', null],
+    ['absent', undefined],
+    ['a.absent', undefined],
+    ['list.b', undefined],
+    ['list.0', undefined],
+    ['ref.length', undefined],
+    ['a.constructor.name', undefined],
+    ['__proto__.toString', undefined],
+    ['constructor', undefined],
+    ['.', undefined],
+    ['..', undefined],
+  ])('%s', (name, expected) => {
+    expect(findClaim(claims, name)).toEqual(expected)
+  })
+})
+
+const fits = (rules: Record<string, string | string[]>, claims: Record<string, unknown>) =>
+  checkRules({ subject: null, claims: rules }, claims).every(({ ok }) => ok)
+
+describe('rules', () => {
+  test.each([
+    ['a text', 'x', true],
+    ['a list with it', ['y', 'x'], true],
+    ['a list without it', ['y'], false],
+    ['a list within a list', [['x']], false],
+    ['an empty list', [], false],
+    ['an object', { x: 'x' }, false],
+    ['null', null, false],
+    ['nothing', undefined, false],
+  ])('ask for x and meet %s', (_what, value, expected) => {
+    expect(fits({ claim: 'x' }, { claim: value })).toBe(expected)
+  })
+
+  test.each([
+    ['true', true, true],
+    ['true', 'true', true],
+    ['false', true, false],
+    ['20', 20, true],
+    ['20', 20.5, false],
+    ['9007199254740992', 2 ** 53, false],
+    ['null', null, false],
+    ['*', null, false],
+  ])('compare %s with the JSON %s', (pattern, value, expected) => {
+    expect(fits({ claim: pattern }, { claim: value })).toBe(expected)
+  })
+
+  test('hold all together; of a list of values one is enough', () => {
+    expect(fits({ a: ['1', '2'], b: 'x*' }, { a: '2', b: 'xy' })).toBe(true)
+    expect(fits({ a: ['1', '2'], b: 'x*' }, { a: '2', b: 'y' })).toBe(false)
+  })
+
+  test('a subject must be a text', () => {
+    const check = (sub: unknown) => checkRules({ subject: 's*', claims: {} }, { sub })[0]?.ok
+    expect([check('so'), check(['so']), check(undefined), check({ so: 1 })]).toEqual([true, false, false, false])
+  })
+
+  test.each([
+    [{ subject: 'a', claims: { b: 'c' } }, true, true],
+    [{ subject: 'a', claims: { b: ['c', 'd*'] } }, false, true],
+    [{ subject: 'a*', claims: {} }, false, true],
+    [{ subject: '*', claims: {} }, false, false],
+    [{ subject: '*', claims: { b: 'c' } }, false, true],
+    [{ subject: null, claims: { b: '*', c: '**' } }, false, false],
+    [{ subject: null, claims: { b: ['c', '*'] } }, false, false],
+  ])('%j are exact: %s, narrowing: %s', (rules, exact, narrowing) => {
+    expect([isExact(rules), isNarrowing(rules)]).toEqual([exact, narrowing])
+  })
+
+  test('what a check shows of a token is cut', () => {
+    const [check] = checkRules({ subject: 'a', claims: {} }, { sub: 'x'.repeat(10_000) })
+    expect(check?.actual).toHaveLength(301)
+  })
+})

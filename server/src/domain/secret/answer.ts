@@ -1,0 +1,321 @@
+/** Reading secrets: the path that must be fast. */
+import type { ProjectPath } from '@coffer/contract/field'
+import type { Secret, SecretListQuery, SecretPath, SecretQuery, SecretRow } from '@coffer/contract/secret'
+import { Failure, invalid, isFailure } from '../../failure.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import type { ReminderRow } from '../../store/secret-reminder.ts'
+import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from '../access/access.ts'
+import { reachesProject } from '../access/scope.ts'
+import { type ReadDetails, readDetails } from '../audit/read.ts'
+import { secretsOf } from '../audit/record.ts'
+import type { CachedResponse } from '../cache/response-cache.ts'
+import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import { type Context, grantOf } from '../context.ts'
+import { iso } from '../time.ts'
+import { questionOf } from './cache-key.ts'
+import { chooseEnvironments, personalOwner } from './environment.ts'
+import { isId, mayExist } from './name.ts'
+import type { Pieces } from './pieces.ts'
+import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './read.ts'
+import type { Place } from './reference/graph.ts'
+import type { Resolved } from './reference/resolution.ts'
+import { createAllowance } from './size.ts'
+import { type Answered, writeSecrets } from './text.ts'
+
+/** An answer that may leave: what it reveals has been recorded. */
+export type ReadAnswer = {
+  readonly etag: string
+  readonly body: string | Buffer | Pieces | undefined
+  readonly bytes?: number
+}
+
+type Reading = {
+  readonly access: ProjectAccess
+  /** Tells answers to different questions apart. */
+  readonly question: string
+  readonly environments: readonly PicturedEnvironment[]
+  /** The caller named the environments, or its credential does: secrets without a row in them are not listed. */
+  readonly isChosen: boolean
+  readonly query: SecretListQuery
+  /** One secret by name or id; undefined for the list. */
+  readonly key?: string
+}
+
+export async function listSecrets(
+  ctx: Context,
+  path: ProjectPath,
+  query: SecretListQuery,
+  ifNoneMatch: string | undefined,
+): Promise<ReadAnswer> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  const environments = chooseEnvironments(access, query)
+  const isChosen = isChosenBy(query)
+  const question = questionOf(ctx, access, query, environments, isChosen)
+  return answer(ctx, { access, environments, isChosen, query, question }, ifNoneMatch)
+}
+
+export async function readSecret(
+  ctx: Context,
+  path: SecretPath,
+  query: SecretQuery,
+  ifNoneMatch: string | undefined,
+): Promise<ReadAnswer> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  if (!mayExist(path.key)) throw new Failure('notFound')
+  const environments = chooseEnvironments(access, query)
+  const isChosen = isChosenBy(query)
+  const question = questionOf(ctx, access, query, environments, isChosen, path.key)
+  return answer(ctx, { access, environments, isChosen, query, question, key: path.key }, ifNoneMatch)
+}
+
+const scopedQuery: SecretListQuery = { resolve: true }
+
+/** For a credential that is for one environment: no parameters are needed. */
+export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
+  const { credential } = ctx.actor
+  const scope = grantOf(credential)?.scope
+  const [environmentId, ...others] = scope?.environments ?? []
+  const isOne = scope && !scope.all && scope.teams.length + scope.projects.length + others.length === 0
+  if (!environmentId || !isOne) {
+    throw invalid(
+      'scope',
+      'this credential is not for exactly one environment: call /v1/workspace/{ws}/project/{prj}/secret?environmentId=….',
+    )
+  }
+  const [found] = await listAccesses(ctx)
+  const environment = found?.picture.environments.get(environmentId)
+  const project = environment && found?.picture.projects.get(environment.projectId)
+  if (!found || !environment || !project) throw new Failure('notFound')
+  const access = { ...found, project }
+  if (!reachedEnvironments(access.reach, project).includes(environment)) throw new Failure('notFound')
+  const question = questionOf(ctx, access, scopedQuery, [environment], true)
+  const reading = { access, environments: [environment], isChosen: true, query: scopedQuery, question }
+  return answer(ctx, reading, ifNoneMatch)
+}
+
+async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
+  const known = ctx.answers.find(reading.question, reading.access.picture)
+  return tell(ctx, reading, known ?? (await makeAnswer(ctx, reading)), ifNoneMatch)
+}
+
+async function tell(
+  ctx: Context,
+  reading: Reading,
+  known: CachedResponse,
+  ifNoneMatch: string | undefined,
+): Promise<ReadAnswer> {
+  // Nothing leaves that the caller has not got already.
+  if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
+  if (known.auditDetails) await recordRead(ctx, reading, known, known.auditDetails)
+  return { etag: known.etag, body: known.open(), bytes: known.bytes }
+}
+
+function recordRead(ctx: Context, reading: Reading, known: CachedResponse, details: ReadDetails): Promise<void> {
+  const { access, environments, key } = reading
+  const [only] = environments
+  const { project, picture } = access
+  const event = {
+    chain: picture.workspace.id,
+    action: 'VIEW',
+    entity: key === undefined ? secretsOf(project) : { type: 'secret', ...known.entity },
+    projectId: project.id,
+    ...(only && environments.length === 1 && { environmentId: only.id }),
+  } as const
+  return ctx.reads.record(ctx, event, details, known.bytes)
+}
+
+async function makeAnswer(ctx: Context, reading: Reading): Promise<CachedResponse> {
+  const { access, environments, question } = reading
+  const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
+  const made = await readSecrets(ctx, reading)
+  const { body, bytes, etag } = await writeSecrets(ctx, made)
+  const { auditDetails } = made
+  const entity = { id: made.secrets[0]?.id ?? '', name: made.secrets[0]?.name ?? '' }
+  const answer = { etag, auditDetails, entity }
+  if (typeof body === 'string') {
+    // A referenced environment that changed while it was read has another number by now: then nothing is kept.
+    const referenced = new Set(made.environmentIds).difference(new Set(environments.map(({ id }) => id)))
+    const dependencies = [
+      ...chosen,
+      ...[...referenced].map((id) => ({ environmentId: id, epoch: made.epochs.get(id) ?? -1 })),
+    ]
+    ctx.answers.keep(question, access.picture, dependencies, { ...answer, body })
+  }
+  return { ...answer, bytes, open: () => body }
+}
+
+/** What a plain read of these environments would have as its ETag; undefined where it would find nothing. */
+export async function findEtag(
+  ctx: Context,
+  access: ProjectAccess,
+  environments: readonly PicturedEnvironment[],
+  key: string,
+): Promise<string | undefined> {
+  try {
+    const made = await readSecrets(ctx, { access, environments, isChosen: false, query: {}, question: '', key })
+    return (await writeSecrets(ctx, made)).etag
+  } catch (error) {
+    if (isFailure(error, 'notFound')) return undefined
+    throw error
+  }
+}
+
+type Made = Answered & {
+  readonly auditDetails: ReadDetails | undefined
+  readonly environmentIds: ReadonlySet<string>
+  readonly epochs: ReadonlyMap<string, number>
+}
+
+async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
+  const { access, environments, query, key } = reading
+  const ownerId = personalOwner(ctx)
+  // Taken before anything is read: a change in between makes the answer stale, not wrong.
+  const mayRefer = query.resolve === true ? access.picture.environments.keys() : []
+  const epochs = new Map([...mayRefer].map((id) => [id, ctx.epochs.of(id)]))
+  const isKeys = query.view === 'keys'
+  const loaded = key === undefined ? await loadList(ctx, reading, ownerId) : await loadOne(ctx, reading, key, ownerId)
+  const { secrets, values } = loaded
+  const names = new Map(secrets.map(({ id, name }) => [id, name]))
+  const resolution =
+    query.resolve === true && !isKeys
+      ? await resolveRows(ctx, access, values, names, { ownerId, onUnresolved: query.onUnresolved ?? 'keep' })
+      : undefined
+  if (query.onUnresolved === 'error' && resolution) refuseUnresolved(resolution.byRow, names)
+  const order = new Map(environments.map(({ id }, index) => [id, index]))
+  const rowsBySecret = Map.groupBy(values, (value) => value.secretId)
+  // Callers who reach only a part of the project are not told what else is in it.
+  const isWhole = !reading.isChosen && reachesProject(access.reach, access.project)
+  const shown = isWhole ? secrets : secrets.filter(({ id }) => rowsBySecret.has(id))
+  const findReminder = createReminderIndex(loaded.reminders)
+  const describe = (secret: SecretRecord): Secret => {
+    const rows = (rowsBySecret.get(secret.id) ?? []).sort(
+      (a, b) =>
+        (order.get(a.environmentId) ?? 0) - (order.get(b.environmentId) ?? 0) ||
+        Number(a.isPersonal) - Number(b.isPersonal),
+    )
+    return toSecret(
+      secret,
+      rows.map((row) => toRow(row, query, resolution?.byRow.get(row), findReminder(row))),
+    )
+  }
+  // A secret without a row that the caller sees is as good as absent.
+  if (key !== undefined && values.length === 0) throw new Failure('notFound')
+  const keys = secrets.filter(({ id }) => rowsBySecret.has(id)).map(({ name }) => name)
+  const environmentNames = environments.map(({ name }) => name)
+  const places = resolution?.referenced ?? []
+  const readIn = [...environments.map(({ id }) => id), ...places.map(({ environmentId }) => environmentId)]
+  const referenced = namePlaces(access, places)
+  const auditDetails =
+    isKeys || keys.length === 0
+      ? undefined
+      : readDetails({ keys, environments: environmentNames, ...(referenced.length > 0 && { referenced }) }, readIn)
+  return {
+    secrets: shown,
+    describe,
+    isList: key === undefined,
+    advice: loaded.advice,
+    auditDetails,
+    environmentIds: resolution?.environmentIds ?? new Set(),
+    epochs,
+  }
+}
+
+type Loaded = {
+  readonly secrets: readonly SecretRecord[]
+  readonly values: readonly OpenValue[]
+  readonly reminders: readonly ReminderRow[]
+  /** How the caller would ask for less. */
+  readonly advice: string
+}
+
+function loadList(ctx: Context, reading: Reading, ownerId: string): Promise<Loaded> {
+  const { access, environments, query } = reading
+  return query.view === 'keys'
+    ? loadKeys(ctx, access, environments, ownerId, query.q)
+    : loadProject(ctx, access, environments, ownerId, { part: query.q })
+}
+
+async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: string): Promise<Loaded> {
+  const secret = await findSecret(ctx, reading.access, key)
+  if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
+  const { secretValues, secretReminders } = ctx.store
+  const ids = reading.environments.map(({ id }) => id)
+  const secretIds = [secret.id]
+  const advice = 'name fewer environments'
+  const allowance = createAllowance(ctx, 'environmentId', advice)
+  const sealed = await allowance.load(
+    maxRowsOf(ids.length, ownerId),
+    () => secretValues.measureOf(ids, secretIds, ownerId),
+    () => secretValues.listOf(ids, secretIds, ownerId),
+  )
+  const values = await openValues(ctx, reading.access, sealed, new Map([[secret.id, secret.name]]))
+  const reminders = ids.length === 0 ? [] : await secretReminders.listOf(ids, secret.id)
+  return { secrets: [secret], values, reminders, advice }
+}
+
+/** By name, or by id: a name is never shaped like one. */
+export async function findSecret(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord | undefined> {
+  if (isId(key)) return ctx.store.secrets.findById(access.project.id, key.toLowerCase())
+  return mayExist(key) ? ctx.store.secrets.findByName(access.project.id, key) : undefined
+}
+
+const isChosenBy = ({ environmentId, environment_id }: SecretQuery): boolean =>
+  environmentId !== undefined || environment_id !== undefined
+
+function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names: ReadonlyMap<string, string>): void {
+  for (const [row, { unresolved }] of byRow) {
+    if (unresolved.length > 0) throw new Failure('conflict', tellUnresolved(names.get(row.secretId) ?? '', unresolved))
+  }
+}
+
+const tellUnresolved = (name: string, unresolved: readonly string[]): string =>
+  `${name}: refers to ${unresolved.slice(0, 10).join(', ')}, which cannot be resolved.`
+
+/** By environment and secret; what is one's own has none. */
+export function createReminderIndex(reminders: readonly ReminderRow[]): (row: OpenValue) => ReminderRow | undefined {
+  if (reminders.length === 0) return () => undefined
+  const nameOf = ({ environmentId, secretId }: ReminderRow | OpenValue) => `${environmentId} ${secretId}`
+  const byPlace = new Map(reminders.map((reminder) => [nameOf(reminder), reminder]))
+  return (row) => (row.isPersonal ? undefined : byPlace.get(nameOf(row)))
+}
+
+function toSecret(record: SecretRecord, values: SecretRow[]): Secret {
+  const { id, name, note, type, dataType, createdAt, updatedAt } = record
+  return { id, name, note, type, dataType, createdAt: iso(createdAt), updatedAt: iso(updatedAt), values }
+}
+
+function toRow(
+  row: OpenValue,
+  { view, resolve }: SecretQuery,
+  resolved: Resolved | undefined,
+  reminder: ReminderRow | undefined,
+): SecretRow {
+  return {
+    environmentId: row.environmentId,
+    ...(view !== 'keys' && { value: resolved?.value ?? row.value }),
+    isPersonal: row.isPersonal,
+    // A resolved value that was written back with its version would replace the references.
+    ...(resolve !== true && { version: row.version }),
+    updatedAt: iso(row.updatedAt),
+    ...(resolved && resolved.unresolved.length > 0 && { unresolved: [...resolved.unresolved] }),
+    ...(reminder && {
+      reminder: { id: reminder.id, type: reminder.type, nextReminderDate: iso(reminder.nextAt) },
+    }),
+  }
+}
+
+/** What was read on the way to other values, as `project.environment.KEY`. */
+export function namePlaces({ picture }: ProjectAccess, places: readonly Place[]): string[] {
+  return places.map(({ environmentId, key }) => {
+    const environment = picture.environments.get(environmentId)
+    return `${picture.projects.get(environment?.projectId ?? '')?.slug}.${environment?.name}.${key}`
+  })
+}
+
+function matchesEtag(header: string, etag: string): boolean {
+  return (
+    header === etag ||
+    header.trim() === '*' ||
+    header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '') === etag)
+  )
+}

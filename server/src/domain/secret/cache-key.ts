@@ -1,0 +1,43 @@
+/** What tells answers that are kept apart: who asks, for which values, and how they are to be shown. */
+import type { SecretListQuery } from '@coffer/contract/secret'
+import type { ProjectAccess } from '../access/access.ts'
+import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import { type Context, grantOf } from '../context.ts'
+import { personalOwner } from './environment.ts'
+
+type Question = {
+  readonly who: string
+  readonly ownerId: string
+  readonly projectId: string
+  readonly where: string
+  readonly key: string
+  readonly text: string
+}
+
+/**
+ * Whoever asks by the same URL brings the very same query: their question is put together once, as to hash its text takes
+ * longer than to find the answer by it.
+ */
+const lastQuestions = new WeakMap<SecretListQuery, Question>()
+
+export function questionOf(
+  ctx: Context,
+  access: ProjectAccess,
+  query: SecretListQuery,
+  environments: readonly PicturedEnvironment[],
+  isChosen: boolean,
+  key = '',
+): string {
+  const { credential, userId } = ctx.actor
+  const who = grantOf(credential)?.id ?? `user ${userId}`
+  const ownerId = personalOwner(ctx)
+  const projectId = access.project.id
+  const where = environments.map(({ id }) => id).join()
+  const last = lastQuestions.get(query)
+  const isSame = last?.who === who && last.ownerId === ownerId && last.projectId === projectId
+  if (isSame && last.where === where && last.key === key) return last.text
+  const { resolve, onUnresolved, view, q } = query
+  const text = `${who} ${ownerId} ${projectId} ${where} ${isChosen} ${key} ${resolve} ${onUnresolved} ${view} ${q}`
+  lastQuestions.set(query, { who, ownerId, projectId, where, key, text })
+  return text
+}

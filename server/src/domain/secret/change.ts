@@ -1,0 +1,201 @@
+/** What people and machines do to secrets: create, update, write in batches, delete. */
+import type { ProjectPath } from '@coffer/contract/field'
+import type {
+  NewSecrets,
+  RevisionResults,
+  SecretBatch,
+  SecretChange,
+  SecretDeletion,
+  SecretPath,
+  WriteMode,
+  WriteResult,
+  WriteResults,
+} from '@coffer/contract/secret'
+import { maxSecretsPerRequest } from '@coffer/contract/secret'
+import { invalid } from '../../failure.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import { type ProjectAccess, requireProject } from '../access/access.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { type CompareContext, inSecretTransaction } from './compare.ts'
+import { changedFields, withoutEchoes } from './echo.ts'
+import { findNamed, requireReached } from './environment.ts'
+import { requireMatch } from './match.ts'
+import { refuseReserved } from './name.ts'
+import { recordSecret, requireSecret, requireWholeProject } from './owner.ts'
+import { listKeys, type Wish } from './plan.ts'
+import { refuseRenamedCycles, renameSecrets } from './rename.ts'
+import { purgeSecret, trashSecret } from './trash.ts'
+import {
+  announceEverywhere,
+  createRevisions,
+  requireDeveloper,
+  requirePerson,
+  requireWriter,
+  standingRevision,
+  upsert,
+  writeValues,
+} from './write.ts'
+
+export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSecrets): Promise<WriteResults> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  const environments = [...new Set(body.environments.map((idOrName) => requireReached(access, idOrName)))]
+  refuseDuplicates(body.secrets.map(({ key }) => key))
+  if (environments.length * body.secrets.length > maxSecretsPerRequest) {
+    throw invalid(
+      'secrets',
+      `at most ${maxSecretsPerRequest} values at once: send fewer secrets or fewer environments.`,
+    )
+  }
+  const wishes = environments.flatMap((environment) => body.secrets.map((secret) => ({ ...secret, environment })))
+  const results = await inSecretTransaction(ctx, access, (ctx) => writeAll(ctx, access, wishes, body))
+  return { success: true, results }
+}
+
+export async function updateSecret(
+  ctx: Context,
+  path: SecretPath,
+  body: SecretChange,
+  ifMatch: string | undefined,
+): Promise<void> {
+  const access = await requireProject(ctx, path, 'secret:update')
+  const rows = body.values.map((row) => ({ ...row, environment: requireReached(access, row.environmentId) }))
+  const places = rows.map(({ environment, isPersonal }) => `${environment.name}${isPersonal ? ' (personal)' : ''}`)
+  refuseDuplicates(places, 'values')
+  await inSecretTransaction(ctx, access, async (ctx) => {
+    let secret = await requireSecret(ctx, access, path.key)
+    const environments = rows.map(({ environment }) => environment)
+    ctx.compared.add({ environments, keys: [secret.name], secrets: [secret] })
+    requirePerson(ctx, rows)
+    // A tag says that nothing has changed since the read, so an earlier name or note is sent on purpose.
+    const isEchoed = rows.some(({ version }) => version !== undefined) && (ifMatch ?? '*').trim() === '*'
+    const fields = await changedFields(ctx, secret, body, isEchoed)
+    const { name, type, dataType, note } = fields
+    const hasNewFields = type !== secret.type || dataType !== secret.dataType || note !== secret.note
+    const isRename = name !== secret.name
+    // Shared rows that come back as they were read change nothing: only what does needs more than a member.
+    if (isRename || hasNewFields || rows.length === 0) requireDeveloper(access)
+    const [first, another] = new Set(environments)
+    await requireMatch(ctx, access, secret, ifMatch, another ? undefined : first)
+    const changed = await withoutEchoes(ctx, access, secret, rows)
+    const options = { mode: 'upsert', message: body.message, revisions: createRevisions(ctx, access) } as const
+    if (isRename) {
+      requireWholeProject(access, 'rename a secret')
+      refuseReserved('name', name)
+      await renameSecrets(ctx, access, [{ key: secret.id, to: name }], options)
+    }
+    secret = { ...secret, ...fields }
+    if (hasNewFields) await updateFields(ctx, access, secret)
+    const wishes = changed.map(({ environment, value, isPersonal = false }) => ({
+      key: name,
+      secret,
+      environment,
+      value,
+      isPersonal,
+    }))
+    if (wishes.length > 0) await writeValues(ctx, access, wishes, options)
+    if (isRename) await refuseRenamedCycles(ctx, access, new Map([[secret.id, name]]))
+  })
+}
+
+async function updateFields(ctx: WriteContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
+  await ctx.store.secrets.update({ ...secret, updatedAt: ctx.now() })
+  const { type, dataType } = secret
+  await recordSecret(ctx, access, 'UPDATE', secret, { type, dataType })
+  await announceEverywhere(ctx, access)
+}
+
+export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBatch): Promise<RevisionResults> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  const environment = requireReached(access, body.environmentId)
+  refuseDuplicates(body.operations.map(({ key }) => key))
+  const renames = body.operations.flatMap((operation) => (operation.op === 'rename' ? [operation] : []))
+  if (renames.length > 0) requireWholeProject(access, 'rename a secret')
+  for (const { to } of renames) refuseReserved('to', to)
+  refuseOvertaken(body)
+  const wishes = body.operations.flatMap((operation): Wish[] => {
+    if (operation.op === 'rename') return []
+    const { key, ifVersion } = operation
+    if (operation.op === 'delete') return [{ key, environment, value: null, ifVersion }]
+    return [{ key, environment, value: operation.value, note: operation.note, ifVersion }]
+  })
+  const write = async (ctx: CompareContext): Promise<RevisionResults> => {
+    const keys = body.operations.map(({ key }) => key)
+    ctx.compared.add({ environments: [environment], keys, isDryRun: body.dryRun })
+    const results: WriteResult[] = []
+    const before = await standingRevision(ctx, access, environment)
+    const revisions = createRevisions(ctx, access)
+    const options = { mode: 'upsert', message: body.message, isUndone: body.dryRun, revisions } as const
+    const renamed = await renameSecrets(ctx, access, renames, options)
+    for (const { secret, to } of renamed) {
+      results.push({ key: to, environmentId: environment.id, status: 'renamed', id: secret.id, version: 0 })
+    }
+    results.push(...(await writeValues(ctx, access, wishes, options)))
+    await refuseRenamedCycles(ctx, access, new Map(renamed.map(({ secret, to }) => [secret.id, to])))
+    const revision = body.dryRun ? before : await standingRevision(ctx, access, environment)
+    return { success: true, results, revision }
+  }
+  return inSecretTransaction(ctx, access, write, body.dryRun)
+}
+
+export async function deleteSecret(
+  ctx: Context,
+  path: SecretPath,
+  query: SecretDeletion,
+  ifMatch: string | undefined,
+): Promise<void> {
+  const access = await requireProject(ctx, path, 'secret:update')
+  const isPersonal = query.personal ?? false
+  requireWriter(ctx, access, [{ isPersonal: isPersonal && !query.purge }])
+  const environment = findNamed(access, [query.environmentId, query.environment_id])
+  if (query.purge && (environment || isPersonal)) {
+    throw invalid('purge', 'destroys the whole secret; send it without environmentId and personal.')
+  }
+  if (query.purge) return purgeSecret(ctx, access, path.key, ifMatch)
+  if (!environment) {
+    if (isPersonal) throw invalid('environmentId', 'is required with personal=true.')
+    requireWholeProject(access, 'delete a secret everywhere')
+    return trashSecret(ctx, access, path.key, ifMatch)
+  }
+  await inSecretTransaction(ctx, access, async (ctx) => {
+    const secret = await requireSecret(ctx, access, path.key)
+    await requireMatch(ctx, access, secret, ifMatch, environment)
+    await writeValues(
+      ctx,
+      access,
+      [{ key: secret.name, secret, environment, value: null, isPersonal }],
+      upsert(ctx, access),
+    )
+  })
+}
+
+type Wanted = { readonly mode?: WriteMode; readonly message?: string; readonly dryRun?: boolean }
+
+/** All of the wishes or none of them, as one revision of each environment. */
+export function writeAll(
+  ctx: CompareContext,
+  access: ProjectAccess,
+  wishes: readonly Wish[],
+  { mode = 'create', message, dryRun }: Wanted,
+): Promise<WriteResult[]> {
+  return writeValues(ctx, access, wishes, { mode, message, dryRun, revisions: createRevisions(ctx, access) })
+}
+
+/** Renames come first: what was written before one of them, under the name that it gives, would change another secret. */
+function refuseOvertaken({ operations }: SecretBatch): void {
+  const written = new Set<string>()
+  for (const operation of operations) {
+    if (operation.op !== 'rename') written.add(operation.key)
+    else if (written.has(operation.to)) {
+      throw invalid(
+        'operations',
+        `${operation.to} is written before ${operation.key} is renamed to it: put the rename first.`,
+      )
+    }
+  }
+}
+
+function refuseDuplicates(names: readonly string[], field = 'key'): void {
+  const seen = new Set<string>()
+  const twice = names.filter((name) => seen.size === seen.add(name).size)
+  if (twice.length > 0) throw invalid(field, `given more than once: ${listKeys(twice)}.`)
+}

@@ -1,0 +1,159 @@
+/**
+ * References in what is handed on: a push, a share. A reference is followed where the person in whose name it goes may read
+ * all that it leads to, and everybody who wrote a value of the chain may read all that comes after it. Where references led,
+ * and where they were stopped, is known afterwards.
+ */
+import { nextTurn } from '../../event-loop.ts'
+import type { ProjectAccess } from '../access/access.ts'
+import type { Context } from '../context.ts'
+import { createJudge } from './author.ts'
+import type { Guard } from './read.ts'
+import { type Link, type Place, placeName, type ValueNode } from './reference/graph.ts'
+import { createReferencePause } from './reference/limit.ts'
+import { writeReferenceName } from './reference/reference.ts'
+import type { Gap } from './reference/resolution.ts'
+
+export type Trail = Guard & {
+  /** What these values refer to, and what that refers to, each once. */
+  reachedFrom(places: readonly Place[]): Place[]
+  /** What stayed unresolved in a value: the first of its own references, or else the first of those that they lead to. */
+  findGap(root: Place): Gap | undefined
+  /**
+   * For a reference that whoever wrote it may not follow: the places that it leads through, the last of which is out of
+   * their reach.
+   */
+  findStop(gap: Gap): readonly Place[] | undefined
+}
+
+export function createTrail(ctx: Context, access: ProjectAccess): Trail {
+  const judge = createJudge(ctx, access)
+  const authorsByPlace = new Map<string, string>()
+  const next = new Map<string, Place[]>()
+  const gaps = new Map<string, Gap>()
+  /** Each with where it leads first, and the environment that is out of reach. */
+  const stops = new Map<string, { readonly to: Place; readonly environmentId: string }>()
+
+  function reachedFrom(places: readonly Place[]): Place[] {
+    const reached = new Map<string, Place>()
+    const names = new Set(places.map(placeName))
+    // It grows while it is walked over.
+    for (const name of names) {
+      for (const place of next.get(name) ?? []) {
+        reached.set(placeName(place), place)
+        names.add(placeName(place))
+      }
+    }
+    return [...reached.values()]
+  }
+
+  return {
+    async meet(values) {
+      for (const { place, authors } of values) if (authors !== '') authorsByPlace.set(placeName(place), authors)
+      await judge.meet(values.map(({ authors }) => authors))
+    },
+
+    allows(from, reference, to) {
+      const name = placeName(from)
+      const authors = authorsByPlace.get(name) ?? ''
+      if (to.environmentId !== from.environmentId && !judge.mayRead(authors, to.environmentId, true)) {
+        stops.set(stopName(from, writeReferenceName(reference)), { to, environmentId: to.environmentId })
+        return false
+      }
+      const places = next.get(name)
+      if (places) places.push(to)
+      else next.set(name, [to])
+      return true
+    },
+
+    async prune(nodes) {
+      const ledTo = await listLedTo(nodes)
+      const stopped: Link[] = []
+      for (const node of nodes) {
+        const authors = authorsByPlace.get(node.name) ?? ''
+        if (authors === '') continue
+        const named = new Set(node.links.map(({ target }) => target?.place.environmentId))
+        const isOutOfReach = (id: string) =>
+          id !== node.place.environmentId && !judge.mayRead(authors, id, named.has(id))
+        for (const link of node.links) {
+          const environmentId = link.target && ledTo.get(link.target)?.values().find(isOutOfReach)
+          if (!link.target || environmentId === undefined) continue
+          stops.set(stopName(node.place, link.name), { to: link.target.place, environmentId })
+          stopped.push(link)
+        }
+      }
+      // Only now: what leads on from a value is the same for all who lead to it.
+      for (const link of stopped) delete link.target
+    },
+
+    reachedFrom,
+
+    miss(root, gap) {
+      const name = placeName(root)
+      const known = gaps.get(name)
+      if (!known || (isWithin(root, gap) && !isWithin(root, known))) gaps.set(name, gap)
+    },
+
+    findGap: (root) => gaps.get(placeName(root)),
+    findStop(gap) {
+      const stop = stops.get(stopName(gap.at, gap.name))
+      return stop && wayTo(stop.to, stop.environmentId)
+    },
+  }
+
+  function wayTo(first: Place, environmentId: string): Place[] {
+    const cameFrom = new Map<string, Place | undefined>([[placeName(first), undefined]])
+    const queue = [first]
+    for (const place of queue) {
+      if (place.environmentId === environmentId) return traceBack(place, cameFrom)
+      for (const to of next.get(placeName(place)) ?? []) {
+        if (cameFrom.has(placeName(to))) continue
+        cameFrom.set(placeName(to), place)
+        queue.push(to)
+      }
+    }
+    return [first]
+  }
+}
+
+function traceBack(last: Place, cameFrom: ReadonlyMap<string, Place | undefined>): Place[] {
+  const way = [last]
+  for (let place = cameFrom.get(placeName(last)); place; place = cameFrom.get(placeName(place))) way.unshift(place)
+  return way
+}
+
+/** The environments that each value leads to, by any number of references. A set grows only so often, whatever the cycles. */
+async function listLedTo(nodes: readonly ValueNode[]): Promise<ReadonlyMap<ValueNode, ReadonlySet<string>>> {
+  const ledTo = new Map<ValueNode, Set<string>>(nodes.map((node) => [node, new Set()]))
+  const referring = new Map<ValueNode, ValueNode[]>()
+  const isPause = createReferencePause()
+  for (const node of nodes) {
+    for (const { target } of node.links) {
+      if (!target) continue
+      ledTo.get(node)?.add(target.place.environmentId)
+      const known = referring.get(target)
+      if (known) known.push(node)
+      else referring.set(target, [node])
+    }
+    if (isPause(node.links.length)) await nextTurn()
+  }
+  const queue = new Set(nodes.filter(({ links }) => links.length > 0))
+  for (const node of queue) {
+    queue.delete(node)
+    const added = ledTo.get(node) ?? new Set()
+    for (const before of referring.get(node) ?? []) {
+      const known = ledTo.get(before)
+      if (!known || added.isSubsetOf(known)) continue
+      for (const id of added) known.add(id)
+      queue.add(before)
+    }
+    if (isPause(referring.get(node)?.length ?? 0)) await nextTurn()
+  }
+  return ledTo
+}
+
+/** It stands in the value itself, and not only in what that leads to. */
+export const isWithin = ({ environmentId, key }: Place, { at }: Gap): boolean =>
+  at.environmentId === environmentId && at.key === key
+
+/** Neither part of it can hold a `$`. */
+const stopName = (at: Place, reference: string) => `${placeName(at)}$${reference}`

@@ -1,0 +1,83 @@
+/** Which environments a request about secrets means, and whose values the caller sees in them. */
+import { Failure, invalid } from '../../failure.ts'
+import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
+import { reachesEnvironment } from '../access/scope.ts'
+import type { PicturedEnvironment, PicturedProject } from '../cache/workspace-snapshot.ts'
+import type { Context } from '../context.ts'
+
+/** People and their command lines see their own values; tokens of machines never do. A JWT is as what it came from. */
+export function personalOwner(ctx: Context): string {
+  const { credential, userId } = ctx.actor
+  if ('token' in credential) return credential.token.type === 'cli' ? userId : ''
+  return credential.type === 'session' || credential.type === 'cli' ? userId : ''
+}
+
+/** An environment of the project by id or name, if the caller reaches it. */
+export function requireReached(access: ProjectAccess, idOrName: string): PicturedEnvironment {
+  const { reach, project } = access
+  const environment = findByIdOrName(project.environments, idOrName)
+  // Names are unique within a project: no other environment could be meant.
+  if (!environment || !reachesEnvironment(reach, project, environment)) throw new Failure('notFound')
+  return environment
+}
+
+const byName = new WeakMap<PicturedProject, ReadonlyMap<string, PicturedEnvironment>>()
+
+/** Asked of every reference, so that a project's environments are not gone through each time. */
+export function findEnvironmentByName(project: PicturedProject, name: string): PicturedEnvironment | undefined {
+  let names = byName.get(project)
+  if (!names) {
+    names = new Map(project.environments.map((environment) => [environment.name.toLowerCase(), environment]))
+    byName.set(project, names)
+  }
+  return names.get(name.toLowerCase())
+}
+
+function findByIdOrName(list: readonly PicturedEnvironment[], idOrName: string): PicturedEnvironment | undefined {
+  const folded = idOrName.toLowerCase()
+  return (
+    list.find((environment) => environment.id === folded) ??
+    list.find((environment) => environment.name.toLowerCase() === folded)
+  )
+}
+
+type Chosen = {
+  readonly environmentId?: string | string[] | undefined
+  readonly environment_id?: string | string[] | undefined
+}
+
+/** The ones that the query names, each once; all in reach where it names none. */
+export function chooseEnvironments(access: ProjectAccess, query: Chosen): PicturedEnvironment[] {
+  const { environmentId, environment_id } = query
+  // The common case, on the path that must be fast.
+  if (typeof environmentId === 'string' && environment_id === undefined) return [requireReached(access, environmentId)]
+  const wanted = [environmentId ?? [], environment_id ?? []].flat()
+  if (wanted.length === 0) return reachedEnvironments(access.reach, access.project)
+  return [...new Set(wanted.map((idOrName) => requireReached(access, idOrName)))]
+}
+
+/** The one environment that a request names, wherever and however it may do so; undefined where it names none. */
+export function findNamed(
+  access: ProjectAccess,
+  names: readonly (string | undefined)[],
+): PicturedEnvironment | undefined {
+  const given = names.filter((name) => name !== undefined)
+  const [environment, another] = new Set(given.map((idOrName) => requireReached(access, idOrName)))
+  if (another) throw invalid('environmentId', 'names more than one environment: name one.')
+  return environment
+}
+
+/** For what is said of one environment alone, by whoever reaches only one too. */
+export function requireNamed(access: ProjectAccess, ...names: (string | undefined)[]): PicturedEnvironment {
+  const environment = findNamed(access, names)
+  if (!environment) throw invalid('environmentId', 'is required.')
+  return environment
+}
+
+/** For what concerns exactly one environment. */
+export function chooseEnvironment(access: ProjectAccess, query: Chosen): PicturedEnvironment {
+  const chosen = chooseEnvironments(access, query)
+  const [only] = chosen
+  if (!only || chosen.length > 1) throw invalid('environmentId', 'is required: name one environment.')
+  return only
+}

@@ -1,0 +1,96 @@
+/** Secrets as files: an environment written out as one, and one read into an environment. */
+import type { ProjectPath } from '@coffer/contract/field'
+import type { RevisionResults } from '@coffer/contract/secret'
+import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
+import { nextTurn } from '../../event-loop.ts'
+import { Failure } from '../../failure.ts'
+import { type ProjectAccess, requireProject } from '../access/access.ts'
+import { readDetails } from '../audit/read.ts'
+import { secretsOf } from '../audit/record.ts'
+import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { Context } from '../context.ts'
+import { namePlaces } from './answer.ts'
+import { writeAll } from './change.ts'
+import { inSecretTransaction } from './compare.ts'
+import { chooseEnvironment, personalOwner, requireReached } from './environment.ts'
+import type { Entry, ExportFormat } from './format/format.ts'
+import { type WrittenAnswer, writeAnswer } from './pieces.ts'
+import { effectiveValues, loadProject, resolveRows } from './read.ts'
+import { createAllowance } from './size.ts'
+import { standingRevision } from './write.ts'
+
+type ExportedFile = WrittenAnswer & { readonly contentType: string }
+
+/** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
+export async function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  const environment = chooseEnvironment(access, query)
+  const { file, format, keys, places } = await makeFile(ctx, access, environment, query)
+  if (keys.length > 0) {
+    const event = {
+      chain: access.picture.workspace.id,
+      action: 'VIEW',
+      entity: secretsOf(access.project),
+      projectId: access.project.id,
+      environmentId: environment.id,
+    } as const
+    const referenced = namePlaces(access, places)
+    const after = { keys, export: format, ...(referenced.length > 0 && { referenced }) }
+    const readIn = [environment.id, ...places.map(({ environmentId }) => environmentId)]
+    await ctx.reads.record(ctx, event, readDetails(after, readIn), file.bytes)
+  }
+  return file
+}
+
+const exportAdvice = 'list the keys (GET …/secret?view=keys) and read one by one'
+
+async function makeFile(ctx: Context, access: ProjectAccess, environment: PicturedEnvironment, query: SecretExport) {
+  const ownerId = personalOwner(ctx)
+  const loaded = await loadProject(ctx, access, [environment], ownerId, { advice: exportAdvice })
+  const { names } = loaded
+  const rows = effectiveValues(loaded.values)
+  const onUnresolved = query.onUnresolved ?? 'keep'
+  const resolution = query.resolve ? await resolveRows(ctx, access, rows, names, { ownerId, onUnresolved }) : undefined
+  const entries = rows
+    .map((row) => ({ key: names.get(row.secretId) ?? '', value: resolution?.byRow.get(row)?.value ?? row.value, row }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+  if (onUnresolved === 'error') {
+    const broken = entries.find(({ row }) => (resolution?.byRow.get(row)?.unresolved.length ?? 0) > 0)
+    if (broken) throw new Failure('conflict', `${broken.key}: holds a reference that cannot be resolved.`)
+  }
+  const format = query.format ?? 'dotenv'
+  const name = `${access.project.slug}-${environment.name}`
+  const file = await writeFile(ctx, format, entries, name)
+  return { file, format, keys: entries.map(({ key }) => key), places: resolution?.referenced ?? [] }
+}
+
+async function writeFile(ctx: Context, format: ExportFormat, entries: readonly Entry[], name: string) {
+  const { formatLines } = await import('./format/format.ts')
+  const { lines, contentType, weight } = formatLines(format, entries, { name })
+  const allowance = createAllowance(ctx, 'environmentId', exportAdvice)
+  return { ...(await writeAnswer(lines, allowance, { weight })), contentType }
+}
+
+export async function importSecrets(ctx: Context, path: ProjectPath, body: SecretImport): Promise<RevisionResults> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  const environment = requireReached(access, body.environmentId)
+  const entries = await readFile(body)
+  const wishes = entries.map((entry) => ({ ...entry, environment }))
+  return inSecretTransaction(ctx, access, async (ctx) => {
+    const results = await writeAll(ctx, access, wishes, body)
+    return { success: true, results, revision: await standingRevision(ctx, access, environment) }
+  })
+}
+
+/** In pieces: a file may be megabytes, and others want the event loop meanwhile. */
+async function readFile({ format, content }: SecretImport): Promise<Entry[]> {
+  // Parsers are large, and most processes never need one.
+  const { parseInPieces } = await import('./format/format.ts')
+  const pieces = parseInPieces(format, content)
+  let piece = pieces.next()
+  while (!piece.done) {
+    await nextTurn()
+    piece = pieces.next()
+  }
+  return piece.value
+}

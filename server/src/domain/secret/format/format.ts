@@ -1,0 +1,110 @@
+/**
+ * Secrets as files. What is written in a format that can also be read comes back byte for byte; a format that cannot
+ * hold a value, or whose reader would silently change it, is refused with the key's name.
+ */
+import { maxSecretsPerRequest, maxValueBytes } from '@coffer/contract/secret'
+import type { exportFormats, SecretImport } from '@coffer/contract/secret-file'
+import { isId } from '../name.ts'
+import { readCsv, writeCsv } from './csv.ts'
+import { writeDocker } from './docker.ts'
+import { readDotenv, writeDotenv } from './dotenv.ts'
+import { type Entry, type FoundEntry, nameKey, pause, refuseLine, tooManyEntries } from './entry.ts'
+import { readJson, writeJson } from './json.ts'
+import { writeKubernetes } from './kubernetes.ts'
+import { writeShell } from './shell.ts'
+import { writeTfvars } from './tfvars.ts'
+import { readYaml, writeYaml } from './yaml.ts'
+
+export type { Entry } from './entry.ts'
+export type ImportFormat = SecretImport['format']
+export type ExportFormat = (typeof exportFormats)[number]
+
+type Reader = {
+  readonly read: (content: string) => Iterable<FoundEntry | typeof pause>
+  /** Whether what stands in a key's place surely is one; in a broken dotenv or CSV file it may be a piece of a value. */
+  readonly isKeyCertain: boolean
+}
+type Writer = {
+  readonly write: (entries: readonly Entry[], name: string) => Iterable<string>
+  readonly contentType: string
+  /** What a byte of the file stands for, where that is less than a byte of a value. */
+  readonly weight?: number
+}
+type Options = { readonly name: string }
+
+const readers: Readonly<Record<ImportFormat, Reader>> = {
+  dotenv: { read: readDotenv, isKeyCertain: false },
+  json: { read: readJson, isKeyCertain: true },
+  yaml: { read: readYaml, isKeyCertain: true },
+  csv: { read: readCsv, isKeyCertain: false },
+}
+
+const writers: Readonly<Record<ExportFormat, Writer>> = {
+  dotenv: { write: writeDotenv, contentType: 'text/plain; charset=utf-8' },
+  shell: { write: writeShell, contentType: 'text/plain; charset=utf-8' },
+  json: { write: writeJson, contentType: 'application/json; charset=utf-8' },
+  yaml: { write: writeYaml, contentType: 'application/yaml; charset=utf-8' },
+  csv: { write: writeCsv, contentType: 'text/csv; charset=utf-8' },
+  docker: { write: writeDocker, contentType: 'text/plain; charset=utf-8' },
+  k8s: { write: writeKubernetes, contentType: 'application/yaml; charset=utf-8', weight: 3 / 4 },
+  tfvars: { write: writeTfvars, contentType: 'text/plain; charset=utf-8' },
+}
+
+const entriesPerPiece = 500
+
+/** All in one go, for files that are known to be small. */
+export function parseEntries(format: ImportFormat, content: string): Entry[] {
+  const pieces = parseInPieces(format, content)
+  let piece = pieces.next()
+  while (!piece.done) piece = pieces.next()
+  return piece.value
+}
+
+/**
+ * Yields after each piece of work, so that a large file does not hold up other requests. Throws invalid('content',
+ * 'line N: …'): the message names the line and never quotes a value.
+ */
+export function* parseInPieces(format: ImportFormat, content: string): Generator<void, Entry[]> {
+  const { read, isKeyCertain } = readers[format]
+  const withoutByteOrderMark = content.startsWith('\ufeff') ? content.slice(1) : content
+  const lines = new Map<string, number>()
+  const entries: Entry[] = []
+
+  for (const found of read(withoutByteOrderMark)) {
+    if (found === pause) {
+      yield
+      continue
+    }
+    const { line, key, value } = found
+    if (entries.length === maxSecretsPerRequest) throw refuseLine(line, tooManyEntries)
+    requireKey(line, isKeyCertain ? nameKey(key) : 'the key', key)
+    const firstLine = lines.get(key)
+    if (firstLine !== undefined) throw refuseLine(line, `${key} is already given on line ${firstLine}`)
+    requireValue(line, key, value)
+    lines.set(key, line)
+    entries.push({ key, value })
+    if (entries.length % entriesPerPiece === 0) yield
+  }
+  return entries
+}
+
+/** Written entry by entry while it is walked over. Throws invalid('format', …) where the format cannot hold a key or a value; the message names the key. */
+export function formatLines(
+  format: ExportFormat,
+  entries: readonly Entry[],
+  options: Options,
+): { lines: Iterable<string>; contentType: string; weight: number } {
+  const { write, contentType, weight = 1 } = writers[format]
+  return { lines: write(entries, options.name), contentType, weight }
+}
+
+function requireKey(line: number, shownKey: string, key: string): void {
+  if (!/^[A-Za-z0-9_-]{1,255}$/.test(key)) throw refuseLine(line, `${shownKey} is not 1-255 letters, digits, _ and -`)
+  if (isId(key)) throw refuseLine(line, `${shownKey} must not look like an id`)
+}
+
+function requireValue(line: number, key: string, value: string): void {
+  // Half of a surrogate pair has no UTF-8 form and would be stored as another character.
+  if (!value.isWellFormed()) throw refuseLine(line, `the value of ${key} is not valid Unicode`)
+  if (Buffer.byteLength(value) > maxValueBytes) throw refuseLine(line, `the value of ${key} is larger than 64 KiB`)
+}

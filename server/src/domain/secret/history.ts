@@ -1,0 +1,297 @@
+/** The past of values: versions of one, revisions of an environment, comparisons, restoring and promoting. */
+import { createHmac } from 'node:crypto'
+import type { EnvironmentPath, ProjectPath } from '@coffer/contract/field'
+import type {
+  Diff,
+  DiffQuery,
+  Promoted,
+  Promotion,
+  Revision,
+  RevisionListQuery,
+  SecretVersion,
+  SecretVersionValue,
+  VersionListQuery,
+  VersionPath,
+  VersionQuery,
+  VersionRestore,
+  VersionsPath,
+} from '@coffer/contract/history'
+import { Failure, invalid } from '../../failure.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import type { ChangeRow, ValuePlace } from '../../store/secret-value.ts'
+import { type ProjectAccess, requireEnvironment, requireProject } from '../access/access.ts'
+import { readDetails } from '../audit/read.ts'
+import { type AuditEvent, record, secretsOf } from '../audit/record.ts'
+import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { decodeCursor, encodeCursor } from '../cursor.ts'
+import { defaultPageLength, type Page, pageOf } from '../page.ts'
+import { iso } from '../time.ts'
+import { findSecret } from './answer.ts'
+import { inSecretTransaction, recordComparison } from './compare.ts'
+import { requireNamed, requireReached } from './environment.ts'
+import { isId } from './name.ts'
+import { findUnseen } from './owner.ts'
+import { commaAt, type Pieces, writeAnswer } from './pieces.ts'
+import type { Wish } from './plan.ts'
+import { createAllowance } from './size.ts'
+import { openVersion, parseState, placeOf, stateAt, stateNow } from './state.ts'
+import { createRevisions, standingRevision, writeValues } from './write.ts'
+
+export async function listVersions(
+  ctx: Context,
+  path: VersionsPath,
+  query: VersionListQuery,
+): Promise<Page<SecretVersion>> {
+  const { place } = await requireValue(ctx, path, query, 'secret:read')
+  const limit = query.limit ?? defaultPageLength
+  const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
+  const rows = await ctx.store.secretVersions.list(place, before, limit + 1)
+  // A secret that never had a value here is not one that the caller can see here, on whichever page.
+  if (rows.length === 0 && (await ctx.store.secretVersions.list(place, Number.MAX_SAFE_INTEGER, 1)).length === 0)
+    throw new Failure('notFound')
+  return pageOf(rows, limit, { item: toVersion, position: ({ version }) => version })
+}
+
+export async function readVersion(ctx: Context, path: VersionPath, query: VersionQuery): Promise<SecretVersionValue> {
+  const { access, environment, secret, place } = await requireValue(ctx, path, query, 'secret:read')
+  const row = await ctx.store.secretValues.findVersion(place, path.version)
+  if (!row) throw new Failure('notFound')
+  if (row.sealed === null) return toVersion(row)
+  const value = await openVersion(ctx, access, place, row)
+  const bytes = Buffer.byteLength(JSON.stringify(value))
+  await recordView(ctx, access, [environment], secret, [secret.name], { version: path.version }, bytes)
+  return { ...toVersion(row), value }
+}
+
+export async function restoreVersion(
+  ctx: Context,
+  path: VersionPath,
+  body: VersionRestore,
+): Promise<{ success: boolean; version: number }> {
+  const { access, environment, secret: named, place } = await requireValue(ctx, path, body, 'secret:write')
+  return inSecretTransaction(ctx, access, async (ctx) => {
+    // Once more, under the workspace's lock: by now it may have another name, or another secret may have its name.
+    const secret = await requireLive(ctx, access, named.id)
+    const row = await ctx.store.secretValues.findVersion(place, path.version)
+    if (!row) throw new Failure('notFound')
+    if (row.sealed === null)
+      throw new Failure('conflict', `Version ${path.version} is a removal: there is nothing to restore.`)
+    const value = await openVersion(ctx, access, place, row)
+    const options = {
+      mode: 'upsert',
+      message: `restored version ${path.version}`,
+      revisions: createRevisions(ctx, access),
+    } as const
+    const wish = { key: secret.name, secret, environment, value, copiedFrom: row.authors }
+    const [result] = await writeValues(ctx, access, [wish], options)
+    return { success: true, version: result?.version ?? 0 }
+  })
+}
+
+export async function listRevisions(
+  ctx: Context,
+  path: EnvironmentPath,
+  query: RevisionListQuery,
+): Promise<Page<Revision>> {
+  const { environment } = await requireEnvironment(ctx, path, 'secret:read')
+  const limit = query.limit ?? defaultPageLength
+  const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
+  const found = await ctx.store.secretVersions.listRevisions(environment.id, before, limit + 1)
+  const shown = firstRevisions(found.slice(0, limit))
+  const [newest = 0] = shown
+  const oldest = shown.at(-1) ?? 1
+  const versions = await ctx.store.secretVersions.listBetween(environment.id, oldest, newest)
+  const renames = await ctx.store.secretVersions.listRenamesBetween(environment.id, oldest, newest)
+  const versionsOf = Map.groupBy(versions, ({ revision }) => revision)
+  const renamesOf = Map.groupBy(renames, ({ revision }) => revision)
+  const items = shown.map((revision) => {
+    const written = versionsOf.get(revision) ?? []
+    const renamed = renamesOf.get(revision) ?? []
+    const [first] = [...written, ...renamed]
+    return {
+      revision,
+      createdAt: iso(first?.createdAt ?? 0),
+      createdBy: first?.createdBy ?? '',
+      message: first?.message ?? '',
+      changes: [
+        ...renamed.map(({ oldName, newName }) => ({ key: newName, action: 'renamed' as const, from: oldName })),
+        ...written.map(({ name, action }) => ({ key: name, action })),
+      ],
+    }
+  })
+  const last = shown.at(-1)
+  return { items, nextCursor: found.length > shown.length && last !== undefined ? encodeCursor(last) : undefined }
+}
+
+/** A page is shorter where its revisions changed very much; one is always on it. */
+const maxChangesPerPage = 20_000
+
+function firstRevisions(found: readonly { revision: number; changes: number }[]): number[] {
+  let left = maxChangesPerPage
+  const fits = ({ changes }: { changes: number }, index: number) => {
+    left -= changes
+    return index === 0 || left >= 0
+  }
+  return found.filter(fits).map(({ revision }) => revision)
+}
+
+const diffAdvice = 'compare versions of single secrets'
+
+/** The difference as JSON. */
+export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<string | Pieces> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  const [from, to] = [await parseState(ctx, access, 'from', query.from), await parseState(ctx, access, 'to', query.to)]
+  const allowance = createAllowance(ctx, 'from', diffAdvice)
+  const before = await stateAt(ctx, access, allowance, from.environment, from.revision)
+  const after = await stateAt(ctx, access, allowance, to.environment, to.revision)
+  const all = [...new Set([...before.keys(), ...after.keys()])].sort()
+  const diff: Diff = { added: [], removed: [], changed: [], same: [] }
+  for (const key of all) {
+    const [old, next] = [before.get(key), after.get(key)]
+    if (!old) diff.added.push(key)
+    else if (!next) diff.removed.push(key)
+    else (old.value === next.value ? diff.same : diff.changed).push(key)
+  }
+  const environments = [from.environment, to.environment]
+  const keys = [...diff.added, ...diff.removed, ...diff.changed].sort()
+  const values = keys.map((key): [string, DiffValue] => {
+    const [old, next] = [before.get(key), after.get(key)]
+    return [key, { ...(old && { from: old.value }), ...(next && { to: next.value }) }]
+  })
+  const entries = query.values ? diffEntries(diff, values) : [JSON.stringify(diff)]
+  const { body, bytes } = await writeAnswer(entries, createAllowance(ctx, 'from', diffAdvice))
+  const states = { from: query.from, to: query.to }
+  await recordComparison(ctx, access, { keys: all, environments }, 'success', states, bytes)
+  if (query.values) await recordView(ctx, access, environments, undefined, keys, states, bytes)
+  return body
+}
+
+type DiffValue = { from?: string; to?: string }
+
+function* diffEntries(diff: Diff, values: readonly (readonly [key: string, value: DiffValue])[]): Generator<string> {
+  yield `${JSON.stringify(diff).slice(0, -1)},"values":{`
+  for (const [index, [key, value]] of values.entries()) {
+    yield `${commaAt(index)}${JSON.stringify(key)}:${JSON.stringify(value)}`
+  }
+  yield '}}'
+}
+
+export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: Promotion): Promise<Promoted> {
+  const access = await requireEnvironment(ctx, path, 'secret:write')
+  const { environment } = access
+  const source = requireReached(access, body.from)
+  if (source.id === environment.id) throw invalid('from', 'must be another environment.')
+  return inSecretTransaction(ctx, access, async (ctx) => {
+    // Each side by itself, and of this one only what is replaced: what may be promoted may be promoted again.
+    const load = (from: PicturedEnvironment, keys?: readonly string[]) => {
+      const allowance = createAllowance(ctx, 'keys', 'name some of the keys, and promote the others after them')
+      return stateNow(ctx, access, allowance, from, keys)
+    }
+    const there = await load(source, body.keys)
+    const missing = (body.keys ?? []).filter((key) => !there.has(key))
+    if (missing.length > 0) throw invalid('keys', `${missing.slice(0, 20).join(', ')} is not in ${source.name}.`)
+    const wanted = [...new Set(body.keys ?? there.keys())].sort()
+    const here = await load(environment, wanted)
+    ctx.compared.add({ environments: [source, environment], keys: wanted })
+    const diff = digestOf(
+      ctx,
+      wanted.map((key) => [key, there.get(key), here.get(key)] as const),
+    )
+    if (body.ifDiff !== undefined && body.ifDiff !== diff) {
+      throw new Failure(
+        'preconditionFailed',
+        'The environments have changed since the dry run: look at the difference again.',
+      )
+    }
+    const wishes = wanted.flatMap((key): Wish[] => {
+      const state = there.get(key)
+      return state ? [{ key, environment, value: state.value, copiedFrom: state.authors }] : []
+    })
+    const revisions = createRevisions(ctx, access)
+    const { mode = 'upsert', dryRun, message = `promoted from ${source.name}` } = body
+    const results = await writeValues(ctx, access, wishes, { mode, dryRun, message, revisions })
+    // Copying is reading: what was taken is recorded for the environment that it came from, or it is not taken.
+    const after = { keys: wanted, promotedTo: environment.name }
+    if (!dryRun) await record(ctx, { ...viewOf(access, [source]), after })
+    return { success: true, results, revision: await standingRevision(ctx, access, environment), diff }
+  })
+}
+
+type Found = {
+  access: ProjectAccess
+  environment: PicturedEnvironment
+  secret: SecretRecord
+  place: ValuePlace
+}
+
+async function requireValue(
+  ctx: Context,
+  path: VersionsPath,
+  named: VersionQuery,
+  permission: 'secret:read' | 'secret:write',
+): Promise<Found> {
+  const access = await requireProject(ctx, path, permission)
+  const environment = requireNamed(access, named.environmentId, named.environment_id)
+  const secret = await requireLive(ctx, access, path.key)
+  const place = placeOf(access, environment, secret.id)
+  if (!isId(path.key)) await requireKnownName(ctx, access, secret, place)
+  return { access, environment, secret, place }
+}
+
+/** Whoever sees its past alone knows it by the name that it had then: what it is called out of reach by now is not told. */
+async function requireKnownName(
+  ctx: Context,
+  access: ProjectAccess,
+  { id, name }: SecretRecord,
+  place: ValuePlace,
+): Promise<void> {
+  if ((await findUnseen(ctx, access, [id])).size === 0) return
+  const [newest] = await ctx.store.secretVersions.list(place, Number.MAX_SAFE_INTEGER, 1)
+  if (newest?.name !== name) throw new Failure('notFound')
+}
+
+async function requireLive(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord> {
+  const secret = await findSecret(ctx, access, key)
+  if (!secret || secret.trashedAt !== null) throw new Failure('notFound')
+  return secret
+}
+
+function recordView(
+  ctx: Context,
+  access: ProjectAccess,
+  environments: readonly PicturedEnvironment[],
+  secret: SecretRecord | undefined,
+  keys: readonly string[],
+  more: Record<string, unknown>,
+  bytes: number,
+): Promise<void> {
+  const view = viewOf(access, environments, secret)
+  return ctx.reads.record(ctx, view, readDetails({ keys, ...more }, view.environmentIds), bytes)
+}
+
+function viewOf(access: ProjectAccess, environments: readonly PicturedEnvironment[], secret?: SecretRecord) {
+  const { project, picture } = access
+  return {
+    chain: picture.workspace.id,
+    action: 'VIEW',
+    entity: secret ? { type: 'secret', id: secret.id, name: secret.name } : secretsOf(project),
+    projectId: project.id,
+    environmentIds: environments.map(({ id }) => id),
+  } as const satisfies AuditEvent
+}
+
+type Compared = { readonly version: number; readonly secretId: string } | undefined
+
+/** Names a difference without revealing it: another one has another digest. */
+function digestOf(
+  ctx: WriteContext,
+  entries: readonly (readonly [key: string, from: Compared, to: Compared])[],
+): string {
+  const canonical = entries.map(([key, from, to]) => [key, from?.secretId, from?.version ?? 0, to?.version ?? 0])
+  return createHmac('sha256', ctx.keys.keyring.active.audit).update(JSON.stringify(canonical)).digest('base64url')
+}
+
+function toVersion({ version, createdAt, createdBy, message, action }: ChangeRow): SecretVersion {
+  return { version, createdAt: iso(createdAt), createdBy, message, deleted: action === 'deleted' }
+}

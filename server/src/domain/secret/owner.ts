@@ -1,0 +1,114 @@
+/** What changes of a secret as a whole have in common: finding it, being allowed to, and saying so. */
+import { Failure } from '../../failure.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import { ownersSeen } from '../../store/secret-value.ts'
+import type { Store } from '../../store/store.ts'
+import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
+import { reachesProject } from '../access/scope.ts'
+import { record, recordAll } from '../audit/record.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { findSecret } from './answer.ts'
+import { personalOwner } from './environment.ts'
+
+export async function requireSecret(
+  ctx: Context,
+  access: ProjectAccess,
+  key: string,
+  absence?: string,
+): Promise<SecretRecord> {
+  const secret = await findSecret(ctx, access, key)
+  if (!secret || secret.trashedAt !== null) throw new Failure('notFound', absence)
+  if ((await findUnseen(ctx, access, [secret.id])).size > 0) throw new Failure('notFound', absence)
+  return secret
+}
+
+const none: ReadonlySet<string> = new Set()
+
+/** What has no value within reach does not exist for those who reach only a part of the project: which of these do not. */
+export async function findUnseen(
+  ctx: Context,
+  access: ProjectAccess,
+  secretIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (reachesProject(access.reach, access.project)) return none
+  const unseen = await listUnseen(
+    ctx.store,
+    secretIds.map((secretId) => ({ ctx, access, secretId })),
+  )
+  return new Set(unseen.map(({ secretId }) => secretId))
+}
+
+/** One of those who ask together, about a secret of one and the same project. */
+type Look = { readonly ctx: Context; readonly access: ProjectAccess; readonly secretId: string }
+
+/** Those that do not see what they ask about: found by one query for all, which loads no value. */
+export async function listUnseen<One extends Look>(
+  { secretValues }: Store,
+  looks: readonly One[],
+): Promise<readonly One[]> {
+  const partial = looks.filter(({ access: { reach, project } }) => !reachesProject(reach, project))
+  if (partial.length === 0) return partial
+  const sights = new Map(partial.map(({ access, ctx }) => [access, sightOf(ctx, access)]))
+  const distinct = (of: (sight: Sight) => Iterable<string>) => [
+    ...new Set([...sights.values()].flatMap((s) => [...of(s)])),
+  ]
+  const places = await secretValues.listPlacesOf(
+    distinct(({ environmentIds }) => environmentIds),
+    [...new Set(partial.map(({ secretId }) => secretId))],
+    distinct(({ ownerIds }) => ownerIds),
+  )
+  const placesOf = Map.groupBy(places, ({ secretId }) => secretId)
+  return partial.filter(({ access, secretId }) => {
+    const sight = sights.get(access)
+    return !placesOf
+      .get(secretId)
+      ?.some(({ environmentId, ownerId }) => sight?.environmentIds.has(environmentId) && sight.ownerIds.has(ownerId))
+  })
+}
+
+type Sight = { readonly environmentIds: ReadonlySet<string>; readonly ownerIds: ReadonlySet<string> }
+
+/** Where one may look, and whose values one sees there. */
+function sightOf(ctx: Context, { reach, project }: ProjectAccess): Sight {
+  return {
+    environmentIds: new Set(reachedEnvironments(reach, project).map(({ id }) => id)),
+    ownerIds: new Set(ownersSeen(personalOwner(ctx))),
+  }
+}
+
+export function recordSecret(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  action: 'UPDATE' | 'DELETE',
+  secret: SecretRecord,
+  after: Record<string, unknown>,
+  environmentIds: readonly string[] = [],
+): Promise<void> {
+  return record(ctx, { ...eventOf(access, action, secret), environmentIds, after })
+}
+
+/** The same of many, as one row of the trail. */
+export function recordSecrets(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  action: 'UPDATE' | 'DELETE',
+  secrets: readonly SecretRecord[],
+  afterOf: (secret: SecretRecord) => Record<string, unknown>,
+): Promise<void> {
+  return recordAll(
+    secrets.map((secret) => ({ ctx, event: { ...eventOf(access, action, secret), after: afterOf(secret) } })),
+  )
+}
+
+function eventOf({ picture, project }: ProjectAccess, action: 'UPDATE' | 'DELETE', { id, name }: SecretRecord) {
+  return { chain: picture.workspace.id, action, entity: { type: 'secret', id, name }, projectId: project.id }
+}
+
+export function requireWholeProject(access: ProjectAccess, what: string): void {
+  if (!reachesProject(access.reach, access.project)) {
+    throw new Failure(
+      'forbidden',
+      `Your scope holds only a part of this project: you cannot ${what}; name an environment.`,
+    )
+  }
+}

@@ -1,0 +1,186 @@
+/** What a request wishes of values beside what is there: what it would do, key by key, or why it may not. */
+import { type DataType, maxValueBytes, type WriteMode, type WriteResult } from '@coffer/contract/secret'
+import { newId } from '../../crypto/id.ts'
+import { Failure, invalid } from '../../failure.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import type { SealedValue } from '../../store/secret-value.ts'
+import type { ProjectAccess } from '../access/access.ts'
+import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { WriteContext } from '../context.ts'
+import { authorsOf } from './author.ts'
+import { refuseId, refuseReserved } from './name.ts'
+
+/** What one key should be in one environment; null is its removal. */
+export type Wish = {
+  readonly key: string
+  /** Where it was looked up already. */
+  readonly secret?: SecretRecord
+  readonly environment: PicturedEnvironment
+  readonly value: string | null
+  /** Who wrote it, where it was taken from another version or environment. */
+  readonly copiedFrom?: string
+  readonly isPersonal?: boolean
+  readonly ifVersion?: number | undefined
+  readonly type?: string | undefined
+  readonly dataType?: DataType | undefined
+  readonly note?: string | undefined
+}
+/** A value as it is; one that was removed is not there, but its version goes on. */
+type Current = { readonly version: number; readonly isThere: boolean; readonly text: string | undefined }
+/** What is there, as far as the wishes of one project touch it. */
+export type Present = {
+  readonly secrets: Map<string, SecretRecord>
+  readonly values: Map<string, Current>
+}
+
+export type Planned = {
+  readonly wish: Wish
+  readonly secret: SecretRecord
+  readonly ownerId: string
+  readonly status: 'created' | 'updated' | 'deleted'
+  readonly version: number
+  readonly authors: string
+}
+export type Plan = {
+  readonly results: WriteResult[]
+  readonly planned: Planned[]
+  /** Secrets that do not exist yet. */
+  readonly fresh: Map<string, SecretRecord>
+  /** Secrets of which a value stays, but not their note or type: each once, by id, in however many environments. */
+  readonly described: Map<string, SecretRecord>
+}
+
+export function planWishes(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  wishes: readonly Wish[],
+  mode: WriteMode,
+  present: Present,
+  personalOwnerId: string,
+): Plan {
+  const { secrets: known, values } = present
+  const plan: Plan = { results: [], planned: [], fresh: new Map(), described: new Map() }
+  const taken: string[] = []
+  for (const wish of wishes) {
+    const secret = known.get(wish.key) ?? plan.fresh.get(wish.key) ?? newSecret(ctx, access, wish)
+    const ownerId = wish.isPersonal ? personalOwnerId : ''
+    const current = values.get(valueName(wish.environment.id, secret.id, ownerId))
+    const exists = current?.isThere ?? false
+    const version = current?.version ?? 0
+    refuseStale(wish, current)
+    const result = { key: wish.key, environmentId: wish.environment.id, id: secret.id }
+    const change = (status: Planned['status']) => {
+      const authors = ownerId === '' ? authorsOf(ctx, access, wish) : ''
+      plan.planned.push({ wish, secret, ownerId, status, version: version + 1, authors })
+      plan.results.push({ ...result, status, version: version + 1 })
+    }
+    if (wish.value === null) {
+      if (!exists) throw new Failure('notFound', `${describeAbsence(wish)}.`)
+      change('deleted')
+    } else if (exists && mode === 'create') taken.push(wish.key)
+    else if (exists && mode === 'skip') plan.results.push({ ...result, status: 'skipped', version })
+    else if (exists && current?.text === wish.value) {
+      plan.results.push({ ...result, status: 'unchanged', version })
+      if (isDescribedAnew(secret, wish)) plan.described.set(secret.id, withFields(secret, wish))
+    } else {
+      if (!known.has(wish.key)) {
+        refuseReserved('key', wish.key)
+        plan.fresh.set(wish.key, secret)
+      }
+      change(exists ? 'updated' : 'created')
+    }
+  }
+  if (taken.length > 0) throw new Failure('conflict', `These exist already: ${listKeys(taken)}.`)
+  return plan
+}
+
+/** For those who come after it in the same transaction: what the plan makes of the values counts as there. */
+export function foresee(present: Present, { planned }: Plan): void {
+  for (const { wish, secret, ownerId, version } of planned) {
+    const current = { version, isThere: wish.value !== null, text: wish.value ?? undefined }
+    present.values.set(valueName(wish.environment.id, secret.id, ownerId), current)
+  }
+}
+
+export function presentValues(
+  rows: readonly SealedValue[],
+  opened: readonly { environmentId: string; secretId: string; isPersonal: boolean; value: string }[],
+  personalOwnerId: string,
+): Map<string, Current> {
+  const texts = new Map(
+    opened.map((row) => [valueName(row.environmentId, row.secretId, row.isPersonal ? personalOwnerId : ''), row.value]),
+  )
+  return new Map(
+    rows.map(({ environmentId, secretId, ownerId, version, sealed }) => {
+      const name = valueName(environmentId, secretId, ownerId)
+      return [name, { version, isThere: sealed !== null, text: texts.get(name) }]
+    }),
+  )
+}
+
+export const hasValue = ({ values }: Present, environmentId: string, secretId: string, ownerId = ''): boolean =>
+  values.get(valueName(environmentId, secretId, ownerId))?.isThere ?? false
+
+/** The ids of those that exist but have no value where it was looked for. */
+export function listWithoutValue({ secrets, values }: Present): string[] {
+  const holding = new Set([...values].flatMap(([name, { isThere }]) => (isThere ? [name.split(' ')[1]] : [])))
+  return [...secrets.values()].flatMap(({ id }) => (holding.has(id) ? [] : [id]))
+}
+
+const valueName = (environmentId: string, secretId: string, ownerId: string) =>
+  `${environmentId} ${secretId} ${ownerId}`
+
+export function withFields(secret: SecretRecord, { type, dataType, note }: Wish): SecretRecord {
+  return { ...secret, type: type ?? secret.type, dataType: dataType ?? secret.dataType, note: note ?? secret.note }
+}
+
+export function isDescribedAnew(secret: SecretRecord, wish: Wish): boolean {
+  const { type = secret.type, dataType = secret.dataType, note = secret.note } = wish
+  return type !== secret.type || dataType !== secret.dataType || note !== secret.note
+}
+
+export function checkWish({ key, value, environment, isPersonal }: Wish): void {
+  refuseId('key', key)
+  // What is hidden may still be taken away.
+  if (isPersonal && value !== null && !environment.hasPersonalOverrides) {
+    throw invalid('isPersonal', `personal values are switched off in ${environment.name}.`)
+  }
+  if (value === null) return
+  if (Buffer.byteLength(value) > maxValueBytes) throw invalid('value', `the value of ${key} is larger than 64 KiB.`)
+  if (/^(\*{8,}|•{4,})$/.test(value))
+    throw invalid('value', `the value of ${key} is only a display mask: send the value itself.`)
+}
+
+/** Where there is no value 0 is right; where one was removed, the version of its removal is too. */
+function refuseStale(wish: Wish, current: Current | undefined): void {
+  const { ifVersion } = wish
+  if (ifVersion === undefined || ifVersion === (current?.version ?? 0)) return
+  if (ifVersion === 0 && !current?.isThere) return
+  const now = current?.isThere ? `${wish.key} is at version ${current.version}` : describeAbsence(wish)
+  throw new Failure('preconditionFailed', `${now} now: read it again.`)
+}
+
+/** The same words whether there is such a secret or not: some may not know. */
+const describeAbsence = ({ key, environment, isPersonal }: Wish) =>
+  `${key} has no ${isPersonal ? 'personal ' : ''}value in ${environment.name}`
+
+export function listKeys(keys: readonly string[]): string {
+  const unique = [...new Set(keys)]
+  return unique.length > 20 ? `${unique.slice(0, 20).join(', ')} and ${unique.length - 20} more` : unique.join(', ')
+}
+
+function newSecret(ctx: WriteContext, access: ProjectAccess, wish: Wish): SecretRecord {
+  const now = ctx.now()
+  return {
+    id: newId(),
+    workspaceId: access.picture.workspace.id,
+    projectId: access.project.id,
+    name: wish.key,
+    type: wish.type ?? 'runtime',
+    dataType: wish.dataType ?? 'text',
+    note: wish.note ?? '',
+    createdAt: now,
+    updatedAt: now,
+    trashedAt: null,
+  }
+}

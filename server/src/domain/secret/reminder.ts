@@ -1,0 +1,64 @@
+/** Reminders of values that should be changed now and then. */
+import type { Reminder, SecretPath } from '@coffer/contract/secret'
+import type { NewReminder, ReminderQuery, ReminderRemoval } from '@coffer/contract/secret-reminder'
+import { newId } from '../../crypto/id.ts'
+import { Failure, invalid } from '../../failure.ts'
+import { requireProject } from '../access/access.ts'
+import type { Context } from '../context.ts'
+import { iso } from '../time.ts'
+import { inTransaction } from '../transaction.ts'
+import { requireNamed, requireReached } from './environment.ts'
+import { recordSecret, requireSecret } from './owner.ts'
+import { announceSecrets } from './write.ts'
+
+export async function putReminder(
+  ctx: Context,
+  path: SecretPath,
+  body: NewReminder,
+): Promise<Reminder & { success: boolean }> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  const environment = requireReached(access, body.environmentId)
+  if (body.type === 'recurring' && body.everyDays === undefined)
+    throw invalid('everyDays', 'is required for a recurring reminder.')
+  const nextAt = Date.parse(body.nextReminderDate)
+  // The schema lets pass what Date does not read, such as a leap second.
+  if (Number.isNaN(nextAt)) throw invalid('nextReminderDate', 'must be an ISO 8601 date and time.')
+  // Whoever reads the secret would be told a time of another form.
+  if (!/^\d{4}-/.test(iso(nextAt))) throw invalid('nextReminderDate', 'must be in the years 0 to 9999, in UTC.')
+  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const secret = await requireSecret(ctx, access, path.key)
+    const everyDays = body.everyDays ?? null
+    const workspaceId = access.picture.workspace.id
+    // Once more, under the workspace's lock: it may have been deleted a moment ago.
+    if (!(await ctx.store.environments.find(environment.id, workspaceId))) throw new Failure('notFound')
+    const row = {
+      id: newId(),
+      workspaceId,
+      environmentId: environment.id,
+      secretId: secret.id,
+      type: body.type,
+      nextAt,
+      everyDays,
+    }
+    const id = await ctx.store.secretReminders.put(row)
+    await recordSecret(ctx, access, 'UPDATE', secret, { reminder: iso(nextAt) }, [environment.id])
+    await announceSecrets(ctx, access, [environment.id])
+    return { success: true, id, type: body.type, nextReminderDate: iso(nextAt) }
+  })
+}
+
+export async function deleteReminder(
+  ctx: Context,
+  path: SecretPath,
+  query: ReminderQuery,
+  body: ReminderRemoval,
+): Promise<void> {
+  const access = await requireProject(ctx, path, 'secret:write')
+  const environment = requireNamed(access, query.environmentId, query.environment_id, body.environmentId)
+  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const secret = await requireSecret(ctx, access, path.key)
+    if (!(await ctx.store.secretReminders.remove(environment.id, secret.id))) throw new Failure('notFound')
+    await recordSecret(ctx, access, 'UPDATE', secret, { reminder: null }, [environment.id])
+    await announceSecrets(ctx, access, [environment.id])
+  })
+}

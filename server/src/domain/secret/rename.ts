@@ -1,0 +1,126 @@
+import { nextTurn } from '../../event-loop.ts'
+import { Failure } from '../../failure.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import { type ProjectAccess, withStoredEnvironments } from '../access/access.ts'
+import { recordAll } from '../audit/record.ts'
+import type { WriteContext } from '../context.ts'
+import { refuseCycles } from './cycle.ts'
+import { isId } from './name.ts'
+import { openValues, partsOf } from './read.ts'
+import { announceEverywhere, type WriteOptions } from './write.ts'
+
+/** What is renamed, by its name or id, and to what. */
+type Rename = { readonly key: string; readonly to: string }
+type Renamed = { readonly secret: SecretRecord; readonly to: string }
+
+/**
+ * Gives secrets other names, one after the other: a revision of every environment in which one of them has a value. Whether one
+ * is now what its own value refers to is asked by `refuseRenamedCycles`, once the request has done all that it does.
+ */
+export async function renameSecrets(
+  ctx: WriteContext,
+  pictured: ProjectAccess,
+  renames: readonly Rename[],
+  { revisions, message = '' }: Pick<WriteOptions, 'revisions' | 'message'>,
+): Promise<readonly Renamed[]> {
+  if (renames.length === 0) return []
+  const access = await withStoredEnvironments(ctx, pictured)
+  const { picture, project } = access
+  const workspaceId = picture.workspace.id
+  const steps = await planRenames(ctx, access, renames)
+  const at = revisions.at
+  // Of several names in a row a secret had the first before, and has the last.
+  const firsts = new Map(steps.toReversed().map(({ secret }) => [secret.id, secret]))
+  const lasts = new Map(steps.map(({ secret, to }) => [secret.id, { ...secret, name: to, updatedAt: at }]))
+  await saveNames(ctx, [...firsts.values()], [...lasts.values()])
+  const environmentIds = project.environments.map(({ id }) => id)
+  const places = await ctx.store.secretValues.listPlacesOf(environmentIds, [...lasts.keys()], [''])
+  for (const id of new Set(places.map(({ environmentId }) => environmentId))) await revisions.take(id, 0)
+  await ctx.store.secretValues.insertRenames(
+    places.map(({ environmentId, secretId }) => ({
+      environmentId,
+      secretId,
+      revision: revisions.of(environmentId),
+      workspaceId,
+      oldName: firsts.get(secretId)?.name ?? '',
+      newName: lasts.get(secretId)?.name ?? '',
+      createdAt: at,
+      createdBy: ctx.actor.name,
+      message,
+    })),
+  )
+  const placesOf = Map.groupBy(places, ({ secretId }) => secretId)
+  await recordAll(
+    steps.map(({ secret, to }) => {
+      const environmentIds = (placesOf.get(secret.id) ?? []).map(({ environmentId }) => environmentId)
+      const entity = { type: 'secret', id: secret.id, name: to }
+      const names = { before: { name: secret.name }, after: { name: to } }
+      const place = { projectId: project.id, environmentIds }
+      return { ctx, event: { chain: workspaceId, action: 'UPDATE', entity, ...place, ...names } as const }
+    }),
+  )
+  await announceEverywhere(ctx, access)
+  return steps
+}
+
+/** Each as the ones before it leave the names, or why it may not. */
+async function planRenames(
+  ctx: WriteContext,
+  { project }: ProjectAccess,
+  renames: readonly Rename[],
+): Promise<readonly Renamed[]> {
+  const { secrets } = ctx.store
+  const keys = renames.map(({ key }) => key)
+  const ids = keys.filter(isId).map((id) => id.toLowerCase())
+  const names = [...keys.filter((key) => !isId(key)), ...renames.map(({ to }) => to)]
+  const found = [
+    ...(await secrets.listByNames(project.id, [...new Set(names)])),
+    ...(ids.length === 0 ? [] : await secrets.listByIds(project.id, ids)),
+  ]
+  const byId = new Map(found.map((secret) => [secret.id, secret]))
+  const byName = new Map(found.map((secret) => [secret.name, secret]))
+  return renames.map(({ key, to }) => {
+    const secret = isId(key) ? byId.get(key.toLowerCase()) : byName.get(key)
+    if (!secret) throw new Failure('notFound', `There is no secret ${key} to rename.`)
+    if (byName.has(to)) throw new Failure('conflict', `These exist already: ${to}.`)
+    const renamed = { ...secret, name: to }
+    byName.delete(secret.name)
+    byName.set(to, renamed)
+    byId.set(secret.id, renamed)
+    return { secret, to }
+  })
+}
+
+/** Where names change hands none may be there twice, not even for a moment: meanwhile they are called by their ids, as no other is. */
+async function saveNames(
+  { store }: WriteContext,
+  before: readonly SecretRecord[],
+  after: readonly SecretRecord[],
+): Promise<void> {
+  const old = new Set(before.map(({ name }) => name))
+  if (after.some(({ name }) => old.has(name))) {
+    await store.secrets.updateMany(after.map((secret) => ({ ...secret, name: secret.id })))
+  }
+  await store.secrets.updateMany(after)
+}
+
+/** Under their new names secrets may be what others refer to. What the same request wrote over or took away no longer counts. */
+export async function refuseRenamedCycles(
+  ctx: WriteContext,
+  pictured: ProjectAccess,
+  namesById: ReadonlyMap<string, string>,
+): Promise<void> {
+  if (namesById.size === 0) return
+  const access = await withStoredEnvironments(ctx, pictured)
+  const environmentIds = access.project.environments.map(({ id }) => id)
+  // A part at a time: the values of many are never held together.
+  for (const ids of partsOf([...namesById.keys()], environmentIds.length, '')) {
+    const rows = await ctx.store.secretValues.listOf(environmentIds, ids, '')
+    const values = await openValues(ctx, access, rows, namesById)
+    const written = values.map(({ environmentId, secretId, value }) => {
+      return { environmentId, key: namesById.get(secretId) ?? '', value }
+    })
+    await refuseCycles(ctx, access, written, [], '')
+    await nextTurn()
+  }
+}

@@ -1,0 +1,118 @@
+/** Bringing an environment back to how it stood after one of its revisions, as a new revision. */
+import type { RevisionPath, RevisionRestore } from '@coffer/contract/history'
+import type { RevisionResults } from '@coffer/contract/secret'
+import { Failure } from '../../failure.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import { type ProjectAccess, reachedEnvironments, requireEnvironment } from '../access/access.ts'
+import { reachesProject } from '../access/scope.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { inSecretTransaction } from './compare.ts'
+import { refuseReserved } from './name.ts'
+import { findUnseen, recordSecrets } from './owner.ts'
+import type { Wish } from './plan.ts'
+import { createAllowance } from './size.ts'
+import { type Standing, stateAt } from './state.ts'
+import { isKept } from './trash.ts'
+import { announceEverywhere, createRevisions, standingRevision, writeValues } from './write.ts'
+
+export async function restoreRevision(
+  ctx: Context,
+  path: RevisionPath,
+  body: RevisionRestore,
+): Promise<RevisionResults> {
+  const access = await requireEnvironment(ctx, path, 'secret:write')
+  const { environment, picture } = access
+  return inSecretTransaction(ctx, access, async (ctx) => {
+    const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
+    if (path.revision > current) throw new Failure('notFound')
+    const load = (revision: number) => {
+      const allowance = createAllowance(ctx, 'revision', 'restore versions of single secrets')
+      return stateAt(ctx, access, allowance, environment, revision)
+    }
+    const [then, now] = [await load(path.revision), await load(current)]
+    const keys = [...then.keys(), ...now.keys()]
+    ctx.compared.add({ environments: [environment], keys, isDryRun: body.dryRun })
+    const set = [...then].filter(([key, { value }]) => now.get(key)?.value !== value)
+    const origins = await findOrigins(ctx, access, set)
+    const wishes: Wish[] = [
+      ...[...now.keys()].filter((key) => !then.has(key)).map((key) => ({ key, environment, value: null })),
+      ...set.map(([key, { value, authors }]) => ({
+        key,
+        environment,
+        value,
+        copiedFrom: authors,
+        ...origins.get(key),
+      })),
+    ]
+    const { dryRun, message = `restored revision ${path.revision}` } = body
+    if (!dryRun) await takeFromTrash(ctx, access, [...origins.values()])
+    const revisions = createRevisions(ctx, access)
+    const results = await writeValues(ctx, access, wishes, { mode: 'upsert', message, dryRun, revisions })
+    return { success: true, results, revision: await standingRevision(ctx, access, environment) }
+  })
+}
+
+/** What a name that is free by now comes back as. */
+type Origin = Pick<Wish, 'secret' | 'note' | 'type' | 'dataType'>
+
+/**
+ * The secret itself, where it lies in the trash: with its id, its note and its versions. Where it has another name by now,
+ * the other environments keep it under that name, and the old name becomes a secret of its own, described alike
+ * for those who know how.
+ */
+async function findOrigins(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  set: readonly (readonly [key: string, then: Standing])[],
+): Promise<ReadonlyMap<string, Origin>> {
+  const { project, reach } = access
+  const keys = set.map(([key]) => key)
+  const taken = new Set((await ctx.store.secrets.listByNames(project.id, keys)).map(({ name }) => name))
+  const free = set.filter(([key]) => !taken.has(key))
+  const ids = free.map(([, { secretId }]) => secretId)
+  const records = ids.length === 0 ? [] : await ctx.store.secrets.listWithTrash(project.id, ids)
+  const byId = new Map(records.map((secret) => [secret.id, secret]))
+  const unknown = await findUnknown(ctx, access, records)
+  // What lies in the trash belongs to those who reach the whole project.
+  const isTakenOut = (secret: SecretRecord) =>
+    secret.trashedAt !== null && isKept(ctx, secret) && reachesProject(reach, project)
+  return new Map(
+    free.flatMap(([key, { secretId }]): [string, Origin][] => {
+      const old = byId.get(secretId)
+      if (!old || unknown.has(old.id)) return []
+      const { note, type, dataType } = old
+      if (!isTakenOut(old)) return [[key, { note, type, dataType }]]
+      if (key !== old.name) refuseReserved('key', key)
+      return [[key, { secret: { ...old, name: key, trashedAt: null, updatedAt: ctx.now() } }]]
+    }),
+  )
+}
+
+/** Those that the caller does not see, nor saw until they went to the trash, where they stay as they were. */
+async function findUnknown(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  records: readonly SecretRecord[],
+): Promise<ReadonlySet<string>> {
+  const unseen = await findUnseen(
+    ctx,
+    access,
+    records.map(({ id }) => id),
+  )
+  const environmentIds = reachedEnvironments(access.reach, access.project).map(({ id }) => id)
+  const rows = await ctx.store.secretValues.listOf(environmentIds, [...unseen], '')
+  const trashedAt = new Map(records.map((secret) => [secret.id, secret.trashedAt]))
+  // A value that was removed by the deletion itself was there until then.
+  const seenLast = rows.flatMap(({ secretId, updatedAt }) => (updatedAt === trashedAt.get(secretId) ? [secretId] : []))
+  return unseen.difference(new Set(seenLast))
+}
+
+async function takeFromTrash(ctx: WriteContext, access: ProjectAccess, origins: readonly Origin[]): Promise<void> {
+  const { project, picture } = access
+  const secrets = origins.flatMap(({ secret }) => (secret ? [secret] : []))
+  if (secrets.length === 0) return
+  await ctx.store.secrets.updateMany(secrets)
+  await recordSecrets(ctx, access, 'UPDATE', secrets, () => ({ restored: true }))
+  await ctx.store.secrets.countAll(project.id, picture.workspace.id, secrets.length)
+  await announceEverywhere(ctx, access)
+}

@@ -1,0 +1,109 @@
+/** What stood in an environment, now or after one of its revisions: what comparisons, restores and promotions are made from. */
+
+import { nextTurn } from '../../event-loop.ts'
+import { Failure, invalid } from '../../failure.ts'
+import type { ValuePlace, VersionRow } from '../../store/secret-value.ts'
+import type { ProjectAccess } from '../access/access.ts'
+import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { Context } from '../context.ts'
+import { parseTime } from '../time.ts'
+import { requireReached } from './environment.ts'
+import { loadValues, openValues } from './read.ts'
+import { type Allowance, createOpeningPause } from './size.ts'
+
+export type Standing = {
+  readonly value: string
+  readonly version: number
+  readonly secretId: string
+  readonly authors: string
+}
+export type State = ReadonlyMap<string, Standing>
+
+/** The shared values of an environment as they stood after a revision, by the names that they had then. */
+export async function stateAt(
+  ctx: Context,
+  access: ProjectAccess,
+  allowance: Allowance,
+  environment: PicturedEnvironment,
+  revision: number | undefined,
+): Promise<State> {
+  if (revision === undefined) return stateNow(ctx, access, allowance, environment)
+  const { secretVersions } = ctx.store
+  const rows = await allowance.load(
+    Number.POSITIVE_INFINITY,
+    () => secretVersions.measureAt(environment.id, revision),
+    () => secretVersions.listAt(environment.id, revision),
+  )
+  const renames = await secretVersions.listRenamesBetween(environment.id, 0, revision)
+  const renamesOf = Map.groupBy(renames, ({ secretId }) => secretId)
+  const state = new Map<string, Standing>()
+  const isPause = createOpeningPause()
+  for (const row of rows) {
+    const place = placeOf(access, environment, row.secretId)
+    const renamed = renamesOf.get(row.secretId)?.findLast(({ revision: at }) => at > row.revision)
+    const { version, secretId, authors } = row
+    const value = await openVersion(ctx, access, place, row)
+    state.set(renamed?.newName ?? row.name, { value, version, secretId, authors })
+    if (isPause(row.sealed?.length ?? 0)) await nextTurn()
+  }
+  return state
+}
+
+/** As they stand now; only those of some keys, if these are given. */
+export async function stateNow(
+  ctx: Context,
+  access: ProjectAccess,
+  allowance: Allowance,
+  environment: PicturedEnvironment,
+  keys?: readonly string[],
+): Promise<State> {
+  const { secrets } = ctx.store
+  const { project, picture } = access
+  const records = keys
+    ? await secrets.listByNames(project.id, keys)
+    : await secrets.list(project.id, picture.workspace.id)
+  const names = new Map(records.map(({ id, name }) => [id, name]))
+  const sealed = await loadValues(ctx, access, allowance, [environment.id], [...names.keys()], '')
+  const values = await openValues(ctx, access, sealed, names)
+  return new Map(
+    values.map(({ secretId, value, version, authors }) => [
+      names.get(secretId) ?? '',
+      { value, version, secretId, authors },
+    ]),
+  )
+}
+
+/** An environment, `environment@revision` or `environment@timestamp`. */
+export async function parseState(ctx: Context, access: ProjectAccess, field: string, text: string) {
+  const at = text.indexOf('@')
+  const environment = requireReached(access, at < 0 ? text : text.slice(0, at))
+  if (at < 0) return { environment, revision: undefined }
+  const point = text.slice(at + 1)
+  const current = await ctx.store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
+  if (/^\d{1,9}$/.test(point)) {
+    if (Number(point) > current) throw new Failure('notFound')
+    return { environment, revision: Number(point) }
+  }
+  const moment = parseTime(point)
+  if (Number.isNaN(moment)) {
+    const forms = 'an environment, environment@revision or environment@timestamp, which ends with Z or its offset'
+    throw invalid(field, `must be ${forms}.`)
+  }
+  return { environment, revision: await ctx.store.secretVersions.revisionAt(environment.id, moment) }
+}
+
+export function placeOf(access: ProjectAccess, environment: PicturedEnvironment, secretId: string): ValuePlace {
+  const workspaceId = access.picture.workspace.id
+  return { workspaceId, projectId: access.project.id, environmentId: environment.id, secretId, ownerId: '' }
+}
+
+export async function openVersion(
+  ctx: Context,
+  access: ProjectAccess,
+  place: ValuePlace,
+  row: VersionRow,
+): Promise<string> {
+  if (row.sealed === null) throw new Failure('notFound')
+  const { version, sealed, authors } = row
+  return ctx.store.secretValues.open(place, { version, sealed, authors }, access.picture.environmentKeys)
+}

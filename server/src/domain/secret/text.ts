@@ -1,0 +1,39 @@
+/** The JSON that a read of secrets is answered with, and its ETag. */
+import { createHmac } from 'node:crypto'
+import type { Secret } from '@coffer/contract/secret'
+import type { SecretRecord } from '../../store/secret.ts'
+import type { Context } from '../context.ts'
+import { commaAt, type WrittenAnswer, writeAnswer } from './pieces.ts'
+import { createAllowance } from './size.ts'
+
+export type Answered = {
+  readonly secrets: readonly SecretRecord[]
+  /** One of them with its rows. */
+  describe(secret: SecretRecord): Secret
+  /** Otherwise the answer is the one secret. */
+  readonly isList: boolean
+  /** How the caller would ask for less. */
+  readonly advice: string
+}
+
+export async function writeSecrets(
+  ctx: Context,
+  answered: Answered,
+): Promise<WrittenAnswer & { readonly etag: string }> {
+  const allowance = createAllowance(ctx, 'environmentId', answered.advice)
+  // Keyed, as a plain hash of a value could be guessed at.
+  const hash = createHmac('sha256', ctx.keys.keyring.active.audit)
+  const written = await writeAnswer(entriesOf(answered), allowance, { onPiece: (piece) => hash.update(piece) })
+  return { ...written, etag: `"${hash.digest('base64url')}"` }
+}
+
+function* entriesOf({ secrets, describe, isList }: Answered): Generator<string> {
+  if (isList) yield '['
+  for (const [index, secret] of secrets.entries()) {
+    const { values, ...fields } = describe(secret)
+    yield `${commaAt(index)}${JSON.stringify(fields).slice(0, -1)},"values":[`
+    for (const [at, row] of values.entries()) yield commaAt(at) + JSON.stringify(row)
+    yield ']}'
+  }
+  if (isList) yield ']'
+}

@@ -1,0 +1,153 @@
+/** The trash: a deleted secret waits there for thirty days, can come back, or is destroyed at once. */
+import type { ProjectPath } from '@coffer/contract/field'
+import type { SecretPath, TrashedSecret } from '@coffer/contract/secret'
+import { Failure } from '../../failure.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import { hasRole, type ProjectAccess, requireProject, withStoredEnvironments } from '../access/access.ts'
+import { reachesProject } from '../access/scope.ts'
+import type { Context } from '../context.ts'
+import { dayMs, iso } from '../time.ts'
+import { findSecret } from './answer.ts'
+import { type CompareContext, inSecretTransaction } from './compare.ts'
+import { requireMatch } from './match.ts'
+import { isId } from './name.ts'
+import { recordSecret, requireSecret, requireWholeProject } from './owner.ts'
+import type { Wish } from './plan.ts'
+import { announceEverywhere, upsert, writeValues } from './write.ts'
+
+export const trashLifeMs = 30 * dayMs
+
+/** Its values become removed versions; the secret itself waits thirty days for a change of mind. */
+export async function trashSecret(
+  ctx: Context,
+  pictured: ProjectAccess,
+  key: string,
+  ifMatch: string | undefined,
+): Promise<void> {
+  await inSecretTransaction(ctx, pictured, async (ctx) => {
+    const access = await withStoredEnvironments(ctx, pictured)
+    const secret = await requireSecret(ctx, access, key)
+    await requireMatch(ctx, access, secret, ifMatch)
+    const rows = await ctx.store.secretValues.listOf(
+      access.project.environments.map(({ id }) => id),
+      [secret.id],
+      '',
+    )
+    // Later than every earlier removal, whatever the clock says: by this time what comes back is told apart.
+    const now = Math.max(ctx.now(), ...rows.map(({ updatedAt }) => updatedAt + 1))
+    await removeEverywhere({ ...ctx, now: () => now }, access, secret)
+    await ctx.store.secrets.update({ ...secret, trashedAt: now, updatedAt: now })
+    await ctx.store.secrets.countAll(access.project.id, access.picture.workspace.id, -1)
+    await recordSecret(ctx, access, 'DELETE', secret, { trash: true })
+    await announceEverywhere(ctx, access)
+  })
+}
+
+async function removeEverywhere(ctx: CompareContext, access: ProjectAccess, secret: SecretRecord): Promise<void> {
+  const { environments } = access.project
+  const rows = await ctx.store.secretValues.listOf(
+    environments.map(({ id }) => id),
+    [secret.id],
+    '',
+  )
+  const live = new Set(rows.filter(({ sealed }) => sealed !== null).map(({ environmentId }) => environmentId))
+  const wishes = environments
+    .filter(({ id }) => live.has(id))
+    .map((environment) => ({ key: secret.name, environment, value: null }))
+  if (wishes.length > 0) await writeValues(ctx, access, wishes, upsert(ctx, access))
+}
+
+export async function listTrash(ctx: Context, path: ProjectPath): Promise<TrashedSecret[]> {
+  const access = await requireProject(ctx, path, 'secret:read')
+  // What lies in the trash has no environment any more: only those who reach the whole project see it.
+  if (!reachesProject(access.reach, access.project)) return []
+  const rows = await listKept(ctx, access)
+  return rows.map(({ id, name, note, type, dataType, createdAt, updatedAt, trashedAt }) => ({
+    id,
+    name,
+    note,
+    type,
+    dataType,
+    createdAt: iso(createdAt),
+    updatedAt: iso(updatedAt),
+    deletedAt: iso(trashedAt ?? 0),
+    purgeAt: iso((trashedAt ?? 0) + trashLifeMs),
+  }))
+}
+
+export async function restoreSecret(ctx: Context, path: SecretPath): Promise<void> {
+  const pictured = await requireProject(ctx, path, 'secret:write')
+  requireWholeProject(pictured, 'restore a secret')
+  await inSecretTransaction(ctx, pictured, async (ctx) => {
+    const access = await withStoredEnvironments(ctx, pictured)
+    const { project, picture } = access
+    const secret = await findTrashed(ctx, access, path.key)
+    if (await ctx.store.secrets.findByName(project.id, secret.name)) {
+      throw new Failure('conflict', `A secret named ${secret.name} exists by now: rename or delete it first.`)
+    }
+    await ctx.store.secrets.update({ ...secret, trashedAt: null, updatedAt: ctx.now() })
+    await ctx.store.secrets.countAll(project.id, picture.workspace.id, 1)
+    const wishes: Wish[] = []
+    for (const row of await ctx.store.secretValues.listOf(
+      project.environments.map(({ id }) => id),
+      [secret.id],
+      '',
+    )) {
+      const environment = picture.environments.get(row.environmentId)
+      // Only what was removed by the deletion itself comes back.
+      if (!environment || row.sealed !== null || row.updatedAt !== secret.trashedAt) continue
+      const place = {
+        workspaceId: picture.workspace.id,
+        projectId: project.id,
+        environmentId: environment.id,
+        secretId: secret.id,
+        ownerId: '',
+      }
+      const last = await ctx.store.secretValues.findVersion(place, row.version - 1)
+      if (!last?.sealed) continue
+      const value = await ctx.store.secretValues.open(place, { ...last, sealed: last.sealed }, picture.environmentKeys)
+      wishes.push({ key: secret.name, environment, value, copiedFrom: last.authors })
+    }
+    if (wishes.length > 0) await writeValues(ctx, access, wishes, upsert(ctx, access, 'restored from the trash'))
+    await recordSecret(ctx, access, 'UPDATE', secret, { restored: true })
+    await announceEverywhere(ctx, access)
+  })
+}
+
+/** Destroys every version: nothing brings it back. */
+export async function purgeSecret(
+  ctx: Context,
+  pictured: ProjectAccess,
+  key: string,
+  ifMatch: string | undefined,
+): Promise<void> {
+  if (!hasRole(pictured, 'admin')) throw new Failure('forbidden', 'This needs the role admin.')
+  requireWholeProject(pictured, 'purge a secret')
+  await inSecretTransaction(ctx, pictured, async (ctx) => {
+    const access = await withStoredEnvironments(ctx, pictured)
+    const secret = (await findSecret(ctx, access, key)) ?? (await findTrashed(ctx, access, key))
+    await requireMatch(ctx, access, secret, ifMatch)
+    if (secret.trashedAt === null) {
+      await removeEverywhere(ctx, access, secret)
+      await ctx.store.secrets.countAll(access.project.id, access.picture.workspace.id, -1)
+    }
+    await ctx.store.secrets.remove(secret.id, access.project.id)
+    await recordSecret(ctx, access, 'DELETE', secret, { purged: true })
+    await announceEverywhere(ctx, access)
+  })
+}
+
+async function findTrashed(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord> {
+  const trash = await listKept(ctx, access)
+  const secret = trash.find(({ id, name }) => (isId(key) ? id === key.toLowerCase() : name === key))
+  if (!secret) throw new Failure('notFound')
+  return secret
+}
+
+async function listKept(ctx: Context, access: ProjectAccess): Promise<SecretRecord[]> {
+  const trash = await ctx.store.secrets.listTrash(access.project.id, access.picture.workspace.id)
+  return trash.filter((secret) => isKept(ctx, secret))
+}
+
+/** What has been there for thirty days is as good as gone: a part of it may be gone already. */
+export const isKept = (ctx: Context, { trashedAt }: SecretRecord): boolean => (trashedAt ?? 0) + trashLifeMs > ctx.now()

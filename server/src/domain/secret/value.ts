@@ -1,0 +1,131 @@
+/** Writing one value. Many do it at once: requests for one project are done together, and each has its own outcome. */
+import type { SecretPath, ValueChange } from '@coffer/contract/secret'
+import { Failure } from '../../failure.ts'
+import type { JointWork } from '../../store/engine/sql.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import { type ProjectAccess, requireProject } from '../access/access.ts'
+import { confirmEach } from '../access/confirm.ts'
+import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { enterTransaction } from '../transaction.ts'
+import { type Compared, inSecretTransaction, recordingComparison, type Written } from './compare.ts'
+import { requireReached } from './environment.ts'
+import { requireMatch } from './match.ts'
+import { isId, mayExist } from './name.ts'
+import { listUnseen, requireSecret } from './owner.ts'
+import { checkWish, foresee, hasValue, type Present, planWishes } from './plan.ts'
+import { hasReferences } from './reference/reference.ts'
+import { applyChanges, type Change, createRevisions, loadPresent, requireWriter, upsert, writeValues } from './write.ts'
+
+type Version = { readonly success: boolean; readonly version: number }
+
+export async function writeSecretValue(
+  ctx: Context,
+  path: SecretPath,
+  body: ValueChange,
+  ifMatch: string | undefined,
+): Promise<Version> {
+  const access = await requireProject(ctx, path, 'secret:update')
+  const { value, ifVersion, isPersonal = false } = body
+  requireWriter(ctx, access, [{ isPersonal }])
+  const environment = requireReached(access, body.environmentId)
+  const { workspace } = access.picture
+  // What is one's own is authorised anew, references are followed, a precondition is a read: that is done alone.
+  if (!isPersonal && ifMatch === undefined && !hasReferences(value)) {
+    return recordingComparison(ctx, access, async (compared) => {
+      const request = { ctx, access, environment, key: path.key, body, compared }
+      const written = await ctx.engine.joinTransaction(workspace.id, access.project.id, request, writeTogether)
+      ctx.run.hasCommitted = true
+      return written
+    })
+  }
+  return inSecretTransaction(ctx, access, async (ctx) => {
+    const secret = await requireSecret(ctx, access, path.key)
+    await requireMatch(ctx, access, secret, ifMatch, environment)
+    const wish = { key: secret.name, secret, environment, value, isPersonal, ifVersion }
+    const [result] = await writeValues(ctx, access, [wish], upsert(ctx, access, body.message))
+    return { success: true, version: result?.version ?? 0 }
+  })
+}
+
+type Request = {
+  readonly ctx: Context
+  readonly access: ProjectAccess
+  readonly environment: PicturedEnvironment
+  readonly key: string
+  readonly body: ValueChange
+  readonly compared: Compared
+}
+
+/** As if one had come after the other: each sees what those before it in the list have made of the values. */
+const writeTogether: JointWork<Request, Written<Version>> = async (transaction, requests) => {
+  const [first] = requests
+  if (!first) return []
+  const { access } = first
+  const ctx = await enterTransaction(first.ctx, transaction, [access.picture.workspace.id])
+  const asked = requests.map((request) => ({ ...request, ctx: { ...request.ctx, store: ctx.store, transaction } }))
+  const callers = requests.map(({ ctx }) => ctx)
+  const confirmed = await confirmEach(callers, transaction, ctx.store)
+  const secrets = await findSecrets(ctx, access, [...new Set(requests.map(({ key }) => key))])
+  const environmentIds = requests.map(({ environment }) => environment.id)
+  const present = await loadPresent(ctx, access, environmentIds, secrets, '')
+  const blind = await findBlind(ctx, asked, secrets, present)
+  const changes: Change[] = []
+  const outcomes = asked.map((request, index): PromiseSettledResult<Written<Version>> => {
+    const confirmation = confirmed[index]
+    if (confirmation?.status === 'rejected') return confirmation
+    try {
+      const { ctx, environment, key, body } = request
+      const secret = secrets.get(key)
+      if (!secret || blind.has(request)) throw new Failure('notFound')
+      request.compared.add({ environments: [environment], keys: [secret.name], secrets: [secret] })
+      const wish = { key: secret.name, environment, value: body.value, ifVersion: body.ifVersion }
+      checkWish(wish)
+      const plan = planWishes(ctx, access, [wish], 'upsert', present, '')
+      foresee(present, plan)
+      const revisions = createRevisions(ctx, access)
+      changes.push({ ctx, planned: plan.planned, fresh: [], revisions, message: body.message ?? '' })
+      const result = { success: true, version: plan.results[0]?.version ?? 0 }
+      return { status: 'fulfilled', value: { result, isRecorded: plan.planned.length > 0 } }
+    } catch (reason) {
+      return { status: 'rejected', reason }
+    }
+  })
+  await applyChanges(ctx, access, changes)
+  return outcomes
+}
+
+/** Those whose caller reaches a part of the project, and no value of the secret in it. */
+async function findBlind(
+  ctx: WriteContext,
+  requests: readonly Request[],
+  secrets: ReadonlyMap<string, SecretRecord>,
+  present: Present,
+): Promise<ReadonlySet<Request>> {
+  const looks = requests.flatMap((request) => {
+    const secret = secrets.get(request.key)
+    if (!secret || hasValue(present, request.environment.id, secret.id)) return []
+    return [{ ctx: request.ctx, access: request.access, secretId: secret.id, request }]
+  })
+  const unseen = await listUnseen(ctx.store, looks)
+  return new Set(unseen.map(({ request }) => request))
+}
+
+/** Those that are there, by what the requests call them: their names or ids. */
+async function findSecrets(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  keys: readonly string[],
+): Promise<Map<string, SecretRecord>> {
+  const { secrets } = ctx.store
+  const [ids, names] = [keys.filter(isId), keys.filter((key) => !isId(key) && mayExist(key))]
+  const byName = names.length === 0 ? [] : await secrets.listByNames(access.project.id, names)
+  const known = new Map(byName.map((secret) => [secret.name, secret]))
+  const folded = ids.map((id) => id.toLowerCase())
+  const byId = ids.length === 0 ? [] : await secrets.listByIds(access.project.id, folded)
+  for (const secret of byId) {
+    known.set(secret.name, secret)
+    for (const id of ids) if (id.toLowerCase() === secret.id) known.set(id, secret)
+  }
+  return known
+}

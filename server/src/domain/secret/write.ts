@@ -1,0 +1,334 @@
+/**
+ * Every change of values goes through here: what is wished for is compared with what is there, and what differs becomes
+ * one revision of each environment, with its versions, its audit entry and the word to every node, in one transaction.
+ */
+import type { WriteMode, WriteResult } from '@coffer/contract/secret'
+import { newId } from '../../crypto/id.ts'
+import { Failure } from '../../failure.ts'
+import type { SecretRecord } from '../../store/secret.ts'
+import type { SealedValue, VersionRow } from '../../store/secret-value.ts'
+import { hasRole, type ProjectAccess, reauthorise, withStoredEnvironments } from '../access/access.ts'
+import { type AuditEvent, recordAll, secretsOf } from '../audit/record.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { announce } from '../transaction.ts'
+import type { CompareContext } from './compare.ts'
+import { refuseCycles } from './cycle.ts'
+import { personalOwner } from './environment.ts'
+import { findUnseen, recordSecrets } from './owner.ts'
+import {
+  checkWish,
+  isDescribedAnew,
+  listWithoutValue,
+  type Planned,
+  type Present,
+  planWishes,
+  presentValues,
+  type Wish,
+  withFields,
+} from './plan.ts'
+import { maxRowsOf, openValues } from './read.ts'
+import { refuseManyReferences } from './reference/limit.ts'
+import { createWriteAllowance, refuseTooMuch } from './size.ts'
+
+/** The revisions that one request makes: at most one of each environment, however much it changes there. */
+type Revisions = {
+  /** The one moment of the request: what stood before it is found by any earlier one. */
+  readonly at: number
+  take(environmentId: string, counted: number): Promise<number>
+  of(environmentId: string): number
+  /** A number that was taken for it. */
+  set(environmentId: string, revision: number): void
+}
+
+export function createRevisions(ctx: WriteContext, access: ProjectAccess): Revisions {
+  const taken = new Map<string, number>()
+  const at = ctx.now()
+  return {
+    at,
+    async take(environmentId, counted) {
+      const steps = taken.has(environmentId) ? 0 : 1
+      const { secretValues } = ctx.store
+      const workspaceId = access.picture.workspace.id
+      const revision = await secretValues.advanceRevision(environmentId, workspaceId, steps, counted, at)
+      taken.set(environmentId, revision)
+      return revision
+    },
+    of: (environmentId) => taken.get(environmentId) ?? 0,
+    set: (environmentId, revision) => void taken.set(environmentId, revision),
+  }
+}
+
+/** Where an environment stands, for the answer: what a request has made, or what was there if it made nothing. */
+export const standingRevision = (ctx: WriteContext, access: ProjectAccess, { id }: { readonly id: string }) =>
+  ctx.store.secretValues.currentRevision(id, access.picture.workspace.id)
+
+export type WriteOptions = {
+  readonly mode: WriteMode
+  readonly revisions: Revisions
+  readonly message?: string | undefined
+  /** Nothing is done: the results are what would be. */
+  readonly dryRun?: boolean | undefined
+  /** Everything is done, and then undone: a dry run as well. */
+  readonly isUndone?: boolean | undefined
+}
+
+/** Writes what is wished for, whatever is there. */
+export function upsert(ctx: WriteContext, access: ProjectAccess, message?: string) {
+  return { mode: 'upsert', message, revisions: createRevisions(ctx, access) } as const
+}
+
+export async function writeValues(
+  ctx: CompareContext,
+  access: ProjectAccess,
+  wishes: readonly Wish[],
+  options: WriteOptions,
+): Promise<WriteResult[]> {
+  for (const wish of wishes) checkWish(wish)
+  refuseTooMuch(ctx, wishes)
+  await refuseManyReferences(wishes)
+  const secrets = await findSecrets(ctx, access, wishes)
+  const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
+  // A value of one's own must not outlive the membership that it goes with.
+  if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
+  const environments = wishes.map(({ environment }) => environment)
+  const keys = wishes.map(({ key }) => key)
+  ctx.compared.add({ environments, keys, secrets: secrets.values(), isDryRun: options.dryRun || options.isUndone })
+  const environmentIds = environments.map(({ id }) => id)
+  const present = await loadPresent(ctx, access, environmentIds, secrets, ownerId)
+  const unseen = await findUnseen(ctx, access, listWithoutValue(present))
+  const { revisions, message = '' } = options
+  const atOnce = { ...ctx, now: () => revisions.at }
+  const plan = planWishes(atOnce, access, withoutFields(wishes, secrets, unseen), options.mode, present, ownerId)
+  if (plan.planned.some(({ wish }) => !wish.isPersonal)) requireDeveloper(access)
+  await checkCycles(ctx, access, plan.planned, ownerId)
+  if (options.dryRun) return withoutIds(plan.results, unseen)
+  const fresh = [...plan.fresh.values()]
+  await applyChanges(ctx, access, [{ ctx, planned: plan.planned, fresh, revisions, message }])
+  await describe(ctx, access, [...plan.described.values()])
+  return options.isUndone ? withoutIds(plan.results, unseen) : plan.results
+}
+
+/** Whoever cannot see a secret writes a value under its name, but does not describe it anew. */
+function withoutFields(
+  wishes: readonly Wish[],
+  secrets: ReadonlyMap<string, SecretRecord>,
+  unseen: ReadonlySet<string>,
+): readonly Wish[] {
+  if (unseen.size === 0) return wishes
+  return wishes.map((wish) => {
+    const isUnseen = unseen.has(secrets.get(wish.key)?.id ?? '')
+    return isUnseen ? { ...wish, type: undefined, dataType: undefined, note: undefined } : wish
+  })
+}
+
+/** A dry run leaves what is unseen as it was: it gets another id each time, like what does not exist. */
+function withoutIds(results: WriteResult[], unseen: ReadonlySet<string>): WriteResult[] {
+  const ids = new Map([...unseen].map((id) => [id, newId()]))
+  return results.map((result) => ({ ...result, id: ids.get(result.id) ?? result.id }))
+}
+
+/** What is there of these secrets in these environments, opened: under the lock of the workspace it stays so. */
+export async function loadPresent(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  environmentIds: readonly string[],
+  secrets: Map<string, SecretRecord>,
+  ownerId: string,
+): Promise<Present> {
+  const { workspace, environmentKeys } = access.picture
+  const { secretValues } = ctx.store
+  const unique = [...new Set(environmentIds)]
+  await secretValues.requireNewestKeys(unique, workspace.id, environmentKeys)
+  const names = new Map([...secrets.values()].map(({ id, name }) => [id, name]))
+  const secretIds = [...names.keys()]
+  const rows = await createWriteAllowance(ctx).load(
+    maxRowsOf(unique.length * secretIds.length, ownerId),
+    () => secretValues.measureOf(unique, secretIds, ownerId),
+    () => secretValues.listOf(unique, secretIds, ownerId),
+  )
+  const opened = await openValues(ctx, access, rows, names)
+  return { secrets, values: presentValues(rows, opened, ownerId) }
+}
+
+/** What is shared must not circle for anyone; what is one's own, not for oneself. */
+async function checkCycles(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  planned: readonly Planned[],
+  ownerId: string,
+): Promise<void> {
+  const placesOf = (list: readonly Planned[]) => ({
+    written: list.flatMap(({ wish: { environment, key, value } }) =>
+      value === null ? [] : [{ environmentId: environment.id, key, value }],
+    ),
+    removed: list.flatMap(({ wish: { environment, key, value, isPersonal } }) =>
+      value === null && !isPersonal ? [{ environmentId: environment.id, key }] : [],
+    ),
+  })
+  const shared = placesOf(planned.filter(({ wish }) => !wish.isPersonal))
+  await refuseCycles(ctx, access, shared.written, shared.removed, '')
+  if (ownerId === '') return
+  const all = placesOf(planned)
+  await refuseCycles(ctx, access, all.written, all.removed, ownerId)
+}
+
+/** A note or type that was sent with an equal value is kept all the same. */
+async function describe(ctx: WriteContext, access: ProjectAccess, secrets: readonly SecretRecord[]): Promise<void> {
+  if (secrets.length === 0) return
+  const updatedAt = ctx.now()
+  await ctx.store.secrets.updateMany(secrets.map((secret) => ({ ...secret, updatedAt })))
+  await recordSecrets(ctx, access, 'UPDATE', secrets, ({ type, dataType }) => ({ type, dataType }))
+  await announceEverywhere(ctx, access)
+}
+
+/** What one request changes: one revision of each environment, one entry in the audit trail. */
+export type Change = {
+  readonly ctx: WriteContext
+  readonly planned: readonly Planned[]
+  readonly fresh: readonly SecretRecord[]
+  readonly revisions: Revisions
+  readonly message: string
+}
+
+/** The one place where values change: what requests of one project, in this order, have come to. */
+export async function applyChanges(ctx: WriteContext, access: ProjectAccess, asked: readonly Change[]): Promise<void> {
+  const changes = asked.filter(({ planned }) => planned.length > 0)
+  if (changes.length === 0) return
+  const { picture, project } = access
+  const workspaceId = picture.workspace.id
+  const fresh = changes.flatMap((change) => change.fresh)
+  if (fresh.length > 0) {
+    await ctx.store.secrets.insertMany(fresh)
+    await ctx.store.secrets.countAll(project.id, workspaceId, fresh.length)
+  }
+  await takeRevisions(ctx, workspaceId, changes)
+  const values = new Map<string, SealedValue & { workspaceId: string }>()
+  const versions: (VersionRow & { workspaceId: string })[] = []
+  const touched = new Map<string, SecretRecord>()
+  const environmentIds = new Set<string>()
+  for (const change of changes) {
+    const now = change.revisions.at
+    const by = { createdAt: now, createdBy: change.ctx.actor.name, message: change.message }
+    const isFresh = new Set(change.fresh)
+    for (const { wish, secret, ownerId, status, version, authors } of change.planned) {
+      const environmentId = wish.environment.id
+      environmentIds.add(environmentId)
+      const place = { workspaceId, projectId: project.id, environmentId, secretId: secret.id, ownerId }
+      const sealed =
+        wish.value === null
+          ? null
+          : await ctx.store.secretValues.seal(place, version, wish.value, authors, picture.environmentKeys)
+      // Of several in a row only the last is what is there afterwards.
+      values.set(`${environmentId} ${secret.id} ${ownerId}`, { ...place, version, sealed, authors, updatedAt: now })
+      if (ownerId === '') {
+        const revision = change.revisions.of(environmentId)
+        versions.push({ ...place, version, revision, name: secret.name, action: status, sealed, authors, ...by })
+      }
+      if (isDescribedAnew(secret, wish) && !isFresh.has(secret)) {
+        touched.set(secret.id, { ...withFields(secret, wish), updatedAt: now })
+      }
+    }
+  }
+  await ctx.store.secretValues.putMany([...values.values()])
+  await ctx.store.secretValues.insertVersions(versions)
+  await ctx.store.secrets.updateMany([...touched.values()])
+  await recordAll(changes.map((change) => ({ ctx: change.ctx, event: describeChange(access, change) })))
+  const isNew = fresh.length > 0 || touched.size > 0
+  if (isNew) await announceEverywhere(ctx, access)
+  else await announceSecrets(ctx, access, environmentIds)
+}
+
+/** One statement for each environment; the numbers follow the order of the requests. */
+async function takeRevisions(ctx: WriteContext, workspaceId: string, changes: readonly Change[]): Promise<void> {
+  const shared = changes.flatMap(({ planned, revisions }) =>
+    planned.flatMap(({ wish, ownerId, status }) =>
+      ownerId === '' ? [{ id: wish.environment.id, revisions, status }] : [],
+    ),
+  )
+  for (const [environmentId, entries] of Map.groupBy(shared, ({ id }) => id)) {
+    const counted = entries.reduce((sum, { status }) => sum + countedBy[status], 0)
+    const takers = [...new Set(entries.map(({ revisions }) => revisions))].filter(({ of }) => of(environmentId) === 0)
+    const { secretValues } = ctx.store
+    const last = await secretValues.advanceRevision(environmentId, workspaceId, takers.length, counted, ctx.now())
+    for (const [index, revisions] of takers.entries()) revisions.set(environmentId, last - takers.length + 1 + index)
+  }
+}
+
+const countedBy = { created: 1, updated: 0, deleted: -1 } as const
+
+/** One entry for the whole request. Values are not in it, only what was done to which key. */
+function describeChange({ picture, project }: ProjectAccess, { planned, message }: Change): AuditEvent {
+  const [first] = planned
+  const isOne = (what: (one: Planned) => string) => planned.every((one) => first && what(one) === what(first))
+  const isOneSecret = isOne(({ secret }) => secret.id)
+  return {
+    chain: picture.workspace.id,
+    action: first && isOne(({ status }) => status) ? actions[first.status] : 'UPDATE',
+    entity:
+      first && isOneSecret ? { type: 'secret', id: first.secret.id, name: first.secret.name } : secretsOf(project),
+    projectId: project.id,
+    environmentIds: planned.map(({ wish }) => wish.environment.id),
+    after: {
+      ...(message !== '' && { message }),
+      changes: planned.map(({ wish, secret, status, version }) => ({
+        ...(!isOneSecret && { id: secret.id }),
+        key: wish.key,
+        environment: wish.environment.name,
+        status,
+        version,
+        ...(wish.isPersonal && { personal: true }),
+      })),
+    },
+  }
+}
+
+const actions = { created: 'CREATE', updated: 'UPDATE', deleted: 'DELETE' } as const
+
+/** For what is said of a secret in all of them. */
+export async function announceEverywhere(ctx: WriteContext, access: ProjectAccess): Promise<void> {
+  const { project } = await withStoredEnvironments(ctx, access)
+  await announceSecrets(
+    ctx,
+    access,
+    project.environments.map(({ id }) => id),
+  )
+}
+
+export async function announceSecrets(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  environmentIds: Iterable<string>,
+): Promise<void> {
+  for (const id of new Set(environmentIds)) await announce(ctx, 'environment', `${access.picture.workspace.id}:${id}`)
+}
+
+/** Members may write their own values; the shared ones need a developer. */
+export function requireWriter(
+  ctx: Context,
+  access: ProjectAccess,
+  wishes: readonly { isPersonal?: boolean | undefined }[],
+): void {
+  requirePerson(ctx, wishes)
+  if (wishes.length === 0 || wishes.some(({ isPersonal }) => !isPersonal)) requireDeveloper(access)
+}
+
+export function requirePerson(ctx: Context, wishes: readonly { isPersonal?: boolean | undefined }[]): void {
+  if (personalOwner(ctx) !== '' || !wishes.some(({ isPersonal }) => isPersonal)) return
+  throw new Failure('forbidden', 'Personal values belong to people: a token cannot write them.')
+}
+
+export function requireDeveloper(access: ProjectAccess): void {
+  if (!hasRole(access, 'developer')) throw new Failure('forbidden', 'This needs the role developer.')
+}
+
+async function findSecrets(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  wishes: readonly Wish[],
+): Promise<Map<string, SecretRecord>> {
+  const known = new Map(wishes.flatMap(({ key, secret }) => (secret ? [[key, secret]] : [])))
+  const keys = [...new Set(wishes.map(({ key }) => key))].filter((key) => !known.has(key))
+  const found = await ctx.store.secrets.listByNames(access.project.id, keys)
+  for (const secret of found) known.set(secret.name, secret)
+  return known
+}

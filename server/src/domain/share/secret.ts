@@ -1,0 +1,82 @@
+/**
+ * The secrets that a share is made from: shared values only, references resolved with the rights of who shares them and of
+ * who wrote them.
+ */
+import type { NewShare } from '@coffer/contract/share'
+import { Failure, invalid } from '../../failure.ts'
+import type { SealedValue } from '../../store/secret-value.ts'
+import type { ProjectAccess } from '../access/access.ts'
+import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { Context } from '../context.ts'
+import { namePlaces } from '../secret/answer.ts'
+import { createTrail } from '../secret/delegated-references.ts'
+import { requireReached } from '../secret/environment.ts'
+import { openValues, resolveRows } from '../secret/read.ts'
+
+export type CopiedSecrets = {
+  /** In the order that was asked for. */
+  readonly secrets: { name: string; value: string }[]
+  /** Those that were asked for, and those that references led to. */
+  readonly environmentIds: readonly string[]
+  /** For the audit trail, by name. */
+  readonly keys: readonly string[]
+  readonly environments: readonly string[]
+  readonly referenced: readonly string[]
+}
+
+/** A value of one's own is never shared: the reader would take it for everybody's. */
+const nobody = ''
+
+type WantedPlace = { readonly secretId: string; readonly environment: PicturedEnvironment }
+
+const nameOf = (secretId: string, environmentId: string) => `${environmentId}:${secretId}`
+
+export async function copySecrets(
+  ctx: Context,
+  access: ProjectAccess,
+  wanted: NonNullable<NewShare['secrets']>,
+): Promise<CopiedSecrets> {
+  const places = wanted.map(({ id, environmentId }) => ({
+    secretId: id.toLowerCase(),
+    environment: requireReached(access, environmentId),
+  }))
+  const distinct = new Set(places.map(({ secretId, environment }) => nameOf(secretId, environment.id)))
+  if (distinct.size < places.length) throw invalid('secrets', 'names the same value twice.')
+  const environments = [...new Set(places.map(({ environment }) => environment))]
+  const environmentIds = environments.map(({ id }) => id)
+  const secretIds = [...new Set(places.map(({ secretId }) => secretId))]
+  const records = await ctx.store.secrets.listByIds(access.project.id, secretIds)
+  const names = new Map(records.map(({ id, name }) => [id, name]))
+  const rows = await openValues(ctx, access, await loadWanted(ctx, places), names)
+  // What leads nowhere is mostly meant for somebody else, such as a shell: it stays as it stands.
+  const guard = createTrail(ctx, access)
+  const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'keep', guard })
+  const { byRow, referenced } = resolution
+  const rowOf = new Map(rows.map((row) => [nameOf(row.secretId, row.environmentId), row]))
+  const secrets = places.map(({ secretId, environment }) => {
+    const row = rowOf.get(nameOf(secretId, environment.id))
+    const resolved = row && byRow.get(row)
+    const name = names.get(secretId)
+    if (!resolved || name === undefined) throw new Failure('notFound')
+    return { name, value: resolved.value }
+  })
+  const environmentNames = environments.map(({ name }) => name)
+  const keys = [...new Set(secrets.map(({ name }) => name))]
+  return {
+    secrets,
+    environmentIds: [...new Set([...environmentIds, ...resolution.environmentIds])],
+    keys,
+    environments: environmentNames,
+    referenced: namePlaces(access, referenced),
+  }
+}
+
+/** Environment by environment: each of the secrets in each of the environments would be many more than are wanted. */
+async function loadWanted(ctx: Context, places: readonly WantedPlace[]): Promise<SealedValue[]> {
+  const rows: SealedValue[] = []
+  for (const [{ id }, wanted] of Map.groupBy(places, ({ environment }) => environment)) {
+    const secretIds = wanted.map(({ secretId }) => secretId)
+    rows.push(...(await ctx.store.secretValues.listOf([id], secretIds, nobody)))
+  }
+  return rows
+}

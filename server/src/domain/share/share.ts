@@ -1,0 +1,220 @@
+/** Making, listing and revoking shares. What a share holds is a copy: later changes of a secret do not reach it. */
+import type { ProjectPath } from '@coffer/contract/field'
+import {
+  type IssuedShare,
+  maxShareBytes,
+  type NewShare,
+  type Share,
+  type ShareEnvelope,
+  type SharePath,
+  type ShareView,
+  shareBlockBytes,
+  shareOverheadBytes,
+} from '@coffer/contract/share'
+import { newId } from '../../crypto/id.ts'
+import { hashPassword } from '../../crypto/password.ts'
+import { createShareToken } from '../../crypto/token.ts'
+import { Failure, invalid } from '../../failure.ts'
+import type { ShareContent, ShareLock, ShareRecord } from '../../store/share.ts'
+import { hasRole, type ProjectAccess, reachesEnvironments, reauthorise, requireProject } from '../access/access.ts'
+import { reachesProject } from '../access/scope.ts'
+import { record, secretsOf } from '../audit/record.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { inPasswordSlot } from '../slot.ts'
+import { dayMs, iso, maybeIso, secondMs } from '../time.ts'
+import { inTransaction } from '../transaction.ts'
+import { type CopiedSecrets, copySecrets } from './secret.ts'
+
+/** More than anybody shares by hand, and 512 MiB at most. */
+const maxLivingShares = 1_000
+
+/** How long it is known that there was one. */
+export const endedShareLifeMs = 90 * dayMs
+
+export const entity = ({ id, label }: { id: string; label: string }) => ({ type: 'share', id, name: label })
+
+type Plan = Pick<ShareRecord, 'kind' | 'sizeBytes'> & {
+  readonly content: ShareContent
+  readonly lock: ShareLock
+  /** What was read of the project to make it. */
+  readonly copied?: CopiedSecrets
+}
+
+export async function createShare(ctx: Context, path: ProjectPath, body: NewShare): Promise<IssuedShare> {
+  const access = await requireProject(ctx, path, 'share:write')
+  const { project, picture } = access
+  const workspaceId = picture.workspace.id
+  const { content, lock, copied, ...plan } = await planShare(ctx, access, body)
+  const at = ctx.now()
+  const share: ShareRecord & ShareLock = {
+    ...plan,
+    ...lock,
+    id: newId(),
+    workspaceId,
+    projectId: project.id,
+    createdBy: ctx.actor.userId,
+    label: body.label ?? '',
+    environmentIds: copied?.environmentIds ?? [],
+    hasPassword: lock.passwordHash !== null || lock.passProofHash !== null,
+    maxViews: body.maxViews ?? 1,
+    views: 0,
+    maxFailures: body.maxFailures ?? 10,
+    failures: 0,
+    state: 'active',
+    createdAt: at,
+    expiresAt: at + body.expiresIn * secondMs,
+    lastViewedAt: null,
+    endedAt: null,
+  }
+  const token = createShareToken()
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    // Whoever is removed meanwhile leaves no share behind that would open when they come back, nor does what is deleted.
+    await reauthorise(ctx, access, 'share:write')
+    const { environmentIds } = share
+    if ((await ctx.store.environments.count(environmentIds, workspaceId)) < environmentIds.length) {
+      throw new Failure('notFound')
+    }
+    if ((await ctx.store.shares.countLiving(project.id, workspaceId)) >= maxLivingShares) {
+      throw new Failure('conflict', `This project has ${maxLivingShares} living shares: revoke some, or wait.`)
+    }
+    await ctx.store.shares.insert(share, token, content)
+    await recordMaking(ctx, access, share, copied)
+  })
+  const url = `${ctx.config.publicUrl}/share/${token}`
+  return { id: share.id, token, url, expiresAt: iso(share.expiresAt), maxViews: share.maxViews }
+}
+
+/** A copy of secrets is a read of them, and is in the trail as one. */
+async function recordMaking(
+  ctx: WriteContext,
+  { project, picture }: ProjectAccess,
+  share: ShareRecord,
+  copied: CopiedSecrets | undefined,
+): Promise<void> {
+  const chain = picture.workspace.id
+  const projectId = project.id
+  const { environmentIds } = share
+  if (copied) {
+    const { keys, environments, referenced } = copied
+    const after = { keys, environments, ...(referenced.length > 0 && { referenced }), share: share.id }
+    await record(ctx, { chain, action: 'VIEW', entity: secretsOf(project), projectId, environmentIds, after })
+  }
+  const { kind, maxViews, maxFailures, hasPassword, sizeBytes } = share
+  const limits = { maxViews, maxFailures, hasPassword, expiresAt: iso(share.expiresAt) }
+  const after = { kind, sizeBytes, ...limits, ...(copied && { keys: copied.keys }) }
+  await record(ctx, { chain, action: 'CREATE', entity: entity(share), projectId, environmentIds, after })
+}
+
+async function planShare(ctx: Context, access: ProjectAccess, body: NewShare): Promise<Plan> {
+  const given = [body.secrets, body.content, body.envelope].filter((part) => part !== undefined)
+  if (given.length !== 1) throw invalid('content', 'give exactly one of secrets, content and envelope.')
+  if (body.envelope) return planEnvelope(body, body.envelope)
+  const copied = body.secrets && (await copySecrets(ctx, access, body.secrets))
+  const content = copied ? { secrets: copied.secrets } : { content: body.content ?? '' }
+  const sizeBytes = copied
+    ? copied.secrets.reduce((sum, { name, value }) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0)
+    : Buffer.byteLength(body.content ?? '')
+  // As it is sealed: what an end-to-end share can hold is measured in the same way.
+  if (Buffer.byteLength(JSON.stringify(content)) > maxShareBytes) {
+    throw invalid(copied ? 'secrets' : 'content', 'a share holds 512 KiB at most, as JSON.')
+  }
+  const { password } = body
+  const passwordHash = password === undefined ? null : await inPasswordSlot(ctx, (slot) => hashPassword(slot, password))
+  const lock = { passwordHash, linkProofHash: null, passProofHash: null }
+  return { kind: 'server', sizeBytes, content, lock, ...(copied && { copied }) }
+}
+
+/** Its form is all that can be checked of it: what it holds is between the sender and the reader. */
+function planEnvelope(body: NewShare, envelope: ShareEnvelope): Plan {
+  if (body.password !== undefined) {
+    throw invalid('password', 'an end-to-end share has its passphrase inside: the service must not see it.')
+  }
+  const { ciphertext, commit, linkProofHash, passProofHash } = envelope
+  const sizeBytes = bytesOf('envelope.ciphertext', ciphertext).length
+  if ((sizeBytes - shareOverheadBytes) % shareBlockBytes !== 0) {
+    throw invalid('envelope.ciphertext', 'its plaintext is not padded to a multiple of 256 bytes.')
+  }
+  bytesOf('envelope.commit', commit)
+  return {
+    kind: 'e2e',
+    sizeBytes,
+    content: { ciphertext, commit },
+    lock: {
+      passwordHash: null,
+      linkProofHash: bytesOf('envelope.linkProofHash', linkProofHash),
+      passProofHash: passProofHash === undefined ? null : bytesOf('envelope.passProofHash', passProofHash),
+    },
+  }
+}
+
+function bytesOf(field: string, text: string): Buffer {
+  const bytes = Buffer.from(text, 'base64url')
+  if (bytes.toString('base64url') !== text) throw invalid(field, 'is not base64url without padding.')
+  return bytes
+}
+
+export async function listShares(ctx: Context, path: ProjectPath): Promise<Share[]> {
+  const access = await requireProject(ctx, path, 'share:read')
+  const { project, picture } = access
+  const whose = managesShares(access) ? null : ctx.actor.userId
+  const shares = await ctx.store.shares.list(project.id, picture.workspace.id, whose)
+  return shares.filter((share) => isVisible(ctx, access, share)).map((share) => toShare(ctx, share))
+}
+
+export async function revokeShare(ctx: Context, path: SharePath): Promise<void> {
+  const { share, access } = await requireShare(ctx, path, 'share:write')
+  const chain = access.picture.workspace.id
+  await inTransaction(ctx, chain, async (ctx) => {
+    if (!(await ctx.store.shares.revoke(share, ctx.now()))) return
+    const { projectId, environmentIds } = share
+    await record(ctx, { chain, action: 'DELETE', entity: entity(share), projectId, environmentIds })
+  })
+}
+
+export async function listShareViews(ctx: Context, path: SharePath): Promise<ShareView[]> {
+  const { share } = await requireShare(ctx, path, 'share:read')
+  const views = await ctx.store.shareViews.list(share.id)
+  return views.map(({ at, ip, userAgent, outcome }) => ({ at: iso(at), ip, userAgent, outcome }))
+}
+
+async function requireShare(
+  ctx: Context,
+  path: SharePath,
+  permission: 'share:read' | 'share:write',
+): Promise<{ share: ShareRecord; access: ProjectAccess }> {
+  const access = await requireProject(ctx, path, permission)
+  const { project, picture } = access
+  const share = await ctx.store.shares.find(path.id.toLowerCase(), project.id, picture.workspace.id)
+  if (!share || !isVisible(ctx, access, share)) throw new Failure('notFound')
+  return { share, access }
+}
+
+/** An admin who holds the whole project sees everyone's. */
+const managesShares = (access: ProjectAccess) =>
+  hasRole(access, 'admin') && reachesProject(access.reach, access.project)
+
+/** One's own, as far as the credential reaches what they were made from. */
+function isVisible(ctx: Context, access: ProjectAccess, share: ShareRecord): boolean {
+  if (managesShares(access)) return true
+  return share.createdBy === ctx.actor.userId && reachesEnvironments(access, share.environmentIds)
+}
+
+function toShare(ctx: Context, share: ShareRecord): Share {
+  const { id, label, kind, views, maxViews, failures, maxFailures, hasPassword } = share
+  const hasExpired = share.state === 'active' && share.expiresAt <= ctx.now()
+  return {
+    id,
+    label,
+    kind,
+    state: hasExpired ? 'expired' : share.state,
+    views,
+    maxViews,
+    failures,
+    maxFailures,
+    hasPassword,
+    createdById: share.createdBy,
+    createdAt: iso(share.createdAt),
+    expiresAt: iso(share.expiresAt),
+    lastViewedAt: maybeIso(share.lastViewedAt),
+  }
+}

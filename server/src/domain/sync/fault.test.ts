@@ -1,0 +1,107 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { VendorFault, VendorRefusal } from '../../providers/fault.ts'
+import { vaultKv } from '../../providers/vault-kv.ts'
+import { webhook } from '../../providers/webhook.ts'
+import { explainFault, scrub, secretsOf } from './fault.ts'
+
+const spellings: [string, (secret: string) => string][] = [
+  ['as it is', (secret) => secret],
+  ['in JSON', (secret) => JSON.stringify(secret)],
+  ['in a URL', (secret) => encodeURIComponent(secret)],
+  ['in base64', (secret) => Buffer.from(secret).toString('base64')],
+  ['in base64url', (secret) => Buffer.from(secret).toString('base64url')],
+  ['in hex', (secret) => Buffer.from(secret).toString('hex')],
+]
+
+test.each(spellings)('a value that a vendor quotes %s is hidden', (_title, spell) => {
+  const secret = 'p4$$w0rd "with" ünusual\nlines & more'
+  const text = scrub(`The value ${spell(secret)} is not allowed.`, ['other', secret])
+  expect(text).not.toContain(spell(secret))
+  expect(text).toContain('The value ')
+  expect(text).toContain(' is not allowed.')
+})
+
+test('a value that a vendor cuts short is hidden as far as it is recognised', () => {
+  const secret = 'abcdefghijklmnopqrstuvwxyz0123456789'
+  expect(scrub(`starts with ${secret.slice(0, 20)}… ${secret.slice(0, 15)}`, [secret])).toBe(
+    'starts with [hidden]… [hidden]',
+  )
+})
+
+test('a short value is hidden where it stands by itself, and words stay readable', () => {
+  expect(scrub('value "on" is wrong: once upon', ['on'])).toBe('value "[hidden]" is wrong: once upon')
+  expect(scrub('port 80 or 8080', ['80'])).toBe('port [hidden] or 8080')
+})
+
+test('no text of four characters and more that holds a secret keeps it', () => {
+  fc.assert(
+    fc.property(
+      fc.string({ minLength: 4, unit: 'binary' }).filter((secret) => secret.trim().length >= 4),
+      fc.string(),
+      fc.string(),
+      (secret, before, after) => {
+        const result = scrub(`${before}${secret}${after}`, [secret])
+        expect(result.replaceAll('[hidden]', '')).not.toContain(secret)
+      },
+    ),
+    { numRuns: 500 },
+  )
+})
+
+test('an explanation is one line or two: what was said, shortened after it was scrubbed, and what to do', () => {
+  const secret = 'x'.repeat(400)
+  const fault = new VendorRefusal('invalid', 'unused', { status: 422, vendorMessage: `bad value ${secret}` })
+  const text = explainFault('Vendor', fault, [secret])
+  expect(text).not.toContain('xxxx')
+  expect(text).toBe(
+    'Vendor answered 422: bad value [hidden]. The vendor refuses this name or value: change it, or leave it out in the mapping.',
+  )
+})
+
+test('the sentence of a provider that knows what is wrong is shown instead of the words of the vendor', () => {
+  const facts = { status: 400, vendorMessage: 'You can’t perform this operation.' }
+  const fault = new VendorFault(
+    'conflict',
+    'A secret of this name waits for its end there; it is not of this sync.',
+    facts,
+  )
+  expect(explainFault('AWS', fault, [])).toMatch(
+    /^AWS: A secret of this name waits for its end there; it is not of this sync\. /,
+  )
+  const unknown = new VendorRefusal('invalid', 'unused', { vendorMessage: 'no such thing' })
+  expect(explainFault('AWS', unknown, [])).toMatch(/^AWS refused it: no such thing\. /)
+})
+
+test('a message without an end is not quoted, and costs nothing', () => {
+  const secrets = Array.from({ length: 5_000 }, (_, index) => `secret number ${index}`)
+  const vendorMessage = 'x'.repeat(2 * 1024 * 1024)
+  const faults = Array.from({ length: 200 }, () => new VendorRefusal('invalid', 'no', { status: 400, vendorMessage }))
+  expect(new Set(faults.map((fault) => explainFault('Heroku', fault, secrets)))).toEqual(
+    new Set(['Heroku answered 400. The vendor refuses this name or value: change it, or leave it out in the mapping.']),
+  )
+})
+
+test('of a credential, passwords and what no form asks for are hidden; the rest stays readable', () => {
+  const credential = {
+    address: 'https://vault.example.com',
+    method: 'token',
+    token: 'hvs.canary',
+    former: 'old-canary',
+  }
+  expect(secretsOf(vaultKv, credential)).toEqual(['hvs.canary', 'old-canary'])
+})
+
+test('an address that may hold a token is hidden, as a whole and in its parts', () => {
+  const url = 'https://hooks.example.com/services/T0CANARY01/B0CANARY02?key=canary-3333'
+  const secrets = secretsOf(webhook, { url, secret: 'whsec_canary4' })
+  const said = [
+    url,
+    '/services/T0CANARY01/B0CANARY02?key=canary-3333',
+    'T0CANARY01',
+    'key=canary-3333',
+    'whsec_canary4',
+  ]
+  for (const text of said) expect(scrub(`POST ${text} is not known`, secrets)).not.toMatch(/canary/i)
+  expect(scrub('hooks.example.com is not known', secrets)).toBe('hooks.example.com is not known')
+})

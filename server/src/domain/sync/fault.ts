@@ -1,0 +1,171 @@
+/** What a vendor's refusal means to people: what happened, in the vendor's words without any value, and what to do. */
+import { Failure } from '../../failure.ts'
+import { type FaultKind, isFault, type VendorFault, VendorRefusal } from '../../providers/fault.ts'
+import type { Provider, Values } from '../../providers/provider.ts'
+import { minuteMs, secondMs } from '../time.ts'
+
+const advice: Record<FaultKind, string> = {
+  auth: 'The credential is not accepted any more: open the step auth of this sync and enter a new one.',
+  scope: 'The credential may not do this: give it the rights that the step auth lists, or enter another one.',
+  gone: 'The target is not there, or cannot be reached from here: look for it at the vendor, or choose another one.',
+  invalid: 'The vendor refuses this name or value: change it, or leave it out in the mapping.',
+  quota: 'A limit of the account is reached: remove something there, or raise it.',
+  conflict: 'Somebody else holds this there: remove it, or let the sync take it over in the mapping.',
+  rate: 'It is tried again when the vendor allows it.',
+  transient: 'It is tried again by itself.',
+  protocol: 'The vendor answered in an unknown way; it is tried again by itself.',
+}
+
+/** To somebody who waits for the answer: nothing is tried again by itself then. */
+const adviceAtOnce: Record<FaultKind, string> = {
+  ...advice,
+  auth: 'The credential is not accepted: enter another one in the step auth.',
+  rate: 'Try again in a few minutes.',
+  transient: 'Try again in a moment.',
+  protocol: 'The vendor answered in an unknown way: try again in a moment.',
+}
+
+/** There is nothing to enter any more in a sync that is on its way out. */
+const adviceInRemoval =
+  'It is tried again by itself; to leave what is there as it is, delete the sync once more, without remove.'
+
+const adviceUntrusted =
+  'Enter the certificate of its authority where the step auth asks for one; otherwise the operator must let the server trust it (NODE_EXTRA_CA_CERTS).'
+
+const adviceUnreached = 'Look whether it can be reached from here, and try again.'
+
+const maxMessageLength = 300
+/** Whoever writes more than this does not write to people: it is not quoted, nor looked through for secrets. */
+const maxQuotableLength = 8 * 1024
+
+/** Whether it is kept with the sync, kept with one that is being removed, or told to somebody who waits for it. */
+type Telling = 'kept' | 'removal' | 'awaited'
+
+/** `secrets`: everything that must not be quoted, however the vendor spells it. */
+export function explainFault(
+  vendor: string,
+  fault: VendorFault,
+  secrets: readonly string[],
+  telling: Telling = 'kept',
+): string {
+  const { service = vendor } = fault.facts
+  const isTheirs = fault instanceof VendorRefusal
+  const what = isTheirs ? `${service} ${saidIn(fault, secrets)}` : `${service}: ${fault.message}`
+  return `${what.replace(/[.\s]*$/, '.')} ${adviceOn(fault, telling)}`
+}
+
+function saidIn({ facts: { vendorMessage = '', status } }: VendorRefusal, secrets: readonly string[]): string {
+  const isQuotable = vendorMessage.length <= maxQuotableLength
+  const said = isQuotable
+    ? scrub(vendorMessage, secrets)
+        .replace(/\p{Cc}/gu, '')
+        .slice(0, maxMessageLength)
+    : ''
+  return `${status === undefined ? 'refused it' : `answered ${status}`}${said && `: ${said}`}`
+}
+
+function adviceOn(fault: VendorFault, telling: Telling): string {
+  const { kind, facts } = fault
+  if (telling === 'removal' && needsPerson(fault)) return adviceInRemoval
+  if (facts.isUntrusted) return adviceUntrusted
+  if (telling !== 'awaited') return advice[kind]
+  return facts.isUnreached ? adviceUnreached : adviceAtOnce[kind]
+}
+
+/**
+ * To somebody who waits: the vendor's own trouble is a 503 that names no field, as no answer is wrong. What waiting does
+ * not mend is for `refuse` to say.
+ */
+export function answerFault(
+  provider: Provider,
+  credential: Values,
+  fault: VendorFault,
+  refuse: (explanation: string) => Failure,
+): Failure {
+  const explanation = explainFault(provider.name, fault, secretsOf(provider, credential), 'awaited')
+  if (needsPerson(fault)) return refuse(explanation)
+  const usualMs = fault.kind === 'rate' ? minuteMs : 5 * secondMs
+  const retryAfterSeconds = Math.max(1, Math.ceil((fault.facts.retryAfterMs ?? usualMs) / secondMs))
+  return new Failure('vendorUnavailable', explanation, { retryAfterSeconds })
+}
+
+/** Faults that waiting does not mend. */
+export const needsPerson = (fault: VendorFault): boolean =>
+  !isFault(fault, 'rate') && !isFault(fault, 'transient') && !isFault(fault, 'protocol')
+
+/** Of the answers of the step auth those that nobody may quote: names of regions and roles stay readable. */
+export function secretsOf(provider: Provider, credential: Values): string[] {
+  return Object.entries(credential).flatMap(([id, value]) => {
+    const field = provider.auth.find((one) => one.id === id)
+    // What no form asks for any more may have been a password.
+    if (!field || field.kind === 'copy' || field.kind === 'password') return [value]
+    return field.mayHoldToken ? [value, ...longPartsOf(value)] : []
+  })
+}
+
+const minTokenLength = 8
+
+/** Of an address, what comes after the host: all of it, and each part that is long enough for a token. */
+function longPartsOf(address: string): string[] {
+  const url = URL.parse(address)
+  if (!url) return []
+  const rest = url.pathname + url.search
+  return [rest, ...rest.split(/[/?&=]/)].filter(({ length }) => length >= minTokenLength)
+}
+
+const hidden = '[hidden]'
+
+/**
+ * Takes every secret out of a text, as it is and as vendors quote it: escaped, encoded, or cut short. Text without any
+ * of them stays readable.
+ */
+export function scrub(text: string, secrets: readonly string[]): string {
+  let result = text
+  for (const spelling of allSpellings(secrets)) {
+    if (spelling.length >= 4) result = result.replaceAll(spelling, hidden)
+    else result = result.replace(new RegExp(`(?<![A-Za-z0-9])${RegExp.escape(spelling)}(?![A-Za-z0-9])`, 'g'), hidden)
+  }
+  for (const secret of secrets) result = hideBeginnings(result, secret)
+  return result
+}
+
+/** A vendor that cuts what it quotes still shows its beginning. */
+function hideBeginnings(text: string, secret: string): string {
+  if (secret.length <= headLength + 4) return text
+  let result = text
+  for (let at = text.indexOf(secret.slice(0, headLength)); at !== -1; ) {
+    let length = headLength
+    while (length < secret.length && result[at + length] === secret[length]) length += 1
+    result = result.slice(0, at) + hidden + result.slice(at + length)
+    at = result.indexOf(secret.slice(0, headLength), at + hidden.length)
+  }
+  return result
+}
+
+/** Of the secrets of a run, which may be thousands and are asked for at each name that fails. */
+const known = new WeakMap<readonly string[], { readonly count: number; readonly spellings: readonly string[] }>()
+
+function allSpellings(secrets: readonly string[]): readonly string[] {
+  const found = known.get(secrets)
+  if (found?.count === secrets.length) return found.spellings
+  // Longest first: a secret may hold another one.
+  const spellings = [...new Set(secrets.flatMap(spellingsOf))].sort((a, b) => b.length - a.length)
+  known.set(secrets, { count: secrets.length, spellings })
+  return spellings
+}
+
+const headLength = 12
+
+function spellingsOf(secret: string): string[] {
+  if (secret.trim() === '') return []
+  const bytes = Buffer.from(secret)
+  const lines = secret.split(/\r?\n/).filter((line) => line.trim().length >= 4)
+  const encoded = [
+    JSON.stringify(secret).slice(1, -1),
+    encodeURIComponent(secret),
+    bytes.toString('base64'),
+    bytes.toString('base64url'),
+    bytes.toString('hex'),
+  ]
+  return [secret, ...(lines.length > 1 ? lines : []), ...encoded]
+}

@@ -1,0 +1,139 @@
+/** What a run would do now: the same look and the same plan for the review, for `plan` and for the run itself. */
+import type { KeyObject } from 'node:crypto'
+import { guardOf, type Provider, type Remote, type RemoteItem } from '../../providers/provider.ts'
+import type { SealedSync, SyncSettings } from '../../store/sync.ts'
+import type { LedgerEntry, OthersEntry } from '../../store/sync-ledger.ts'
+import { type Access, reachesEnvironments } from '../access/access.ts'
+import type { Context } from '../context.ts'
+import { hourMs } from '../time.ts'
+import { type Mapped, mapSecrets } from './mapping.ts'
+import { looksNeeded, type Plan, type PlanInput, planSync, type Seen } from './plan.ts'
+import { macOf, type Source } from './source.ts'
+
+export type Outlook = {
+  readonly mapped: Mapped
+  /** MACs of what should be there. */
+  readonly desired: ReadonlyMap<string, string>
+  readonly ledger: ReadonlyMap<string, LedgerEntry>
+  readonly remote: ReadonlyMap<string, Seen> | undefined
+  /** Whether the person lets this sync overwrite what others own. */
+  readonly takesOver: boolean
+  readonly plan: Plan
+}
+
+type Intent = {
+  readonly sync: Pick<SealedSync, 'id' | 'placeHash' | 'lastOkAt'>
+  readonly settings: Pick<SyncSettings, 'mapping' | 'options' | 'target'>
+  readonly macKey: KeyObject
+  readonly ledger: readonly LedgerEntry[]
+  readonly repairs: boolean
+  /** Looks at the target whatever the ledger says. */
+  readonly looks: boolean
+  /** Whether another sync may be named to those who read the plan. */
+  readonly mayName: (other: OthersEntry) => boolean
+  /** Writes all anew, also values that are there already: something else about them has changed. */
+  readonly rewrites?: boolean
+}
+
+export async function lookAhead(
+  ctx: Context,
+  provider: Provider,
+  far: Remote,
+  source: Pick<Source, 'secrets'>,
+  intent: Intent,
+): Promise<Outlook> {
+  const { sync, settings, macKey, repairs } = intent
+  const { mapping, options, target } = settings
+  const fold = foldOf(provider)
+  const guard = guardOf(provider, target)
+  const mapped = spellAsBefore(fold, mapSecrets(provider, mapping, options, source.secrets, target), intent.ledger)
+  const desired = new Map([...mapped.desired].map(([name, value]) => [name, macOf(macKey, name, value)]))
+  const entries = intent.rewrites ? intent.ledger.map((entry) => unsettled(entry, desired)) : intent.ledger
+  const ledger = new Map(entries.map((entry) => [entry.name, entry]))
+  const onExisting = onExistingOf(mapping.onExisting)
+  const takesOver = onExisting === 'adopt'
+  const fixed = {
+    desired,
+    ledger: entries,
+    onExisting,
+    takesBack: provider.takesBack && (takesOver || provider.takesBack(options)),
+    isFirst: sync.lastOkAt === null,
+    doubtfulBefore: ctx.now() - hourMs,
+    guard,
+    others: new Map<string, string>(),
+    repairs: repairs || mapping.drift === 'repair',
+  }
+  const unseen = planSync({ ...fixed, remote: undefined })
+  const isBlind = provider.capabilities.read === 'nothing'
+  const needed = intent.looks ? 'all' : looksNeeded(unseen, ledger, guard)
+  if (isBlind || (needed !== 'all' && needed.size === 0))
+    return { mapped, desired, ledger, remote: undefined, takesOver, plan: unseen }
+  const remote = await look(fold, macKey, new Set([...desired.keys(), ...ledger.keys()]), (wanted) =>
+    needed === 'all' || !far.find ? far.list(wanted) : far.find([...needed].map((name) => knownItem(name, ledger))),
+  )
+  const found = needed === 'all' ? (far.findProblems?.(new Set(desired.keys())) ?? []) : []
+  const written = await ctx.store.syncLedger.listOthers(sync.id, sync.placeHash ?? '')
+  const theirs = new Map(written.map((entry) => [fold(entry.name), entry]))
+  const others = new Map<string, string>()
+  for (const name of desired.keys()) {
+    const other = theirs.get(fold(name))
+    if (other) others.set(name, intent.mayName(other) ? `the sync "${other.syncName}"` : 'another sync')
+  }
+  const seen = { remote, others, ...(needed !== 'all' && { lookedFor: needed }) }
+  const problems = [...mapped.problems, ...found]
+  return { mapped: { ...mapped, problems }, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, ...seen }) }
+}
+
+/** For somebody who asks: those that their scope reaches, in this workspace. */
+export const namedTo = (access: Access) => (other: OthersEntry) =>
+  other.workspaceId === access.picture.workspace.id && reachesEnvironments(access, [other.environmentId ?? ''])
+
+/** For all who may see the sync: those that push from the same environment. */
+export const namedToAll =
+  ({ environmentId }: Pick<SealedSync, 'environmentId'>) =>
+  (other: OthersEntry) =>
+    other.environmentId !== null && other.environmentId === environmentId
+
+function knownItem(name: string, ledger: ReadonlyMap<string, LedgerEntry>) {
+  const id = ledger.get(name)?.remoteId ?? null
+  return id === null ? { name } : { name, id }
+}
+
+/** As after a call whose end is not known: it is made again. What is not wanted any more is left to the plan as it is. */
+export const unsettled = (entry: LedgerEntry, wanted: { has(name: string): boolean }): LedgerEntry =>
+  entry.status === 'synced' && wanted.has(entry.name) ? { ...entry, status: 'pending' } : entry
+
+type Fold = (name: string) => string
+
+/** To a vendor that does not tell case apart, two spellings are one name. */
+const foldOf =
+  ({ limits }: Provider): Fold =>
+  (name) =>
+    limits.foldsCase ? name.toLowerCase() : name
+
+/** A name that we have written keeps its spelling: by another one it would be made anew, and then deleted as the old. */
+function spellAsBefore(fold: Fold, mapped: Mapped, ledger: readonly LedgerEntry[]): Mapped {
+  const spellings = new Map(ledger.map(({ name }) => [fold(name), name]))
+  const respell = <Value>(byName: ReadonlyMap<string, Value>) =>
+    new Map([...byName].map(([name, value]) => [spellings.get(fold(name)) ?? name, value]))
+  return { ...mapped, desired: respell(mapped.desired), sources: respell(mapped.sources) }
+}
+
+async function look(
+  fold: Fold,
+  macKey: KeyObject,
+  wanted: ReadonlySet<string>,
+  ask: (wanted: ReadonlySet<string>) => AsyncIterable<RemoteItem>,
+): Promise<Map<string, Seen>> {
+  const spellings = new Map([...wanted].map((name) => [fold(name), name]))
+  const remote = new Map<string, Seen>()
+  for await (const { value, ...item } of ask(wanted)) {
+    // However it is spelt there.
+    const name = spellings.get(fold(item.name)) ?? item.name
+    remote.set(name, { ...item, name, ...(value !== undefined && { valueMac: macOf(macKey, name, value) }) })
+  }
+  return remote
+}
+
+const onExistingOf = (answer: string | undefined): PlanInput['onExisting'] =>
+  answer === 'adopt' || answer === 'skip' ? answer : 'fail'

@@ -1,0 +1,278 @@
+/**
+ * From the secrets of an environment to the names and values at a target. Pure functions: the same secrets give the same
+ * result, byte for byte, so that what has not changed is never pushed again.
+ */
+import type { Field, Limits, Problem, Provider, Values } from '../../providers/provider.ts'
+import { matchesPattern } from '../oidc/rule.ts'
+import { writeDotenv } from '../secret/format/dotenv.ts'
+
+/** What the target should hold, by its name there. */
+type Desired = ReadonlyMap<string, string>
+export type Mapped = {
+  readonly desired: Desired
+  readonly problems: readonly Problem[]
+  /** The keys that make up each entry there. */
+  readonly sources: ReadonlyMap<string, readonly string[]>
+}
+
+/** All of these meet every key, at every run. */
+const maxPatterns = 200
+const maxPatternLength = 256
+
+function checkPatterns(value: string): string | undefined {
+  const all = patterns(value)
+  if (all.length > maxPatterns) return `has ${all.length} patterns; ${maxPatterns} are allowed.`
+  const isLong = all.some(({ length }) => length > maxPatternLength)
+  return isLong ? `has a pattern of more than ${maxPatternLength} characters.` : undefined
+}
+
+const checkAffix = (value: string) => (value.length > 128 ? 'is longer than 128 characters.' : undefined)
+
+const option = (value: string, label: string) => ({ value, label })
+
+/** The answers of the mapping step; the environment is asked for beside them. */
+export const mappingFields = (provider: Provider): readonly Field[] => [
+  {
+    kind: 'select',
+    id: 'mode',
+    label: 'Form',
+    defaultValue: provider.capabilities.defaultMode,
+    options: [
+      option('per-key', 'One entry for each secret'),
+      option('json', 'All in one entry, as a JSON object'),
+      option('dotenv', 'All in one entry, as a dotenv file'),
+    ],
+  },
+  {
+    kind: 'text',
+    id: 'objectName',
+    label: 'Name of the one entry',
+    isOptional: ({ mode }) => mode === 'per-key',
+    description: 'Only for the forms that put all secrets into one entry.',
+    check: (value) => (value.length > 512 ? 'is longer than 512 characters.' : undefined),
+  },
+  {
+    kind: 'text',
+    id: 'include',
+    label: 'Only these keys',
+    isOptional: true,
+    placeholder: 'APP_*, DATABASE_URL',
+    description: 'Patterns separated by commas; * stands for any text. Empty: all keys.',
+    check: checkPatterns,
+  },
+  {
+    kind: 'text',
+    id: 'exclude',
+    label: 'But not these',
+    isOptional: true,
+    placeholder: '*_LOCAL',
+    check: checkPatterns,
+  },
+  {
+    kind: 'text',
+    id: 'rename',
+    label: 'Other names',
+    isOptional: true,
+    placeholder: 'DB_URL=DATABASE_URL',
+    description: 'Pairs KEY=NAME separated by commas. Such a name is used as it is.',
+    check: (value) => (readRenames(value) ? undefined : 'is not a list of pairs KEY=NAME.'),
+  },
+  {
+    kind: 'text',
+    id: 'stripPrefix',
+    label: 'Take away in front',
+    isOptional: true,
+    placeholder: 'APP_',
+    check: checkAffix,
+  },
+  {
+    kind: 'select',
+    id: 'transform',
+    label: 'Spelling',
+    defaultValue: 'none',
+    options: [
+      option('none', 'As it is'),
+      option('upper', 'UPPER CASE'),
+      option('lower', 'lower case'),
+      option('lower-kebab', 'lower-kebab-case'),
+      option('upper-camel', 'UpperCamelCase'),
+      option('tf-var', 'TF_VAR_lower_case'),
+    ],
+  },
+  { kind: 'text', id: 'prefix', label: 'Put in front', isOptional: true, check: checkAffix },
+  { kind: 'text', id: 'suffix', label: 'Put behind', isOptional: true, check: checkAffix },
+  {
+    kind: 'select',
+    id: 'onExisting',
+    label: 'A name that is there already',
+    defaultValue: 'fail',
+    description: 'What this sync has not created it never changes, unless you let it take it over here.',
+    options: [
+      option('fail', 'Report it and leave it alone'),
+      option('adopt', 'Take it over: overwrite its value'),
+      option('skip', 'Pass over it'),
+    ],
+  },
+  {
+    kind: 'select',
+    id: 'onEmpty',
+    label: 'An empty value',
+    defaultValue: provider.limits.allowsEmpty ? 'push' : 'error',
+    options: [option('push', 'Push it'), option('skip', 'Leave it out'), option('error', 'Report it')],
+  },
+  {
+    kind: 'select',
+    id: 'onInvalidName',
+    label: 'A name that the target cannot hold',
+    defaultValue: 'error',
+    options: [option('error', 'Report it'), option('skip', 'Leave it out')],
+  },
+  {
+    kind: 'select',
+    id: 'drift',
+    label: 'When somebody changes a value at the target',
+    defaultValue: 'report',
+    options: [option('report', 'Report it'), option('repair', 'Put it back')],
+  },
+]
+
+export function mapSecrets(
+  provider: Provider,
+  mapping: Values,
+  options: Values,
+  secrets: ReadonlyMap<string, string>,
+  target: Values = {},
+): Mapped {
+  const isChosen = chooser(mapping)
+  const chosen = [...secrets].filter(([key]) => isChosen(key)).sort(([a], [b]) => (a < b ? -1 : 1))
+  if (mapping.mode === 'json' || mapping.mode === 'dotenv') return mapToOne(provider, mapping, options, chosen)
+  const rename = readRenames(mapping.rename ?? '') ?? new Map()
+  const problems: Problem[] = []
+  const desired = new Map<string, string>()
+  const sources = new Map<string, readonly string[]>()
+  const takenBy = new Map<string, string>()
+  for (const [key, value] of chosen) {
+    const name = provider.normaliseName(rename.get(key) ?? nameFor(key, mapping))
+    const problem = problemOf(provider.limits, mapping, options, name, value)
+    if (problem === 'skip') continue
+    const folded = provider.limits.foldsCase ? name.toLowerCase() : name
+    const other = takenBy.get(folded)
+    if (problem !== undefined) problems.push({ name: key, problem })
+    else if (other !== undefined) problems.push({ name: key, problem: `becomes ${name} there, as ${other} does.` })
+    else {
+      takenBy.set(folded, key)
+      desired.set(name, value)
+      sources.set(name, [key])
+    }
+  }
+  return { desired, sources, problems: [...problems, ...problemsOfAll(provider.limits, target, desired)] }
+}
+
+/** Everything in one entry; without secrets there is none. */
+function mapToOne(provider: Provider, mapping: Values, options: Values, all: readonly [string, string][]): Mapped {
+  // Whether the target takes empty ones is no question here: that is about the entry.
+  const chosen = all.filter(([, value]) => value !== '' || mapping.onEmpty !== 'skip')
+  if (chosen.length === 0) return withProblems()
+  const name = provider.normaliseName(mapping.objectName ?? '')
+  if (name === '') return withProblems({ name: 'objectName', problem: 'is required.' })
+  const rename = readRenames(mapping.rename ?? '') ?? new Map()
+  const entries = chosen.map(([key, value]) => ({ key: rename.get(key) ?? nameFor(key, mapping), value }))
+  const seen = new Set<string>()
+  const twice = entries.find(({ key }) => seen.size === seen.add(key).size)
+  if (twice) return withProblems({ name: twice.key, problem: 'stands for two secrets at once.' })
+  const value = mapping.mode === 'json' ? toJson(entries) : toDotenv(entries, name)
+  if (typeof value !== 'string') return withProblems(value)
+  const problem = problemOf(provider.limits, { ...mapping, onInvalidName: 'error' }, options, name, value)
+  if (problem !== undefined) return withProblems({ name, problem })
+  const desired = new Map([[name, value]])
+  const sources = new Map([[name, chosen.map(([key]) => key)]])
+  return { desired, sources, problems: problemsOfAll(provider.limits, {}, desired) }
+}
+
+const withProblems = (...problems: Problem[]): Mapped => ({ desired: new Map(), sources: new Map(), problems })
+
+/** Sorted by name, without spaces: the same secrets are the same text. */
+function toJson(entries: readonly { key: string; value: string }[]): string {
+  const sorted = [...entries].sort((a, b) => (a.key < b.key ? -1 : 1))
+  return `{${sorted.map(({ key, value }) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')}}`
+}
+
+/** The problem, where a dotenv file cannot hold a key: a blank or a line break in it would be read as something else. */
+function toDotenv(entries: readonly { key: string; value: string }[], name: string): string | Problem {
+  const wrong = entries.find(({ key }) => !/^[\w.-]+$/.test(key))
+  if (!wrong) return [...writeDotenv(entries)].join('')
+  const key = JSON.stringify(wrong.key)
+  return {
+    name,
+    problem: `holds the key ${key}; those of a dotenv file are letters, digits, underscores, dots and dashes.`,
+  }
+}
+
+function patterns(text = ''): string[] {
+  return text.split(/[\s,]+/).filter((part) => part !== '')
+}
+
+/** Which keys are pushed at all. */
+export function chooser({ include, exclude }: Values): (key: string) => boolean {
+  const [wanted, unwanted] = [patterns(include), patterns(exclude)]
+  return (key) => {
+    const isIncluded = wanted.length === 0 || wanted.some((pattern) => matchesPattern(pattern, key))
+    return isIncluded && !unwanted.some((pattern) => matchesPattern(pattern, key))
+  }
+}
+
+/** Undefined where it is no list of pairs. */
+function readRenames(text: string): Map<string, string> | undefined {
+  const renames = new Map<string, string>()
+  for (const pair of text.split(',').map((part) => part.trim())) {
+    if (pair === '') continue
+    const [key = '', name = '', ...rest] = pair.split('=').map((part) => part.trim())
+    if (key === '' || name === '' || rest.length > 0 || renames.has(key)) return undefined
+    renames.set(key, name)
+  }
+  return renames
+}
+
+function nameFor(key: string, { stripPrefix = '', transform = 'none', prefix = '', suffix = '' }: Values): string {
+  const stripped = stripPrefix !== '' && key.startsWith(stripPrefix) ? key.slice(stripPrefix.length) : key
+  return `${prefix}${spell(stripped, transform)}${suffix}`
+}
+
+function spell(name: string, transform: string): string {
+  if (transform === 'upper') return name.toUpperCase()
+  if (transform === 'lower') return name.toLowerCase()
+  if (transform === 'lower-kebab') return name.toLowerCase().replaceAll('_', '-')
+  if (transform === 'tf-var') return `TF_VAR_${name.toLowerCase()}`
+  if (transform !== 'upper-camel') return name
+  const words = name.toLowerCase().split(/[_.-]+/)
+  return words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1)).join('')
+}
+
+/** `skip` where the person chose to leave such an entry out. */
+function problemOf(limits: Limits, mapping: Values, options: Values, name: string, value: string): string | undefined {
+  const isTooLong = limits.nameMax !== undefined && name.length > limits.nameMax
+  if (isTooLong || !limits.name.test(name)) {
+    if (mapping.onInvalidName === 'skip') return 'skip'
+    const most = limits.nameMax === undefined ? '' : `, ${limits.nameMax} characters at most`
+    return `becomes ${JSON.stringify(name)}, which the target cannot hold: it takes ${limits.nameHint}${most}.`
+  }
+  if (value === '' && mapping.onEmpty === 'skip') return 'skip'
+  if (value === '' && mapping.onEmpty === 'error') return 'is empty.'
+  if (value === '' && !limits.allowsEmpty) return 'is empty, which the target does not allow.'
+  const bytes = Buffer.byteLength(value)
+  if (bytes > limits.valueMaxBytes) return `has ${bytes} bytes; the target takes ${limits.valueMaxBytes} at most.`
+  return limits.refuseValue?.(value, options)
+}
+
+function problemsOfAll({ maxItems, totalMaxBytes }: Limits, target: Values, desired: Desired): Problem[] {
+  const problems: Problem[] = []
+  const most = typeof maxItems === 'function' ? maxItems(target) : maxItems
+  if (most !== undefined && desired.size > most) {
+    problems.push({ name: '*', problem: `are ${desired.size} entries; the target takes ${most} at most.` })
+  }
+  const bytes = [...desired].reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0)
+  if (totalMaxBytes !== undefined && bytes > totalMaxBytes) {
+    problems.push({ name: '*', problem: `are ${bytes} bytes in all; the target takes ${totalMaxBytes} at most.` })
+  }
+  return problems
+}

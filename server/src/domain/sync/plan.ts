@@ -1,0 +1,172 @@
+/**
+ * What a run would do: pure, from what should be there, what this sync has written (its ledger), and what is there. It
+ * never updates or deletes a name that the ledger does not hold; whatever else is at the target is somebody else's.
+ */
+import type { Guard, RemoteItem } from '../../providers/provider.ts'
+import type { LedgerEntry } from '../../store/sync-ledger.ts'
+
+/** An item at the target, with the MAC of its value where the vendor shows it. */
+export type Seen = Pick<RemoteItem, 'name' | 'id' | 'mark' | 'isOurs'> & { readonly valueMac?: string }
+
+export type PlanInput = {
+  /** The MAC of each value that should be there, by name. */
+  readonly desired: ReadonlyMap<string, string>
+  readonly ledger: readonly LedgerEntry[]
+  /** Undefined where nobody has looked, or can. */
+  readonly remote: ReadonlyMap<string, Seen> | undefined
+  /** The names that the look was for; undefined where it was for all of them. */
+  readonly lookedFor?: ReadonlySet<string>
+  readonly guard: Guard
+  readonly onExisting: 'fail' | 'adopt' | 'skip'
+  /** Puts back what somebody else has changed or removed; otherwise it is only reported. */
+  readonly repairs: boolean
+  /** What was begun before this moment and has not been followed up since may have become somebody else's. */
+  readonly doubtfulBefore: number
+  /** Nothing is deleted before everything has arrived once. */
+  readonly isFirst: boolean
+  /** Whether entries that an edit took our mark off may be overwritten; undefined where that means that they were replaced. */
+  readonly takesBack: boolean | undefined
+  /** Names at this target that another sync has written, and which sync that is, in words. */
+  readonly others: ReadonlyMap<string, string>
+}
+
+export type Plan = {
+  readonly create: readonly string[]
+  readonly update: readonly string[]
+  /** Foreign ones that the person lets this sync take over: they are updated, too. */
+  readonly adopt: readonly string[]
+  readonly delete: readonly string[]
+  readonly unchanged: readonly string[]
+  readonly conflict: readonly { readonly name: string; readonly why: string }[]
+  /** Changed or removed there by somebody else; left as it is. */
+  readonly drifted: readonly string[]
+  /** No longer ours: struck from the ledger, untouched at the target. */
+  readonly release: readonly string[]
+}
+
+const foreign = 'is there already, and not from this sync.'
+export const driftedWords = 'was changed or removed there by somebody else.'
+const takenOver = 'no longer bears the mark of this sync: somebody has replaced it.'
+
+export function planSync(input: PlanInput): Plan {
+  const { desired, ledger, remote, lookedFor, guard, others, onExisting } = input
+  const { repairs, isFirst, takesBack, doubtfulBefore } = input
+  const plan = {
+    create: [] as string[],
+    update: [] as string[],
+    adopt: [] as string[],
+    delete: [] as string[],
+    unchanged: [] as string[],
+    conflict: [] as { name: string; why: string }[],
+    drifted: [] as string[],
+    release: [] as string[],
+  }
+  const known = new Map(ledger.map((entry) => [entry.name, entry]))
+
+  for (const [name, valueMac] of desired) {
+    const entry = known.get(name)
+    const seen = remote?.get(name)
+    const writer = others.get(name)
+    if (entry) planKnown(entry, valueMac, seen)
+    else if (writer !== undefined) plan.conflict.push({ name, why: `is written by ${writer}.` })
+    else if (!seen) plan.create.push(name)
+    else if (onExisting === 'adopt' || seen.isOurs === true) plan.adopt.push(name)
+    else if (onExisting === 'skip') plan.unchanged.push(name)
+    else plan.conflict.push({ name, why: foreign })
+  }
+
+  function planKnown(entry: LedgerEntry, valueMac: string, seen: Seen | undefined): void {
+    const { name, status } = entry
+    const isChanged = entry.valueMac !== valueMac || status !== 'synced'
+    if (!remote || lookedFor?.has(name) === false) {
+      if (status === 'new') plan.create.push(name)
+      else (isChanged ? plan.update : plan.unchanged).push(name)
+    } else if (!seen) {
+      if (isChanged || repairs) plan.create.push(name)
+      else plan.drifted.push(name)
+    } else if (isForeign(entry, seen)) {
+      if (mayAdopt(name)) plan.adopt.push(name)
+      else plan.conflict.push({ name, why: status === 'new' || entry.origin === 'adopted' ? foreign : takenOver })
+    } else if (isEdited(entry, seen) && takesBack === false) plan.drifted.push(name)
+    else if (isChanged) {
+      const isLeft = isNotAsLeft(entry, seen, guard) && !repairs && !mayAdopt(name)
+      ;(isLeft ? plan.drifted : plan.update).push(name)
+    } else if (!hasDrifted(entry, seen)) plan.unchanged.push(name)
+    else (repairs ? plan.update : plan.drifted).push(name)
+  }
+
+  function isForeign(entry: LedgerEntry, seen: Seen): boolean {
+    if (entry.status === 'new') return seen.isOurs === false || isSomebodyElses(entry, seen, doubtfulBefore)
+    if (takesBack !== undefined) return false
+    // What was taken over never got our mark where only what is new gets one.
+    return seen.isOurs === false && !(entry.origin === 'adopted' && mayAdopt(entry.name))
+  }
+
+  /** Without our mark, and with another value than ours. Put back to ours, it is as if nobody had touched it. */
+  function isEdited(entry: LedgerEntry, seen: Seen): boolean {
+    // The value before an update whose end is not known was ours as well.
+    const isBegun = entry.status === 'pending' && entry.updatedAt >= doubtfulBefore
+    return seen.isOurs === false && seen.valueMac !== entry.valueMac && !isBegun
+  }
+
+  function isReplaced(entry: LedgerEntry, seen: Seen): boolean {
+    return takesBack === undefined ? seen.isOurs === false : isEdited(entry, seen)
+  }
+
+  function mayAdopt(name: string): boolean {
+    return onExisting === 'adopt' && !others.has(name)
+  }
+
+  for (const entry of ledger) {
+    if (desired.has(entry.name)) continue
+    const seen = remote?.get(entry.name)
+    const isGone = remote !== undefined && !seen
+    if (isGone || entry.origin === 'adopted') plan.release.push(entry.name)
+    else if (seen && (isReplaced(entry, seen) || isSomebodyElses(entry, seen, doubtfulBefore)))
+      plan.release.push(entry.name)
+    else if (isFirst) plan.unchanged.push(entry.name)
+    else plan.delete.push(entry.name)
+  }
+  return plan
+}
+
+/** What others have put there since: its value is not the one that we wrote, or were about to write. */
+function isSomebodyElses(entry: LedgerEntry, seen: Seen, doubtfulBefore: number): boolean {
+  if (entry.status === 'synced') return hasDrifted(entry, seen)
+  if (entry.status === 'pending' || seen.isOurs === true) return false
+  return seen.valueMac === undefined ? entry.updatedAt < doubtfulBefore : seen.valueMac !== entry.valueMac
+}
+
+function hasDrifted(entry: LedgerEntry, seen: Seen): boolean {
+  if (seen.valueMac !== undefined) return seen.valueMac !== entry.valueMac
+  return entry.mark !== null && seen.mark !== undefined && seen.mark !== entry.mark
+}
+
+/**
+ * At a vendor without a place for our mark: the entry is not the one that we left, so an update would overwrite somebody
+ * else's value. An entry with our mark may be overwritten whatever it holds.
+ */
+function isNotAsLeft(entry: LedgerEntry, seen: Seen, guard: Guard): boolean {
+  if (entry.status !== 'synced' || seen.isOurs !== undefined) return false
+  if (guard === 'id') return entry.remoteId !== null && seen.id !== undefined && seen.id !== entry.remoteId
+  return guard !== 'none' && hasDrifted(entry, seen)
+}
+
+/**
+ * The entries that must be looked at before a plan made without looking may be carried out. A new name might be there
+ * already, and what is deleted or updated might have been replaced. An update alone needs a look at that entry only.
+ */
+export function looksNeeded(plan: Plan, ledger: ReadonlyMap<string, LedgerEntry>, guard: Guard): 'all' | Set<string> {
+  if (plan.create.length + plan.delete.length > 0) return 'all'
+  if (guard === 'none') return new Set()
+  if (guard !== 'precondition') return new Set(plan.update)
+  // The update of a run that was killed may have made the entry anew, under an id that the ledger does not know.
+  return new Set(plan.update.filter((name) => ledger.get(name)?.status !== 'synced'))
+}
+
+/** A slip in a filter must not empty a target: so many deletes at once need a person. */
+export function isMassDelete(plan: Plan, ledgerSize: number, desiredSize: number, allowed: number): boolean {
+  const count = plan.delete.length
+  if (count === 0 || count <= allowed) return false
+  return desiredSize === 0 || count > Math.max(10, Math.floor(ledgerSize * 0.3))
+}

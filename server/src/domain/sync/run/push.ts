@@ -1,0 +1,258 @@
+/**
+ * Carries out a plan, call by call. What is about to be written is noted in the ledger before the call, and what became
+ * of it after: a process that dies in between leaves a note that the next run follows up. Creates and updates come
+ * before deletes, so that nothing is missing at the target in between.
+ */
+import type { KeyObject } from 'node:crypto'
+import type { SyncRunItem } from '@coffer/contract/sync'
+import { type FaultKind, isFault, VendorFault } from '../../../providers/fault.ts'
+import { type Patience, patiently } from '../../../providers/patience.ts'
+import type { Op, OpResult, Provider, Remote } from '../../../providers/provider.ts'
+import type { Store } from '../../../store/store.ts'
+import type { LedgerEntry } from '../../../store/sync-ledger.ts'
+import { writeLedger } from '../ledger.ts'
+import type { Outlook } from '../look.ts'
+import { driftedWords } from '../plan.ts'
+import { macOf, operationIdOf } from '../source.ts'
+import { changes } from './outcome.ts'
+
+export type Push = {
+  readonly provider: Provider
+  readonly far: Remote
+  readonly outlook: Outlook
+  readonly macKey: KeyObject
+  readonly fence: number
+  /** Within a transaction that holds only while the run still holds the sync. */
+  readonly write: (work: (store: Store) => Promise<void>) => Promise<void>
+  readonly patience: Patience
+  readonly now: () => number
+  readonly explain: (fault: VendorFault) => string
+  /** Filled with what became of each name: it is known also where an error ends the push. */
+  readonly items: SyncRunItem[]
+}
+
+/** Faults of one name: the others are pushed all the same. */
+const isOfOneName = (fault: VendorFault) => fault.kind === 'invalid' || fault.kind === 'conflict'
+
+/** Faults by which the vendor says that it has not done what was asked. */
+const refusals: ReadonlySet<FaultKind> = new Set(['auth', 'scope', 'gone', 'invalid', 'quota', 'conflict', 'rate'])
+
+/** What ended it early; undefined where everything was tried. */
+export async function pushPlan(syncId: string, push: Push): Promise<VendorFault | undefined> {
+  const { outlook, write, items } = push
+  const { plan, ledger } = outlook
+  const owner = { syncId, macKey: push.macKey }
+  const adopted = new Set(plan.adopt)
+  let ended: VendorFault | undefined
+  /** Counts as not pushed until all is done that follows a push: so the next run comes here again, whatever ends this one. */
+  let anchor: LedgerEntry | undefined
+  const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
+    items.push({ name, outcome, message })
+  for (const { name, why } of plan.conflict) note(name, 'conflict', why)
+  for (const name of plan.drifted) note(name, 'drifted', driftedWords)
+
+  await write((store) => store.syncLedger.remove(syncId, [...plan.release, ...plan.conflict.map(({ name }) => name)]))
+  for (const name of plan.release) note(name, 'released')
+
+  for (const ops of batchesOf(push)) {
+    if (push.patience.signal?.aborted) {
+      ended = new VendorFault('transient', 'The run was ended early.')
+      break
+    }
+    const begins = ops.flatMap((op) => begun(op))
+    await write((store) => writeLedger(store, owner, begins))
+    const applied = await applyPatiently(push, ops)
+    await settle(ops, applied)
+    // What the vendor said of each is written down; now the run may end.
+    ended ??= applied.fault
+    if (ended) break
+  }
+  if (!ended && items.some(({ outcome }) => changes.has(outcome))) ended = await finish()
+  return ended
+
+  async function finish(): Promise<VendorFault | undefined> {
+    try {
+      await push.far.finish?.()
+    } catch (error) {
+      if (!isFault(error)) throw error
+      return error
+    }
+    const done = anchor ? [anchor] : []
+    if (done.length > 0) await write((store) => writeLedger(store, owner, done))
+    return undefined
+  }
+
+  /** One of those that were written, or after nothing but deletes one that is as it should be. */
+  function anchored(written: readonly LedgerEntry[]): readonly LedgerEntry[] {
+    const unchanged = plan.unchanged.flatMap((name) => ledger.get(name) ?? [])
+    const chosen = [...written, ...unchanged].find(({ status }) => status === 'synced')
+    if (!push.far.finish || anchor || !chosen) return written
+    anchor = chosen
+    return [...written.filter((entry) => entry !== chosen), { ...chosen, status: 'pending' }]
+  }
+
+  /** The entry of an op whose end is not known yet. */
+  function begun(op: Op): LedgerEntry[] {
+    if (op.kind === 'delete') return []
+    const entry = ledger.get(op.name)
+    const isMarked = outlook.remote?.get(op.name)?.isOurs === true
+    // Without a ledger entry only the mark can tell that this sync made it; an entry taken over may have come back.
+    const isTakenOver = adopted.has(op.name) && (!isMarked || push.provider.capabilities.marksUpdates === true)
+    const known = op.kind === 'create' ? 'created' : (entry?.origin ?? 'created')
+    return [
+      {
+        name: op.name,
+        remoteId: idOf(outlook, op.name),
+        valueMac: outlook.desired.get(op.name) ?? '',
+        mark: null,
+        // What somebody has removed, and we have made anew, is ours.
+        origin: isTakenOver ? 'adopted' : known,
+        status: op.kind === 'create' ? 'new' : 'pending',
+        updatedAt: push.now(),
+      },
+    ]
+  }
+
+  async function settle(ops: readonly Op[], { results, fault, isUncertain }: Applied): Promise<void> {
+    const put: LedgerEntry[] = []
+    const remove: string[] = []
+    let hasDone = false
+    for (const op of ops) {
+      const result = results.get(op.name)
+      const failure = result && 'fault' in result ? asFault(result.fault) : result ? undefined : (fault ?? unanswered)
+      if (!failure) {
+        const done = result && !('fault' in result) ? result : { name: op.name }
+        if (op.kind === 'delete') remove.push(op.name)
+        else put.push(...begun(op).map((entry) => finished(entry, done)))
+        hasDone = true
+        note(op.name, outcomeOf(op), done.note ?? null)
+        continue
+      }
+      note(op.name, 'failed', push.explain(failure))
+      if (isUncertain || op.kind === 'delete' || !refusals.has(failure.kind)) continue
+      const entry = ledger.get(op.name)
+      // A name that the vendor has refused is free for other syncs. If one of several calls was made before the refusal,
+      // the entry bears our mark, and the next look finds it.
+      if (!entry || isStillMissing(entry)) remove.push(op.name)
+      // An update may have been made in part: unless the name itself is refused, the note of it stays.
+      else if (isOfOneName(failure) || failure.kind === 'quota') put.push(entry)
+    }
+    const entries = hasDone ? anchored(put) : put
+    await write(async (store) => {
+      await writeLedger(store, owner, entries)
+      await store.syncLedger.remove(syncId, remove)
+    })
+    const worst = [...results.values()].flatMap((result) => ('fault' in result ? asFault(result.fault) : []))
+    ended ??= worst.find((failure) => !isOfOneName(failure))
+  }
+
+  /** Begun by an earlier run, and not there by the look of this one. */
+  function isStillMissing({ name, status }: LedgerEntry): boolean {
+    return status === 'new' && outlook.remote?.has(name) === false
+  }
+
+  function outcomeOf(op: Op): SyncRunItem['outcome'] {
+    if (op.kind === 'delete') return 'deleted'
+    if (adopted.has(op.name)) return 'adopted'
+    return op.kind === 'create' ? 'created' : 'updated'
+  }
+}
+
+const unanswered = new VendorFault('transient', 'Nothing is known of what became of it.')
+
+const asFault = (error: Error): VendorFault =>
+  isFault(error) ? error : new VendorFault('protocol', 'Something unexpected happened.')
+
+const finished = (entry: LedgerEntry, done: { readonly id?: string; readonly mark?: string }): LedgerEntry => ({
+  ...entry,
+  remoteId: done.id ?? entry.remoteId,
+  mark: done.mark ?? null,
+  status: 'synced',
+})
+
+type Applied = {
+  readonly results: ReadonlyMap<string, OpResult>
+  readonly fault?: VendorFault
+  /** Some try ended without an answer: a later refusal does not tell what that one did. */
+  readonly isUncertain: boolean
+}
+
+/**
+ * What has no result yet is tried again: every op may be repeated. A call that is refused as a whole because of one name
+ * is made again in halves, until it is known which.
+ */
+async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Promise<Applied> {
+  const results = new Map<string, OpResult>()
+  let isUncertain = false
+  const withoutResult = (part: readonly Op[]) => part.filter(({ name }) => !results.has(name))
+
+  async function callOnce(rest: readonly Op[]): Promise<void> {
+    if (rest.length === 0) return
+    try {
+      for await (const result of far.apply(rest)) results.set(result.name, result)
+    } catch (error) {
+      if (!(error instanceof Error)) throw error
+      const fault = asFault(error)
+      isUncertain ||= fault.kind === 'transient'
+      throw fault
+    }
+  }
+
+  async function apply(part: readonly Op[]): Promise<void> {
+    try {
+      await patiently(() => callOnce(withoutResult(part)), patience)
+    } catch (error) {
+      const rest = withoutResult(part)
+      const [only] = rest
+      if (!isFault(error) || !isOfOneName(error) || !only) throw error
+      if (rest.length === 1) return void results.set(only.name, { name: only.name, fault: error })
+      const middle = Math.ceil(rest.length / 2)
+      await apply(rest.slice(0, middle))
+      await apply(rest.slice(middle))
+    }
+  }
+
+  try {
+    await apply(ops)
+    return { results, isUncertain }
+  } catch (error) {
+    if (!isFault(error)) throw error
+    return { results, fault: error, isUncertain }
+  }
+}
+
+/** As just seen: what somebody has replaced has another one than when we wrote it. */
+const idOf = ({ remote, ledger }: Outlook, name: string) => remote?.get(name)?.id ?? ledger.get(name)?.remoteId ?? null
+
+function* batchesOf({ provider, outlook, macKey, fence }: Push): Generator<Op[]> {
+  const { plan, mapped, desired, ledger, remote, takesOver } = outlook
+  const { bulk, mixes } = provider.capabilities
+  const knownId = (name: string) => {
+    const id = idOf(outlook, name)
+    return id === null ? {} : { id }
+  }
+  const ours = (name: string) => {
+    const entry = ledger.get(name)
+    if (!entry) return {}
+    // Before or after an update whose end is not known, the value is ours; the plan has ruled out that it is an older one.
+    const isOurValue = (value: string) => entry.status === 'pending' || macOf(macKey, name, value) === entry.valueMac
+    return { isOurValue }
+  }
+  const content = (name: string) => ({
+    name,
+    value: mapped.desired.get(name) ?? '',
+    operationId: operationIdOf(macKey, fence, name, desired.get(name) ?? ''),
+  })
+  const create = (name: string): Op => ({ kind: 'create', ...content(name) })
+  const update = (name: string): Op => {
+    return { kind: 'update', ...content(name), ...knownId(name), ...ours(name), ...(takesOver && { takesOver }) }
+  }
+  const writes = [...plan.create.map(create), ...[...plan.adopt, ...plan.update].map(update)]
+  const deletes: Op[] = plan.delete.map((name) => {
+    const mark = remote?.get(name)?.mark ?? ledger.get(name)?.mark ?? undefined
+    return { kind: 'delete', name, ...knownId(name), ...ours(name), ...(mark !== undefined && { mark }) }
+  })
+  for (const ops of mixes ? [[...writes, ...deletes]] : [writes, deletes]) {
+    for (let from = 0; from < ops.length; from += bulk) yield ops.slice(from, from + bulk)
+  }
+}

@@ -1,0 +1,274 @@
+/**
+ * One run of a sync: rights, secrets, plan, push, and what follows from how it went. A run is the state of now against
+ * the state at the target; it can be killed anywhere and begun again.
+ */
+import type { SyncRunItem, SyncTrigger } from '@coffer/contract/sync'
+import { newId } from '../../../crypto/id.ts'
+import { isFailure } from '../../../failure.ts'
+import { traceOf } from '../../../log.ts'
+import { isFault, type VendorFault } from '../../../providers/fault.ts'
+import { patiently } from '../../../providers/patience.ts'
+import type { Values } from '../../../providers/provider.ts'
+import type { ClaimedSync, SealedSync } from '../../../store/sync.ts'
+import type { SyncRunRecord } from '../../../store/sync-run.ts'
+import { type EnvironmentAccess, findGranted } from '../../access/access.ts'
+import { record } from '../../audit/record.ts'
+import { type Context, newRun, noRequest, type Services } from '../../context.ts'
+import { namePlaces } from '../../secret/answer.ts'
+import { runInBackground } from '../../slot.ts'
+import { minuteMs } from '../../time.ts'
+import { inQuietTransaction, inTransaction } from '../../transaction.ts'
+import { explainFault, secretsOf } from '../fault.ts'
+import { macKeyOf, readLedger } from '../ledger.ts'
+import { lookAhead, namedToAll, type Outlook } from '../look.ts'
+import { isMassDelete } from '../plan.ts'
+import { connectTo, findProvider, readSource, type Source } from '../source.ts'
+import { type Hold, holdSync, leaseMs } from './hold.ts'
+import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './outcome.ts'
+import { pushPlan } from './push.ts'
+
+const keptRuns = 200
+/** Others wait for their turn: a target that is slow, or has no end, must not keep the place for itself. */
+const maxRunMs = 15 * minuteMs
+
+/** Leases the next sync that is due, but for those of some workspaces. Looks without a transaction first: mostly none is due. */
+export async function claimSync(
+  services: Services,
+  exceptOf: readonly string[] = [],
+): Promise<ClaimedSync | undefined> {
+  const at = services.now()
+  if (!(await services.store.syncs.hasDue(at))) return undefined
+  return inQuietTransaction(services, 'sync-claim', (store) => store.syncs.claim(at, at + leaseMs, exceptOf))
+}
+
+/** What is known of a run, also where an error ends it. */
+type Report = {
+  readonly startedAt: number
+  /** What became of the names that it had to do with. */
+  readonly items: SyncRunItem[]
+  /** How many were right already. */
+  unchanged: number
+  /** What nobody's words about it may hold. */
+  readonly secrets: string[]
+}
+
+export async function runSync(services: Services, sync: ClaimedSync, signal: AbortSignal): Promise<void> {
+  const ctx: Context = {
+    ...services,
+    actor: { type: 'sync', id: sync.id, name: sync.name, userId: sync.createdBy, credential: { type: 'none' } },
+    request: { id: newId(), ...noRequest },
+    run: newRun(),
+  }
+  const report: Report = { startedAt: ctx.now(), items: [], unchanged: 0, secrets: [] }
+  const early = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
+  const hold = holdSync(ctx, sync)
+  let error: unknown
+  try {
+    error = await attempt(ctx, sync, hold, AbortSignal.any([early, hold.lost]), report)
+  } catch (caught) {
+    error = caught
+  } finally {
+    await hold.stopRenewing()
+  }
+  const isEndedEarly = hold.lost.aborted || (early.aborted && isFault(error, 'transient'))
+  if (error !== undefined && isEndedEarly) error = new Interrupted()
+  await conclude(ctx, sync, hold, report, error).catch((failure) =>
+    ctx.log.error('a sync could not be written down', { syncId: sync.id, ...traceOf(failure) }),
+  )
+}
+
+/** What ended it early, unless that is thrown; undefined where everything was tried. */
+async function attempt(
+  ctx: Context,
+  sync: SealedSync,
+  hold: Hold,
+  signal: AbortSignal,
+  report: Report,
+): Promise<VendorFault | undefined> {
+  const { secrets } = report
+  const { live } = await ctx.store.syncs.open(sync)
+  const provider = await findProvider(sync.provider)
+  if (!live || !provider) throw new Blocked('provider', 'This kind of target is not known here any more.')
+  secrets.push(...secretsOf(provider, live.credential))
+  const isRemoval = sync.state === 'removing'
+  // Rights are looked up again after every wait for a slot.
+  const { access, source } = await runInBackground(ctx, async (ctx) => {
+    const access = await findGranted(ctx, sync, live.scopes)
+    if (!access && !isRemoval) throw new Blocked('rights', lostRights)
+    if (!access || isRemoval) return { access, source: emptySource }
+    ctx.run.granted.push(access)
+    return { access, source: await readWhole(ctx, sync, hold, access, live.mapping) }
+  })
+  secrets.push(...source.secrets.values())
+  const macKey = macKeyOf(live.macKey)
+  const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
+  const far = provider.connect(await connectTo({ ...ctx, outbound: hold.outbound }, provider, sync, live, signal))
+  const intent = {
+    sync: isRemoval ? { ...sync, lastOkAt: sync.lastOkAt ?? 0 } : sync,
+    settings: live,
+    macKey,
+    ledger,
+    repairs: repairing.has(sync.triggerNext),
+    mayName: namedToAll(sync),
+    // A change that comes just before a scan does not replace it.
+    looks: looking.has(sync.triggerNext) || (sync.scanAt !== null && sync.scanAt <= ctx.now()),
+  }
+  const patience = { sleep: ctx.sleep, signal }
+  const outlook = await patiently(() => lookAhead(ctx, provider, far, source, intent), patience)
+  if (!isRemoval) {
+    refuseProblems(outlook)
+    const { plan, desired } = outlook
+    if (isMassDelete(plan, ledger.length, desired.size, sync.allowedDeletes)) {
+      const count = plan.delete.length
+      throw new Blocked(
+        'mass_delete',
+        `It would delete ${count} of ${ledger.length} entries at the target; nothing was done. Look at its plan; resume it if that is meant.`,
+        count,
+      )
+    }
+  }
+  await begin(ctx, sync, hold, access, outlook, source)
+  report.unchanged = outlook.plan.unchanged.length
+  return pushPlan(sync.id, {
+    provider,
+    far,
+    outlook,
+    macKey,
+    fence: sync.fence,
+    write: hold.write,
+    patience,
+    now: ctx.now,
+    explain: (fault) => explainFault(provider.name, fault, secrets, tellingOf(sync)),
+    items: report.items,
+  })
+}
+
+/** Asked for by a person: then also what somebody else has changed is put back. */
+const repairing: ReadonlySet<SyncTrigger> = new Set<SyncTrigger>(['manual', 'resume'])
+const looking: ReadonlySet<SyncTrigger> = new Set<SyncTrigger>([
+  'first',
+  'settings',
+  'manual',
+  'resume',
+  'drift',
+  'remove',
+])
+
+const tellingOf = ({ state }: SealedSync) => (state === 'removing' ? 'removal' : 'kept')
+
+const lostRights =
+  'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
+
+const emptySource: Source = {
+  secrets: new Map(),
+  environmentIds: [],
+  referencedBy: () => [],
+  refusal: undefined,
+}
+
+/** A change in any environment that it reads sets the sync going again, from before it is read: none falls in between. */
+async function readWhole(
+  ctx: Context,
+  sync: SealedSync,
+  hold: Hold,
+  access: EnvironmentAccess,
+  mapping: Values,
+): Promise<Source> {
+  const source = await readSource(ctx, access, mapping).catch((error) => {
+    // It is too large: trying again would not help.
+    throw isFailure(error, 'invalid') ? new Blocked('source', error.message) : error
+  })
+  const known = new Set(await ctx.store.syncs.listSources(sync.id))
+  const wanted = new Set(source.environmentIds)
+  if (known.symmetricDifference(wanted).size > 0) {
+    await hold.write((store) => store.syncs.setSources(sync.id, source.environmentIds))
+    if (!wanted.isSubsetOf(known)) return readWhole(ctx, sync, hold, access, mapping)
+  }
+  if (source.refusal) throw new Blocked('source', source.refusal.kept)
+  return source
+}
+
+function refuseProblems({ mapped: { problems } }: Outlook): void {
+  const [first] = problems
+  if (!first) return
+  const more = problems.length > 1 ? ` And ${problems.length - 1} more: look at its plan.` : ''
+  throw new Blocked('source', `${first.name}: ${first.problem}${more}`)
+}
+
+/** In the trail before anything leaves: what is about to be pushed, by name, and what else is in it by way of references. */
+async function begin(
+  ctx: Context,
+  sync: SealedSync,
+  hold: Hold,
+  access: EnvironmentAccess | undefined,
+  { plan, mapped }: Outlook,
+  { referencedBy }: Source,
+): Promise<void> {
+  const written = [...plan.create, ...plan.adopt, ...plan.update]
+  const places = referencedBy(written.flatMap((name) => mapped.sources.get(name) ?? []))
+  const referenced = access ? namePlaces(access, places) : []
+  const after = {
+    ...(plan.create.length > 0 && { create: plan.create }),
+    ...(plan.update.length + plan.adopt.length > 0 && { update: [...plan.adopt, ...plan.update] }),
+    ...(plan.delete.length > 0 && { delete: plan.delete }),
+    ...(referenced.length > 0 && { referenced }),
+  }
+  if (Object.keys(after).length === 0) return
+  await inTransaction(ctx, sync.workspaceId, async (ctx) => {
+    await hold.renew(ctx.store)
+    await record(ctx, {
+      chain: sync.workspaceId,
+      action: 'PUSH',
+      entity: { type: 'sync', id: sync.id, name: sync.name },
+      projectId: sync.projectId,
+      ...(access && {
+        environmentId: access.environment.id,
+        environmentIds: [access.environment.id, ...places.map(({ environmentId }) => environmentId)],
+      }),
+      after,
+    })
+  })
+}
+
+async function conclude(
+  ctx: Context,
+  sync: SealedSync,
+  hold: Hold,
+  { startedAt, items, unchanged, secrets }: Report,
+  error: unknown,
+): Promise<void> {
+  const at = ctx.now()
+  const vendor = (await findProvider(sync.provider))?.name ?? sync.provider
+  const counts = countItems(items, unchanged)
+  const next = nextOf(sync, at, items, error, (fault) => explainFault(vendor, fault, secrets, tellingOf(sync)))
+  const state = runStateOf(counts, items, error)
+  ctx.syncStats.runs[state]++
+  const isExpected = isFault(error) || error instanceof Blocked || error instanceof Interrupted
+  if (error !== undefined && !isExpected) {
+    ctx.log.error('a sync failed', { syncId: sync.id, provider: sync.provider, ...traceOf(error) })
+  }
+  const isRemoved = sync.state === 'removing' && error === undefined && counts.failed === 0
+  const isWorthTelling = items.length > 0 || error !== undefined || sync.triggerNext !== 'change'
+  const run: SyncRunRecord = {
+    id: newId(),
+    syncId: sync.id,
+    cause: sync.failCount > 0 && sync.triggerNext === 'change' ? 'retry' : sync.triggerNext,
+    state,
+    startedAt,
+    endedAt: at,
+    counts,
+    // The sync keeps the complaint of an earlier run; this one has none.
+    error: error instanceof Interrupted ? null : next.lastError,
+    attempts: sync.failCount + 1,
+    items,
+  }
+  await inQuietTransaction(ctx, `sync:${sync.id}`, async (store) => {
+    const isHeld = await store.syncs.finish(sync, next)
+    // What somebody has decided meanwhile stands; what was done is told all the same.
+    if (!isHeld && !(await hold.release(store, at))) return
+    if (isHeld && isRemoved) return void (await store.syncs.remove(sync.id, sync.workspaceId))
+    if (!isWorthTelling) return
+    await store.syncRuns.insert(run)
+    await store.syncRuns.trim(sync.id, keptRuns)
+  })
+}

@@ -1,0 +1,174 @@
+/** Forms as data: a provider's fields become a step of the wizard, and the answers are checked against them. */
+import type { FlowField } from '@coffer/contract/sync'
+import { invalid } from '../../../failure.ts'
+import { isFault } from '../../../providers/fault.ts'
+import type { Connection, CopyField, Field, Values } from '../../../providers/provider.ts'
+
+type AnswerableField = Exclude<Field, CopyField>
+
+const isAnswerable = (field: Field): field is AnswerableField => field.kind !== 'copy'
+const isAnswered = (values: Values, id: string) => (values[id] ?? '') !== ''
+const isOptionalIn = ({ isOptional }: AnswerableField, values: Values): boolean =>
+  typeof isOptional === 'function' ? isOptional(values) : isOptional === true
+
+/** With what the form would fill in by itself. */
+function withDefaults(fields: readonly Field[], values: Values): Values {
+  const filled: Record<string, string> = { ...values }
+  for (const field of fields) {
+    if (isAnswerable(field) && field.defaultValue !== undefined && !isAnswered(filled, field.id)) {
+      filled[field.id] = field.defaultValue
+    }
+  }
+  return filled
+}
+
+/** Those that are asked, given the answers so far: some depend on earlier ones. */
+function visibleFields(fields: readonly Field[], values: Values): Field[] {
+  const filled = withDefaults(fields, values)
+  return fields.filter(
+    ({ after = [], when }) =>
+      after.every((id) => isAnswered(values, id) || isAnswered(filled, id)) && when?.(filled) !== false,
+  )
+}
+
+/** Whether something that must be answered waits for what is shown now: the step is then asked once more. */
+export function isAskedAgain(fields: readonly Field[], values: Values): boolean {
+  const filled = withDefaults(fields, values)
+  const shown = new Set(visibleFields(fields, values))
+  return fields.filter(isAnswerable).some((field) => {
+    const isWaiting = !shown.has(field) && field.when?.(filled) !== false
+    return isWaiting && !isAnswered(filled, field.id) && !isOptionalIn(field, filled)
+  })
+}
+
+export type Checked = {
+  readonly answers: Values
+  /** The first field that was not shown yet: the step is asked once more, with it. */
+  readonly next?: string
+}
+
+/** Throws a 400 that starts with the field's id. `shown`: the answers that the form was made from. */
+export function checkAnswers(fields: readonly Field[], shown: Values, given: Values): Checked {
+  for (const id of Object.keys(given)) {
+    if (!fields.some((field) => field.id === id)) throw invalid(id, 'is not a field of this step.')
+  }
+  const trimmed = Object.fromEntries(Object.entries(given).map(([id, value]) => [id, value.trim()]))
+  const wasVisible = new Set(visibleFields(fields, shown).map(({ id }) => id))
+  const answers: Record<string, string> = {}
+  let next: string | undefined
+  for (const field of visibleFields(fields, trimmed).filter(isAnswerable)) {
+    const value = valueMeant(field, trimmed[field.id] || field.defaultValue || '')
+    const others = { ...trimmed, ...answers }
+    if (value !== '') {
+      checkAnswer(field, value, others)
+      answers[field.id] = value
+    } else if (!isOptionalIn(field, others)) {
+      if (wasVisible.has(field.id)) throw invalid(field.id, 'is required.')
+      next ??= field.id
+    }
+  }
+  return next === undefined ? { answers } : { answers, next }
+}
+
+function valueMeant(field: AnswerableField, answer: string): string {
+  if (field.kind !== 'select' || !field.byLabel || typeof field.options === 'function') return answer
+  return field.options.find(({ label }) => label === answer)?.value ?? answer
+}
+
+function checkAnswer(field: AnswerableField, value: string, values: Values): void {
+  if (/(?![\t\n\r])\p{Cc}/u.test(value)) throw invalid(field.id, 'holds a control character.')
+  if (field.kind === 'select' && typeof field.options !== 'function') {
+    const offered = field.options.map((option) => (field.byLabel ? option.label : option.value))
+    const isOffered = field.options.some((option) => option.value === value)
+    if (!isOffered) throw invalid(field.id, `is not one of ${offered.join(', ')}.`)
+  }
+  const problem = field.check?.(value, values)
+  if (problem !== undefined) throw invalid(field.id, problem)
+}
+
+/** Whether a refusal of the vendor's can be about the answer: not where the form itself lists all choices. */
+export const isRefusable = (field: Field): field is AnswerableField =>
+  isAnswerable(field) && !field.isFree && !(field.kind === 'select' && typeof field.options !== 'function')
+
+/** The first choice that the vendor, asked once more, does not offer; what it may not be asked for is typed, and fine. */
+export async function findUnoffered(
+  fields: readonly Field[],
+  answers: Values,
+  connection: Connection,
+): Promise<string | undefined> {
+  for (const field of visibleFields(fields, answers)) {
+    if (field.kind !== 'select' || typeof field.options !== 'function' || !isAnswered(answers, field.id)) continue
+    const offered = await field.options(connection).catch((error) => {
+      // A list that is not there: one of the answers that it depends on is wrong, and the last of them tells most.
+      const before = fields.filter((other) => isRefusable(other) && field.after?.includes(other.id)).at(-1)
+      if (!before || !isFault(error, 'gone')) throw error
+      return before.id
+    })
+    if (typeof offered === 'string') return offered
+    if (offered && !offered.some(({ value }) => value === answers[field.id])) return field.id
+  }
+  return undefined
+}
+
+/**
+ * `connection`: with the credential just entered and the answers so far, for lists that the vendor is asked for.
+ * `takesOver`: the mapping that was entered before lets the sync take over what is there.
+ */
+export async function renderFields(
+  fields: readonly Field[],
+  values: Values,
+  connection: Connection,
+  takesOver: boolean,
+): Promise<FlowField[]> {
+  const rendered: FlowField[] = []
+  const filled = withDefaults(fields, values)
+  for (const field of visibleFields(fields, values)) {
+    const { syncId } = connection
+    if (field.kind === 'copy') rendered.push(renderCopy(field, field.text({ syncId, values, takesOver })))
+    else rendered.push(await renderField(field, values, filled, connection))
+  }
+  return rendered
+}
+
+/** What a takeover needs beyond what the step auth says: its fields once more, where they then say more. */
+export function takeoverFields(fields: readonly Field[], syncId: string, values: Values): FlowField[] {
+  return visibleFields(fields, values).flatMap((field) => {
+    if (field.kind !== 'copy') return []
+    const [without, text] = [false, true].map((takesOver) => field.text({ syncId, values, takesOver }))
+    if (text === undefined || text === without) return []
+    const description =
+      'This sync takes over what is there already, so it needs this in place of what the step auth showed.'
+    return [renderCopy({ ...field, label: `${field.label}, with the right to take over`, description }, text)]
+  })
+}
+
+function renderCopy({ id, label, description, language }: CopyField, value: string): FlowField {
+  return { id, label, type: 'copy', data: { value, language, ...(description !== undefined && { description }) } }
+}
+
+/** `filled`: `values`, with the defaults of those that are not answered yet. */
+async function renderField(
+  field: AnswerableField,
+  values: Values,
+  filled: Values,
+  connection: Connection,
+): Promise<FlowField> {
+  const { id, label, description } = field
+  const about = description === undefined ? {} : { description }
+  const { placeholder = '' } = field
+  const defaultValue = field.kind === 'password' ? undefined : values[id] || field.defaultValue
+  const common = {
+    placeholder,
+    isRequired: !isOptionalIn(field, filled),
+    ...about,
+    ...(defaultValue !== undefined && defaultValue !== '' && { defaultValue }),
+  }
+  if (field.kind === 'select') {
+    const options = typeof field.options === 'function' ? await field.options(connection) : field.options
+    if (options) {
+      const offered = options.map(({ label, value }) => ({ label, value }))
+      return { id, label, type: 'select', data: { ...common, options: offered } }
+    }
+  }
+  return { id, label, type: 'input', data: { type: field.kind === 'password' ? 'password' : 'text', ...common } }
+}

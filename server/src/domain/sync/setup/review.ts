@@ -1,0 +1,228 @@
+/** The last step: what would be done, by name, and the word that it is meant. */
+import { createHash, randomBytes } from 'node:crypto'
+import type { FlowStep, SyncPlan } from '@coffer/contract/sync'
+import { hashBearer } from '../../../crypto/token.ts'
+import { Failure, invalid } from '../../../failure.ts'
+import type { Field, Provider, Values } from '../../../providers/provider.ts'
+import type { SealedSync, SyncDraft, SyncRecord, SyncSettings } from '../../../store/sync.ts'
+import { type EnvironmentAccess, reauthorise, requireEnvironment } from '../../access/access.ts'
+import { record } from '../../audit/record.ts'
+import { type Context, grantOf, type WriteContext } from '../../context.ts'
+import { minuteMs, secondMs } from '../../time.ts'
+import { inTransaction } from '../../transaction.ts'
+import { macKeyOf, type Owner, readLedger, writeLedger } from '../ledger.ts'
+import { lookAhead, namedTo, type Outlook, unsettled } from '../look.ts'
+import { driftedWords } from '../plan.ts'
+import { connectTo, requireAnswer, requireSource } from '../source.ts'
+import { takeoverFields } from './form.ts'
+import type { Setup } from './wizard.ts'
+
+type ReadyDraft = Required<Omit<SyncDraft, 'auth' | 'isTargetComplete'>>
+
+export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> {
+  const { provider, sync, draft } = setup
+  const isTakeover = draft.mapping?.onExisting === 'adopt'
+  const { outlook, place, placeHash, isElsewhere, isFirst } = await preview(ctx, setup)
+  const plan = toPlan(outlook)
+  const sentences = [
+    `Secrets go to ${provider.name}, ${place.label}.`,
+    countsOf(plan),
+    'Nothing that this sync has not created there is ever changed or deleted, unless you let it take it over.',
+    ...(isElsewhere ? ['What it has pushed to the target that it has now stays there.'] : []),
+    ...(plan.problems.length > 0 ? ['Mend the problems in the list before you go on.'] : []),
+    ...provider.notes,
+  ]
+  return {
+    description: sentences.join(' '),
+    fields: [
+      {
+        id: 'plan',
+        label: isFirst ? 'What the first push does' : 'What the next push does',
+        type: 'copy',
+        data: { value: JSON.stringify(plan, null, 2), language: 'json' },
+      },
+      ...(isTakeover ? takeoverFields(provider.auth, sync.id, draft.auth ?? {}) : []),
+      {
+        id: 'confirm',
+        label: 'Confirm',
+        type: 'input',
+        data: {
+          type: 'text',
+          placeholder: 'The word that stands here belongs to this very plan',
+          defaultValue: wordFor(setup.draft, placeHash, plan),
+          isRequired: true,
+        },
+      },
+    ],
+    next: { text: 'Start', step: 'done' },
+  }
+}
+
+export function toPlan({ plan, mapped }: Outlook): SyncPlan {
+  return {
+    create: [...plan.create],
+    update: [...plan.adopt, ...plan.update],
+    delete: [...plan.delete],
+    unchanged: [...plan.unchanged],
+    conflict: [...plan.conflict.map(({ name }) => name), ...plan.drifted],
+    reasons: [
+      ...plan.conflict.map(({ name, why }) => ({ name, reason: why })),
+      ...plan.drifted.map((name) => ({ name, reason: driftedWords })),
+    ],
+    problems: mapped.problems.map(({ name, problem }) => ({ name, problem })),
+  }
+}
+
+function countsOf(plan: SyncPlan): string {
+  const { create, update, delete: removed, unchanged, conflict, problems } = plan
+  const counts = { create, update, delete: removed, unchanged, conflict, problems }
+  const told = Object.entries(counts).filter(([, list]) => list.length > 0)
+  if (told.length === 0) return 'There is nothing to push yet.'
+  return `${told.map(([name, list]) => `${name}: ${list.length}`).join(', ')}.`
+}
+
+/** Another plan, or another answer in an earlier step, needs another word; above all one that leads elsewhere. */
+function wordFor(draft: SyncDraft, placeHash: string, plan: SyncPlan): string {
+  return createHash('sha256')
+    .update(JSON.stringify([placeHash, draft.account, draft.target, draft.mapping, draft.options, plan]))
+    .digest('hex')
+    .slice(0, 16)
+}
+
+function requireReady({ draft }: Setup): ReadyDraft {
+  const { credential, credentialBy = '', account, target, mapping, options } = draft
+  if (!credential || account === undefined || !target || !mapping || !options) throw new Failure('conflict')
+  return { credential, credentialBy, account, target, mapping, options }
+}
+
+async function preview(ctx: Context, setup: Setup) {
+  const { sync, provider, content } = setup
+  const draft = requireReady(setup)
+  const access = await sourceOf(ctx, setup, draft)
+  const place = provider.describeTarget(draft.target, draft.credential)
+  const placeHash = placeHashOf(provider, draft)
+  const isElsewhere = content.live !== null && placeHashOf(provider, content.live) !== placeHash
+  const rewrites = content.live !== null && storedAnswers(provider, content.live) !== storedAnswers(provider, draft)
+  const macKey = isElsewhere || !content.live ? randomBytes(32).toString('base64') : content.live.macKey
+  const ledger = isElsewhere ? [] : await readLedger(ctx.store, { syncId: sync.id, macKey: macKeyOf(macKey) })
+  const far = provider.connect(await connectTo(ctx, provider, sync, draft))
+  const lastOkAt = isElsewhere ? null : sync.lastOkAt
+  const source = await requireSource(ctx, access, draft.mapping, access)
+  const outlook = await lookAhead(ctx, provider, far, source, {
+    sync: { id: sync.id, placeHash, lastOkAt },
+    settings: draft,
+    macKey: macKeyOf(macKey),
+    ledger,
+    repairs: false,
+    looks: true,
+    rewrites,
+    mayName: namedTo(access),
+  })
+  return { access, draft, outlook, source, place, placeHash, isElsewhere, isFirst: lastOkAt === null, macKey }
+}
+
+/** Equal for all syncs that write to the same place. */
+export function placeHashOf(provider: Provider, { target, credential }: Pick<SyncSettings, 'target' | 'credential'>) {
+  const { fingerprint } = provider.describeTarget(target, credential)
+  return createHash('sha256')
+    .update(JSON.stringify([provider.slug, fingerprint]))
+    .digest('hex')
+}
+
+function storedAnswers({ target, options }: Provider, answers: Pick<SyncSettings, 'target' | 'options'>): string {
+  const pick = (fields: readonly Field[], values: Values) =>
+    fields.flatMap((field) => (field.kind !== 'copy' && field.isStored ? [values[field.id] ?? null] : []))
+  return JSON.stringify([pick(target, answers.target), pick(options, answers.options)])
+}
+
+function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Promise<EnvironmentAccess> {
+  const path = {
+    ws: access.picture.workspace.id,
+    prj: access.project.id,
+    environmentId: requireAnswer(mapping, 'environment'),
+  }
+  return requireEnvironment(ctx, path, 'secret:read')
+}
+
+/** For what was decided by a sync as it was: a 409, where somebody has changed it since. */
+export function requireUnchanged(current: SealedSync, seen: SealedSync): void {
+  if (Buffer.compare(current.sealed, seen.sealed) !== 0) {
+    throw new Failure('conflict', 'Somebody has changed this sync meanwhile: look at it again.')
+  }
+}
+
+/** From here on it runs, with the rights of whoever says so. */
+export async function activate(ctx: Context, setup: Setup, confirm: string): Promise<void> {
+  const { sync, provider } = setup
+  const { access, draft, outlook, source, place, placeHash, isElsewhere, isFirst, macKey } = await preview(ctx, setup)
+  const plan = toPlan(outlook)
+  const [problem] = plan.problems
+  if (problem) throw invalid('confirm', `${problem.name} ${problem.problem}`)
+  if (confirm !== wordFor(setup.draft, placeHash, plan)) {
+    throw invalid('confirm', 'does not belong to what would be done now: look at the review again.')
+  }
+  const isSlow = provider.capabilities.deploysOnPush === true
+  const workspaceId = access.picture.workspace.id
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    await reauthorise(ctx, access, 'sync:write')
+    const current = await ctx.store.syncs.findLocked(sync.id)
+    if (!current || current.state === 'removing') throw new Failure('notFound')
+    requireUnchanged(current, sync)
+    const grant = grantOf(ctx.actor.credential)
+    const live: SyncSettings = { ...draft, scopes: grant ? [grant.scope] : [], macKey }
+    const at = ctx.now()
+    const next: SyncRecord = {
+      ...current,
+      state: 'active',
+      environmentId: access.environment.id,
+      createdBy: ctx.actor.userId,
+      target: place.label,
+      lastError: null,
+      reason: null,
+      triggerNext: isFirst ? 'first' : 'settings',
+      draftUntil: null,
+      credentialHash: credentialHash(ctx, provider.slug, draft.credential),
+      placeHash,
+      concurrency: provider.limits.rate.concurrency,
+      quietMs: (isSlow ? 15 : 3) * secondMs,
+      maxWaitMs: isSlow ? 2 * minuteMs : 30 * secondMs,
+      dueAt: at,
+      notBefore: 0,
+      failCount: 0,
+      failingSince: null,
+      // They stood in the plan that was confirmed.
+      allowedDeletes: plan.delete.length,
+      lastOkAt: isElsewhere ? null : current.lastOkAt,
+      fence: current.fence + 1,
+      updatedAt: at,
+    }
+    await ctx.store.syncs.save(next, { live, draft: null })
+    if (isElsewhere) await ctx.store.syncLedger.clear(sync.id)
+    else await noteUpdates(ctx, { syncId: sync.id, macKey: macKeyOf(macKey) }, outlook)
+    await ctx.store.syncs.setSources(sync.id, source.environmentIds)
+    await record(ctx, {
+      chain: workspaceId,
+      action: 'UPDATE',
+      entity: { type: 'sync', id: sync.id, name: sync.name },
+      projectId: sync.projectId,
+      environmentId: access.environment.id,
+      before: { state: current.state, ...(current.target !== null && { target: current.target }) },
+      after: { state: 'active', target: place.label, account: draft.account, mapping: draft.mapping },
+    })
+  })
+}
+
+/** Whichever run comes to it, also after one that failed, brings what was confirmed. */
+async function noteUpdates({ store }: WriteContext, owner: Owner, { plan }: Outlook): Promise<void> {
+  const wanted = new Set(plan.update)
+  const entries = await readLedger(store, owner)
+  await writeLedger(
+    store,
+    owner,
+    entries.filter(({ name }) => wanted.has(name)).map((entry) => unsettled(entry, wanted)),
+  )
+}
+
+export function credentialHash(ctx: Context, slug: string, credential: object): string {
+  return hashBearer(ctx.keys.keyring.active, JSON.stringify([slug, credential])).toString('hex')
+}

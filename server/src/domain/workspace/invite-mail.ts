@@ -1,0 +1,27 @@
+/** The message to an invited person. */
+import type { Letter } from '../../mail.ts'
+import type { Invite } from '../../store/invite.ts'
+import { composeMail } from '../account/mail-text.ts'
+
+type Parts = {
+  readonly workspaceName: string
+  readonly invite: Pick<Invite, 'email' | 'role' | 'expiresAt'>
+  readonly inviteUrl: string
+  /** The address of the person who invites; undefined where a token did. */
+  readonly invitedBy: string | undefined
+}
+
+export function inviteLetter({ workspaceName, invite, inviteUrl, invitedBy }: Parts): Letter {
+  const { email, role, expiresAt } = invite
+  const who = invitedBy === undefined ? 'You are invited' : `${invitedBy} invites you`
+  const until = new Date(expiresAt).toUTCString()
+  const offer = `${who} to the workspace “${workspaceName}” on Coffer, with the role ${role}.`
+  const how = `The link works once, for ${email} only, until ${until}.`
+  const ignore = 'If you did not expect this, ignore it: nothing happens.'
+  return composeMail(email, `Invitation to the workspace “${workspaceName}”`, [
+    offer,
+    { label: 'Accept or decline', url: inviteUrl },
+    how,
+    ignore,
+  ])
+}

@@ -1,0 +1,198 @@
+/**
+ * Invites: an address, what it is offered, and a token that is shown once and works once, for that address only. A second
+ * token is only mailed: whoever uses it reads the mail of the address, which the inviter, who has the first one, may not.
+ */
+import type { IdPath, WorkspacePath } from '@coffer/contract/field'
+import type { InviteAccepted, InviteToken, IssuedInvite, NewInvite } from '@coffer/contract/invite'
+import { newId } from '../../crypto/id.ts'
+import { bearerKind, createBearer, hashBearer, invitePrefix } from '../../crypto/token.ts'
+import { Failure } from '../../failure.ts'
+import type { Account } from '../../store/account.ts'
+import type { Invite } from '../../store/invite.ts'
+import { reauthorise, requireSession, requireWorkspace } from '../access/access.ts'
+import { requireScopeWithin } from '../access/scope-grant.ts'
+import { normaliseEmail } from '../account/email.ts'
+import { setConfirmed } from '../account/email-confirmation.ts'
+import { countMailTo } from '../account/mail-limit.ts'
+import { personEntity, requireAccount } from '../account/person.ts'
+import { record } from '../audit/record.ts'
+import { type Context, systemChain, type WriteContext } from '../context.ts'
+import { dayMs, iso } from '../time.ts'
+import { announce, inQuietTransaction, inTransaction } from '../transaction.ts'
+import { inviteLetter } from './invite-mail.ts'
+import { grantText, inviteEntity, requireRoom } from './member.ts'
+
+const lifetimeMs = 7 * dayMs
+
+export async function createInvite(ctx: Context, path: WorkspacePath, body: NewInvite): Promise<IssuedInvite> {
+  const access = await requireWorkspace(ctx, path, 'member:write')
+  const { workspace } = access.picture
+  const { tokens, issued } = issue(ctx)
+  const invite: Invite = {
+    id: newId(),
+    workspaceId: workspace.id,
+    email: normaliseEmail(body.email),
+    role: body.role,
+    scope: requireScopeWithin(access, body.scope),
+    createdAt: issued.mailAt,
+    ...issued,
+  }
+  await countMailTo(ctx, invite.email)
+  await inTransaction(ctx, workspace.id, async (ctx) => {
+    await reauthorise(ctx, access, 'member:write')
+    // Only those who belong here are looked at: an address with an account elsewhere is treated like any other.
+    if ((await ctx.store.accounts.listAddresses(workspace.id)).includes(invite.email)) {
+      throw new Failure('conflict', 'This address belongs to a member already: change their role or scope instead.')
+    }
+    const taken = await ctx.store.invites.insert(invite)
+    if (taken !== undefined) {
+      throw new Failure('conflict', `This address is invited already: resend, change or remove the invite ${taken}.`)
+    }
+    const after = { ...grantText(invite), expiresAt: iso(invite.expiresAt) }
+    await record(ctx, { chain: workspace.id, action: 'CREATE', entity: inviteEntity(invite), after })
+  })
+  return deliver(ctx, workspace.name, invite, tokens)
+}
+
+export async function resendInvite(ctx: Context, path: IdPath): Promise<IssuedInvite> {
+  const access = await requireWorkspace(ctx, path, 'member:write')
+  const { workspace } = access.picture
+  const id = path.id.toLowerCase()
+  const known = await ctx.store.invites.find(id, workspace.id)
+  if (known) await countMailTo(ctx, known.email)
+  const { tokens, issued } = issue(ctx)
+  const renewed = await inTransaction(ctx, workspace.id, async (ctx) => {
+    await reauthorise(ctx, access, 'member:write')
+    const invite = await ctx.store.invites.find(id, workspace.id)
+    if (!invite) {
+      if (!(await ctx.store.members.find(id, workspace.id))) throw new Failure('notFound')
+      throw new Failure('conflict', 'This invite was accepted: there is nothing to send.')
+    }
+    const next = { ...invite, ...issued }
+    await ctx.store.invites.update(next)
+    const expiries = { before: { expiresAt: iso(invite.expiresAt) }, after: { expiresAt: iso(next.expiresAt) } }
+    await record(ctx, { chain: workspace.id, action: 'ROTATE', entity: inviteEntity(invite), ...expiries })
+    return next
+  })
+  return deliver(ctx, workspace.name, renewed, tokens)
+}
+
+export async function acceptInvite(ctx: Context, body: InviteToken): Promise<InviteAccepted> {
+  const { invite, account } = await requireOwnInvite(ctx, body)
+  const chains = invite.isMailed ? [systemChain, invite.workspaceId] : invite.workspaceId
+  return inTransaction(ctx, chains, async (ctx) => {
+    await takeUpInvite(ctx, invite, account)
+    if (invite.isMailed) await confirmInvited(ctx, account.id, invite.email)
+    const workspace = await ctx.store.workspaces.find(invite.workspaceId)
+    if (!workspace) throw new Failure('notFound')
+    return { slug: workspace.slug }
+  })
+}
+
+/** Whoever has joined by the mailed token reads the mail of the address. */
+async function confirmInvited(ctx: WriteContext, userId: string, email: string): Promise<void> {
+  const account = await requireAccount(ctx, userId)
+  if (account.email !== email) throw anotherAddress()
+  if (account.emailVerifiedAt !== null) return
+  const change = await setConfirmed(ctx, account, email)
+  await record(ctx, { chain: systemChain, action: 'UPDATE', entity: personEntity(account), ...change })
+}
+
+export async function declineInvite(ctx: Context, body: InviteToken): Promise<void> {
+  const { invite } = await requireOwnInvite(ctx, body)
+  await inTransaction(ctx, invite.workspaceId, async (ctx) => {
+    const open = await requireStillOpen(ctx, invite)
+    await ctx.store.invites.update({ ...open, hash: null, hashRootId: null, mailedHash: null, declinedAt: ctx.now() })
+    await record(ctx, { chain: open.workspaceId, action: 'DECLINE', entity: inviteEntity(open) })
+  })
+}
+
+/** An invite as its token found it: whether it is still open is asked again under the workspace's lock. */
+export type OpenInvite = Invite & { readonly hash: Uint8Array; readonly isMailed: boolean }
+
+/** Undefined for a token that is unknown, used, over or declined. */
+export async function findOpenInvite(ctx: Context, token: string): Promise<OpenInvite | undefined> {
+  if (bearerKind(token) !== invitePrefix) return undefined
+  const invite = await ctx.keys.lookTwice('invite', () => ctx.store.invites.findByValue(token))
+  return invite && isOpen(ctx, invite) ? { ...invite, hash: invite.hash } : undefined
+}
+
+/** Makes the invite a membership, within the transaction of whatever else is done for that person. */
+export async function takeUpInvite(ctx: WriteContext, found: OpenInvite, account: Pick<Account, 'id'>): Promise<void> {
+  const { id, workspaceId, role, scope, createdAt } = await requireStillOpen(ctx, found)
+  await ctx.store.invites.remove(id, workspaceId)
+  // The row of the list stays the same one: with its id, and with the date of the invite.
+  const member = { id, workspaceId, userId: account.id, role, isOwner: false, scope, createdAt }
+  if (!(await ctx.store.members.insert(member))) {
+    throw new Failure('conflict', 'You belong to this workspace already.')
+  }
+  await requireRoom(ctx, account.id)
+  const after = { ...grantText(member), user: account.id, link: found.isMailed ? 'mailed' : 'shown' }
+  await record(ctx, { chain: workspaceId, action: 'ACCEPT', entity: inviteEntity(found), after })
+  await announce(ctx, 'workspace', workspaceId)
+}
+
+/** The invite behind a token, for the signed-in person whose address it names. */
+async function requireOwnInvite(
+  ctx: Context,
+  { token }: InviteToken,
+): Promise<{ invite: OpenInvite; account: Account }> {
+  const { userId } = requireSession(ctx)
+  const invite = await findOpenInvite(ctx, token)
+  if (!invite) throw new Failure('notFound')
+  const account = await ctx.store.accounts.find(userId)
+  if (account?.email !== invite.email) throw anotherAddress()
+  return { invite, account }
+}
+
+const anotherAddress = () =>
+  new Failure('forbidden', 'This invite is for another address: sign in with the address that was invited.')
+
+/** What was used, renewed, declined or withdrawn meanwhile is as good as unknown. */
+async function requireStillOpen(ctx: WriteContext, found: OpenInvite): Promise<Invite> {
+  const invite = await ctx.store.invites.find(found.id, found.workspaceId)
+  const isSame = invite && isOpen(ctx, invite) && Buffer.compare(invite.hash, found.hash) === 0
+  if (!invite || !isSame) throw new Failure('notFound')
+  return invite
+}
+
+function isOpen<Found extends Invite>(ctx: Context, invite: Found): invite is Found & { hash: Uint8Array } {
+  return invite.hash !== null && invite.expiresAt > ctx.now()
+}
+
+type Tokens = { readonly shown: string; readonly mailed: string }
+
+/** New tokens, and what begins anew with them. */
+function issue(ctx: Context) {
+  const root = ctx.keys.keyring.active
+  const at = ctx.now()
+  const tokens: Tokens = { shown: createBearer(invitePrefix), mailed: createBearer(invitePrefix) }
+  const issued = {
+    hash: hashBearer(root, tokens.shown),
+    hashRootId: root.id,
+    mailedHash: ctx.mail ? hashBearer(root, tokens.mailed) : null,
+    expiresAt: at + lifetimeMs,
+    declinedAt: null,
+    mail: ctx.mail ? 'sending' : 'off',
+    mailAt: at,
+  } as const
+  return { tokens, issued }
+}
+
+/** One link for whoever invites, another for the mail server where there is one; nobody waits for that. */
+function deliver(ctx: Context, workspaceName: string, invite: Invite, { shown, mailed }: Tokens): IssuedInvite {
+  // After the #, where no server and no proxy ever sees it.
+  const urlOf = (token: string) => `${ctx.config.publicUrl}/invite#${token}`
+  const invitedBy = ctx.actor.type === 'user' ? ctx.actor.name : undefined
+  ctx.mail?.post(inviteLetter({ workspaceName, invite, inviteUrl: urlOf(mailed), invitedBy }), (outcome) =>
+    inQuietTransaction(ctx, 'mail', (store) => store.invites.noteMail(invite, outcome)),
+  )
+  const { id, expiresAt } = invite
+  return {
+    id,
+    inviteUrl: urlOf(shown),
+    inviteToken: shown,
+    expiresAt: iso(expiresAt),
+    mail: ctx.mail ? 'sending' : 'off',
+  }
+}

@@ -1,0 +1,176 @@
+/** Who belongs to a workspace or is invited to it, what they may do there, and what goes with them when they leave. */
+import type { IdPath, WorkspacePath } from '@coffer/contract/field'
+import type { Member, MemberChange } from '@coffer/contract/member'
+import { Failure } from '../../failure.ts'
+import type { Account } from '../../store/account.ts'
+import type { Invite, MailState } from '../../store/invite.ts'
+import type { Member as MemberRecord } from '../../store/member.ts'
+import { type Access, reauthorise, requireWorkspace } from '../access/access.ts'
+import { requireChangedScopeWithin } from '../access/scope-grant.ts'
+import { record } from '../audit/record.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { iso, minuteMs } from '../time.ts'
+import { announce, inTransaction } from '../transaction.ts'
+
+/** The door to the mail server gives up long before: a message that is still on its way then went down with its node. */
+const mailLostAfterMs = 2 * minuteMs
+
+/** What happens to a person is told to each of their workspaces: without a bound, one person could keep everybody waiting. */
+const maxWorkspaces = 1_000
+
+/** Call it with the new membership in place, inside its transaction. */
+export async function requireRoom(ctx: WriteContext, userId: string): Promise<void> {
+  if ((await ctx.store.members.countOf(userId)) <= maxWorkspaces) return
+  throw new Failure(
+    'conflict',
+    `You belong to ${maxWorkspaces} workspaces: delete one, or have an admin remove you from one.`,
+  )
+}
+
+export async function listMembers(ctx: Context, path: WorkspacePath): Promise<Member[]> {
+  const { picture } = await requireWorkspace(ctx, path, 'member:read')
+  const workspaceId = picture.workspace.id
+  // From the store: whoever has just changed a row, on whatever node, looks here next.
+  const [{ members }, accounts, invites] = await Promise.all([
+    ctx.store.members.list(workspaceId),
+    ctx.store.accounts.listOfWorkspace(workspaceId),
+    ctx.store.invites.list(workspaceId),
+  ])
+  const accountOf = new Map(accounts.map((account) => [account.id, account]))
+  const rows = [
+    ...members.map((member) => toMember(member, accountOf.get(member.userId))),
+    ...invites.map((invite) => toInvited(invite, ctx.now())),
+  ]
+  return rows.sort((a, b) => (a.id < b.id ? -1 : 1))
+}
+
+export async function updateMember(
+  ctx: Context,
+  path: IdPath,
+  change: MemberChange,
+): Promise<Member & { success: boolean }> {
+  const access = await requireWorkspace(ctx, path, 'member:write')
+  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const { member, invite } = await requireRow(ctx, access, path.id)
+    const changed = member
+      ? await changeMember(ctx, member, await grantOf(ctx, access, member, change))
+      : await changeInvite(ctx, invite, await grantOf(ctx, access, invite, change))
+    return { success: true, ...changed }
+  })
+}
+
+export async function removeMember(ctx: Context, path: IdPath): Promise<void> {
+  const access = await requireWorkspace(ctx, path, 'member:write')
+  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+    const { member, invite } = await requireRow(ctx, access, path.id)
+    if (member) await expel(ctx, member)
+    else await withdraw(ctx, invite)
+  })
+}
+
+type Row =
+  | { readonly member: MemberRecord; readonly invite?: undefined }
+  | { readonly member?: undefined; readonly invite: Invite }
+
+/** A row of the list under the workspace's lock: a member, or an invite. */
+async function requireRow(ctx: WriteContext, access: Access, id: string): Promise<Row> {
+  await reauthorise(ctx, access, 'member:write')
+  const workspaceId = access.picture.workspace.id
+  const member = await ctx.store.members.find(id.toLowerCase(), workspaceId)
+  if (member) return { member }
+  const invite = await ctx.store.invites.find(id.toLowerCase(), workspaceId)
+  if (!invite) throw new Failure('notFound')
+  return { invite }
+}
+
+type Grant = Pick<MemberRecord, 'role' | 'scope'>
+
+async function grantOf(ctx: WriteContext, access: Access, before: Grant, change: MemberChange): Promise<Grant> {
+  const { role = before.role, scope } = change
+  if (scope === undefined) return { role, scope: before.scope }
+  return { role, scope: await requireChangedScopeWithin(ctx, access, before.scope, scope) }
+}
+
+async function changeMember(ctx: WriteContext, member: MemberRecord, grant: Grant): Promise<Member> {
+  if (member.isOwner && (grant.role !== 'admin' || !grant.scope.all)) {
+    throw new Failure('conflict', 'The owner is always an admin of all of it: hand the workspace over first.')
+  }
+  const changed = { ...member, ...grant }
+  await ctx.store.members.update(changed, ctx.now())
+  const account = await recordMember(ctx, 'UPDATE', member, changed)
+  await announce(ctx, 'workspace', member.workspaceId)
+  return toMember(changed, account)
+}
+
+async function changeInvite(ctx: WriteContext, invite: Invite, grant: Grant): Promise<Member> {
+  const changed = { ...invite, ...grant }
+  await ctx.store.invites.update(changed)
+  const details = { before: grantText(invite), after: grantText(changed) }
+  await record(ctx, { chain: invite.workspaceId, action: 'UPDATE', entity: inviteEntity(invite), ...details })
+  return toInvited(changed, ctx.now())
+}
+
+/** Tokens and values of their own go with the membership; what they shared and what they did stays. */
+async function expel(ctx: WriteContext, member: MemberRecord): Promise<void> {
+  if (member.isOwner) {
+    throw new Failure('conflict', 'The owner cannot be removed: hand the workspace over first.')
+  }
+  const { userId, workspaceId } = member
+  const tokens = await ctx.store.tokens.removeOf(userId, workspaceId)
+  const personalValues = await ctx.store.secretValues.removeOwned(userId, workspaceId)
+  const shares = await ctx.store.shares.revokeOf(userId, workspaceId, ctx.now())
+  await ctx.store.members.remove(member.id, workspaceId)
+  await recordMember(ctx, 'DELETE', member, { removed: { tokens, personalValues, shares } })
+  await announce(ctx, 'workspace', workspaceId)
+}
+
+async function withdraw(ctx: WriteContext, invite: Invite): Promise<void> {
+  await ctx.store.invites.remove(invite.id, invite.workspaceId)
+  const before = grantText(invite)
+  await record(ctx, { chain: invite.workspaceId, action: 'DELETE', entity: inviteEntity(invite), before })
+}
+
+/** Records what a membership was and what it is now; returns whose it is. */
+export async function recordMember(
+  ctx: WriteContext,
+  action: 'UPDATE' | 'DELETE',
+  before: MemberRecord,
+  after: Grant | { readonly removed: Readonly<Record<string, number>> },
+): Promise<Account | undefined> {
+  const account = await ctx.store.accounts.find(before.userId)
+  const entity = { type: 'member', id: before.id, name: account?.email ?? '' }
+  const details = { before: grantText(before), after: 'removed' in after ? after : grantText(after) }
+  await record(ctx, { chain: before.workspaceId, action, entity, ...details })
+  return account
+}
+
+export const inviteEntity = ({ id, email }: Invite) => ({ type: 'invite', id, name: email })
+export const grantText = ({ role, scope }: Grant) => ({ role, scope })
+
+function toMember(member: MemberRecord, account: Account | undefined): Member {
+  const { id, workspaceId, userId, role, isOwner, scope, createdAt } = member
+  const emailVerified = account !== undefined && account.emailVerifiedAt !== null
+  const user = { id: userId, email: account?.email ?? '', emailVerified, name: account?.name ?? '' }
+  return { id, workspaceId, user, role, status: 'account-created', isOwner, scope, invitedAt: iso(createdAt) }
+}
+
+/** Nothing but what the admin who invited knew already: not whether there is an account with that address. */
+function toInvited(invite: Invite, nowMs: number): Member {
+  const { id, workspaceId, email, role, scope, createdAt, expiresAt } = invite
+  return {
+    id,
+    workspaceId,
+    user: { id: '', email, emailVerified: false, name: '' },
+    role,
+    status: invite.declinedAt !== null ? 'declined' : expiresAt <= nowMs ? 'expired' : 'invite-sent',
+    isOwner: false,
+    scope,
+    invitedAt: iso(createdAt),
+    expiresAt: iso(expiresAt),
+    mail: mailState(invite, nowMs),
+  }
+}
+
+function mailState({ mail, mailAt }: Invite, nowMs: number): MailState {
+  return mail === 'sending' && mailAt + mailLostAfterMs <= nowMs ? 'failed' : mail
+}

@@ -1,0 +1,159 @@
+import type { ProjectPath, WorkspacePath } from '@coffer/contract/field'
+import type { NewProject, Project, ProjectChange, ProjectSummary, TeamGroup } from '@coffer/contract/project'
+import { newId } from '../../crypto/id.ts'
+import { Failure } from '../../failure.ts'
+import type { ProjectRow } from '../../store/project.ts'
+import {
+  reachedEnvironments,
+  reauthorise,
+  requireProject,
+  requireTeamWithin,
+  requireWorkspace,
+  seesProject,
+  seesTeam,
+  withStoredEnvironments,
+} from '../access/access.ts'
+import { type Reach, reachesProject, reachesTeam } from '../access/scope.ts'
+import { record } from '../audit/record.ts'
+import { countSecrets } from '../cache/count.ts'
+import type { PicturedProject } from '../cache/workspace-snapshot.ts'
+import type { Context, WriteContext } from '../context.ts'
+import { iso } from '../time.ts'
+import { announce, inTransaction } from '../transaction.ts'
+import { endUses } from './environment.ts'
+import { checkSlug } from './slug.ts'
+
+const firstEnvironments = ['development', 'staging', 'production']
+
+const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'project', id, name })
+
+export async function listProjects(ctx: Context, path: WorkspacePath): Promise<TeamGroup[]> {
+  const access = await requireWorkspace(ctx, path, 'project:read')
+  const { picture, reach } = access
+  const seen = [...picture.teams.values()]
+    .filter((team) => seesTeam(reach, team))
+    .map((team) => ({ team, projects: team.projects.filter((project) => seesProject(reach, project)) }))
+  const counts = await countSecrets(
+    ctx,
+    access,
+    seen.flatMap(({ projects }) => projects),
+  )
+  return seen.map(({ team: { id, name }, projects }) => {
+    return { id, name, projects: projects.map((project) => toSummary(project, reach, counts.get(project.id) ?? 0)) }
+  })
+}
+
+export async function readProject(ctx: Context, path: ProjectPath): Promise<Project> {
+  const { project, reach } = await requireProject(ctx, path, 'project:read')
+  return toProject(project, reach)
+}
+
+export async function createProject(ctx: Context, path: WorkspacePath, body: NewProject): Promise<Project> {
+  const access = await requireWorkspace(ctx, path, 'project:create')
+  checkSlug(body.slug)
+  const team = requireTeamWithin(access, body.teamId)
+  const workspaceId = access.picture.workspace.id
+  const at = ctx.now()
+  const project: ProjectRow = {
+    id: newId(),
+    workspaceId,
+    teamId: team.id,
+    name: body.name,
+    slug: body.slug,
+    createdAt: at,
+    updatedAt: at,
+  }
+  const environments = firstEnvironments.map((name) => ({ id: newId(), name }))
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    await requireStoredTeam(ctx, team.id, workspaceId)
+    if (!(await ctx.store.projects.insert(project))) throw slugTaken(project.slug)
+    for (const environment of environments) {
+      const owner = { workspaceId, projectId: project.id, hasPersonalOverrides: false, createdAt: at, updatedAt: at }
+      await ctx.store.environments.insert({ ...environment, ...owner })
+    }
+    const after = { name: project.name, slug: project.slug, teamId: team.id, environments: firstEnvironments }
+    await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(project), projectId: project.id, after })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+  return { ...body, id: project.id, teamId: team.id, environments, createdAt: iso(at), updatedAt: iso(at) }
+}
+
+export async function updateProject(
+  ctx: Context,
+  path: ProjectPath,
+  change: ProjectChange,
+): Promise<Project & { success: boolean }> {
+  const access = await requireProject(ctx, path, 'project:write')
+  const { project, picture, reach } = access
+  const workspaceId = picture.workspace.id
+  if (change.slug !== undefined) checkSlug(change.slug)
+  const teamId = change.teamId === undefined ? project.teamId : requireTeamWithin(access, change.teamId).id
+  const updatedAt = ctx.now()
+  const after = await inTransaction(ctx, workspaceId, async (ctx) => {
+    // As it is stored: what the change leaves out may have been changed a moment ago.
+    const current = await requireStored(ctx, project.id, workspaceId)
+    // Whoever reaches it by its team must not get it back because they were just changing it.
+    if (current.teamId !== project.teamId) throw new Failure('conflict', 'The project has just been moved: try again.')
+    if (teamId !== current.teamId) {
+      await requireStoredTeam(ctx, teamId, workspaceId)
+      // Whoever has just lost it must not take it along to a team that they keep.
+      const { reach } = await reauthorise(ctx, access, 'project:write')
+      if (!reachesProject(reach, current) || !reachesTeam(reach, { id: teamId })) throw new Failure('notFound')
+    }
+    const before = { name: current.name, slug: current.slug, teamId: current.teamId }
+    const after = { ...before, ...change, teamId }
+    if (!(await ctx.store.projects.update({ ...current, ...after, updatedAt }))) throw slugTaken(after.slug)
+    const event = { action: 'UPDATE', entity: entity(project), projectId: project.id, before, after } as const
+    await record(ctx, { chain: workspaceId, ...event })
+    await announce(ctx, 'workspace', workspaceId)
+    return after
+  })
+  return { success: true, ...toProject(project, reach), ...after, updatedAt: iso(updatedAt) }
+}
+
+export async function deleteProject(ctx: Context, path: ProjectPath): Promise<void> {
+  const access = await requireProject(ctx, path, 'project:write')
+  const workspaceId = access.picture.workspace.id
+  await inTransaction(ctx, workspaceId, async (ctx) => {
+    const { project } = await withStoredEnvironments(ctx, access)
+    const current = await requireStored(ctx, project.id, workspaceId)
+    // By its slug another one may be meant by now.
+    if (path.prj !== current.id && path.prj !== current.slug) throw new Failure('notFound')
+    for (const { id } of project.environments) {
+      await endUses(ctx, workspaceId, { projectId: project.id, environmentId: id })
+    }
+    await ctx.store.projects.remove(project.id, workspaceId)
+    const before = { name: current.name, slug: current.slug }
+    await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current), projectId: project.id, before })
+    await announce(ctx, 'workspace', workspaceId)
+  })
+}
+
+function toSummary(project: PicturedProject, reach: Reach, secrets: number): ProjectSummary {
+  const { id, name, slug, createdAt, updatedAt } = project
+  return { id, name, slug, secrets, environments: reachedEnvironments(reach, project).length, createdAt, updatedAt }
+}
+
+function toProject(project: PicturedProject, reach: Reach): Project {
+  const { id, name, slug, teamId, createdAt, updatedAt } = project
+  const environments = reachedEnvironments(reach, project).map((environment) => ({
+    id: environment.id,
+    name: environment.name,
+  }))
+  return { id, name, slug, teamId, environments, createdAt, updatedAt }
+}
+
+/** Once more, under the workspace's lock: what the picture shows may have been deleted a moment ago. */
+async function requireStored(ctx: WriteContext, id: string, workspaceId: string): Promise<ProjectRow> {
+  const project = await ctx.store.projects.find(id, workspaceId)
+  if (!project) throw new Failure('notFound')
+  return project
+}
+
+async function requireStoredTeam(ctx: WriteContext, id: string, workspaceId: string): Promise<void> {
+  if (!(await ctx.store.teams.find(id, workspaceId))) throw new Failure('notFound')
+}
+
+function slugTaken(slug: string): Failure {
+  return new Failure('conflict', `The slug "${slug}" is taken.`)
+}

@@ -1,0 +1,119 @@
+import type { WorkspacePath } from '@coffer/contract/field'
+import type { Handover, NewWorkspace, Workspace, WorkspaceChange } from '@coffer/contract/workspace'
+import { newId } from '../../crypto/id.ts'
+import { Failure } from '../../failure.ts'
+import type { WorkspaceRow } from '../../store/workspace.ts'
+import { type Access, listAccesses, reauthorise, requireSession, requireWorkspace } from '../access/access.ts'
+import { record } from '../audit/record.ts'
+import { type Context, everything, systemChain, type WriteContext } from '../context.ts'
+import { iso } from '../time.ts'
+import { announce, inTransaction } from '../transaction.ts'
+import { recordMember, requireRoom } from './member.ts'
+import { checkSlug } from './slug.ts'
+
+const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'workspace', id, name })
+
+export async function listWorkspaces(ctx: Context): Promise<Workspace[]> {
+  return (await listAccesses(ctx)).map(toWorkspace)
+}
+
+export async function readWorkspace(ctx: Context, path: WorkspacePath): Promise<Workspace> {
+  return toWorkspace(await requireWorkspace(ctx, path, 'workspace:read'))
+}
+
+export async function createWorkspace(ctx: Context, body: NewWorkspace): Promise<Workspace> {
+  const { userId } = requireSession(ctx)
+  checkSlug(body.slug)
+  const workspace = { id: newId(), name: body.name, slug: body.slug, createdAt: ctx.now() }
+  await inTransaction(ctx, workspace.id, async (ctx) => {
+    await claimSlug(ctx, workspace)
+    await insertWorkspace(ctx, workspace, userId)
+    await requireRoom(ctx, userId)
+  })
+  return { ...body, id: workspace.id, role: 'admin', isOwner: true, createdAt: iso(workspace.createdAt) }
+}
+
+/** The row of a new workspace, which holds the slug; `insertWorkspace` makes the rest. */
+export async function claimSlug(ctx: WriteContext, workspace: WorkspaceRow): Promise<void> {
+  if (!(await ctx.store.workspaces.insert(workspace))) throw slugTaken(workspace.slug)
+}
+
+/** A workspace as it begins: with its key, its owner, and a first team that projects can belong to. */
+export async function insertWorkspace(ctx: WriteContext, workspace: WorkspaceRow, ownerId: string): Promise<void> {
+  const { id: workspaceId, createdAt } = workspace
+  const owner = { id: newId(), workspaceId, userId: ownerId, role: 'admin', isOwner: true } as const
+  await ctx.store.members.insert({ ...owner, scope: everything, createdAt })
+  await ctx.store.teams.insert({ id: newId(), workspaceId, name: 'Everyone', createdAt })
+  const after = { name: workspace.name, slug: workspace.slug, owner: ownerId }
+  await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(workspace), after })
+}
+
+export async function updateWorkspace(
+  ctx: Context,
+  path: WorkspacePath,
+  change: WorkspaceChange,
+): Promise<Workspace & { success: boolean }> {
+  const access = await requireWorkspace(ctx, path, 'workspace:write')
+  const { workspace } = access.picture
+  if (change.slug !== undefined) checkSlug(change.slug)
+  const after = await inTransaction(ctx, workspace.id, async (ctx) => {
+    // As it is stored: what the change leaves out may have been changed a moment ago.
+    const current = await ctx.store.workspaces.find(workspace.id)
+    if (!current) throw new Failure('notFound')
+    const before = { name: current.name, slug: current.slug }
+    const after = { ...before, ...change }
+    if (!(await ctx.store.workspaces.update(workspace.id, after, ctx.now()))) throw slugTaken(after.slug)
+    await record(ctx, { chain: workspace.id, action: 'UPDATE', entity: entity(current), before, after })
+    await announce(ctx, 'workspace', workspace.id)
+    return after
+  })
+  return { success: true, ...toWorkspace(access), ...after }
+}
+
+export async function deleteWorkspace(ctx: Context, path: WorkspacePath): Promise<void> {
+  const access = await requireWorkspace(ctx, path, 'workspace:delete')
+  const { workspace } = access.picture
+  await inTransaction(ctx, [systemChain, workspace.id], async (ctx) => {
+    await reauthorise(ctx, access, 'workspace:delete')
+    await ctx.store.workspaces.remove(workspace.id)
+    const event = { action: 'DELETE', entity: entity(workspace), before: { slug: workspace.slug } } as const
+    // The workspace's own trail ends here; that it existed stays known to the operator.
+    await record(ctx, { chain: workspace.id, ...event })
+    await record(ctx, { chain: systemChain, ...event })
+    await announce(ctx, 'workspace', workspace.id)
+  })
+}
+
+export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body: Handover): Promise<void> {
+  const access = await requireWorkspace(ctx, path, 'workspace:handover')
+  const { workspace } = access.picture
+  const memberId = body.memberId.toLowerCase()
+  await inTransaction(ctx, workspace.id, async (ctx) => {
+    // Under the lock: two hand-overs at once must not leave two owners, or none.
+    const { member: owner } = await reauthorise(ctx, access, 'workspace:handover')
+    const heir = await ctx.store.members.find(memberId, workspace.id)
+    if (!heir) throw new Failure('notFound')
+    if (heir.id === owner.id) return
+    const raised = { ...heir, role: 'admin', isOwner: true, scope: everything } as const
+    await ctx.store.members.update({ ...owner, isOwner: false }, ctx.now())
+    await ctx.store.members.update(raised, ctx.now())
+    await recordMember(ctx, 'UPDATE', heir, raised)
+    await record(ctx, {
+      chain: workspace.id,
+      action: 'UPDATE',
+      entity: entity(workspace),
+      before: { owner: owner.userId },
+      after: { owner: heir.userId },
+    })
+    await announce(ctx, 'workspace', workspace.id)
+  })
+}
+
+function toWorkspace({ picture, member }: Access): Workspace {
+  const { id, name, slug, createdAt } = picture.workspace
+  return { id, name, slug, role: member.role, isOwner: member.isOwner, createdAt: iso(createdAt) }
+}
+
+function slugTaken(slug: string): Failure {
+  return new Failure('conflict', `The slug "${slug}" is taken.`)
+}

@@ -1,0 +1,103 @@
+/**
+ * The rendered API reference. The plugin for it would cost every process 11 MB, so its files are served from here, read
+ * when somebody asks for them. Nothing on the page comes from another server.
+ */
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { Failure } from '../../failure.ts'
+import type { Exchange } from '../exchange.ts'
+import type { Route } from '../pipeline.ts'
+import { plainRoute } from '../route.ts'
+
+const assets: Record<string, string> = {
+  'swagger-ui.css': 'text/css; charset=utf-8',
+  'index.css': 'text/css; charset=utf-8',
+  'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
+  'swagger-ui-standalone-preset.js': 'text/javascript; charset=utf-8',
+  'favicon-32x32.png': 'image/png',
+}
+
+const contentPolicy = [
+  "default-src 'self'",
+  "base-uri 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'self'",
+  "img-src 'self' data:",
+  "object-src 'none'",
+  "script-src-attr 'none'",
+].join('; ')
+
+const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Coffer API</title>
+<link rel="stylesheet" href="/docs/static/swagger-ui.css">
+<link rel="stylesheet" href="/docs/static/index.css">
+<link rel="icon" type="image/png" href="/docs/static/favicon-32x32.png">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="/docs/static/swagger-ui-bundle.js"></script>
+<script src="/docs/static/swagger-ui-standalone-preset.js"></script>
+<script src="/docs/static/swagger-initializer.js"></script>
+</body>
+</html>
+`
+
+// The default badge of the page asks a server on the internet: no validator.
+const initializer = `window.ui = SwaggerUIBundle({
+  url: '/openapi.json',
+  dom_id: '#swagger-ui',
+  deepLinking: true,
+  docExpansion: 'list',
+  validatorUrl: null,
+  presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
+  layout: 'BaseLayout',
+})
+`
+
+export function docsRoutes(): Route[] {
+  const loadAsset = createAssetLoader()
+  return [
+    plainRoute('/docs', async (exchange) => send(exchange, 'text/html; charset=utf-8', page)),
+    plainRoute('/docs/static/:file', async (exchange) => {
+      const { file } = exchange.params as { file: string }
+      if (file === 'swagger-initializer.js') return send(exchange, 'text/javascript; charset=utf-8', initializer)
+      const type = Object.hasOwn(assets, file) ? assets[file] : undefined
+      if (type === undefined) throw new Failure('notFound')
+      return send(exchange, type, await loadAsset(file))
+    }),
+  ]
+}
+
+/**
+ * One copy of a file for all connections that are reading it: a slow reader holds a reference, not 1.6 MB of its own.
+ * The garbage collector takes the copy when nobody reads it any more.
+ */
+function createAssetLoader(): (file: string) => Promise<Buffer> {
+  const loading = new Map<string, Promise<Buffer>>()
+  const loaded = new Map<string, WeakRef<Buffer>>()
+
+  async function load(file: string): Promise<Buffer> {
+    try {
+      const bytes = await readFile(fileURLToPath(import.meta.resolve(`@fastify/swagger-ui/static/${file}`)))
+      loaded.set(file, new WeakRef(bytes))
+      return bytes
+    } finally {
+      loading.delete(file)
+    }
+  }
+
+  return async (file) => {
+    const known = loaded.get(file)?.deref()
+    if (known) return known
+    const pending = loading.get(file) ?? load(file)
+    loading.set(file, pending)
+    return pending
+  }
+}
+
+function send(exchange: Exchange, contentType: string, body: string | Buffer): Exchange {
+  return exchange.header('content-type', contentType).header('content-security-policy', contentPolicy).send(body)
+}

@@ -1,0 +1,202 @@
+import { beforeEach, expect, test } from 'vitest'
+import { nextTurn } from '../../event-loop.ts'
+import { isFailure } from '../../failure.ts'
+import { type ByteBudget, createByteBudget, type Holder, type Room } from './byte-budget.ts'
+
+const mebibyte = 1024 * 1024
+const all = 64 * mebibyte
+const [half, quarter, eighth] = [all / 2, all / 4, all / 8]
+
+let at = 0
+let budget: ByteBudget
+let ended: string[]
+
+beforeEach(() => {
+  at = 0
+  ended = []
+  budget = createByteBudget(all, { stalledMs: 1_000, waitMs: 10_000, now: () => at })
+})
+
+const person = (client: string, workspace = `${client}'s`): Holder => ({ client, workspace, hasCredential: true })
+const stranger = (client: string): Holder => ({ client, workspace: undefined, hasCredential: false })
+
+/** A transfer that has begun; `ended` names it when the budget ends it. */
+function transfer(holder: Holder, bytes: number, name = holder.client): Room {
+  const room = budget.take(holder, bytes)
+  room.begin(() => ended.push(name))
+  return room
+}
+
+const refusal = (work: () => unknown): boolean => {
+  try {
+    work()
+    return false
+  } catch (error) {
+    if (isFailure(error, 'overloaded')) return true
+    throw error
+  }
+}
+
+test('one client holds half at most, but a single transfer always passes', () => {
+  transfer(person('ann'), half + eighth)
+  expect(refusal(() => transfer(person('ann'), 1))).toBe(true)
+  expect(refusal(() => budget.requireRoom(person('ann')))).toBe(true)
+  expect(refusal(() => transfer(person('bob'), eighth))).toBe(false)
+})
+
+test('strangers of any number of networks hold half together, and the rest is for clients with a credential', () => {
+  for (let network = 0; network < 32; network++) transfer(stranger(`n${network}`), mebibyte)
+  expect(refusal(() => transfer(stranger('another'), mebibyte))).toBe(true)
+  expect(refusal(() => budget.requireRoom(stranger('another')))).toBe(true)
+  expect(refusal(() => transfer(person('ann'), half))).toBe(false)
+  expect(ended).toEqual([])
+})
+
+test('responses of strangers that could not be refused take nothing from clients with a credential for long', async () => {
+  for (let network = 0; network < 64; network++) {
+    budget.takeAnyway(stranger(`n${network}`), mebibyte).begin(() => ended.push('stranger'))
+  }
+  const waiting = budget.wait(person('ann'), 2 * mebibyte)
+  at += 1_000
+  await waiting
+  expect(ended).toEqual(['stranger', 'stranger'])
+})
+
+test('a stalled transfer keeps its room while there is enough', () => {
+  transfer(person('ann'), half)
+  at += 300_000
+  transfer(person('bob'), half)
+  expect(ended).toEqual([])
+})
+
+test('when room runs out, strangers go first, then the greediest, then whoever stalls longest', () => {
+  transfer(person('ann'), eighth)
+  at += 500
+  for (const name of ['bob1', 'bob2', 'bob3']) transfer(person('bob'), eighth, name)
+  for (const network of ['n1', 'n2', 'n3', 'n4']) transfer(stranger(network), eighth)
+  at += 1_000
+  for (const who of ['eve', 'fay', 'gus', 'hal', 'ian']) {
+    expect(refusal(() => budget.take(person(who), eighth))).toBe(false)
+  }
+  expect(ended).toEqual(['n1', 'n2', 'n3', 'n4', 'bob1'])
+})
+
+test('a request waits for a transfer to stall or to end, and is refused when neither happens', async () => {
+  const ann = transfer(person('ann'), half)
+  const bob = transfer(person('bob'), half)
+  const keepMoving = () => [ann, bob].map((room) => room.moved(4 * mebibyte))
+  const refused = budget.wait(person('eve'), quarter).catch((error: unknown) => isFailure(error, 'overloaded'))
+  for (let second = 0; second < 10; second++) {
+    at += 1_000
+    keepMoving()
+  }
+  expect(await refused).toBe(true)
+  const waiting = budget.wait(person('eve'), quarter)
+  ann.release()
+  await waiting
+  const stalling = budget.wait(person('fay'), half)
+  at += 999
+  bob.release()
+  await stalling
+  expect(ended).toEqual([])
+})
+
+test('a byte now and then is no progress', async () => {
+  const [slow, fast] = [transfer(person('slow'), half), transfer(person('fast'), half)]
+  const waiting = budget.wait(person('eve'), quarter)
+  for (let step = 0; step < 10; step++) {
+    at += 100
+    slow.moved(1_000)
+    fast.moved(mebibyte)
+  }
+  await waiting
+  expect(ended).toEqual(['slow'])
+})
+
+test('a client beyond its share gives way to one that waits, however fast its transfers are', async () => {
+  const rooms = ['one', 'two'].flatMap((who) =>
+    Array.from({ length: 4 }, (_, at) => transfer(person(who), eighth, `${who} ${at}`)),
+  )
+  const waiting = budget.wait(person('eve'), eighth)
+  for (let step = 0; step < 10; step++) {
+    at += 100
+    for (const room of rooms) room.moved(mebibyte)
+  }
+  await waiting
+  expect(ended).toHaveLength(1)
+})
+
+test('so does a workspace, though each of its members holds little', async () => {
+  const rooms = Array.from({ length: 16 }, (_, at) => transfer(person(`member ${at}`, 'crowd'), 4 * mebibyte))
+  const other = budget.wait(person('eve', 'other'), 4 * mebibyte)
+  for (let step = 0; step < 10; step++) {
+    at += 100
+    for (const room of rooms) room.moved(mebibyte)
+  }
+  await other
+  expect(ended).toHaveLength(1)
+})
+
+test('a client beyond its share takes nothing from those who hold less, stalled or not', async () => {
+  transfer(person('ann'), quarter)
+  for (const who of ['bob', 'cid', 'dan', 'eve', 'fay', 'gus']) transfer(person(who), eighth)
+  at += 1_000
+  expect(refusal(() => budget.take(person('ann'), eighth))).toBe(false)
+  expect(ended).toEqual(['ann'])
+})
+
+test('a crowded workspace makes room for a member that holds nothing', () => {
+  for (let at = 0; at < 16; at++) transfer(person(`member ${at}`, 'crowd'), 4 * mebibyte)
+  at += 1_000
+  expect(refusal(() => budget.take(person('eve', 'crowd'), 4 * mebibyte))).toBe(false)
+  expect(ended).toHaveLength(1)
+})
+
+test('strangers end no transfer of a client with a credential', () => {
+  transfer(person('ann'), half)
+  transfer(person('bob'), half)
+  at += 1_000
+  expect(refusal(() => transfer(stranger('n1'), mebibyte))).toBe(true)
+  expect(ended).toEqual([])
+})
+
+test('room whose transfer has not begun is not taken away', () => {
+  budget.take(person('ann'), half)
+  budget.take(person('bob'), half)
+  at += 100_000
+  expect(refusal(() => budget.take(person('eve'), mebibyte))).toBe(true)
+})
+
+test('of those who wait, the ones who claim most are refused when too much waits, and served last', async () => {
+  const rooms = [transfer(person('ann'), half), transfer(person('bob'), half)]
+  const served: string[] = []
+  const wait = (who: string, name = who) =>
+    budget.wait(person(who), eighth).then(
+      () => served.push(name),
+      () => served.push(`${name} refused`),
+    )
+  const greedy = Array.from({ length: 4 }, (_, at) => wait('greedy', `greedy ${at}`))
+  const others = ['a', 'b', 'c', 'd', 'e'].map((who) => wait(who))
+  // Every one of them has begun to wait.
+  await nextTurn()
+  for (const room of rooms) room.release()
+  await Promise.all([...greedy, ...others])
+  expect(served).toEqual(['greedy 3 refused', 'a', 'b', 'c', 'd', 'e', 'greedy 0', 'greedy 1', 'greedy 2'])
+})
+
+test('a body that holds several rooms is ended once, and each of those who wait gets room once', async () => {
+  const rooms = [budget.take(person('slow'), quarter), budget.take(person('slow'), quarter)]
+  const releaseAll = () => {
+    for (const room of rooms) room.release()
+  }
+  for (const room of rooms) room.begin(releaseAll)
+  const fast = transfer(person('fast'), half)
+  const waiting = [budget.wait(person('eve'), eighth), budget.wait(person('fay'), eighth)]
+  at += 1_000
+  fast.moved(half)
+  for (const room of [fast, ...(await Promise.all(waiting))]) room.release()
+  // All of it is free again: two clients find their halves.
+  expect(refusal(() => transfer(person('ann'), half))).toBe(false)
+  expect(refusal(() => transfer(person('bob'), half))).toBe(false)
+  expect(ended).toEqual([])
+})

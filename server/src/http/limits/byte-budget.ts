@@ -1,0 +1,299 @@
+/**
+ * Bounds the memory that is held for peers: request bodies that are still arriving, responses that are not read yet,
+ * pipelined requests. Room is shared fairly. Nobody holds more than half of it, requests without a credential hold half
+ * of it together, and when it runs out, slow transfers end before anybody is refused.
+ */
+import { Failure } from '../../failure.ts'
+
+const mebibyte = 1024 * 1024
+
+/** The owner of a transfer. */
+export type Holder = {
+  /** A person with all of their credentials, an identity, or a network. */
+  readonly client: string
+  /** Undefined where it is not certain that the client belongs to one. */
+  readonly workspace: string | undefined
+  readonly hasCredential: boolean
+}
+
+/** Room that was taken, until it is released. */
+export type Room = {
+  /** The transfer has begun, and may be ended by `end` in favour of others; its room is released by then. */
+  begin(end: () => void): void
+  /** Bytes that the peer has sent or read. */
+  moved(bytes: number): void
+  resize(bytes: number): void
+  /** Does nothing where the room was released before. */
+  release(): void
+}
+
+export type ByteBudget = {
+  /** Takes room, or throws `overloaded` where even the end of slow transfers would make none. */
+  take(holder: Holder, bytes: number): Room
+  /** Waits for room where there is none, but not for a client that holds half of it already. */
+  wait(holder: Holder, bytes: number): Promise<Room>
+  /** Takes room for a response that cannot be refused any more. */
+  takeAnyway(holder: Holder, bytes: number): Room
+  /** Throws `overloaded` where the client holds half of all room, or strangers hold all of theirs. */
+  requireRoom(holder: Holder): void
+}
+
+export type Patience = {
+  /** A transfer that made no progress for so long may be ended when others need its room. */
+  readonly stalledMs: number
+  /** A request is refused after it has waited for so long. */
+  readonly waitMs: number
+  readonly now: () => number
+}
+
+const usualPatience: Patience = { stalledMs: 2_000, waitMs: 10_000, now: () => performance.now() }
+const sweepMs = 100
+/** Progress is a sixteenth of the transfer, and no less than this: a byte now and then is none. */
+const leastProgressBytes = 64 * 1024
+
+type Transfer = { readonly holder: Holder; bytes: number; movedBytes: number; movedAt: number; end?: () => void }
+type Waiter = {
+  readonly holder: Holder
+  readonly bytes: number
+  readonly since: number
+  grant(room: Room): void
+  refuse(error: Failure): void
+}
+
+export function createByteBudget(maxBytes: number, patience: Partial<Patience> = {}): ByteBudget {
+  const { stalledMs, waitMs, now } = { ...usualPatience, ...patience }
+  const transfers = new Set<Transfer>()
+  const waiters = new Set<Waiter>()
+  const heldBy = { all: createTally(), client: createTally(), workspace: createTally() }
+  const awaitedBy = { all: createTally(), client: createTally() }
+  let sweep: NodeJS.Timeout | undefined
+
+  function count({ client, workspace, hasCredential }: Holder, bytes: number): void {
+    heldBy.all.add('', bytes)
+    if (!hasCredential) heldBy.all.add('strangers', bytes)
+    heldBy.client.add(client, bytes)
+    heldBy.workspace.add(workspace ?? client, bytes)
+  }
+
+  const heldByWorkspace = ({ workspace, client }: Holder) => heldBy.workspace.of(workspace ?? client)
+
+  /** How many bytes have to be released before these fit; strangers must fit into their own part as well. */
+  function missingBytes({ hasCredential }: Holder, bytes: number): number {
+    const missing = heldBy.all.of('') + bytes - maxBytes
+    if (hasCredential) return missing
+    const strangers = heldBy.all.of('strangers')
+    return Math.max(missing, strangers === 0 ? 0 : strangers + bytes - maxBytes / 2)
+  }
+
+  const claimedBy = ({ client }: Holder) => heldBy.client.of(client) + awaitedBy.client.of(client)
+
+  function refuseGreedy(holder: Holder, bytes: number): void {
+    const own = claimedBy(holder)
+    // A single transfer always passes, however large.
+    if (own > 0 && own + bytes > maxBytes / 2) throw new Failure('overloaded')
+  }
+
+  function add(holder: Holder, bytes: number): Room {
+    const transfer: Transfer = { holder, bytes, movedBytes: 0, movedAt: now() }
+    transfers.add(transfer)
+    count(holder, bytes)
+    return {
+      begin(end) {
+        transfer.end = end
+        transfer.movedAt = now()
+      },
+      moved(moved) {
+        transfer.movedBytes += moved
+        if (transfer.movedBytes < Math.max(leastProgressBytes, transfer.bytes / 16)) return
+        transfer.movedBytes = 0
+        transfer.movedAt = now()
+      },
+      resize(size) {
+        if (!transfers.has(transfer)) return
+        count(holder, size - transfer.bytes)
+        transfer.bytes = size
+        serve()
+      },
+      release() {
+        if (drop(transfer)) serve()
+      },
+    }
+  }
+
+  function drop(transfer: Transfer): boolean {
+    if (!transfers.delete(transfer)) return false
+    count(transfer.holder, -transfer.bytes)
+    return true
+  }
+
+  /** Transfers that have to end before these bytes fit; undefined where they would not fit even then. */
+  function findVictims(holder: Holder, bytes: number, waitedMs: number): Transfer[] | undefined {
+    const victims: Transfer[] = []
+    let missing = missingBytes(holder, bytes)
+    if (missing <= 0) return victims
+    const at = now()
+    const candidates = [...transfers].filter((transfer) => mayEnd(transfer, holder, bytes, waitedMs, at))
+    for (const transfer of candidates.sort((a, b) => compareVictims(a, b, at))) {
+      if (missing <= 0) break
+      victims.push(transfer)
+      missing -= transfer.bytes
+    }
+    return missing > 0 ? undefined : victims
+  }
+
+  /** The new room is taken first: a transfer that ends may release more, which serves those who wait. */
+  function replace(victims: readonly Transfer[], holder: Holder, bytes: number): Room {
+    for (const transfer of victims) drop(transfer)
+    const room = add(holder, bytes)
+    for (const { end } of victims) end?.()
+    return room
+  }
+
+  const isStalled = ({ movedAt }: Transfer, at: number) => at - movedAt >= stalledMs
+
+  function mayEnd(transfer: Transfer, newcomer: Holder, bytes: number, waitedMs: number, at: number): boolean {
+    const { holder } = transfer
+    if (!transfer.end || (!newcomer.hasCredential && holder.hasCredential)) return false
+    const client = { theirs: heldBy.client.of(holder.client), ours: heldBy.client.of(newcomer.client) + bytes }
+    const workspace = { theirs: heldByWorkspace(holder), ours: heldByWorkspace(newcomer) + bytes }
+    if (isStalled(transfer, at)) {
+      if (holder.client === newcomer.client) return true
+      // A client beyond its own share takes nothing from clients that hold less.
+      const isFair = (held: typeof client, share: number) => held.ours <= share || held.ours <= held.theirs
+      const isSameWorkspace = holder.workspace !== undefined && holder.workspace === newcomer.workspace
+      return isFair(client, maxBytes / 4) && (isSameWorkspace || isFair(workspace, maxBytes / 2))
+    }
+    if (waitedMs < stalledMs) return false
+    const isGreedy = (held: typeof client, share: number) =>
+      held.theirs > share && held.theirs - transfer.bytes >= held.ours
+    return isGreedy(client, maxBytes / 4) || isGreedy(workspace, maxBytes / 2)
+  }
+
+  /** Stalled transfers end first, among them those of strangers, then of the greediest, then the ones stalled longest. */
+  function compareVictims(a: Transfer, b: Transfer, at: number): number {
+    return (
+      Number(isStalled(b, at)) - Number(isStalled(a, at)) ||
+      Number(a.holder.hasCredential) - Number(b.holder.hasCredential) ||
+      heldByWorkspace(b.holder) - heldByWorkspace(a.holder) ||
+      heldBy.client.of(b.holder.client) - heldBy.client.of(a.holder.client) ||
+      a.movedAt - b.movedAt
+    )
+  }
+
+  /** Clients with a credential come first, and among them those that hold and wait for least. */
+  function compareWaiters(a: Waiter, b: Waiter): number {
+    return (
+      Number(b.holder.hasCredential) - Number(a.holder.hasCredential) ||
+      claimedBy(a.holder) - claimedBy(b.holder) ||
+      a.since - b.since
+    )
+  }
+
+  /** A waiting response is in memory too: where too much waits, the waiters that come last are refused. */
+  function queue(waiter: Waiter): void {
+    waiters.add(waiter)
+    awaitedBy.all.add('', waiter.bytes)
+    awaitedBy.client.add(waiter.holder.client, waiter.bytes)
+    sweep ??= setInterval(serve, sweepMs).unref()
+    for (const last of [...waiters].sort(compareWaiters).reverse()) {
+      if (awaitedBy.all.of('') <= maxBytes) break
+      leave(last)
+      last.refuse(new Failure('overloaded'))
+    }
+  }
+
+  function serve(): void {
+    if (waiters.size === 0) return
+    const at = now()
+    for (const waiter of [...waiters].sort(compareWaiters)) {
+      // Served already, by room that the end of a transfer released.
+      if (!waiters.has(waiter)) continue
+      const { holder, bytes, since } = waiter
+      const victims = findVictims(holder, bytes, at - since)
+      if (victims) {
+        leave(waiter)
+        waiter.grant(replace(victims, holder, bytes))
+      } else if (at - since >= waitMs) {
+        leave(waiter)
+        waiter.refuse(new Failure('overloaded'))
+      }
+    }
+  }
+
+  function leave(waiter: Waiter): void {
+    waiters.delete(waiter)
+    awaitedBy.all.add('', -waiter.bytes)
+    awaitedBy.client.add(waiter.holder.client, -waiter.bytes)
+    if (waiters.size > 0) return
+    clearInterval(sweep)
+    sweep = undefined
+  }
+
+  return {
+    take(holder, bytes) {
+      refuseGreedy(holder, bytes)
+      serve()
+      const victims = findVictims(holder, bytes, 0)
+      if (!victims) throw new Failure('overloaded')
+      return replace(victims, holder, bytes)
+    },
+    async wait(holder, bytes) {
+      refuseGreedy(holder, bytes)
+      serve()
+      const victims = findVictims(holder, bytes, 0)
+      if (victims) return replace(victims, holder, bytes)
+      const { promise, resolve, reject } = Promise.withResolvers<Room>()
+      queue({ holder, bytes, since: now(), grant: resolve, refuse: reject })
+      return promise
+    },
+    takeAnyway: add,
+    requireRoom(holder) {
+      const isGreedy = heldBy.client.of(holder.client) >= maxBytes / 2
+      const isCrowded = !holder.hasCredential && heldBy.all.of('strangers') >= maxBytes / 2
+      const victims = isCrowded ? findVictims(holder, 1, 0) : []
+      if (isGreedy || !victims) throw new Failure('overloaded')
+      if (victims.length > 0) replace(victims, holder, 1).release()
+    },
+  }
+}
+
+type Tally = { add(key: string, amount: number): void; of(key: string): number }
+
+function createTally(): Tally {
+  const amounts = new Map<string, number>()
+  const of = (key: string) => amounts.get(key) ?? 0
+  return {
+    of,
+    add(key, amount) {
+      const sum = of(key) + amount
+      if (sum > 0) amounts.set(key, sum)
+      else amounts.delete(key)
+    },
+  }
+}
+
+export type ByteBudgets = {
+  readonly arriving: ByteBudget
+  readonly leaving: ByteBudget
+  readonly queued: ByteBudget
+}
+
+export function createByteBudgets(patience: Partial<Patience> = {}): ByteBudgets {
+  return {
+    /** Eight of the largest bodies. */
+    arriving: createByteBudget(64 * mebibyte, patience),
+    /** Two of the largest responses. */
+    leaving: createByteBudget(128 * mebibyte, patience),
+    /** 8,192 pipelined requests of `queuedBytes`. */
+    queued: createByteBudget(64 * mebibyte, patience),
+  }
+}
+
+/** Smaller bodies and responses are not counted: the kernel buffers as much for each connection. */
+export const countedBytes = 64 * 1024
+/** Memory of a pipelined request, with all that belongs to it, before its response is made. */
+export const queuedBytes = 8 * 1024
+/** The connection ends when the peer reads nothing of a response for so long, though nobody else needs the room. */
+export const stalledMs = 300_000
+/** The same for pages outside the API, which anybody may ask for and ask for again. */
+export const pageStalledMs = 10_000

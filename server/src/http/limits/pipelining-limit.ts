@@ -1,0 +1,67 @@
+/**
+ * Bounds pipelined requests: those that wait behind others of their connection. Node parses all that has arrived in one
+ * piece, thousands of small requests, before it checks whether earlier responses are read.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { clientNetwork } from '../../address-range.ts'
+import { type ByteBudget, queuedBytes, stalledMs } from './byte-budget.ts'
+import { createRoomKeeper } from './room-keeper.ts'
+
+/** More than anybody sends who waits for answers. */
+const maxInLine = 100
+
+export type Line = {
+  /** False where too many requests wait: the request is not answered, and its connection ends. */
+  stand(request: IncomingMessage, response: ServerResponse): boolean
+  /** The client of this connection has shown a valid credential: its next requests are not those of a stranger. */
+  vouch(socket: Socket, client: string): void
+}
+
+export function createLine(queued: ByteBudget): Line {
+  const inLine = new WeakMap<Socket, number>()
+  const vouched = new WeakMap<Socket, string>()
+  const keepRoom = createRoomKeeper()
+
+  function takeRoom(socket: Socket, response: ServerResponse): boolean {
+    const client = vouched.get(socket)
+    const network = clientNetwork(socket.remoteAddress ?? '')
+    const holder = { client: client ?? network, workspace: undefined, hasCredential: client !== undefined }
+    try {
+      const room = queued.take(holder, queuedBytes)
+      room.begin(() => hangUp(socket))
+      keepRoom(socket, response, room)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  return {
+    stand({ socket }, response) {
+      // The first request of a connection waits behind nobody.
+      if (response.socket) return true
+      if (socket.destroyed) return false
+      const before = inLine.get(socket) ?? 0
+      if (before === maxInLine || !takeRoom(socket, response)) {
+        hangUp(socket)
+        return false
+      }
+      inLine.set(socket, before + 1)
+      response.once('close', () => inLine.set(socket, (inLine.get(socket) ?? 0) - 1))
+      response.setTimeout(stalledMs)
+      return true
+    },
+    vouch(socket, client) {
+      if (vouched.get(socket) !== client) vouched.set(socket, client)
+    },
+  }
+}
+
+/** What makes requests of all that has arrived, also while the socket is being closed; Node has no call against it, only this field. */
+type Reading = Socket & { readonly parser?: { onIncoming: () => number } | null }
+
+function hangUp(socket: Reading): void {
+  if (socket.parser) socket.parser.onIncoming = () => 0
+  socket.destroy()
+}

@@ -1,0 +1,202 @@
+/** Who asks, how often, and with which credential: the first thing that happens to every request. */
+import type { Socket } from 'node:net'
+import type { Endpoint } from '@coffer/contract/endpoint'
+import { type AddressRange, clientNetwork, isInRange, parseAddress, plainAddress } from '../../address-range.ts'
+import { isLoopback } from '../../config.ts'
+import { mayHaveChanged } from '../../domain/access/confirm.ts'
+import type { ChangeFollower } from '../../domain/cache/change-follower.ts'
+import { type Actor, anonymous, type Context, newRun, type Run, type Services } from '../../domain/context.ts'
+import { credentialKey } from '../../domain/credential/credential.ts'
+import { Failure } from '../../failure.ts'
+import type { Exchange } from '../exchange.ts'
+import type { Line } from '../limits/pipelining-limit.ts'
+import { type Hit, type Limiter, nearerToExhaustion, rateLimited } from '../limits/rate-limit.ts'
+import type { Reservations } from '../limits/reservation.ts'
+import { hasTwoCredentials, readCredential } from './credential-header.ts'
+
+export type IdentityParts = {
+  readonly services: Services
+  readonly follower: ChangeFollower
+  readonly limiter: Limiter
+  readonly exchangeLimiter: Limiter
+  readonly shareLimiter: Limiter
+  /** Counts requests outside `/v1`, so that a page load does not use up the limit of the API. */
+  readonly pageLimiter: Limiter
+  readonly reservations: Reservations
+  readonly line: Line
+  readonly isStopping: () => boolean
+}
+
+/**
+ * Headers that stand on every answer are set before any refusal. When all that it needs is at hand nothing is awaited:
+ * this is on the way of every request.
+ */
+export function identifier(parts: IdentityParts) {
+  const { services, follower, limiter } = parts
+  return (exchange: Exchange): Promise<void> | undefined => {
+    exchange.header('x-request-id', exchange.id)
+    exchange.header('x-content-type-options', 'nosniff')
+    const endpoint = exchange.route?.endpoint
+    // An endpoint is never reached without what follows, however its path was spelled.
+    const ip = clientAddress(exchange, services.config.trustedProxies)
+    exchange.network = clientNetwork(ip)
+    if (!endpoint && !isApi(exchange.url)) return admitPage(exchange, parts.pageLimiter)
+    exchange.header('cache-control', 'no-store')
+    const counted = limiter.hit(exchange.network)
+    if (counted instanceof Promise) return counted.then((hit) => admit(hit))
+    return admit(counted)
+
+    function admit(hit: Hit): Promise<void> | undefined {
+      showLimit(exchange, hit)
+      if (hit.exceeded) throw rateLimited(hit)
+      requireHost(exchange)
+      if (parts.isStopping()) throw new Failure('stopping')
+      if (!endpoint || endpoint.permission === 'public') {
+        const context = contextFor(parts, anonymous, exchange, ip)
+        exchange.ctx = { ...context, request: { ...context.request, isDirect: isDirect(exchange) } }
+        return endpoint?.area === 'secret-share' ? admitReader(hit) : undefined
+      }
+      const waiting = follower.ensureFresh()
+      const known = waiting ? undefined : recognise(exchange, ip)
+      if (known && endpoint.permission !== 'auth:exchange') {
+        exchange.ctx = contextFor(parts, known, exchange, ip)
+        return undefined
+      }
+      return authenticate(hit, endpoint, waiting)
+    }
+
+    /** Whether a share opens is decided from memory too, and guesses at shares have a limit of their own. */
+    async function admitReader(globalHit: Hit): Promise<void> {
+      const hit = await parts.shareLimiter.hit(exchange.network)
+      showLimit(exchange, nearerToExhaustion(hit, globalHit))
+      if (hit.exceeded) throw rateLimited(hit)
+      await follower.ensureFresh()
+    }
+
+    function recognise(exchange: Exchange, ip: string): Actor | undefined {
+      const { authorization } = exchange.headers
+      if (!authorization?.startsWith('Bearer ') || hasTwoCredentials(exchange)) return undefined
+      return services.credentials.recognise(keyOnSocket(exchange, authorization), ip)
+    }
+
+    async function authenticate(hit: Hit, endpoint: Endpoint, waiting: Promise<void> | undefined): Promise<void> {
+      await waiting
+      const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
+      exchange.ctx = contextFor(parts, actor, exchange, ip)
+      if (endpoint.permission === 'auth:exchange') await limitExchange(exchange, parts.exchangeLimiter, hit)
+    }
+  }
+}
+
+/** No RateLimit headers: they describe the limit of the API. */
+function admitPage(exchange: Exchange, limiter: Limiter): Promise<void> | undefined {
+  requireHost(exchange)
+  // Probes are cheap, and an orchestrator that is refused would restart the service.
+  if (exchange.route?.isProbe) return undefined
+  const counted = limiter.hit(exchange.network)
+  if (counted instanceof Promise) return counted.then(refuseExceeded)
+  return refuseExceeded(counted)
+}
+
+function refuseExceeded(hit: Hit): undefined {
+  if (hit.exceeded) throw rateLimited(hit)
+}
+
+/** For a request that waited, for its body or for a slot. Nothing is counted again: it is the same request. */
+export function identifierAgain(parts: IdentityParts) {
+  const { services, follower } = parts
+
+  async function identifyAnew(exchange: Exchange, waiting: Promise<void> | undefined, run: Run | undefined) {
+    if (waiting) await waiting
+    const { ip } = exchange.ctx.request
+    const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
+    exchange.ctx = contextFor(parts, actor, exchange, ip, run)
+  }
+
+  return (exchange: Exchange, run?: Run): Promise<void> | undefined => {
+    const { ctx, route } = exchange
+    if ((route?.endpoint?.permission ?? 'public') === 'public') {
+      if (run) exchange.ctx = { ...ctx, run }
+      return undefined
+    }
+    const waiting = follower.ensureFresh()
+    // A body that came at once, as most do: nothing has changed meanwhile.
+    return !waiting && !run && !mayHaveChanged(ctx) ? undefined : identifyAnew(exchange, waiting, run)
+  }
+}
+
+/** A client sends the same credential with every request of a connection: it is hashed once for each. */
+const lastOnSocket = new WeakMap<Socket, { readonly authorization: string; readonly key: string }>()
+
+function keyOnSocket({ socket }: Exchange, authorization: string): string {
+  const last = lastOnSocket.get(socket)
+  if (last?.authorization === authorization) return last.key
+  const key = credentialKey(authorization.slice('Bearer '.length))
+  lastOnSocket.set(socket, { authorization, key })
+  return key
+}
+
+/** The second limit of the exchange: per token; the headers describe whichever limit is nearer. */
+async function limitExchange(exchange: Exchange, limiter: Limiter, globalHit: Hit): Promise<void> {
+  const { credential } = exchange.ctx.actor
+  // Anything but an API token is refused further on: it uses up nobody's exchanges.
+  if (credential.type !== 'static' && credential.type !== 'cli-token') return
+  const hit = await limiter.hit(credential.token.id)
+  showLimit(exchange, nearerToExhaustion(hit, globalHit))
+  if (hit.exceeded) throw rateLimited(hit)
+}
+
+/** The sender chooses its length: no more of it is kept anywhere. */
+const maxUserAgentLength = 256
+
+function contextFor(parts: IdentityParts, actor: Actor, exchange: Exchange, ip: string, run: Run = newRun()): Context {
+  const { services, reservations, line } = parts
+  const { id, headers, socket } = exchange
+  if (actor !== anonymous) line.vouch(socket, actor.userId || actor.id)
+  const userAgent = (headers['user-agent'] ?? '').slice(0, maxUserAgentLength)
+  const reserve = (bytes: number) => reservations.reserveRead(exchange, bytes)
+  return { ...services, actor, request: { id, ip, userAgent, reserve }, run }
+}
+
+function showLimit(exchange: Exchange, hit: Hit): void {
+  exchange.header('ratelimit-limit', hit.limit)
+  exchange.header('ratelimit-remaining', hit.remaining)
+  exchange.header('ratelimit-reset', hit.resetSeconds)
+}
+
+const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url[3] === '/' || url[3] === '?')
+
+function requireHost({ headers, request }: Exchange): undefined {
+  if (headers.host !== undefined || request.httpVersion !== '1.1') return undefined
+  throw new Failure('malformed', 'The request has no Host header.')
+}
+
+const forwardingHeader =
+  /^(forwarded|via|x-(forwarded|original|real|client|envoy|cluster)-.*|(cf|true|fastly|fly)-.*ip)$/
+
+/** The request names this machine as its host, and no proxy has left a header on it. */
+function isDirect({ headers }: Exchange): boolean {
+  const host = URL.parse(`http://${headers.host}`)?.hostname.replace(/^\[|\]$/g, '')
+  return host !== undefined && isLoopback(host) && !Object.keys(headers).some((name) => forwardingHeader.test(name))
+}
+
+/**
+ * The socket's address or, where a trusted proxy speaks, the right-most address of X-Forwarded-For that is none of
+ * theirs. An entry that is no address ends the search: what stands left of it is hearsay.
+ */
+function clientAddress({ socket, headers }: Exchange, proxies: readonly AddressRange[]): string {
+  let client = plainAddress(socket.remoteAddress ?? '')
+  if (proxies.length === 0) return client
+  const hops = String(headers['x-forwarded-for'] ?? '').split(',')
+  while (isTrusted(proxies, client)) {
+    const entry = (hops.pop() ?? '').trim().replace(/^\[(.*)\](?::\d+)?$|^([\d.]+):\d+$/, '$1$2')
+    if (!parseAddress(entry)) break
+    client = plainAddress(entry)
+  }
+  return client
+}
+
+function isTrusted(ranges: readonly AddressRange[], peer: string): boolean {
+  const address = parseAddress(peer)
+  return address !== undefined && ranges.some((range) => isInRange(address, range))
+}

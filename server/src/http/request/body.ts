@@ -1,0 +1,228 @@
+/** Bodies are UTF-8 JSON, not compressed, up to 8 MiB; text that is not well-formed Unicode is refused. */
+import type { IncomingMessage } from 'node:http'
+import { Failure } from '../../failure.ts'
+import type { Exchange } from '../exchange.ts'
+import { countedBytes, type Room } from '../limits/byte-budget.ts'
+import type { Reservations } from '../limits/reservation.ts'
+
+export const maxBodyBytes = 8 * 1024 * 1024
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+export function hasBody({ headers }: Exchange): boolean {
+  const length = headers['content-length']
+  return length === undefined ? headers['transfer-encoding'] !== undefined : Number(length) > 0
+}
+
+/** Undefined where there is nothing but white space. */
+export async function readJson(
+  exchange: Exchange,
+  limit: number,
+  reserve: Reservations['reserveBody'],
+): Promise<unknown> {
+  const { request, headers } = exchange
+  const type = headers['content-type']
+  if (type === undefined || !isJson(type)) {
+    if (headers['content-length'] === undefined && (await isEmpty(request))) return undefined
+    throw new Failure('unsupportedMediaType')
+  }
+  if (Number(headers['content-length'] ?? 0) > limit) throw leaveRest(exchange, tooLarge(limit))
+  const bytes = await readBytes(exchange, limit, reserve)
+  refuseOtherEncodings(type, headers['content-encoding'])
+  if (bytes.length > largeBytes) refuseUnwieldy(bytes)
+  const text = decode(bytes)
+  return text.trim() === '' ? undefined : parse(text)
+}
+
+const isJson = (type: string) => /^\s*application\/json\s*(?:;|$)/i.test(type)
+
+/** In chunks, of which the first is the last: that there is no body is known only then. */
+function isEmpty(request: IncomingMessage): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    request
+      .once('data', () => resolve(false))
+      .once('end', () => resolve(true))
+      .once('error', () => reject(new Failure('malformed')))
+  })
+}
+
+/** Room for a body of unknown length is reserved in such steps. */
+const stepBytes = 1024 * 1024
+
+function readBytes(exchange: Exchange, limit: number, reserve: Reservations['reserveBody']): Promise<Buffer> {
+  const { request, headers } = exchange
+  const declared = headers['content-length']
+  const expected = Number(declared ?? limit)
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  let whole: Buffer = Buffer.alloc(0)
+  let length = 0
+  const rooms: Room[] = []
+  let reservedBytes = 0
+  let isOver = false
+
+  function end(): void {
+    isOver = true
+    for (const room of rooms) room.release()
+  }
+
+  function refuse(error: unknown): void {
+    if (isOver) return
+    request.removeAllListeners('data').removeAllListeners('end').pause()
+    end()
+    reject(leaveRest(exchange, error))
+  }
+
+  /** The sender is paused until there is room. */
+  async function makeRoom(bytes: number): Promise<void> {
+    request.pause()
+    reservedBytes += bytes
+    const room = await reserve(exchange, bytes)
+    if (isOver) {
+      room.release()
+      return
+    }
+    rooms.push(room)
+    room.begin(() => refuse(new Failure('overloaded')))
+    request.resume()
+  }
+
+  request
+    .on('data', (chunk: Buffer) => {
+      const end = length + chunk.length
+      if (end > limit) {
+        refuse(tooLarge(limit))
+        return
+      }
+      whole = length === 0 ? chunk : append(whole, length, chunk, expected)
+      length = end
+      for (const room of rooms) room.moved(chunk.length)
+      if (end < countedBytes || end <= reservedBytes) return
+      const wanted = declared === undefined ? Math.min(limit, end + stepBytes) : expected
+      makeRoom(wanted - reservedBytes).catch(refuse)
+    })
+    .on('end', () => {
+      end()
+      resolve(whole.subarray(0, length))
+    })
+    // Cut off in the middle: nobody is there to be answered.
+    .on('error', () => {
+      end()
+      reject(new Failure('malformed'))
+    })
+  return promise
+}
+
+/** It is answered before it was read to its end. */
+function leaveRest<Refusal>(exchange: Exchange, refusal: Refusal): Refusal {
+  exchange.isBodyLeft = true
+  return refusal
+}
+
+/** Into room that doubles: the sender chooses how small the chunks are, and each of its own would cost far more than its bytes. */
+function append(whole: Buffer, length: number, chunk: Buffer, expected: number): Buffer {
+  const end = length + chunk.length
+  // What is full may be a chunk that was received: nothing is ever written into that. No more room than can be needed.
+  const doubled = Math.max(2 * end, minRoomBytes)
+  const room = end > whole.length ? Buffer.concat([whole], Math.max(end, Math.min(doubled, expected))) : whole
+  chunk.copy(room, length)
+  return room
+}
+
+const minRoomBytes = 16 * 1024
+
+/** So much of what is refused is read all the same, and for so long. */
+const maxDroppedBytes = 8 * maxBodyBytes
+const maxDropMs = 5_000
+
+/** Whoever sends all of a body before they read would be cut off in the middle of it, and never learn why. */
+export async function dropRest({ request, headers }: Exchange): Promise<void> {
+  if (request.complete || Number(headers['content-length'] ?? 0) > maxDroppedBytes) return
+  let timer: NodeJS.Timeout | undefined
+  await new Promise<void>((resolve) => {
+    let dropped = 0
+    timer = setTimeout(resolve, maxDropMs)
+    request.on('data', ({ length }: Buffer) => {
+      dropped += length
+      if (dropped > maxDroppedBytes) resolve()
+    })
+    for (const event of ['end', 'close', 'error']) request.on(event, () => resolve())
+    request.resume()
+  })
+  clearTimeout(timer)
+}
+
+function tooLarge(limit: number): Failure {
+  return limit === maxBodyBytes
+    ? new Failure('tooLarge')
+    : new Failure('tooLarge', `The request body is larger than ${limit / 1024} KiB.`)
+}
+
+function parse(text: string): unknown {
+  let value: unknown
+  try {
+    // `__proto__` becomes a field like any other; every body schema is closed and refuses it by its name.
+    value = JSON.parse(text)
+  } catch {
+    // The parser's own message quotes its input.
+    throw new Failure('malformed', 'body: is not valid JSON.')
+  }
+  if (/\\u[dD][89a-fA-F]/.test(text) && !isWellFormed(value)) throw notUnicode()
+  return value
+}
+
+/** A small body is parsed in no time, whatever it is. */
+const largeBytes = 64 * 1024
+/** Far more than any endpoint takes; to parse millions of them would hold up everybody else for seconds. */
+const maxContainers = 200_000
+const maxDepth = 32
+
+const [quote, backslash, opening, closing, openingList, closingList] = Buffer.from('"\\{}[]')
+
+function refuseUnwieldy(bytes: Buffer): void {
+  let isText = false
+  let depth = 0
+  let containers = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]
+    if (isText) {
+      if (byte === backslash) at++
+      else if (byte === quote) isText = false
+    } else if (byte === quote) isText = true
+    else if (byte === opening || byte === openingList) {
+      if (++depth > maxDepth) throw new Failure('malformed', `body: is nested more than ${maxDepth} levels deep.`)
+      if (++containers > maxContainers) throw new Failure('malformed', 'body: holds too many objects and lists.')
+    } else if (byte === closing || byte === closingList) depth--
+  }
+}
+
+function refuseOtherEncodings(type: string, encoding: string | undefined): void {
+  const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(type)?.[1]
+  const isPlain = encoding === undefined || encoding.toLowerCase() === 'identity'
+  if (!isPlain || (charset !== undefined && !/^utf-?8$/i.test(charset))) throw new Failure('unsupportedMediaType')
+}
+
+function decode(body: Buffer): string {
+  try {
+    return decoder.decode(body)
+  } catch {
+    throw new Failure('malformed', 'body: is not valid UTF-8.')
+  }
+}
+
+function notUnicode(): Failure {
+  return new Failure('invalid', 'body: holds half of a surrogate pair, which is not a character.')
+}
+
+/** A loop and not a recursion: nesting is the sender's choice. */
+function isWellFormed(value: unknown): boolean {
+  const pending: unknown[] = [value]
+  while (pending.length > 0) {
+    const next = pending.pop()
+    if (typeof next === 'string' && !next.isWellFormed()) return false
+    if (Array.isArray(next)) for (const item of next) pending.push(item)
+    else if (typeof next === 'object' && next !== null) {
+      for (const [key, item] of Object.entries(next)) pending.push(key, item)
+    }
+  }
+  return true
+}

@@ -1,0 +1,64 @@
+/** Reads the credential of a request: the Authorization header, or, for a web interface, the cookie on same-origin requests. */
+import type { Config } from '../../config.ts'
+import { isLoopback } from '../../config.ts'
+import { type BearerPrefix, sessionPrefix } from '../../crypto/token.ts'
+import { Failure } from '../../failure.ts'
+import type { Exchange } from '../exchange.ts'
+
+const maxCredentialLength = 4_096
+
+export function readCredential(exchange: Exchange, config: Config): string {
+  const { authorization, cookie } = exchange.headers
+  if (hasTwoCredentials(exchange)) throw new Failure('unauthenticated')
+  if (authorization !== undefined) return readBearer(authorization)
+  if (cookie === undefined) throw new Failure('unauthenticated')
+  const value = readCookie(cookie, cookieName(config))
+  if (!value?.startsWith(sessionPrefix satisfies BearerPrefix) || !isSameOrigin(exchange, config)) {
+    throw new Failure('unauthenticated')
+  }
+  return value
+}
+
+/** Node keeps the first of two Authorization headers; a proxy before us may have judged by the second. */
+export function hasTwoCredentials({ request: { rawHeaders } }: Exchange): boolean {
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]
+    if (name?.length === 13 && name.toLowerCase() === 'authorization') count++
+  }
+  return count > 1
+}
+
+function readBearer(header: string): string {
+  const value = header.length > maxCredentialLength ? undefined : /^bearer +([\x21-\x7e]+) *$/i.exec(header)?.[1]
+  if (!value) throw new Failure('unauthenticated')
+  return value
+}
+
+/** Only the browser can vouch for this; a request that says nothing about where it comes from is not believed. */
+function isSameOrigin({ headers }: Exchange, config: Config): boolean {
+  const site = headers['sec-fetch-site']
+  if (site !== undefined) return site === 'same-origin'
+  return headers.origin === config.publicUrl
+}
+
+/** Browsers keep a `__Host-` cookie only with Secure, and take Secure only over TLS or from their own machine. */
+function isSecure(config: Config): boolean {
+  const url = new URL(config.publicUrl)
+  return url.protocol === 'https:' || isLoopback(url.hostname.replace(/^\[|\]$/g, ''))
+}
+
+const cookieName = (config: Config) => (isSecure(config) ? '__Host-coffer_session' : 'coffer_session')
+
+export function sessionCookie(config: Config, value: string, maxAgeSeconds: number): string {
+  const secure = isSecure(config) ? '; Secure' : ''
+  return `${cookieName(config)}=${value}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Strict${secure}`
+}
+
+function readCookie(header: string, name: string): string | undefined {
+  for (const part of header.split(';')) {
+    const [key, value] = part.trim().split('=', 2)
+    if (key === name) return value
+  }
+  return undefined
+}

@@ -1,0 +1,86 @@
+/** Validation of what comes in, and the words for what is wrong with it: the field's name, a colon, the problem. */
+import type { TSchema } from '@coffer/contract/schema'
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import addFormatsModule from 'ajv-formats'
+import { Failure } from '../../failure.ts'
+
+// Its types describe an ES module, but it is published as CommonJS.
+const addFormats = addFormatsModule as unknown as (ajv: Ajv, formats: string[]) => Ajv
+
+const shared = {
+  allErrors: false,
+  useDefaults: true,
+  removeAdditional: false,
+  strict: false,
+  ownProperties: true,
+  discriminator: true,
+} as const
+/** A body means what it says; paths and queries are text, and their numbers are read from it. */
+const exact = addFormats(new Ajv({ ...shared, coerceTypes: false }), ['date-time'])
+const fromText = addFormats(new Ajv({ ...shared, coerceTypes: true }), ['date-time'])
+
+/** Throws the first problem. Numbers that are read from text are put in its place. `answersIn`: see `Endpoint`. */
+export function validatorOf(
+  schema: TSchema,
+  part: 'params' | 'querystring' | 'body',
+  answersIn?: string,
+): (data: unknown) => void {
+  let validate: ValidateFunction | undefined
+  return (data) => {
+    // Compiled when it is first needed: most processes never serve most routes.
+    validate ??= (part === 'body' ? exact : fromText).compile(schema)
+    if (!validate(data)) throw new Failure('invalid', describe(validate.errors ?? [], part, answersIn))
+  }
+}
+
+function describe(errors: readonly ErrorObject[], part: string, answersIn: string | undefined): string {
+  // Of the forms that a value may have, the one that fits it best says what is wrong: by its type, or by how far it got.
+  const told = errors.filter(({ keyword }) => keyword !== 'anyOf')
+  const [deepest] = told.toSorted((a, b) => b.instancePath.length - a.instancePath.length)
+  const error = told.find(({ keyword }) => keyword !== 'type') ?? deepest
+  if (!error) return `${part}: is not valid.`
+  const whole = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
+  const path = answersIn !== undefined && whole.startsWith(`${answersIn}.`) ? whole.slice(answersIn.length + 1) : whole
+  const inside = (name: unknown) => [path, String(name)].filter(Boolean).join('.')
+  if (error.keyword === 'required') return `${inside(error.params.missingProperty)}: is required.`
+  if (error.keyword === 'additionalProperties') {
+    // The name is the caller's own text: cut, so that a huge one does not come back whole.
+    return `${inside(error.params.additionalProperty).slice(0, 100)}: is not a known field.`
+  }
+  const types = errors.filter(({ keyword, instancePath }) => keyword === 'type' && instancePath === error.instancePath)
+  if (error.keyword === 'type') return `${path || part}: must be ${types.map(typeOf).join(' or ')}.`
+  return `${path || part}: ${problem(error)}`
+}
+
+const typeOf = ({ params }: ErrorObject) => article(String(params.type).replace(',', ' or '))
+
+function problem({ keyword, params, message }: ErrorObject): string {
+  switch (keyword) {
+    case 'minLength':
+      return params.limit === 1 ? 'must not be empty.' : `must have ${params.limit} characters or more.`
+    case 'maxLength':
+      return `must have ${params.limit} characters or fewer.`
+    case 'pattern':
+      return 'has characters or a form that is not allowed here.'
+    case 'format':
+      return 'must be an ISO 8601 date and time.'
+    case 'enum':
+      return `must be one of: ${params.allowedValues.join(', ')}.`
+    case 'minProperties':
+      return 'must have at least one field.'
+    case 'maxProperties':
+      return `must have ${params.limit} fields or fewer.`
+    case 'minItems':
+      return params.limit === 1 ? 'must not be empty.' : `must have ${params.limit} or more items.`
+    case 'maxItems':
+      return `must have ${params.limit} items or fewer.`
+    case 'minimum':
+      return `must be ${params.limit} or more.`
+    case 'maximum':
+      return `must be ${params.limit} or less.`
+    default:
+      return message ? `${message}.` : 'is not valid.'
+  }
+}
+
+const article = (type: string) => (/^[aeio]/.test(type) ? `an ${type}` : `a ${type}`)

@@ -1,0 +1,24 @@
+/** The one place that turns an error into an answer: `{ "message": … }` and nothing else, on every route but one. */
+import { Failure } from '../../failure.ts'
+import { type Log, traceOf } from '../../log.ts'
+import type { Exchange } from '../exchange.ts'
+
+export function answerError(log: Log, error: unknown, exchange: Exchange): void {
+  const failure = error instanceof Failure ? error : new Failure('internal', undefined, { cause: error })
+  if (failure.status === 500) {
+    const { id, method, route } = exchange
+    log.error('a request failed', { requestId: id, method, route: route?.path ?? '', ...traceOf(error) })
+  }
+  exchange.forgetAnswer()
+  if (failure.status === 401) exchange.header('www-authenticate', 'Bearer')
+  if (failure.retryAfterSeconds !== undefined) exchange.header('retry-after', failure.retryAfterSeconds)
+  // After these the connection has no future.
+  if (exchange.isBodyLeft || failure.code === 'stopping') exchange.header('connection', 'close')
+  exchange
+    .status(failure.status)
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(JSON.stringify(bodyOf(failure)))
+}
+
+/** Device polling is the one exception to the form of errors. */
+const bodyOf = ({ code, message }: Failure) => (code === 'devicePoll' ? { error: message } : { message })

@@ -1,0 +1,233 @@
+/**
+ * Group commit. While one transaction waits for the disk others queue up, and then share the next commit, each behind
+ * its own savepoint: one that fails takes nothing with it. Those that ask for the same joint work are done in one go.
+ * The same code serves both engines.
+ */
+import { nextTurn } from '../../event-loop.ts'
+import type { Db, JointWork, Transaction } from './sql.ts'
+
+/** One connection with an open transaction. */
+export type Connection = {
+  readonly db: Db
+  savepoint(): Promise<void>
+  releaseSavepoint(): Promise<void>
+  rollbackToSavepoint(): Promise<void>
+  commit(): Promise<void>
+  /** Resolves once what was committed survives a power failure, where `commit` alone does not wait for that. */
+  harden?(): Promise<void>
+  rollback(): Promise<void>
+  /** True once the engine itself has given the transaction up: nothing in it can be saved. */
+  isLost(error: unknown): boolean
+}
+
+type Job = {
+  readonly work: JointWork<unknown, unknown>
+  readonly item: unknown
+  /** Jobs of the same group and work are done together; undefined for what is done alone. */
+  readonly group: string | undefined
+  resolve(value: unknown): void
+  reject(error: unknown): void
+}
+type Outcome = { readonly job: Job; readonly settled: PromiseSettledResult<unknown> }
+
+const maxBatch = 128
+/** What is done in one go cannot be interrupted. */
+const maxGroup = 64
+/** Nobody waits longer than this for company, or than so long for somebody who does not come again. */
+const maxGatherMs = 2
+const maxQuietMs = 0.15
+/** A batch that has run this long commits what it has: others want the event loop too. */
+const maxBatchMs = 8
+
+export type CommitQueue = {
+  run<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result>
+  join<Item, Result>(group: string, item: Item, work: JointWork<Item, Result>): Promise<Result>
+  readonly isIdle: boolean
+}
+
+type Listeners = {
+  readonly onIdle?: () => void
+  /** A batch was lost, for whatever reason: that of the storage or that of a work that was alone in it. */
+  readonly onFailure?: (error: unknown) => void
+}
+
+export function createCommitQueue(
+  begin: () => Promise<Connection>,
+  { onIdle, onFailure }: Listeners = {},
+): CommitQueue {
+  let waiting: Job[] = []
+  let isRunning = false
+  let lastCount = 0
+
+  async function drain(): Promise<void> {
+    isRunning = true
+    while (waiting.length > 0) {
+      await gather(() => waiting.length, lastCount)
+      const jobs = waiting.splice(0, maxBatch)
+      lastCount = jobs.length
+      const left = await runBatch(begin, jobs, onFailure)
+      waiting = left.concat(waiting)
+    }
+    isRunning = false
+    onIdle?.()
+  }
+
+  function add<Item, Result>(group: string | undefined, item: Item, work: JointWork<Item, Result>): Promise<Result> {
+    return new Promise<Result>((resolve, reject) => {
+      // The queue holds jobs of all types; each is given its own item and resolves with the result of its own work.
+      waiting.push({ group, item, work, resolve, reject } as Job)
+      if (!isRunning) {
+        isRunning = true
+        drain()
+      }
+    })
+  }
+
+  return {
+    run: (work) =>
+      add(undefined, undefined, async (transaction) => [{ status: 'fulfilled', value: await work(transaction) }]),
+    join: add,
+    get isIdle() {
+      return !isRunning
+    },
+  }
+}
+
+/**
+ * Waits for company as long as turns of the event loop bring more, so that many at once share a commit, and a moment
+ * longer for as many as the last time: who has just been answered mostly asks again. One alone hardly waits.
+ */
+export async function gather(count: () => number, lastCount = 0): Promise<void> {
+  const startedAt = performance.now()
+  let now = startedAt
+  let grownAt = startedAt
+  let before: number
+  do {
+    before = count()
+    await nextTurn()
+    now = performance.now()
+    if (count() > before) grownAt = now
+  } while (now - startedAt < maxGatherMs && (grownAt === now || (count() < lastCount && now - grownAt < maxQuietMs)))
+}
+
+/** Returns the jobs that it did not get to. */
+async function runBatch(
+  begin: () => Promise<Connection>,
+  jobs: Job[],
+  onFailure: Listeners['onFailure'],
+): Promise<Job[]> {
+  let connection: Connection
+  try {
+    connection = await begin()
+  } catch (error) {
+    onFailure?.(error)
+    for (const job of jobs) job.reject(error)
+    return []
+  }
+  const transaction: Transaction = {
+    db: connection.db,
+    scratch: new Map(),
+    beforeCommit: new Map(),
+    afterCommit: [],
+  }
+  const outcomes: Outcome[] = []
+  const startedAt = performance.now()
+  try {
+    while (jobs.length > 0 && (outcomes.length === 0 || performance.now() - startedAt < maxBatchMs)) {
+      const group = takeGroup(jobs)
+      const isAll = outcomes.length + jobs.length === 0
+      const done = await runGroup(connection, transaction, group, !isAll)
+      if (done) {
+        outcomes.push(...done)
+        continue
+      }
+      jobs.unshift(...group.map((job) => ({ ...job, group: undefined })))
+      if (!isAll) continue
+      // Nobody else is in it: they begin anew in the next one.
+      await connection.rollback().catch(() => undefined)
+      return jobs
+    }
+    for (const finish of transaction.beforeCommit.values()) await finish()
+    await connection.commit()
+  } catch (error) {
+    onFailure?.(error)
+    await connection.rollback().catch(() => undefined)
+    // Also those that were refused: what refused them may have been a change of this batch, which never came to be.
+    for (const { job } of outcomes) job.reject(error)
+    const pending = jobs.splice(0)
+    for (const job of pending) job.reject(error)
+    // Those that threw are in neither list: their own promises are rejected by runGroup.
+    return []
+  }
+  const softness = await connection.harden?.().catch((error: unknown) => ({ error }))
+  if (softness) onFailure?.(softness.error)
+  // It has happened, even where nobody may rely on it yet: whoever keeps a picture of it has to know.
+  for (const done of transaction.afterCommit) tell(done)
+  for (const { job, settled } of outcomes) {
+    if (softness) job.reject(softness.error)
+    else if (settled.status === 'rejected') job.reject(settled.reason)
+    else job.resolve(settled.value)
+  }
+  return jobs
+}
+
+/** The commit stands, and so do the answers to it, whatever somebody who hears of it does. */
+function tell(done: () => void): void {
+  try {
+    done()
+  } catch (error) {
+    process.emitWarning(error instanceof Error ? error : 'a listener of a commit failed')
+  }
+}
+
+/** The first job, with all that are done together with it. */
+function takeGroup(jobs: Job[]): Job[] {
+  const first = jobs.shift()
+  if (!first) return []
+  const isSame = ({ group, work }: Job) => group !== undefined && group === first.group && work === first.work
+  const group = new Set([first, ...jobs.filter(isSame).slice(0, maxGroup - 1)])
+  if (group.size > 1) jobs.splice(0, jobs.length, ...jobs.filter((job) => !group.has(job)))
+  return [...group]
+}
+
+/** Undefined where what was done together failed as a whole, for whichever of them: then each is to be done alone. */
+async function runGroup(
+  connection: Connection,
+  transaction: Transaction,
+  group: readonly Job[],
+  useSavepoint: boolean,
+): Promise<Outcome[] | undefined> {
+  const scratch = new Map(transaction.scratch)
+  const beforeCommit = new Map(transaction.beforeCommit)
+  const afterCommit = [...transaction.afterCommit]
+  const [first] = group
+  if (!first) return []
+  try {
+    if (useSavepoint) await connection.savepoint()
+    const items = group.map(({ item }) => item)
+    const settled = await first.work(transaction, items)
+    if (useSavepoint) await connection.releaseSavepoint()
+    return group.map((job, index) => ({ job, settled: settled[index] ?? missing }))
+  } catch (error) {
+    const rejectAll = () => {
+      for (const job of group) job.reject(error)
+    }
+    const isLost = connection.isLost(error)
+    if (!useSavepoint && group.length > 1 && !isLost) return undefined
+    if (!useSavepoint || isLost) {
+      rejectAll()
+      throw error
+    }
+    await connection.rollbackToSavepoint().catch((lost: unknown) => {
+      // The connection is gone with the whole batch: nobody else knows of these jobs.
+      rejectAll()
+      throw lost
+    })
+    transaction.scratch = scratch
+    transaction.beforeCommit = beforeCommit
+    transaction.afterCommit = afterCommit
+    return group.length > 1 ? undefined : [{ job: first, settled: { status: 'rejected', reason: error } }]
+  }
+}
+
+const missing: PromiseRejectedResult = { status: 'rejected', reason: new Error('joint work forgot one of its items') }

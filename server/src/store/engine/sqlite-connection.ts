@@ -1,0 +1,166 @@
+/** One connection to the file of the embedded engine: how it is opened, how it speaks our SQL, what its errors mean. */
+import { statSync } from 'node:fs'
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { codeOf } from '../../error-code.ts'
+import { nextTurn } from '../../event-loop.ts'
+import { Failure } from '../../failure.ts'
+import { type Compiled, compile, type Db, hasSingleItems, parameters, type Sql } from './sql.ts'
+
+const busyTimeoutMs = 5_000
+const rowsPerTurn = 500
+
+type Prepared = {
+  readonly compiled: Compiled
+  readonly statement: StatementSync
+  readonly plain: boolean
+  readonly encodeList: (list: readonly string[]) => readonly unknown[]
+}
+const asJson = (list: readonly string[]) => [JSON.stringify(list)]
+const asItems = (list: readonly string[]) => list
+
+/** Who only reads changes nothing in the file, its journal included. */
+export type Access = 'read' | 'write'
+
+export function openConnection(path: string, access: Access): DatabaseSync {
+  const connection = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
+  if (access === 'write') switchJournal(connection)
+  connection.exec(`
+    pragma synchronous = normal; pragma wal_autocheckpoint = 0;
+    pragma foreign_keys = on; pragma secure_delete = on; pragma temp_store = memory;
+    pragma query_only = ${access === 'read' ? 'on' : 'off'};`)
+  return connection
+}
+
+/** Found out before anything is done to the file: to switch its journal would already change it. */
+export function inspectFile(path: string): 'nothing' | 'store' | 'foreign' {
+  if (!statSync(path, { throwIfNoEntry: false })) return 'nothing'
+  const connection = new DatabaseSync(path, { timeout: busyTimeoutMs })
+  try {
+    connection.exec('pragma query_only = on')
+    const tables = connection.prepare(`select name from sqlite_schema where type = 'table'`).all()
+    if (tables.length === 0) return 'nothing'
+    return tables.some(({ name }) => name === 'schema_step') ? 'store' : 'foreign'
+  } finally {
+    connection.close()
+  }
+}
+
+function switchJournal(connection: DatabaseSync): void {
+  const deadline = performance.now() + busyTimeoutMs
+  // SQLite itself does not wait here: where another process opens the same new file, it says "locked" at once.
+  while (!isJournalSwitched(connection)) {
+    if (performance.now() > deadline) throw new Failure('unavailable')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
+  }
+}
+
+function isJournalSwitched(connection: DatabaseSync): boolean {
+  try {
+    connection.exec('pragma journal_mode = wal')
+    return true
+  } catch (error) {
+    if (asFailure(error) instanceof Failure && error instanceof Error && 'errcode' in error && error.errcode === 5)
+      return false
+    throw error
+  }
+}
+
+export function sqliteDb(connection: DatabaseSync): Db {
+  const prepared = new WeakMap<TemplateStringsArray, Prepared>()
+  const preparedForSingles = new WeakMap<TemplateStringsArray, Prepared>()
+
+  function prepare(query: Sql): Prepared {
+    const common = prepared.get(query.strings)
+    if (common?.plain) return common
+    const isSingle = hasSingleItems(query)
+    const known = isSingle ? preparedForSingles.get(query.strings) : common
+    if (known) return known
+    const compiled = compile(query, 'sqlite', isSingle)
+    const fresh = {
+      compiled,
+      statement: connection.prepare(compiled.text),
+      plain: compiled.kinds.every((kind) => kind === 'value'),
+      encodeList: isSingle ? asItems : asJson,
+    }
+    if (fresh.plain || !isSingle) prepared.set(query.strings, fresh)
+    else preparedForSingles.set(query.strings, fresh)
+    return fresh
+  }
+
+  function call<Result>(query: Sql, use: (statement: StatementSync, values: SQLInputValue[]) => Result): Result {
+    try {
+      const { compiled, statement, plain, encodeList } = prepare(query)
+      const values = plain ? query.values : parameters(query, compiled, encodeList)
+      // Sql values are strings, numbers, bytes and null once lists and fragments are dealt with.
+      return use(statement, values as SQLInputValue[])
+    } catch (error) {
+      throw asFailure(error)
+    }
+  }
+
+  return {
+    // Rows are what the statement says they are: the one place where SQL meets types.
+    one: async <Row>(query: Sql) => call(query, (statement, values) => statement.get(...values) as Row | undefined),
+    all: async <Row>(query: Sql) => call(query, (statement, values) => statement.all(...values) as Row[]),
+    run: async (query) => call(query, (statement, values) => Number(statement.run(...values).changes)),
+    runMany: async (rows, query) => {
+      let done = 0
+      for (const row of rows) {
+        call(query(row), (statement, values) => statement.run(...values))
+        // Readers go on while a large import is written.
+        if (++done % rowsPerTurn === 0) await nextTurn()
+      }
+    },
+  }
+}
+
+/** For what every transaction does: the text is read once. */
+export function prepareStep(connection: DatabaseSync, text: string): () => Promise<void> {
+  const statement = connection.prepare(text)
+  return async () => {
+    try {
+      statement.run()
+    } catch (error) {
+      throw asFailure(error)
+    }
+  }
+}
+
+export function execute(connection: DatabaseSync, text: string): void {
+  try {
+    connection.exec(text)
+  } catch (error) {
+    throw asFailure(error)
+  }
+}
+
+const constraintUnique: ReadonlySet<number> = new Set([2067, 1555, 2579])
+const constraintForeignKey = 787
+/** Primary result codes of a disk or file that does not answer: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN. */
+const unavailable: ReadonlySet<number> = new Set([5, 6, 7, 8, 10, 13, 14])
+
+export function asFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error
+  if (constraintUnique.has(error.errcode)) return new Failure('conflict', undefined, { cause: error })
+  if (error.errcode === constraintForeignKey) return new Failure('conflict', undefined, { cause: error })
+  if (unavailable.has(error.errcode & 0xff)) return new Failure('unavailable', undefined, { cause: error })
+  return error
+}
+
+/** By the primary result codes of SQLite: READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB. */
+const troubles: ReadonlyMap<number, string> = new Map([
+  [8, 'cannot be written: check the rights on the folder and its files.'],
+  [10, 'cannot be read or written: check that its disk works and has room.'],
+  [11, 'is damaged or not a database: restore it from a backup.'],
+  [13, 'cannot be written, since the disk is full: make room.'],
+  [14, 'cannot be opened: check that the folder and its files are writable.'],
+  [26, 'is damaged or not a database: restore it from a backup.'],
+])
+
+/** What is wrong with the file or its disk, and what to do; undefined where neither is to blame. */
+export function fileTrouble(error: unknown): string | undefined {
+  if (error instanceof Failure) return fileTrouble(error.cause)
+  if (codeOf(error) === 'ENOSPC') return troubles.get(13)
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return undefined
+  return troubles.get(error.errcode & 0xff)
+}

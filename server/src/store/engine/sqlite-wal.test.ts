@@ -1,0 +1,119 @@
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Failure } from '../../failure.ts'
+import { type Engine, sql } from './sql.ts'
+import { openSqlite } from './sqlite.ts'
+import { openWal } from './sqlite-wal.ts'
+
+let folder: string
+let engine: Engine
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'coffer-wal-'))
+  engine = openSqlite(join(folder, 'test.db'))
+  await engine.migratedSteps()
+  await engine.migrateStep(1, 'test', 'create table note (id integer primary key, text text not null)', 0)
+})
+afterEach(async () => {
+  await engine.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+const write = (text: string) =>
+  engine.transaction('note', async (transaction) => {
+    transaction.afterCommit.push(() => told.push(text))
+    await transaction.db.run(sql`insert into note (text) values (${text})`)
+  })
+const told: string[] = []
+const count = async () => (await engine.one<{ count: number }>(sql`select count(*) as count from note`))?.count
+
+/** Those that only sync: SQLite opens its own for writing. */
+function syncedFiles(): number[] {
+  const log = join(folder, 'test.db-wal')
+  const isReadOnly = (entry: string) => /^flags:\s+0[0-7]*0$/m.test(readFileSync(`/proc/self/fdinfo/${entry}`, 'utf8'))
+  return readdirSync('/proc/self/fd')
+    .filter((entry) => targetOf(entry) === log && isReadOnly(entry))
+    .map(Number)
+}
+
+function targetOf(entry: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${entry}`)
+  } catch {
+    return ''
+  }
+}
+
+test('what the disk does not confirm is not acknowledged, and whoever keeps a picture of it is told', async () => {
+  await write('on the disk')
+  const [file = -1] = syncedFiles()
+  closeSync(file)
+  // What cannot be synced takes its number.
+  expect(openSync('/dev/null', 'r')).toBe(file)
+  for (const text of ['lost?', 'lost again?']) {
+    const refused = await write(text).catch((error: unknown) => error)
+    expect(refused).toBeInstanceOf(Failure)
+    expect(refused).toMatchObject({ code: 'unavailable' })
+  }
+  expect(told).toEqual(['on the disk', 'lost?', 'lost again?'])
+  expect(await count()).toBe(3)
+})
+
+test.each([
+  ['a quick disk is waited for on the spot', 1_000, false],
+  ['a slow disk is waited for beside the event loop', 0, true],
+])('%s, and both are believed only what they confirm', async (_what, quickEnoughMs, isBeside) => {
+  await write('first')
+  const writer = new DatabaseSync(join(folder, 'test.db'))
+  const wal = openWal(join(folder, 'test.db'), writer, quickEnoughMs)
+  const others = syncedFiles()
+  await wal.harden()
+  let isDone = false
+  const hardened = wal.harden().then(() => {
+    isDone = true
+  })
+  // As long as the event loop does not turn, only what is done on the spot is done.
+  for (let step = 0; step < 100; step++) await Promise.resolve()
+  expect(isDone).toBe(!isBeside)
+  await hardened
+  const file = syncedFiles().find((one) => !others.includes(one)) ?? -1
+  closeSync(file)
+  expect(openSync('/dev/null', 'r')).toBe(file)
+  await expect(wal.harden()).rejects.toMatchObject({ code: 'unavailable' })
+  await wal.close()
+  writer.close()
+})
+
+test('the log begins anew again and again under writers that never rest, and all of it is in the file', async () => {
+  const text = 'x'.repeat(3_000)
+  const megabyte = 1024 * 1024
+  const sizes: number[] = []
+  for (let round = 0; round < 200; round++) {
+    await Promise.all(Array.from({ length: 100 }, () => write(text)))
+    sizes.push(statSync(join(folder, 'test.db-wal')).size)
+  }
+  expect(await count()).toBe(20_000)
+  expect(Math.max(...sizes)).toBeLessThan(24 * megabyte)
+  expect(statSync(join(folder, 'test.db')).size).toBeGreaterThan(40 * megabyte)
+  await engine.close()
+  const file = new DatabaseSync(join(folder, 'test.db'), { readOnly: true })
+  expect(file.prepare('select count(*) as count from note').get()).toEqual({ count: 20_000 })
+  file.close()
+  engine = openSqlite(join(folder, 'test.db'))
+  expect(await count()).toBe(20_000)
+})
+
+test('the log stays short where no thread can open the file', async () => {
+  await write('first')
+  // Those who have it open keep it.
+  await rename(join(folder, 'test.db'), join(folder, 'moved.db'))
+  await mkdir(join(folder, 'test.db'))
+  const text = 'x'.repeat(3_000)
+  for (let round = 0; round < 120; round++) await Promise.all(Array.from({ length: 100 }, () => write(text)))
+  expect(await count()).toBe(12_001)
+  expect(statSync(join(folder, 'test.db-wal')).size).toBeLessThan(24 * 1024 * 1024)
+  expect(statSync(join(folder, 'moved.db')).size).toBeGreaterThan(20 * 1024 * 1024)
+})

@@ -1,0 +1,121 @@
+/**
+ * The embedded engine: node:sqlite in WAL mode; a commit counts once the disk has it (sqlite-wal.ts). One connection writes,
+ * one reads, so that a reader never sees what is not committed.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import { nextTurn } from '../../event-loop.ts'
+import { type Connection, createCommitQueue } from './commit-queue.ts'
+import { createRefusalBell } from './refusal.ts'
+import type { Engine } from './sql.ts'
+import { type Access, asFailure, execute, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
+import { openWal } from './sqlite-wal.ts'
+
+export function openSqlite(path: string, access: Access = 'write'): Engine {
+  const writer = openConnection(path, access)
+  const reader = openConnection(path, access)
+  // SQLite keeps the log beside the file that a link leads to.
+  const wal = openWal(writer.location() ?? path, writer)
+  const writeDb = sqliteDb(writer)
+  const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
+  const savepoint = prepareStep(writer, 'savepoint one_of_many')
+  const releaseSavepoint = prepareStep(writer, 'release one_of_many')
+  const connection: Connection = {
+    db: writeDb,
+    savepoint,
+    releaseSavepoint,
+    rollbackToSavepoint: async () => {
+      execute(writer, 'rollback to one_of_many')
+      await releaseSavepoint()
+    },
+    commit: async () => {
+      try {
+        await commit()
+      } catch (error) {
+        wal.makeRoom()
+        throw error
+      }
+    },
+    harden: wal.harden,
+    rollback: async () => {
+      if (writer.isTransaction) execute(writer, 'rollback')
+    },
+    isLost: () => !writer.isTransaction,
+  }
+  const refusals = createRefusalBell()
+  const queue = createCommitQueue(
+    async () => {
+      await wal.prepare().catch((error: unknown) => {
+        throw asFailure(error)
+      })
+      await begin()
+      return connection
+    },
+    { onFailure: refusals.ring },
+  )
+
+  return {
+    kind: 'sqlite',
+    ...sqliteDb(reader),
+    transaction: (_lock, work) => queue.run(work),
+    joinTransaction: (_lock, group, item, work) => queue.join(group, item, work),
+    onRefusal: refusals.listen,
+    checkDurability: async () => checkDurability(writer, access),
+    checkFiles: async () => checkFiles(reader),
+    migratedSteps: async () => {
+      const book = writer.prepare(`select 1 from sqlite_schema where type = 'table' and name = 'schema_step'`).get()
+      if (!book) return 0
+      return Number(writer.prepare('select coalesce(max(step), 0) as step from schema_step').get()?.step)
+    },
+    migrateStep: async (step, name, statement, nowMs) => {
+      execute(writer, 'begin immediate')
+      try {
+        if (step === 1) execute(writer, makeBook)
+        const done = writer.prepare('select 1 from schema_step where step = ?').get(step)
+        if (!done) {
+          execute(writer, statement.replaceAll('$serial', 'integer primary key autoincrement'))
+          writer.prepare('insert into schema_step (step, name, applied_at) values (?, ?, ?)').run(step, name, nowMs)
+        }
+        // Not waited for by the disk: what a power failure takes along is done again, and the first commit that counts hardens all.
+        execute(writer, 'commit')
+      } catch (error) {
+        if (writer.isTransaction) execute(writer, 'rollback')
+        throw error
+      }
+    },
+    close: async () => {
+      while (!queue.isIdle) await nextTurn()
+      await wal.close()
+      reader.close()
+      writer.close()
+    },
+  }
+}
+
+const makeBook = 'create table if not exists schema_step (step integer primary key, name text, applied_at bigint)'
+
+function checkDurability(connection: DatabaseSync, access: Access): void {
+  const expected: [name: string, value: string | number][] = [
+    // A restored file may have another one until the service switches it at its next start.
+    ...(access === 'write' ? [['journal_mode', 'wal'] satisfies [string, string]] : []),
+    ['synchronous', 1],
+    ['wal_autocheckpoint', 0],
+    ['foreign_keys', 1],
+  ]
+  for (const [name, value] of expected) {
+    const actual = connection.prepare(`pragma ${name}`).get()?.[name]
+    if (actual !== value) throw new Error(`SQLite's ${name} is ${String(actual)} and must be ${value}.`)
+  }
+}
+
+/** Pages carry no checksum: a bit that turned in a name or an index is seen only where two places disagree. */
+function checkFiles(connection: DatabaseSync): string {
+  let isWhole = false
+  try {
+    isWhole = connection.prepare('pragma integrity_check(1)').get()?.integrity_check === 'ok'
+  } catch {
+    // What cannot even be read is damaged too.
+  }
+  if (!isWhole)
+    throw new Error('the file is damaged, and what it answers may lack something: restore it from a backup.')
+  return 'every page and every index agrees with the others'
+}

@@ -1,0 +1,27 @@
+/** What is left of deleted environments: values and versions whose keys are gone, and which nobody can reach. */
+import { type Db, skipLocked, sql } from './engine/sql.ts'
+
+export function leftoverStore(db: Db) {
+  return {
+    /** Takes away at most so many rows of one deleted environment; false once nothing is left of any. */
+    async removeSome(limit: number): Promise<boolean> {
+      const next = await db.one<{ id: string }>(sql`
+        select environment_id as id from leftover where environment_id > '' order by environment_id limit 1 ${skipLocked}`)
+      if (!next) return false
+      const versions = await db.run(sql`
+        delete from secret_version where environment_id = ${next.id} and (secret_id, version) in (
+          select secret_id, version from secret_version where environment_id = ${next.id} limit ${limit})`)
+      if (versions === limit) return true
+      const values = await db.run(sql`
+        delete from secret_value where environment_id = ${next.id} and (secret_id, owner_id) in (
+          select secret_id, owner_id from secret_value where environment_id = ${next.id} limit ${limit - versions})`)
+      if (versions + values === limit) return true
+      const rest = limit - versions - values
+      const renames = await db.run(sql`
+        delete from secret_rename where environment_id = ${next.id} and (revision, secret_id) in (
+          select revision, secret_id from secret_rename where environment_id = ${next.id} limit ${rest})`)
+      if (renames < rest) await db.run(sql`delete from leftover where environment_id = ${next.id}`)
+      return true
+    },
+  }
+}
