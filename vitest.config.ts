@@ -48,7 +48,7 @@ export default defineConfig({
           name: 'postgres',
           include: rooms,
           // The wire is the same in front of either.
-          exclude: ['server/src/store/sqlite*.test.ts', 'server/src/http/wire.test.ts'],
+          exclude: ['server/src/store/engine/sqlite*.test.ts', 'server/src/http/wire.test.ts'],
           env: { COFFER_TEST_ENGINE: 'postgres' },
           globalSetup: ['test/postgres.ts'],
         },

@@ -121,8 +121,8 @@ test('the client library imports nothing but its own files, and runs in browsers
 
 test('only the engines talk to a database driver, only the doors open connections', () => {
   const owners: Record<string, RegExp> = {
-    pg: /store\/postgres\.ts$/,
-    'node:sqlite': /store\/sqlite(-connection|-wal|-checkpoint)?\.ts$/,
+    pg: /store\/engine\/postgres\.ts$/,
+    'node:sqlite': /store\/engine\/sqlite(-connection|-wal|-checkpoint)?\.ts$/,
     'node:https': /outbound\.ts$/,
     'node:tls': /outbound\.ts$/,
     'node:dns/promises': /outbound\.ts$/,
@@ -191,9 +191,9 @@ test('associated data is built, sealed records are made and audit rows are writt
     [/createCipheriv|createDecipheriv/, /crypto\/envelope\.ts$/],
     [/setAAD/, /crypto\/envelope\.ts$/],
     [/insert into audit_entry/, /store\/audit\.ts$/],
-    [/audit\.insert\(/, /domain\/audit\.ts$/],
+    [/audit\.insert\(/, /domain\/audit\/record\.ts$/],
     [/insert into audit_batch/, /store\/audit\.ts$/],
-    [/audit\.insertBatch\(/, /domain\/audit\.ts$/],
+    [/audit\.insertBatch\(/, /domain\/audit\/record\.ts$/],
     [/insert into change/, /store\/change\.ts$/],
   ]
   for (const [what, owner] of owners) {
