@@ -1,4 +1,4 @@
-/** Reading secrets: the path that must be fast. */
+/** Reads of secrets: the hot path of the service. */
 import type { ProjectPath } from '@coffer/contract/field'
 import type { Secret, SecretListQuery, SecretPath, SecretQuery, SecretRow } from '@coffer/contract/secret'
 import { Failure, invalid, isFailure } from '../../failure.ts'
@@ -22,7 +22,7 @@ import type { Resolved } from './reference/resolution.ts'
 import { createAllowance } from './size.ts'
 import { type Answered, writeSecrets } from './text.ts'
 
-/** An answer that may leave: what it reveals has been recorded. */
+/** A response that may be sent: the read is already in the audit trail. */
 export type ReadAnswer = {
   readonly etag: string
   readonly body: string | Buffer | Pieces | undefined
@@ -31,10 +31,10 @@ export type ReadAnswer = {
 
 type Reading = {
   readonly access: ProjectAccess
-  /** Tells answers to different questions apart. */
+  /** Cache key of the response. */
   readonly question: string
   readonly environments: readonly PicturedEnvironment[]
-  /** The caller named the environments, or its credential does: secrets without a row in them are not listed. */
+  /** The request or the credential names the environments: secrets without a value in them are not listed. */
   readonly isChosen: boolean
   readonly query: SecretListQuery
   /** One secret by name or id; undefined for the list. */
@@ -70,7 +70,7 @@ export async function readSecret(
 
 const scopedQuery: SecretListQuery = { resolve: true }
 
-/** For a credential that is for one environment: no parameters are needed. */
+/** Reads the one environment that the credential is scoped to, so the request needs no parameters. */
 export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
   const { credential } = ctx.actor
   const scope = grantOf(credential)?.scope
@@ -104,7 +104,7 @@ async function tell(
   known: CachedResponse,
   ifNoneMatch: string | undefined,
 ): Promise<ReadAnswer> {
-  // Nothing leaves that the caller has not got already.
+  // Not recorded: the caller already has these values, and none is sent.
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
   if (known.auditDetails) await recordRead(ctx, reading, known, known.auditDetails)
   return { etag: known.etag, body: known.open(), bytes: known.bytes }
@@ -133,7 +133,7 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<CachedRespons
   const entity = { id: made.secrets[0]?.id ?? '', name: made.secrets[0]?.name ?? '' }
   const answer = { etag, auditDetails, entity }
   if (typeof body === 'string') {
-    // A referenced environment that changed while it was read has another number by now: then nothing is kept.
+    // If a referenced environment changed during the read, its version no longer matches: the entry is never served.
     const referenced = new Set(made.environmentIds).difference(new Set(environments.map(({ id }) => id)))
     const dependencies = [
       ...chosen,
@@ -144,7 +144,7 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<CachedRespons
   return { ...answer, bytes, open: () => body }
 }
 
-/** What a plain read of these environments would have as its ETag; undefined where it would find nothing. */
+/** ETag that a plain read of these environments would return; undefined if the read would find nothing. */
 export async function findEtag(
   ctx: Context,
   access: ProjectAccess,
@@ -169,7 +169,7 @@ type Made = Answered & {
 async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   const { access, environments, query, key } = reading
   const ownerId = personalOwner(ctx)
-  // Taken before anything is read: a change in between makes the answer stale, not wrong.
+  // Environment versions are taken before the read: a change in between makes the cache entry stale, not wrong.
   const mayRefer = query.resolve === true ? access.picture.environments.keys() : []
   const epochs = new Map([...mayRefer].map((id) => [id, ctx.epochs.of(id)]))
   const isKeys = query.view === 'keys'
@@ -183,7 +183,7 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   if (query.onUnresolved === 'error' && resolution) refuseUnresolved(resolution.byRow, names)
   const order = new Map(environments.map(({ id }, index) => [id, index]))
   const rowsBySecret = Map.groupBy(values, (value) => value.secretId)
-  // Callers who reach only a part of the project are not told what else is in it.
+  // Callers who reach only part of the project must not learn what else is in it.
   const isWhole = !reading.isChosen && reachesProject(access.reach, access.project)
   const shown = isWhole ? secrets : secrets.filter(({ id }) => rowsBySecret.has(id))
   const findReminder = createReminderIndex(loaded.reminders)
@@ -198,7 +198,7 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
       rows.map((row) => toRow(row, query, resolution?.byRow.get(row), findReminder(row))),
     )
   }
-  // A secret without a row that the caller sees is as good as absent.
+  // A secret does not exist for callers who see none of its values.
   if (key !== undefined && values.length === 0) throw new Failure('notFound')
   const keys = secrets.filter(({ id }) => rowsBySecret.has(id)).map(({ name }) => name)
   const environmentNames = environments.map(({ name }) => name)
@@ -224,7 +224,7 @@ type Loaded = {
   readonly secrets: readonly SecretRecord[]
   readonly values: readonly OpenValue[]
   readonly reminders: readonly ReminderRow[]
-  /** How the caller would ask for less. */
+  /** Error text for a response that is too large: how to ask for less. */
   readonly advice: string
 }
 
@@ -253,7 +253,7 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
   return { secrets: [secret], values, reminders, advice }
 }
 
-/** By name, or by id: a name is never shaped like one. */
+/** Finds a secret by name or id. The two cannot collide, because names that look like ids are refused. */
 export async function findSecret(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord | undefined> {
   if (isId(key)) return ctx.store.secrets.findById(access.project.id, key.toLowerCase())
   return mayExist(key) ? ctx.store.secrets.findByName(access.project.id, key) : undefined
@@ -271,7 +271,7 @@ function refuseUnresolved(byRow: ReadonlyMap<OpenValue, Resolved>, names: Readon
 const tellUnresolved = (name: string, unresolved: readonly string[]): string =>
   `${name}: refers to ${unresolved.slice(0, 10).join(', ')}, which cannot be resolved.`
 
-/** By environment and secret; what is one's own has none. */
+/** Looks reminders up by environment and secret. Personal values have none. */
 export function createReminderIndex(reminders: readonly ReminderRow[]): (row: OpenValue) => ReminderRow | undefined {
   if (reminders.length === 0) return () => undefined
   const nameOf = ({ environmentId, secretId }: ReminderRow | OpenValue) => `${environmentId} ${secretId}`
@@ -294,7 +294,7 @@ function toRow(
     environmentId: row.environmentId,
     ...(view !== 'keys' && { value: resolved?.value ?? row.value }),
     isPersonal: row.isPersonal,
-    // A resolved value that was written back with its version would replace the references.
+    // Resolved values carry no version: a client could write them back with it, and so overwrite the references.
     ...(resolve !== true && { version: row.version }),
     updatedAt: iso(row.updatedAt),
     ...(resolved && resolved.unresolved.length > 0 && { unresolved: [...resolved.unresolved] }),
@@ -304,7 +304,7 @@ function toRow(
   }
 }
 
-/** What was read on the way to other values, as `project.environment.KEY`. */
+/** Names referenced values as `project.environment.KEY`, for the audit trail. */
 export function namePlaces({ picture }: ProjectAccess, places: readonly Place[]): string[] {
   return places.map(({ environmentId, key }) => {
     const environment = picture.environments.get(environmentId)

@@ -1,11 +1,12 @@
 /**
- * Who wrote a value that refers to others. Whoever reads such a value follows its references with their own rights. Where it
- * is handed on in somebody else's name, by a sync or a share, its references lead no further than its authors may read:
- * nobody sees through another's eyes by writing `${production.KEY}`. Whoever copies it (restores, promotes) is an author too.
+ * Authors of values that contain references. Readers follow references with their own rights. A sync or a share acts in
+ * one person's name, so its references also reach only what the authors of the value may read. Otherwise an author
+ * could write `${production.KEY}` and use that person's rights. Copying a value (restore, promote) adds the copier as
+ * an author.
  *
- * Kept as `user:<id>`, `token:<id>:<user>` and `oidc:<id>`, with a space between. A `!` behind an author says that it did not
- * reach all of what it referred to when it wrote, a `~` that it did, but not the whole workspace. The value's seal is bound
- * to it.
+ * Authors are stored as `user:<id>`, `token:<id>:<user>` and `oidc:<id>`, separated by spaces, and are part of the
+ * value's AAD. The suffix `!` marks an author who could not reach every referenced value when writing; `~` marks one
+ * who could, but who did not reach the whole workspace.
  */
 import { type Access, type ProjectAccess, reachesEnvironments } from '../access/access.ts'
 import { type Reach, reachesAll, toScopeSet } from '../access/scope.ts'
@@ -24,7 +25,7 @@ type Written = {
   readonly copiedFrom?: string
 }
 
-/** Nobody, where the text refers to nothing, as most values do. */
+/** Empty for values without references, which most are. */
 export function authorsOf(ctx: Context, access: ProjectAccess, written: Written): string {
   const { key, environment, value, copiedFrom = '' } = written
   if (value === null) return ''
@@ -44,15 +45,15 @@ function nameOf({ type, id, userId }: Actor): string {
 
 const nameIn = (author: string) => author.replace(/[!~]$/, '')
 
-/** What authors may read now. */
+/** Decides what authors may read now. */
 export type Judge = {
-  /** Before they are judged: tokens and identities are looked up, all that are new in one go. */
+  /** Call before `mayRead`: looks up the tokens and identities of all new authors at once. */
   meet(authors: Iterable<string>): Promise<void>
-  /** `isNamed`: the value itself refers there; otherwise only what it refers to does. */
+  /** `isNamed`: the value itself refers to this environment; otherwise only values behind its references do. */
   mayRead(authors: string, environmentId: string, isNamed: boolean): boolean
 }
 
-/** Of an author: what their own words may lead to, and what others' words behind them may. */
+/** Reach of an author: `named` for references in their own value, `beyond` for references in the values behind it. */
 type Reaches = { readonly named: Reach; readonly beyond: Reach }
 
 const everything: Reach = Object.freeze([])
@@ -79,7 +80,7 @@ export function createJudge(ctx: Context, access: Access): Judge {
     for (const { author, type, id, userId } of described) {
       const member = picture.membersByUser.get(type === 'token' ? userId : id)?.scopeSet
       const scope = scopes.get(id)
-      // Whoever went, or let a token go, must not gain by it: what they could not reach then is not reached without them.
+      // Deleting an author or a token must not extend its reach: what was unreachable when writing stays unreachable.
       const judged = (left: Reach): Reach => {
         if (type === 'user') return member ? [member] : left
         if (type === 'oidc') return scope ? [scope] : left

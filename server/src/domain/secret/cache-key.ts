@@ -1,4 +1,4 @@
-/** What tells answers that are kept apart: who asks, for which values, and how they are to be shown. */
+/** Cache key of a read: the caller, the requested values, and how they are shown. */
 import type { SecretListQuery } from '@coffer/contract/secret'
 import type { ProjectAccess } from '../access/access.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
@@ -15,8 +15,8 @@ type Question = {
 }
 
 /**
- * Whoever asks by the same URL brings the very same query: their question is put together once, as to hash its text takes
- * longer than to find the answer by it.
+ * Requests with the same URL share one query object, so its last cache key is reused. Hashing a new string would take
+ * longer than the cache lookup itself.
  */
 const lastQuestions = new WeakMap<SecretListQuery, Question>()
 

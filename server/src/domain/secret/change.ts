@@ -1,4 +1,4 @@
-/** What people and machines do to secrets: create, update, write in batches, delete. */
+/** Creating, updating, batch-writing and deleting secrets. */
 import type { ProjectPath } from '@coffer/contract/field'
 import type {
   NewSecrets,
@@ -66,13 +66,13 @@ export async function updateSecret(
     const environments = rows.map(({ environment }) => environment)
     ctx.compared.add({ environments, keys: [secret.name], secrets: [secret] })
     requirePerson(ctx, rows)
-    // A tag says that nothing has changed since the read, so an earlier name or note is sent on purpose.
+    // An ETag in If-Match shows that nothing has changed since the read: an earlier name or note is sent on purpose.
     const isEchoed = rows.some(({ version }) => version !== undefined) && (ifMatch ?? '*').trim() === '*'
     const fields = await changedFields(ctx, secret, body, isEchoed)
     const { name, type, dataType, note } = fields
     const hasNewFields = type !== secret.type || dataType !== secret.dataType || note !== secret.note
     const isRename = name !== secret.name
-    // Shared rows that come back as they were read change nothing: only what does needs more than a member.
+    // Members may send shared rows back unchanged; only an actual change needs the role developer.
     if (isRename || hasNewFields || rows.length === 0) requireDeveloper(access)
     const [first, another] = new Set(environments)
     await requireMatch(ctx, access, secret, ifMatch, another ? undefined : first)
@@ -170,7 +170,7 @@ export async function deleteSecret(
 
 type Wanted = { readonly mode?: WriteMode; readonly message?: string; readonly dryRun?: boolean }
 
-/** All of the wishes or none of them, as one revision of each environment. */
+/** Writes all wishes or none, as one revision per environment. */
 export function writeAll(
   ctx: CompareContext,
   access: ProjectAccess,
@@ -180,7 +180,7 @@ export function writeAll(
   return writeValues(ctx, access, wishes, { mode, message, dryRun, revisions: createRevisions(ctx, access) })
 }
 
-/** Renames come first: what was written before one of them, under the name that it gives, would change another secret. */
+/** Renames run first, so a write listed before a rename to the same name would change the renamed secret instead. */
 function refuseOvertaken({ operations }: SecretBatch): void {
   const written = new Set<string>()
   for (const operation of operations) {

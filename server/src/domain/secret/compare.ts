@@ -1,6 +1,6 @@
 /**
- * Comparisons with stored values. A dry run, a refused write and an unchanged one tell their caller something about values
- * without another entry in the audit trail, so each leaves one entry `COMPARE` before its answer leaves.
+ * Audit entries for comparisons with stored values. A dry run, a refused write and an unchanged write reveal something
+ * about values but leave no other audit entry, so each records one `COMPARE` before its response is sent.
  */
 import { Failure, isFailure } from '../../failure.ts'
 import type { SecretRecord } from '../../store/secret.ts'
@@ -12,7 +12,7 @@ import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { inTransaction } from '../transaction.ts'
 
-/** The keys and environments of which values were compared, by name. */
+/** The keys and environments whose values were compared. */
 type Comparison = {
   readonly environments: Iterable<PicturedEnvironment>
   readonly keys: Iterable<string>
@@ -20,16 +20,16 @@ type Comparison = {
   readonly isDryRun?: boolean | undefined
 }
 
-/** All that one request has compared so far. */
+/** Everything that one request has compared so far. */
 export type Compared = Comparison & { add(more: Comparison): void }
 
-/** Required by everything that compares values within a transaction: only `inSecretTransaction` makes one. */
+/** Required by every function that compares values in a transaction. Only `inSecretTransaction` creates one. */
 export type CompareContext = WriteContext & { readonly compared: Compared }
 
-/** `isRecorded`: the audit trail has an entry of it already. */
+/** `isRecorded`: the audit trail already has an entry for this write. */
 export type Written<Result> = { readonly result: Result; readonly isRecorded: boolean }
 
-/** One transaction that writes values, or compares them. `isUndone` rolls it back at its end and keeps the result. */
+/** Runs a transaction that writes or compares values. `isUndone` rolls it back at the end and keeps the result. */
 export function inSecretTransaction<Result>(
   ctx: Context,
   access: ProjectAccess,
@@ -48,7 +48,7 @@ export function inSecretTransaction<Result>(
         outcome = { result, isRecorded: !isUndone }
         if (isUndone) throw undone
         const event = comparisonOf(access, compared, 'success')
-        // Within the transaction, as a large one keeps its turn until all of it is done.
+        // Recorded inside the transaction: its end frees the slot, and the next large write would delay this entry.
         if (event && after.sequence === before.sequence) await record(ctx, event)
         return outcome
       })
@@ -59,7 +59,7 @@ export function inSecretTransaction<Result>(
   })
 }
 
-/** Runs a write, and records what it compared if it was refused or left no entry of its own. */
+/** Runs a write, and records its comparisons if it was refused or left no audit entry of its own. */
 export async function recordingComparison<Result>(
   ctx: Context,
   access: ProjectAccess,
@@ -70,7 +70,7 @@ export async function recordingComparison<Result>(
   try {
     written = await write(compared)
   } catch (error) {
-    // After the rollback, as the entry must outlive the transaction that was refused.
+    // Recorded after the rollback: the entry must outlive the refused transaction.
     if (isFailure(error) && error.status < 500) await recordComparison(ctx, access, compared, 'failure')
     throw error
   }
@@ -97,14 +97,14 @@ function createCompared(): Compared {
   }
 }
 
-/** For what compares without a transaction of its own, or after that was rolled back. */
+/** For comparisons outside a transaction, or after it was rolled back. */
 export async function recordComparison(
   ctx: Context,
   access: ProjectAccess,
   compared: Comparison,
   outcome: 'success' | 'failure',
   more: Record<string, unknown> = {},
-  /** Of the answer that tells about it; a write is answered in any case. */
+  /** Size of the response, to reserve memory for it; 0 for a write, whose response must be sent in any case. */
   bytes = 0,
 ): Promise<void> {
   const event = comparisonOf(access, compared, outcome)

@@ -12,7 +12,7 @@ import {
 } from './reference/graph.ts'
 import { hasReferences } from './reference/reference.ts'
 
-/** Values that would lead back to themselves, as this owner sees them (nobody's: only what is shared), are refused. */
+/** Refuses values that would refer back to themselves, as this owner sees them. Owner '' sees shared values only. */
 export async function refuseCycles(
   ctx: WriteContext,
   access: ProjectAccess,
@@ -28,7 +28,7 @@ export async function refuseCycles(
   const load = loadInFewQueries(options)
   const cycle = await findCycle(roots, {
     locate: options.locate,
-    // What this very request writes counts as written, and what it removes as gone.
+    // Writes and removals of this request count as done.
     load: async (places) => {
       const values = new Map(await load(places))
       for (const name of places.map(placeName)) {
@@ -46,7 +46,7 @@ export async function refuseCycles(
   }
 }
 
-/** Chains that go on for longer than any read follows them are walked in memory: their environments are loaded whole. */
+/** Loads whole environments once a chain exceeds the depth of any read: long chains must not cost a query per hop. */
 function loadInFewQueries({ load, loadEnvironments }: ReferenceOptions): LoadValues {
   const whole = new Map<string, string>()
   const loaded = new Set<string>()

@@ -1,7 +1,7 @@
 /**
- * References in what is handed on: a push, a share. A reference is followed where the person in whose name it goes may read
- * all that it leads to, and everybody who wrote a value of the chain may read all that comes after it. Where references led,
- * and where they were stopped, is known afterwards.
+ * References in values that a sync or a share hands on. A reference is followed if the creator of the sync or share may
+ * read everything it leads to, and if the authors of each value in the chain may read everything after it. Also records
+ * where references led and where they were stopped.
  */
 import { nextTurn } from '../../event-loop.ts'
 import type { ProjectAccess } from '../access/access.ts'
@@ -14,14 +14,11 @@ import { writeReferenceName } from './reference/reference.ts'
 import type { Gap } from './reference/resolution.ts'
 
 export type Trail = Guard & {
-  /** What these values refer to, and what that refers to, each once. */
+  /** Everything that these values refer to, directly or indirectly, without duplicates. */
   reachedFrom(places: readonly Place[]): Place[]
-  /** What stayed unresolved in a value: the first of its own references, or else the first of those that they lead to. */
+  /** First unresolved reference of a value: one in the value itself if any, otherwise one in the values behind it. */
   findGap(root: Place): Gap | undefined
-  /**
-   * For a reference that whoever wrote it may not follow: the places that it leads through, the last of which is out of
-   * their reach.
-   */
+  /** For a reference that its authors may not follow: the places on its way, ending with the one out of reach. */
   findStop(gap: Gap): readonly Place[] | undefined
 }
 
@@ -30,13 +27,13 @@ export function createTrail(ctx: Context, access: ProjectAccess): Trail {
   const authorsByPlace = new Map<string, string>()
   const next = new Map<string, Place[]>()
   const gaps = new Map<string, Gap>()
-  /** Each with where it leads first, and the environment that is out of reach. */
+  /** Stopped references: the place each one names, and the environment that is out of its authors' reach. */
   const stops = new Map<string, { readonly to: Place; readonly environmentId: string }>()
 
   function reachedFrom(places: readonly Place[]): Place[] {
     const reached = new Map<string, Place>()
     const names = new Set(places.map(placeName))
-    // It grows while it is walked over.
+    // The set grows during the loop, which also visits the added names.
     for (const name of names) {
       for (const place of next.get(name) ?? []) {
         reached.set(placeName(place), place)
@@ -81,7 +78,7 @@ export function createTrail(ctx: Context, access: ProjectAccess): Trail {
           stopped.push(link)
         }
       }
-      // Only now: what leads on from a value is the same for all who lead to it.
+      // Links are cut after the loop, so that every node is checked against the whole graph.
       for (const link of stopped) delete link.target
     },
 
@@ -121,7 +118,7 @@ function traceBack(last: Place, cameFrom: ReadonlyMap<string, Place | undefined>
   return way
 }
 
-/** The environments that each value leads to, by any number of references. A set grows only so often, whatever the cycles. */
+/** Environments that each value leads to, over any number of hops. Cycles are harmless: a set grows only so often. */
 async function listLedTo(nodes: readonly ValueNode[]): Promise<ReadonlyMap<ValueNode, ReadonlySet<string>>> {
   const ledTo = new Map<ValueNode, Set<string>>(nodes.map((node) => [node, new Set()]))
   const referring = new Map<ValueNode, ValueNode[]>()
@@ -151,9 +148,9 @@ async function listLedTo(nodes: readonly ValueNode[]): Promise<ReadonlyMap<Value
   return ledTo
 }
 
-/** It stands in the value itself, and not only in what that leads to. */
+/** True if the gap is in the value itself, not in a value that it leads to. */
 export const isWithin = ({ environmentId, key }: Place, { at }: Gap): boolean =>
   at.environmentId === environmentId && at.key === key
 
-/** Neither part of it can hold a `$`. */
+/** Neither part can contain a `$`, so two stops never share a name. */
 const stopName = (at: Place, reference: string) => `${placeName(at)}$${reference}`

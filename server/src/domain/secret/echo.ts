@@ -1,6 +1,6 @@
 /**
- * Rows and fields that come back as they were read. Clients read a secret, let a person edit one row and send all of them:
- * what others changed meanwhile must neither be undone by that nor be overwritten unseen.
+ * Detects rows and fields that come back as they were read. Clients read a secret, let a person edit one row and send
+ * all rows back: this must not undo or silently overwrite what others changed meanwhile.
  */
 import type { SecretChange } from '@coffer/contract/secret'
 import { nextTurn } from '../../event-loop.ts'
@@ -102,7 +102,7 @@ const nameOf = ({ environmentId, ownerId }: { readonly environmentId: string; re
 
 type Fields = Pick<SecretRecord, 'name' | 'note' | 'type' | 'dataType'>
 
-/** What the request makes of the secret's fields. With `isEchoed` an earlier text of a field leaves it as it is. */
+/** The secret's fields after the request. With `isEchoed`, a field sent with an earlier text stays as it is. */
 export async function changedFields(
   { store }: CompareContext,
   secret: SecretRecord,

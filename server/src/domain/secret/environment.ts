@@ -1,11 +1,14 @@
-/** Which environments a request about secrets means, and whose values the caller sees in them. */
+/** Finds the environments that a request names, and whose personal values the caller sees in them. */
 import { Failure, invalid } from '../../failure.ts'
 import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
 import { reachesEnvironment } from '../access/scope.ts'
 import type { PicturedEnvironment, PicturedProject } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 
-/** People and their command lines see their own values; tokens of machines never do. A JWT is as what it came from. */
+/**
+ * Sessions and CLI tokens see the personal values of their user; machine tokens see none. A JWT counts as the
+ * credential that it was issued for.
+ */
 export function personalOwner(ctx: Context): string {
   const { credential, userId } = ctx.actor
   if ('token' in credential) return credential.token.type === 'cli' ? userId : ''
@@ -16,14 +19,14 @@ export function personalOwner(ctx: Context): string {
 export function requireReached(access: ProjectAccess, idOrName: string): PicturedEnvironment {
   const { reach, project } = access
   const environment = findByIdOrName(project.environments, idOrName)
-  // Names are unique within a project: no other environment could be meant.
+  // Names are unique within a project, so no other environment can match.
   if (!environment || !reachesEnvironment(reach, project, environment)) throw new Failure('notFound')
   return environment
 }
 
 const byName = new WeakMap<PicturedProject, ReadonlyMap<string, PicturedEnvironment>>()
 
-/** Asked of every reference, so that a project's environments are not gone through each time. */
+/** Called for every reference: the index saves a scan of the project's environments each time. */
 export function findEnvironmentByName(project: PicturedProject, name: string): PicturedEnvironment | undefined {
   let names = byName.get(project)
   if (!names) {
@@ -46,17 +49,17 @@ type Chosen = {
   readonly environment_id?: string | string[] | undefined
 }
 
-/** The ones that the query names, each once; all in reach where it names none. */
+/** The environments that the query names, without duplicates; all in reach if it names none. */
 export function chooseEnvironments(access: ProjectAccess, query: Chosen): PicturedEnvironment[] {
   const { environmentId, environment_id } = query
-  // The common case, on the path that must be fast.
+  // Fast path: most reads name exactly one environment.
   if (typeof environmentId === 'string' && environment_id === undefined) return [requireReached(access, environmentId)]
   const wanted = [environmentId ?? [], environment_id ?? []].flat()
   if (wanted.length === 0) return reachedEnvironments(access.reach, access.project)
   return [...new Set(wanted.map((idOrName) => requireReached(access, idOrName)))]
 }
 
-/** The one environment that a request names, wherever and however it may do so; undefined where it names none. */
+/** The one environment that a request names, in any of its fields; undefined if it names none. */
 export function findNamed(
   access: ProjectAccess,
   names: readonly (string | undefined)[],
@@ -67,14 +70,14 @@ export function findNamed(
   return environment
 }
 
-/** For what is said of one environment alone, by whoever reaches only one too. */
+/** For operations that must name their environment, even if the caller reaches only one. */
 export function requireNamed(access: ProjectAccess, ...names: (string | undefined)[]): PicturedEnvironment {
   const environment = findNamed(access, names)
   if (!environment) throw invalid('environmentId', 'is required.')
   return environment
 }
 
-/** For what concerns exactly one environment. */
+/** For operations on one environment, which need not be named if the caller reaches only one. */
 export function chooseEnvironment(access: ProjectAccess, query: Chosen): PicturedEnvironment {
   const chosen = chooseEnvironments(access, query)
   const [only] = chosen

@@ -1,4 +1,4 @@
-/** Secrets as files: an environment written out as one, and one read into an environment. */
+/** Exports an environment as a file, and imports a file into an environment. */
 import type { ProjectPath } from '@coffer/contract/field'
 import type { RevisionResults } from '@coffer/contract/secret'
 import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
@@ -21,7 +21,7 @@ import { standingRevision } from './write.ts'
 
 type ExportedFile = WrittenAnswer & { readonly contentType: string }
 
-/** An environment as a file. What is a reference stays one unless it is asked to be resolved. */
+/** References stay as written unless the query asks to resolve them. */
 export async function exportSecrets(ctx: Context, path: ProjectPath, query: SecretExport): Promise<ExportedFile> {
   const access = await requireProject(ctx, path, 'secret:read')
   const environment = chooseEnvironment(access, query)
@@ -82,9 +82,9 @@ export async function importSecrets(ctx: Context, path: ProjectPath, body: Secre
   })
 }
 
-/** In pieces: a file may be megabytes, and others want the event loop meanwhile. */
+/** Parses in pieces: a file may be megabytes, and must not block the event loop. */
 async function readFile({ format, content }: SecretImport): Promise<Entry[]> {
-  // Parsers are large, and most processes never need one.
+  // Imported lazily: the parsers are large, and most processes never need one.
   const { parseInPieces } = await import('./format/format.ts')
   const pieces = parseInPieces(format, content)
   let piece = pieces.next()

@@ -1,4 +1,4 @@
-/** The past of values: versions of one, revisions of an environment, comparisons, restoring and promoting. */
+/** History: versions of a value, revisions of an environment, diffs, restoring versions and promoting values. */
 import { createHmac } from 'node:crypto'
 import type { EnvironmentPath, ProjectPath } from '@coffer/contract/field'
 import type {
@@ -47,7 +47,7 @@ export async function listVersions(
   const limit = query.limit ?? defaultPageLength
   const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(query.cursor)
   const rows = await ctx.store.secretVersions.list(place, before, limit + 1)
-  // A secret that never had a value here is not one that the caller can see here, on whichever page.
+  // A secret that never had a value in this environment does not exist here, whichever page is asked for.
   if (rows.length === 0 && (await ctx.store.secretVersions.list(place, Number.MAX_SAFE_INTEGER, 1)).length === 0)
     throw new Failure('notFound')
   return pageOf(rows, limit, { item: toVersion, position: ({ version }) => version })
@@ -71,7 +71,7 @@ export async function restoreVersion(
 ): Promise<{ success: boolean; version: number }> {
   const { access, environment, secret: named, place } = await requireValue(ctx, path, body, 'secret:write')
   return inSecretTransaction(ctx, access, async (ctx) => {
-    // Once more, under the workspace's lock: by now it may have another name, or another secret may have its name.
+    // Loaded again under the workspace lock: the secret may have been renamed meanwhile, or its name reused.
     const secret = await requireLive(ctx, access, named.id)
     const row = await ctx.store.secretValues.findVersion(place, path.version)
     if (!row) throw new Failure('notFound')
@@ -124,7 +124,7 @@ export async function listRevisions(
   return { items, nextCursor: found.length > shown.length && last !== undefined ? encodeCursor(last) : undefined }
 }
 
-/** A page is shorter where its revisions changed very much; one is always on it. */
+/** Revisions with many changes make a page shorter. It always holds at least one revision. */
 const maxChangesPerPage = 20_000
 
 function firstRevisions(found: readonly { revision: number; changes: number }[]): number[] {
@@ -138,7 +138,7 @@ function firstRevisions(found: readonly { revision: number; changes: number }[])
 
 const diffAdvice = 'compare versions of single secrets'
 
-/** The difference as JSON. */
+/** Returns the diff as JSON. */
 export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<string | Pieces> {
   const access = await requireProject(ctx, path, 'secret:read')
   const [from, to] = [await parseState(ctx, access, 'from', query.from), await parseState(ctx, access, 'to', query.to)]
@@ -183,7 +183,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   const source = requireReached(access, body.from)
   if (source.id === environment.id) throw invalid('from', 'must be another environment.')
   return inSecretTransaction(ctx, access, async (ctx) => {
-    // Each side by itself, and of this one only what is replaced: what may be promoted may be promoted again.
+    // Each side has its own allowance, and the target loads only replaced values: a promotion that fits is repeatable.
     const load = (from: PicturedEnvironment, keys?: readonly string[]) => {
       const allowance = createAllowance(ctx, 'keys', 'name some of the keys, and promote the others after them')
       return stateNow(ctx, access, allowance, from, keys)
@@ -211,7 +211,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     const revisions = createRevisions(ctx, access)
     const { mode = 'upsert', dryRun, message = `promoted from ${source.name}` } = body
     const results = await writeValues(ctx, access, wishes, { mode, dryRun, message, revisions })
-    // Copying is reading: what was taken is recorded for the environment that it came from, or it is not taken.
+    // Copying is a read of the source environment. Recorded in the same transaction: no copy without its audit entry.
     const after = { keys: wanted, promotedTo: environment.name }
     if (!dryRun) await record(ctx, { ...viewOf(access, [source]), after })
     return { success: true, results, revision: await standingRevision(ctx, access, environment), diff }
@@ -239,7 +239,7 @@ async function requireValue(
   return { access, environment, secret, place }
 }
 
-/** Whoever sees its past alone knows it by the name that it had then: what it is called out of reach by now is not told. */
+/** Never confirms the current name of a secret to someone who sees only its old versions. */
 async function requireKnownName(
   ctx: Context,
   access: ProjectAccess,
@@ -283,7 +283,7 @@ function viewOf(access: ProjectAccess, environments: readonly PicturedEnvironmen
 
 type Compared = { readonly version: number; readonly secretId: string } | undefined
 
-/** Names a difference without revealing it: another one has another digest. */
+/** Keyed digest that identifies a diff without revealing it. */
 function digestOf(
   ctx: WriteContext,
   entries: readonly (readonly [key: string, from: Compared, to: Compared])[],

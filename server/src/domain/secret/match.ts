@@ -1,4 +1,4 @@
-/** If-Match: a change that happens only while the secret is as its caller has read it. */
+/** If-Match: applies a change only if the secret is still as the caller read it. */
 import { Failure } from '../../failure.ts'
 import type { SecretRecord } from '../../store/secret.ts'
 import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
@@ -7,8 +7,8 @@ import { findEtag } from './answer.ts'
 import type { CompareContext } from './compare.ts'
 
 /**
- * Call under the lock of the workspace, before anything is changed: of many who have read the same, one is first. Fits
- * the tag of a plain read, and that of a read of the one environment that the request is about.
+ * Call under the workspace lock, before any change: of several callers with the same ETag, only the first may succeed.
+ * Accepts the ETag of a plain read, or of a read of the one environment that the request is about.
  */
 export async function requireMatch(
   ctx: CompareContext,
@@ -20,7 +20,7 @@ export async function requireMatch(
   if (ifMatch === undefined) return
   if (ifMatch.trim() === '*' && secret.trashedAt === null) return
   ctx.compared.add({ environments: environment ? [environment] : [], keys: [secret.name], secrets: [secret] })
-  // A weak tag differs from every tag that we give, and so never fits.
+  // Weak tags never match, because all of our ETags are strong.
   const tags = new Set(ifMatch.split(',').map((tag) => tag.trim()))
   const reads = [reachedEnvironments(access.reach, access.project), ...(environment ? [[environment]] : [])]
   for (const environments of reads) {

@@ -1,4 +1,4 @@
-/** What changes of a secret as a whole have in common: finding it, being allowed to, and saying so. */
+/** Shared steps of changes to a whole secret: find it, check that the caller may see it, and record the change. */
 import { Failure } from '../../failure.ts'
 import type { SecretRecord } from '../../store/secret.ts'
 import { ownersSeen } from '../../store/secret-value.ts'
@@ -24,7 +24,7 @@ export async function requireSecret(
 
 const none: ReadonlySet<string> = new Set()
 
-/** What has no value within reach does not exist for those who reach only a part of the project: which of these do not. */
+/** Secrets that do not exist for a caller who reaches only part of the project, as they have no value within reach. */
 export async function findUnseen(
   ctx: Context,
   access: ProjectAccess,
@@ -38,10 +38,10 @@ export async function findUnseen(
   return new Set(unseen.map(({ secretId }) => secretId))
 }
 
-/** One of those who ask together, about a secret of one and the same project. */
+/** One check of a batch: may this caller see this secret? All secrets of a batch belong to the same project. */
 type Look = { readonly ctx: Context; readonly access: ProjectAccess; readonly secretId: string }
 
-/** Those that do not see what they ask about: found by one query for all, which loads no value. */
+/** The checks whose caller does not see the secret. One query serves the whole batch and loads no value. */
 export async function listUnseen<One extends Look>(
   { secretValues }: Store,
   looks: readonly One[],
@@ -68,7 +68,7 @@ export async function listUnseen<One extends Look>(
 
 type Sight = { readonly environmentIds: ReadonlySet<string>; readonly ownerIds: ReadonlySet<string> }
 
-/** Where one may look, and whose values one sees there. */
+/** The environments that the caller reaches, and the owners whose values the caller sees there. */
 function sightOf(ctx: Context, { reach, project }: ProjectAccess): Sight {
   return {
     environmentIds: new Set(reachedEnvironments(reach, project).map(({ id }) => id)),
@@ -87,7 +87,7 @@ export function recordSecret(
   return record(ctx, { ...eventOf(access, action, secret), environmentIds, after })
 }
 
-/** The same of many, as one row of the trail. */
+/** Records the same action for many secrets, as one row of the audit trail. */
 export function recordSecrets(
   ctx: WriteContext,
   access: ProjectAccess,

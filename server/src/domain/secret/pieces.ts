@@ -1,20 +1,20 @@
 /**
- * Answers with values, written entry by entry and measured as they are written, since what a format makes of a value may be
- * six times as long. Other requests get the event loop after each piece.
+ * Writes responses with values entry by entry, and measures them while writing: a format can make a value six times as
+ * long. Yields the event loop after each piece.
  */
 
 import { nextTurn } from '../../event-loop.ts'
 import { rowBytes } from '../../store/secret-value.ts'
 import { type Allowance, smallBytes } from './size.ts'
 
-/** What is to be sent one after the other. */
+/** Buffers of a response, in the order of sending. */
 export type Pieces = Buffer[]
 
-/** Small ones are text, which can be kept for others who ask the same. */
+/** A small body is a string, which can be cached. */
 export type WrittenAnswer = { readonly body: string | Pieces; readonly bytes: number }
 
 type Options = {
-  /** What a byte of the text counts for. What each entry has beside its value is free, as it is in what is loaded. */
+  /** Cost of each written byte. Every entry gets `rowBytes` for free, which covers its key and metadata. */
   readonly weight?: number
   readonly onPiece?: (piece: Buffer) => void
 }
@@ -52,5 +52,5 @@ export async function writeAnswer(
   return { body: bytes > smallBytes ? pieces : Buffer.concat(pieces).toString(), bytes }
 }
 
-/** Before an element or a member of JSON. */
+/** Separator before the JSON element or member at this index. */
 export const commaAt = (index: number): string => (index === 0 ? '' : ',')

@@ -1,4 +1,4 @@
-/** What a request wishes of values beside what is there: what it would do, key by key, or why it may not. */
+/** Compares the wishes of a request with the stored values: plans the change of each key, or refuses the request. */
 import { type DataType, maxValueBytes, type WriteMode, type WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../crypto/id.ts'
 import { Failure, invalid } from '../../failure.ts'
@@ -10,14 +10,14 @@ import type { WriteContext } from '../context.ts'
 import { authorsOf } from './author.ts'
 import { refuseId, refuseReserved } from './name.ts'
 
-/** What one key should be in one environment; null is its removal. */
+/** The value that one key should have in one environment; null removes it. */
 export type Wish = {
   readonly key: string
-  /** Where it was looked up already. */
+  /** Set if the secret has been looked up already. */
   readonly secret?: SecretRecord
   readonly environment: PicturedEnvironment
   readonly value: string | null
-  /** Who wrote it, where it was taken from another version or environment. */
+  /** Authors of the original, if the value is copied from another version or environment. */
   readonly copiedFrom?: string
   readonly isPersonal?: boolean
   readonly ifVersion?: number | undefined
@@ -25,9 +25,9 @@ export type Wish = {
   readonly dataType?: DataType | undefined
   readonly note?: string | undefined
 }
-/** A value as it is; one that was removed is not there, but its version goes on. */
+/** A stored value. A removed value keeps its version number, so that a new one continues from there. */
 type Current = { readonly version: number; readonly isThere: boolean; readonly text: string | undefined }
-/** What is there, as far as the wishes of one project touch it. */
+/** The stored secrets and values that the wishes touch. */
 export type Present = {
   readonly secrets: Map<string, SecretRecord>
   readonly values: Map<string, Current>
@@ -46,7 +46,7 @@ export type Plan = {
   readonly planned: Planned[]
   /** Secrets that do not exist yet. */
   readonly fresh: Map<string, SecretRecord>
-  /** Secrets of which a value stays, but not their note or type: each once, by id, in however many environments. */
+  /** Secrets whose value stays but whose note or type changes, by id: each is updated once for all environments. */
   readonly described: Map<string, SecretRecord>
 }
 
@@ -94,7 +94,7 @@ export function planWishes(
   return plan
 }
 
-/** For those who come after it in the same transaction: what the plan makes of the values counts as there. */
+/** Applies a plan to `present`, so that later requests of the same transaction see its values as stored. */
 export function foresee(present: Present, { planned }: Plan): void {
   for (const { wish, secret, ownerId, version } of planned) {
     const current = { version, isThere: wish.value !== null, text: wish.value ?? undefined }
@@ -121,7 +121,7 @@ export function presentValues(
 export const hasValue = ({ values }: Present, environmentId: string, secretId: string, ownerId = ''): boolean =>
   values.get(valueName(environmentId, secretId, ownerId))?.isThere ?? false
 
-/** The ids of those that exist but have no value where it was looked for. */
+/** Ids of secrets that exist but have no value in the environments that were loaded. */
 export function listWithoutValue({ secrets, values }: Present): string[] {
   const holding = new Set([...values].flatMap(([name, { isThere }]) => (isThere ? [name.split(' ')[1]] : [])))
   return [...secrets.values()].flatMap(({ id }) => (holding.has(id) ? [] : [id]))
@@ -141,7 +141,7 @@ export function isDescribedAnew(secret: SecretRecord, wish: Wish): boolean {
 
 export function checkWish({ key, value, environment, isPersonal }: Wish): void {
   refuseId('key', key)
-  // What is hidden may still be taken away.
+  // Hidden personal values can still be deleted.
   if (isPersonal && value !== null && !environment.hasPersonalOverrides) {
     throw invalid('isPersonal', `personal values are switched off in ${environment.name}.`)
   }
@@ -151,7 +151,7 @@ export function checkWish({ key, value, environment, isPersonal }: Wish): void {
     throw invalid('value', `the value of ${key} is only a display mask: send the value itself.`)
 }
 
-/** Where there is no value 0 is right; where one was removed, the version of its removal is too. */
+/** Version 0 matches an absent value. A removed value also matches the version of its removal. */
 function refuseStale(wish: Wish, current: Current | undefined): void {
   const { ifVersion } = wish
   if (ifVersion === undefined || ifVersion === (current?.version ?? 0)) return
@@ -160,7 +160,7 @@ function refuseStale(wish: Wish, current: Current | undefined): void {
   throw new Failure('preconditionFailed', `${now} now: read it again.`)
 }
 
-/** The same words whether there is such a secret or not: some may not know. */
+/** Same message whether or not the secret exists: some callers must not learn that it does. */
 const describeAbsence = ({ key, environment, isPersonal }: Wish) =>
   `${key} has no ${isPersonal ? 'personal ' : ''}value in ${environment.name}`
 

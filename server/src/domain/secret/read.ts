@@ -1,4 +1,4 @@
-/** The values of environments, opened: the rows that answers, exports, references and comparisons are made from. */
+/** Loads and decrypts values: responses, exports, references and comparisons are built from these rows. */
 
 import { nextTurn } from '../../event-loop.ts'
 import type { ReminderRow } from '../../store/secret-reminder.ts'
@@ -26,10 +26,10 @@ export type OpenValue = {
 
 type Names = ReadonlyMap<string, string>
 
-/** By how much references may make one answer grow: beyond it they stay unresolved, so that no request works for long. */
+/** Maximum growth of a response by references. Values beyond it stay unresolved, which bounds the work of a request. */
 const maxGrowthBytes = 4 * 1024 * 1024
 
-/** Opens rows of one project; those of secrets that are not among the names are left out. */
+/** Decrypts rows of one project. Skips removed values, hidden personal values and secrets that are not in `names`. */
 export async function openValues(
   ctx: Context,
   access: ProjectAccess,
@@ -55,7 +55,7 @@ function isHidden(access: ProjectAccess, row: Pick<SealedValue, 'ownerId' | 'env
   return row.ownerId !== '' && access.picture.environments.get(row.environmentId)?.hasPersonalOverrides !== true
 }
 
-/** One value for each secret and environment: a person's own wins over the shared one. */
+/** One value per secret and environment: the caller's personal value overrides the shared one. */
 export function effectiveValues(values: readonly OpenValue[]): OpenValue[] {
   const chosen = new Map<string, OpenValue>()
   for (const value of values) {
@@ -65,28 +65,28 @@ export function effectiveValues(values: readonly OpenValue[]): OpenValue[] {
   return [...chosen.values()]
 }
 
-/** How many rows there may be of so many values: what is shared, and what is one's own. */
+/** Maximum number of rows: one shared row per value and, for an owner, one personal row. */
 export const maxRowsOf = (values: number, ownerId: string): number => (ownerId === '' ? values : 2 * values)
 
 export type ReferenceOptions = {
   readonly locate: Locate
   readonly load: LoadValues
-  /** All values of environments, by the names of their places. */
+  /** All values of these environments, keyed by `placeName`. */
   readonly loadEnvironments: (environmentIds: readonly string[]) => Promise<ReadonlyMap<string, string>>
 }
 
-/** Asked of every reference where values are handed on in another's name, beside the rights of that other. */
+/** Checks every reference in values that a sync or a share hands on, in addition to the rights of its creator. */
 export type Guard = {
-  /** Values that references may stand in, told before any of theirs is asked about. */
+  /** Registers loaded values and their authors. Called before `allows` is asked about references in these values. */
   meet(values: readonly { readonly place: Place; readonly authors: string }[]): Promise<void>
   allows(from: Place, reference: Reference, to: Place): boolean
-  /** Once all values are loaded: takes the target from links that lead further than they may. */
+  /** Called once all values are loaded: removes the target of links that lead further than their authors may read. */
   prune(nodes: readonly ValueNode[]): Promise<void>
-  /** What stays unresolved in a value, for whatever reason. */
+  /** Reports a reference that stays unresolved, whatever the reason. */
   miss(root: Place, gap: Gap): void
 }
 
-/** What references may reach: the caller's own rights at every hop, by one query for each hop. */
+/** References are followed with the caller's own rights at every hop. Each hop takes one query. */
 export function referenceOptions(
   ctx: Context,
   access: ProjectAccess,
@@ -118,11 +118,11 @@ export function referenceOptions(
     const values = new Map<string, string>()
     const met: { place: Place; authors: string }[] = []
     const isPause = createOpeningPause()
-    // Shared ones first, so that a person's own overwrites them.
+    // Shared values come first, so that personal ones overwrite them in the map.
     for (const row of rows.sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1))) {
       if (row.sealed === null || isHidden(access, row)) continue
       const { environmentId, secretId, version, sealed, authors } = row
-      // Of the project by which it is reached: who moves an environment to another one cannot read it there.
+      // The project is part of the AAD: moving an environment's row to another project makes its values unreadable.
       const projectId = picture.environments.get(environmentId)?.projectId ?? ''
       const place = { workspaceId: picture.workspace.id, projectId, environmentId, secretId, ownerId: row.ownerId }
       const value = await secretValues.open(place, { version, sealed, authors }, picture.environmentKeys)
@@ -175,7 +175,7 @@ export async function resolveRows(
   const effective = new Set(effectiveValues(rows))
   const roots = rows.map((row) => {
     const name = names.get(row.secretId) ?? ''
-    // A shared value under a personal one is resolved too, but no reference can mean it.
+    // A shared value behind a personal one is resolved too, under a key that no reference can name.
     return { environmentId: row.environmentId, key: effective.has(row) ? name : `\u0000${name}`, value: row.value }
   })
   const referenced: Place[] = []
@@ -204,7 +204,10 @@ export async function resolveRows(
 const listAdvice =
   'name fewer environments, look for a part of the names (q), list them without values (view=keys), or read one by one'
 
-/** Everything about the chosen environments of a project, by a fixed number of queries; of those whose name holds `part`, if it is given. */
+/**
+ * Loads the secrets, values and reminders of these environments. The number of queries is fixed unless the values are
+ * large. With `part`, only secrets whose name contains it are loaded.
+ */
 export async function loadProject(
   ctx: Context,
   access: ProjectAccess,
@@ -217,7 +220,7 @@ export async function loadProject(
   const secrets = await loadNames(ctx, access, allowance, part)
   if (secrets.length > manySecrets) acquireLargeSlot(ctx)
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
-  // Sealed values are not held any longer than it takes to open them.
+  // No variable holds the sealed rows, so their memory can be freed as soon as they are decrypted.
   const values = await openValues(
     ctx,
     access,
@@ -229,8 +232,8 @@ export async function loadProject(
 }
 
 /**
- * The sealed values of these secrets: in one query, or, where they are large, a part at a time, so that other requests are
- * answered in between. Values that change meanwhile are read again in one query: parts of two revisions must not mix.
+ * Loads the sealed values of these secrets. Large results are loaded in parts, so that other requests are served in
+ * between. If a revision changed meanwhile, one query reads everything again: the result must not mix two revisions.
  */
 export function loadValues(
   ctx: Context,
@@ -262,18 +265,18 @@ export function loadValues(
   )
 }
 
-/** So many of them at a time that their rows are few. */
+/** Splits the ids into batches of about `rowsPerPart` rows. */
 export function* partsOf(secretIds: readonly string[], environments: number, ownerId: string): Generator<string[]> {
   const perPart = Math.max(1, Math.floor(rowsPerPart / maxRowsOf(environments, ownerId)))
   for (let from = 0; from < secretIds.length; from += perPart) yield secretIds.slice(from, from + perPart)
 }
 
-/** So many rows by one query, where there are very many of them. */
+/** Rows per query when a large result is loaded in parts. */
 const rowsPerPart = 128
 
 /**
- * The same without any value, whatever there is of them. Each is opened all the same, a few at a time, and forgotten: what was
- * tampered with is found out here, too. Where they are many it takes as long as to read them, and needs a slot.
+ * Like `loadProject`, without the values. Each value is still decrypted, in batches, and dropped: tampering must be
+ * detected here too. A long list takes as long as reading the values, and needs a slot.
  */
 export async function loadKeys(
   ctx: Context,

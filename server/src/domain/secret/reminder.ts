@@ -1,4 +1,4 @@
-/** Reminders of values that should be changed now and then. */
+/** Reminders to change a value, once or repeatedly. */
 import type { Reminder, SecretPath } from '@coffer/contract/secret'
 import type { NewReminder, ReminderQuery, ReminderRemoval } from '@coffer/contract/secret-reminder'
 import { newId } from '../../crypto/id.ts'
@@ -21,15 +21,15 @@ export async function putReminder(
   if (body.type === 'recurring' && body.everyDays === undefined)
     throw invalid('everyDays', 'is required for a recurring reminder.')
   const nextAt = Date.parse(body.nextReminderDate)
-  // The schema lets pass what Date does not read, such as a leap second.
+  // The schema accepts times that Date.parse rejects, such as a leap second.
   if (Number.isNaN(nextAt)) throw invalid('nextReminderDate', 'must be an ISO 8601 date and time.')
-  // Whoever reads the secret would be told a time of another form.
+  // Readers of the secret would get other years in an unexpected format, such as +010000-01-01.
   if (!/^\d{4}-/.test(iso(nextAt))) throw invalid('nextReminderDate', 'must be in the years 0 to 9999, in UTC.')
   return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     const everyDays = body.everyDays ?? null
     const workspaceId = access.picture.workspace.id
-    // Once more, under the workspace's lock: it may have been deleted a moment ago.
+    // Checked again under the workspace lock: the environment may have just been deleted.
     if (!(await ctx.store.environments.find(environment.id, workspaceId))) throw new Failure('notFound')
     const row = {
       id: newId(),

@@ -9,13 +9,13 @@ import { isId } from './name.ts'
 import { openValues, partsOf } from './read.ts'
 import { announceEverywhere, type WriteOptions } from './write.ts'
 
-/** What is renamed, by its name or id, and to what. */
+/** `key` is the current name or the id, `to` the new name. */
 type Rename = { readonly key: string; readonly to: string }
 type Renamed = { readonly secret: SecretRecord; readonly to: string }
 
 /**
- * Gives secrets other names, one after the other: a revision of every environment in which one of them has a value. Whether one
- * is now what its own value refers to is asked by `refuseRenamedCycles`, once the request has done all that it does.
+ * Renames secrets in order, as one revision of every environment where one of them has a value. A new name can close a
+ * reference cycle: call `refuseRenamedCycles` after all other changes of the request.
  */
 export async function renameSecrets(
   ctx: WriteContext,
@@ -29,7 +29,7 @@ export async function renameSecrets(
   const workspaceId = picture.workspace.id
   const steps = await planRenames(ctx, access, renames)
   const at = revisions.at
-  // Of several names in a row a secret had the first before, and has the last.
+  // A request may rename a secret several times: only its name before the first and after the last rename count.
   const firsts = new Map(steps.toReversed().map(({ secret }) => [secret.id, secret]))
   const lasts = new Map(steps.map(({ secret, to }) => [secret.id, { ...secret, name: to, updatedAt: at }]))
   await saveNames(ctx, [...firsts.values()], [...lasts.values()])
@@ -63,7 +63,7 @@ export async function renameSecrets(
   return steps
 }
 
-/** Each as the ones before it leave the names, or why it may not. */
+/** Checks each rename against the names that the renames before it leave. */
 async function planRenames(
   ctx: WriteContext,
   { project }: ProjectAccess,
@@ -91,7 +91,7 @@ async function planRenames(
   })
 }
 
-/** Where names change hands none may be there twice, not even for a moment: meanwhile they are called by their ids, as no other is. */
+/** Names must be unique at every moment: secrets that exchange names first get their ids, which no name can equal. */
 async function saveNames(
   { store }: WriteContext,
   before: readonly SecretRecord[],
@@ -104,7 +104,7 @@ async function saveNames(
   await store.secrets.updateMany(after)
 }
 
-/** Under their new names secrets may be what others refer to. What the same request wrote over or took away no longer counts. */
+/** Refuses reference cycles through new names. Runs after the request's writes: replaced values no longer count. */
 export async function refuseRenamedCycles(
   ctx: WriteContext,
   pictured: ProjectAccess,
@@ -113,7 +113,7 @@ export async function refuseRenamedCycles(
   if (namesById.size === 0) return
   const access = await withStoredEnvironments(ctx, pictured)
   const environmentIds = access.project.environments.map(({ id }) => id)
-  // A part at a time: the values of many are never held together.
+  // Loaded in batches, so that the values of many secrets are never in memory together.
   for (const ids of partsOf([...namesById.keys()], environmentIds.length, '')) {
     const rows = await ctx.store.secretValues.listOf(environmentIds, ids, '')
     const values = await openValues(ctx, access, rows, namesById)

@@ -1,4 +1,4 @@
-/** Bringing an environment back to how it stood after one of its revisions, as a new revision. */
+/** Restores an environment to one of its revisions, as a new revision. */
 import type { RevisionPath, RevisionRestore } from '@coffer/contract/history'
 import type { RevisionResults } from '@coffer/contract/secret'
 import { Failure } from '../../failure.ts'
@@ -52,13 +52,12 @@ export async function restoreRevision(
   })
 }
 
-/** What a name that is free by now comes back as. */
+/** How a name that is no longer in use comes back: as a secret from the trash, or as a new one with these fields. */
 type Origin = Pick<Wish, 'secret' | 'note' | 'type' | 'dataType'>
 
 /**
- * The secret itself, where it lies in the trash: with its id, its note and its versions. Where it has another name by now,
- * the other environments keep it under that name, and the old name becomes a secret of its own, described alike
- * for those who know how.
+ * A secret in the trash comes back with its id, note and versions. A renamed secret keeps its new name in the other
+ * environments, and the old name becomes a new secret. Note and type are copied only if the caller may know them.
  */
 async function findOrigins(
   ctx: WriteContext,
@@ -73,7 +72,7 @@ async function findOrigins(
   const records = ids.length === 0 ? [] : await ctx.store.secrets.listWithTrash(project.id, ids)
   const byId = new Map(records.map((secret) => [secret.id, secret]))
   const unknown = await findUnknown(ctx, access, records)
-  // What lies in the trash belongs to those who reach the whole project.
+  // Only callers who reach the whole project may take a secret out of the trash.
   const isTakenOut = (secret: SecretRecord) =>
     secret.trashedAt !== null && isKept(ctx, secret) && reachesProject(reach, project)
   return new Map(
@@ -88,7 +87,7 @@ async function findOrigins(
   )
 }
 
-/** Those that the caller does not see, nor saw until they went to the trash, where they stay as they were. */
+/** Secrets that the caller neither sees now nor saw until they were deleted. These stay in the trash untouched. */
 async function findUnknown(
   ctx: WriteContext,
   access: ProjectAccess,
@@ -102,7 +101,7 @@ async function findUnknown(
   const environmentIds = reachedEnvironments(access.reach, access.project).map(({ id }) => id)
   const rows = await ctx.store.secretValues.listOf(environmentIds, [...unseen], '')
   const trashedAt = new Map(records.map((secret) => [secret.id, secret.trashedAt]))
-  // A value that was removed by the deletion itself was there until then.
+  // A value that the deletion itself removed was visible until then.
   const seenLast = rows.flatMap(({ secretId, updatedAt }) => (updatedAt === trashedAt.get(secretId) ? [secretId] : []))
   return unseen.difference(new Set(seenLast))
 }

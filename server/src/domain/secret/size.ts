@@ -1,6 +1,6 @@
 /**
- * How much of values one request may hold, and from when on it lets others in or needs a slot. It is measured before
- * anything is loaded: beyond it the answer would not fit into a string, and long before that nobody else would be answered.
+ * Limits how many bytes of values one request may load or write, and when it needs a slot. Sizes are measured before
+ * loading: a larger response would not fit into a string, and would block other requests long before that.
  */
 import { maxValueBytes } from '@coffer/contract/secret'
 import { overheadBytes } from '../../crypto/envelope.ts'
@@ -12,33 +12,33 @@ import { acquireLargeSlot } from '../slot.ts'
 
 const mebibyte = 1024 * 1024
 const maxBytes = 64 * mebibyte
-/** The largest value, its seal, and what goes with it. */
+/** The largest value, with its encryption overhead and the rest of its row. */
 const maxRowBytes = maxValueBytes + 2 * rowBytes
-/** Where there cannot be more than this, it is not measured before it is loaded. */
+/** Loads that cannot exceed this size are not measured first. */
 const unmeasuredBytes = 16 * mebibyte
-/** From here on it is loaded in parts, and needs a slot. */
+/** From this size on, values are loaded in parts, and the request needs a slot. */
 export const largeBytes = 8 * mebibyte
-/** Up to here an answer is one text, which is kept for others who ask the same. */
+/** Up to this size a response is one string, which can be cached. */
 export const smallBytes = mebibyte
 
-/** However small their values are, so many secrets take some 10 MiB until they are written down. */
+/** This many secrets take about 10 MiB while a response is written, however small their values are. */
 export const manySecrets = 2_500
 
-/** For a walk over values that are opened, by the bytes of each: 128 small ones or 1 MiB at a time. */
+/** For loops that decrypt values: takes the bytes of each, and pauses after 128 small values or 1 MiB. */
 export const createOpeningPause = () => createPause(mebibyte, 8 * 1024)
 
 export type Allowance = {
-  /** Loads at most so many rows; where these might be too much, they are measured first. Many are best loaded in parts. */
+  /** Loads up to `maxRows` rows, measured first if they might be large. `list` should load in parts if `isLarge`. */
   load<Row extends { readonly sealed: Uint8Array | null }>(
     maxRows: number,
     measure: () => Promise<number>,
     list: (isLarge: boolean) => Promise<Row[]>,
   ): Promise<Row[]>
-  /** What is loaded already, or written. */
+  /** Counts bytes that were loaded elsewhere, or written. */
   spend(bytes: number): void
 }
 
-/** `field` is what the caller can ask less by, and `advice` how. Takes a slot where it is much. */
+/** Size budget. `field` and `advice` tell the caller in the error how to ask for less. Large sizes take a slot. */
 export function createAllowance(ctx: Context, field: string, advice: string): Allowance {
   let left = maxBytes
 
@@ -68,11 +68,11 @@ export function createAllowance(ctx: Context, field: string, advice: string): Al
   }
 }
 
-/** For what stands where something is to be written, and for what is to be written there. */
+/** Size budget of a write, both for the stored values that it replaces and for the new ones. */
 export const createWriteAllowance = (ctx: WriteContext): Allowance =>
   createAllowance(ctx, 'secrets', 'write fewer at once')
 
-/** Counted as they will be once they stand there: what one request may write, it may write again. */
+/** Counts values at their stored size: a request that fits must also fit when it is repeated. */
 export function refuseTooMuch(ctx: WriteContext, wishes: readonly { readonly value: string | null }[]): void {
   if (wishes.length * maxRowBytes <= largeBytes) return
   let bytes = 0

@@ -1,4 +1,4 @@
-/** What stood in an environment, now or after one of its revisions: what comparisons, restores and promotions are made from. */
+/** The values of an environment, now or after one of its revisions, for diffs, restores and promotions. */
 
 import { nextTurn } from '../../event-loop.ts'
 import { Failure, invalid } from '../../failure.ts'
@@ -19,7 +19,7 @@ export type Standing = {
 }
 export type State = ReadonlyMap<string, Standing>
 
-/** The shared values of an environment as they stood after a revision, by the names that they had then. */
+/** Shared values of an environment after a revision, keyed by the names that they had then. */
 export async function stateAt(
   ctx: Context,
   access: ProjectAccess,
@@ -49,7 +49,7 @@ export async function stateAt(
   return state
 }
 
-/** As they stand now; only those of some keys, if these are given. */
+/** Current shared values of an environment; only those of `keys`, if given. */
 export async function stateNow(
   ctx: Context,
   access: ProjectAccess,

@@ -1,4 +1,4 @@
-/** The JSON that a read of secrets is answered with, and its ETag. */
+/** Writes the JSON response of a secret read, and its ETag. */
 import { createHmac } from 'node:crypto'
 import type { Secret } from '@coffer/contract/secret'
 import type { SecretRecord } from '../../store/secret.ts'
@@ -8,11 +8,11 @@ import { createAllowance } from './size.ts'
 
 export type Answered = {
   readonly secrets: readonly SecretRecord[]
-  /** One of them with its rows. */
+  /** Adds the rows to one of the secrets. */
   describe(secret: SecretRecord): Secret
-  /** Otherwise the answer is the one secret. */
+  /** If false, the response is a single secret. */
   readonly isList: boolean
-  /** How the caller would ask for less. */
+  /** Error text for a response that is too large: how to ask for less. */
   readonly advice: string
 }
 
@@ -21,7 +21,7 @@ export async function writeSecrets(
   answered: Answered,
 ): Promise<WrittenAnswer & { readonly etag: string }> {
   const allowance = createAllowance(ctx, 'environmentId', answered.advice)
-  // Keyed, as a plain hash of a value could be guessed at.
+  // Keyed: values could be guessed offline from a plain hash.
   const hash = createHmac('sha256', ctx.keys.keyring.active.audit)
   const written = await writeAnswer(entriesOf(answered), allowance, { onPiece: (piece) => hash.update(piece) })
   return { ...written, etag: `"${hash.digest('base64url')}"` }

@@ -1,4 +1,4 @@
-/** The trash: a deleted secret waits there for thirty days, can come back, or is destroyed at once. */
+/** The trash keeps a deleted secret for thirty days. During that time, the secret can be restored or purged. */
 import type { ProjectPath } from '@coffer/contract/field'
 import type { SecretPath, TrashedSecret } from '@coffer/contract/secret'
 import { Failure } from '../../failure.ts'
@@ -17,7 +17,7 @@ import { announceEverywhere, upsert, writeValues } from './write.ts'
 
 export const trashLifeMs = 30 * dayMs
 
-/** Its values become removed versions; the secret itself waits thirty days for a change of mind. */
+/** Removes the secret's shared values, which adds a version to each, and moves the secret to the trash. */
 export async function trashSecret(
   ctx: Context,
   pictured: ProjectAccess,
@@ -33,7 +33,7 @@ export async function trashSecret(
       [secret.id],
       '',
     )
-    // Later than every earlier removal, whatever the clock says: by this time what comes back is told apart.
+    // Later than every earlier removal, even if the clock was set back: restore finds the removed values by this time.
     const now = Math.max(ctx.now(), ...rows.map(({ updatedAt }) => updatedAt + 1))
     await removeEverywhere({ ...ctx, now: () => now }, access, secret)
     await ctx.store.secrets.update({ ...secret, trashedAt: now, updatedAt: now })
@@ -59,7 +59,7 @@ async function removeEverywhere(ctx: CompareContext, access: ProjectAccess, secr
 
 export async function listTrash(ctx: Context, path: ProjectPath): Promise<TrashedSecret[]> {
   const access = await requireProject(ctx, path, 'secret:read')
-  // What lies in the trash has no environment any more: only those who reach the whole project see it.
+  // A secret in the trash has no environment: only callers who reach the whole project see it.
   if (!reachesProject(access.reach, access.project)) return []
   const rows = await listKept(ctx, access)
   return rows.map(({ id, name, note, type, dataType, createdAt, updatedAt, trashedAt }) => ({
@@ -94,7 +94,7 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
       '',
     )) {
       const environment = picture.environments.get(row.environmentId)
-      // Only what was removed by the deletion itself comes back.
+      // Restores only values that the deletion itself removed.
       if (!environment || row.sealed !== null || row.updatedAt !== secret.trashedAt) continue
       const place = {
         workspaceId: picture.workspace.id,
@@ -114,7 +114,7 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
   })
 }
 
-/** Destroys every version: nothing brings it back. */
+/** Destroys the secret and every version of it. This cannot be undone. */
 export async function purgeSecret(
   ctx: Context,
   pictured: ProjectAccess,
@@ -149,5 +149,5 @@ async function listKept(ctx: Context, access: ProjectAccess): Promise<SecretReco
   return trash.filter((secret) => isKept(ctx, secret))
 }
 
-/** What has been there for thirty days is as good as gone: a part of it may be gone already. */
+/** After thirty days a secret counts as gone: cleanup may already have removed parts of it. */
 export const isKept = (ctx: Context, { trashedAt }: SecretRecord): boolean => (trashedAt ?? 0) + trashLifeMs > ctx.now()

@@ -1,4 +1,4 @@
-/** Writing one value. Many do it at once: requests for one project are done together, and each has its own outcome. */
+/** Writes single values. Concurrent requests for one project share a transaction, and each has its own outcome. */
 import type { SecretPath, ValueChange } from '@coffer/contract/secret'
 import { Failure } from '../../failure.ts'
 import type { JointWork } from '../../store/engine/sql.ts'
@@ -30,7 +30,7 @@ export async function writeSecretValue(
   requireWriter(ctx, access, [{ isPersonal }])
   const environment = requireReached(access, body.environmentId)
   const { workspace } = access.picture
-  // What is one's own is authorised anew, references are followed, a precondition is a read: that is done alone.
+  // Personal values (re-authorised), references (checked for cycles) and If-Match (a read) need their own transaction.
   if (!isPersonal && ifMatch === undefined && !hasReferences(value)) {
     return recordingComparison(ctx, access, async (compared) => {
       const request = { ctx, access, environment, key: path.key, body, compared }
@@ -57,7 +57,7 @@ type Request = {
   readonly compared: Compared
 }
 
-/** As if one had come after the other: each sees what those before it in the list have made of the values. */
+/** Same result as one request after the other: each is planned on the values that the ones before it leave. */
 const writeTogether: JointWork<Request, Written<Version>> = async (transaction, requests) => {
   const [first] = requests
   if (!first) return []
@@ -95,7 +95,7 @@ const writeTogether: JointWork<Request, Written<Version>> = async (transaction, 
   return outcomes
 }
 
-/** Those whose caller reaches a part of the project, and no value of the secret in it. */
+/** Requests whose caller reaches only part of the project, and no value of the secret there. */
 async function findBlind(
   ctx: WriteContext,
   requests: readonly Request[],
@@ -111,7 +111,7 @@ async function findBlind(
   return new Set(unseen.map(({ request }) => request))
 }
 
-/** Those that are there, by what the requests call them: their names or ids. */
+/** Existing secrets, keyed by the names or ids that the requests use. */
 async function findSecrets(
   ctx: WriteContext,
   access: ProjectAccess,

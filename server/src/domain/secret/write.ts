@@ -1,6 +1,6 @@
 /**
- * Every change of values goes through here: what is wished for is compared with what is there, and what differs becomes
- * one revision of each environment, with its versions, its audit entry and the word to every node, in one transaction.
+ * Every change of values goes through here. Wishes are compared with the stored values, and the differences become one
+ * revision per environment. Versions, audit entry and the announcement to other nodes commit in the same transaction.
  */
 import type { WriteMode, WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../crypto/id.ts'
@@ -30,13 +30,13 @@ import { maxRowsOf, openValues } from './read.ts'
 import { refuseManyReferences } from './reference/limit.ts'
 import { createWriteAllowance, refuseTooMuch } from './size.ts'
 
-/** The revisions that one request makes: at most one of each environment, however much it changes there. */
+/** Revisions of one request: at most one per environment, however many values change. */
 type Revisions = {
-  /** The one moment of the request: what stood before it is found by any earlier one. */
+  /** One timestamp for the whole request: any earlier timestamp finds the state before it. */
   readonly at: number
   take(environmentId: string, counted: number): Promise<number>
   of(environmentId: string): number
-  /** A number that was taken for it. */
+  /** Stores a revision number that `takeRevisions` has reserved for this request. */
   set(environmentId: string, revision: number): void
 }
 
@@ -58,7 +58,7 @@ export function createRevisions(ctx: WriteContext, access: ProjectAccess): Revis
   }
 }
 
-/** Where an environment stands, for the answer: what a request has made, or what was there if it made nothing. */
+/** Revision of an environment for the response: the one that the request made, or the previous one if it made none. */
 export const standingRevision = (ctx: WriteContext, access: ProjectAccess, { id }: { readonly id: string }) =>
   ctx.store.secretValues.currentRevision(id, access.picture.workspace.id)
 
@@ -66,13 +66,13 @@ export type WriteOptions = {
   readonly mode: WriteMode
   readonly revisions: Revisions
   readonly message?: string | undefined
-  /** Nothing is done: the results are what would be. */
+  /** Plans without writing: the results say what would happen. */
   readonly dryRun?: boolean | undefined
-  /** Everything is done, and then undone: a dry run as well. */
+  /** Also a dry run: everything is written, and the caller rolls the transaction back. */
   readonly isUndone?: boolean | undefined
 }
 
-/** Writes what is wished for, whatever is there. */
+/** Options for a write that creates or overwrites, whatever is stored. */
 export function upsert(ctx: WriteContext, access: ProjectAccess, message?: string) {
   return { mode: 'upsert', message, revisions: createRevisions(ctx, access) } as const
 }
@@ -88,7 +88,7 @@ export async function writeValues(
   await refuseManyReferences(wishes)
   const secrets = await findSecrets(ctx, access, wishes)
   const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
-  // A value of one's own must not outlive the membership that it goes with.
+  // A personal value must not outlive its owner's membership, which may have ended since the request was authorised.
   if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
   const environments = wishes.map(({ environment }) => environment)
   const keys = wishes.map(({ key }) => key)
@@ -108,7 +108,7 @@ export async function writeValues(
   return options.isUndone ? withoutIds(plan.results, unseen) : plan.results
 }
 
-/** Whoever cannot see a secret writes a value under its name, but does not describe it anew. */
+/** Callers who cannot see a secret may write a value under its name, but may not change its note or type. */
 function withoutFields(
   wishes: readonly Wish[],
   secrets: ReadonlyMap<string, SecretRecord>,
@@ -121,13 +121,13 @@ function withoutFields(
   })
 }
 
-/** A dry run leaves what is unseen as it was: it gets another id each time, like what does not exist. */
+/** Gives unseen secrets a random id in the results of a dry run: their real id would reveal that they exist. */
 function withoutIds(results: WriteResult[], unseen: ReadonlySet<string>): WriteResult[] {
   const ids = new Map([...unseen].map((id) => [id, newId()]))
   return results.map((result) => ({ ...result, id: ids.get(result.id) ?? result.id }))
 }
 
-/** What is there of these secrets in these environments, opened: under the lock of the workspace it stays so. */
+/** Loads and decrypts the stored values of these secrets. The workspace lock keeps them unchanged until the commit. */
 export async function loadPresent(
   ctx: WriteContext,
   access: ProjectAccess,
@@ -150,7 +150,7 @@ export async function loadPresent(
   return { secrets, values: presentValues(rows, opened, ownerId) }
 }
 
-/** What is shared must not circle for anyone; what is one's own, not for oneself. */
+/** Shared values must be acyclic for everyone, personal ones for their owner. */
 async function checkCycles(
   ctx: WriteContext,
   access: ProjectAccess,
@@ -172,7 +172,7 @@ async function checkCycles(
   await refuseCycles(ctx, access, all.written, all.removed, ownerId)
 }
 
-/** A note or type that was sent with an equal value is kept all the same. */
+/** Saves notes and types that were sent with an unchanged value. */
 async function describe(ctx: WriteContext, access: ProjectAccess, secrets: readonly SecretRecord[]): Promise<void> {
   if (secrets.length === 0) return
   const updatedAt = ctx.now()
@@ -181,7 +181,7 @@ async function describe(ctx: WriteContext, access: ProjectAccess, secrets: reado
   await announceEverywhere(ctx, access)
 }
 
-/** What one request changes: one revision of each environment, one entry in the audit trail. */
+/** Changes of one request: one revision per environment, and one audit entry. */
 export type Change = {
   readonly ctx: WriteContext
   readonly planned: readonly Planned[]
@@ -190,7 +190,7 @@ export type Change = {
   readonly message: string
 }
 
-/** The one place where values change: what requests of one project, in this order, have come to. */
+/** The only function that changes values. Applies the planned changes of requests to one project, in this order. */
 export async function applyChanges(ctx: WriteContext, access: ProjectAccess, asked: readonly Change[]): Promise<void> {
   const changes = asked.filter(({ planned }) => planned.length > 0)
   if (changes.length === 0) return
@@ -218,7 +218,7 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
         wish.value === null
           ? null
           : await ctx.store.secretValues.seal(place, version, wish.value, authors, picture.environmentKeys)
-      // Of several in a row only the last is what is there afterwards.
+      // If several changes write the same value, only the last one is stored as current.
       values.set(`${environmentId} ${secret.id} ${ownerId}`, { ...place, version, sealed, authors, updatedAt: now })
       if (ownerId === '') {
         const revision = change.revisions.of(environmentId)
@@ -238,7 +238,7 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
   else await announceSecrets(ctx, access, environmentIds)
 }
 
-/** One statement for each environment; the numbers follow the order of the requests. */
+/** Reserves revision numbers with one statement per environment. The numbers follow the order of the requests. */
 async function takeRevisions(ctx: WriteContext, workspaceId: string, changes: readonly Change[]): Promise<void> {
   const shared = changes.flatMap(({ planned, revisions }) =>
     planned.flatMap(({ wish, ownerId, status }) =>
@@ -256,7 +256,7 @@ async function takeRevisions(ctx: WriteContext, workspaceId: string, changes: re
 
 const countedBy = { created: 1, updated: 0, deleted: -1 } as const
 
-/** One entry for the whole request. Values are not in it, only what was done to which key. */
+/** One audit entry for the whole request. It names keys and actions, never values. */
 function describeChange({ picture, project }: ProjectAccess, { planned, message }: Change): AuditEvent {
   const [first] = planned
   const isOne = (what: (one: Planned) => string) => planned.every((one) => first && what(one) === what(first))
@@ -284,7 +284,7 @@ function describeChange({ picture, project }: ProjectAccess, { planned, message 
 
 const actions = { created: 'CREATE', updated: 'UPDATE', deleted: 'DELETE' } as const
 
-/** For what is said of a secret in all of them. */
+/** For changes that show in every environment of the project, such as a new name or note. */
 export async function announceEverywhere(ctx: WriteContext, access: ProjectAccess): Promise<void> {
   const { project } = await withStoredEnvironments(ctx, access)
   await announceSecrets(
@@ -302,7 +302,7 @@ export async function announceSecrets(
   for (const id of new Set(environmentIds)) await announce(ctx, 'environment', `${access.picture.workspace.id}:${id}`)
 }
 
-/** Members may write their own values; the shared ones need a developer. */
+/** Members may write their personal values; shared values need the role developer. */
 export function requireWriter(
   ctx: Context,
   access: ProjectAccess,

@@ -1,6 +1,6 @@
 /**
- * The secrets that a share is made from: shared values only, references resolved with the rights of who shares them and of
- * who wrote them.
+ * Copies secrets into a share: shared values only, with references resolved by the rights of the share's creator and of
+ * the values' authors.
  */
 import type { NewShare } from '@coffer/contract/share'
 import { Failure, invalid } from '../../failure.ts'
@@ -14,17 +14,17 @@ import { requireReached } from '../secret/environment.ts'
 import { openValues, resolveRows } from '../secret/read.ts'
 
 export type CopiedSecrets = {
-  /** In the order that was asked for. */
+  /** In the requested order. */
   readonly secrets: { name: string; value: string }[]
-  /** Those that were asked for, and those that references led to. */
+  /** The requested environments, and those that references led to. */
   readonly environmentIds: readonly string[]
-  /** For the audit trail, by name. */
+  /** Names for the audit trail. */
   readonly keys: readonly string[]
   readonly environments: readonly string[]
   readonly referenced: readonly string[]
 }
 
-/** A value of one's own is never shared: the reader would take it for everybody's. */
+/** Personal values are never copied into a share: the reader would take them for the shared values. */
 const nobody = ''
 
 type WantedPlace = { readonly secretId: string; readonly environment: PicturedEnvironment }
@@ -48,7 +48,7 @@ export async function copySecrets(
   const records = await ctx.store.secrets.listByIds(access.project.id, secretIds)
   const names = new Map(records.map(({ id, name }) => [id, name]))
   const rows = await openValues(ctx, access, await loadWanted(ctx, places), names)
-  // What leads nowhere is mostly meant for somebody else, such as a shell: it stays as it stands.
+  // Unresolved references are usually meant for another program, such as a shell, and stay as they are.
   const guard = createTrail(ctx, access)
   const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'keep', guard })
   const { byRow, referenced } = resolution
@@ -71,7 +71,7 @@ export async function copySecrets(
   }
 }
 
-/** Environment by environment: each of the secrets in each of the environments would be many more than are wanted. */
+/** One query per environment: a single query would load every secret in every environment, far more than requested. */
 async function loadWanted(ctx: Context, places: readonly WantedPlace[]): Promise<SealedValue[]> {
   const rows: SealedValue[] = []
   for (const [{ id }, wanted] of Map.groupBy(places, ({ environment }) => environment)) {

@@ -1,4 +1,4 @@
-/** Making, listing and revoking shares. What a share holds is a copy: later changes of a secret do not reach it. */
+/** Creating, listing and revoking shares. A share holds a copy: later changes of a secret do not affect it. */
 import type { ProjectPath } from '@coffer/contract/field'
 import {
   type IssuedShare,
@@ -25,10 +25,10 @@ import { dayMs, iso, maybeIso, secondMs } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
 import { type CopiedSecrets, copySecrets } from './secret.ts'
 
-/** More than anybody shares by hand, and 512 MiB at most. */
+/** Limit per project: more than anyone creates by hand, and at most 512 MiB of content. */
 const maxLivingShares = 1_000
 
-/** How long it is known that there was one. */
+/** How long the record of an ended share is kept. */
 export const endedShareLifeMs = 90 * dayMs
 
 export const entity = ({ id, label }: { id: string; label: string }) => ({ type: 'share', id, name: label })
@@ -36,7 +36,7 @@ export const entity = ({ id, label }: { id: string; label: string }) => ({ type:
 type Plan = Pick<ShareRecord, 'kind' | 'sizeBytes'> & {
   readonly content: ShareContent
   readonly lock: ShareLock
-  /** What was read of the project to make it. */
+  /** The project's secrets that were copied into the share. */
   readonly copied?: CopiedSecrets
 }
 
@@ -68,7 +68,8 @@ export async function createShare(ctx: Context, path: ProjectPath, body: NewShar
   }
   const token = createShareToken()
   await inTransaction(ctx, workspaceId, async (ctx) => {
-    // Whoever is removed meanwhile leaves no share behind that would open when they come back, nor does what is deleted.
+    // Checked again under the lock: a member removed meanwhile must not leave a share that opens once they rejoin, and
+    // a deleted environment must not leave a share of its values.
     await reauthorise(ctx, access, 'share:write')
     const { environmentIds } = share
     if ((await ctx.store.environments.count(environmentIds, workspaceId)) < environmentIds.length) {
@@ -84,7 +85,7 @@ export async function createShare(ctx: Context, path: ProjectPath, body: NewShar
   return { id: share.id, token, url, expiresAt: iso(share.expiresAt), maxViews: share.maxViews }
 }
 
-/** A copy of secrets is a read of them, and is in the trail as one. */
+/** Copying secrets into a share is a read, and is recorded as one. */
 async function recordMaking(
   ctx: WriteContext,
   { project, picture }: ProjectAccess,
@@ -114,7 +115,7 @@ async function planShare(ctx: Context, access: ProjectAccess, body: NewShare): P
   const sizeBytes = copied
     ? copied.secrets.reduce((sum, { name, value }) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0)
     : Buffer.byteLength(body.content ?? '')
-  // As it is sealed: what an end-to-end share can hold is measured in the same way.
+  // Measured as the JSON that is sealed, like the content of an end-to-end share.
   if (Buffer.byteLength(JSON.stringify(content)) > maxShareBytes) {
     throw invalid(copied ? 'secrets' : 'content', 'a share holds 512 KiB at most, as JSON.')
   }
@@ -124,7 +125,7 @@ async function planShare(ctx: Context, access: ProjectAccess, body: NewShare): P
   return { kind: 'server', sizeBytes, content, lock, ...(copied && { copied }) }
 }
 
-/** Its form is all that can be checked of it: what it holds is between the sender and the reader. */
+/** Checks the form only: the content is end-to-end encrypted, and the service cannot read it. */
 function planEnvelope(body: NewShare, envelope: ShareEnvelope): Plan {
   if (body.password !== undefined) {
     throw invalid('password', 'an end-to-end share has its passphrase inside: the service must not see it.')
@@ -189,11 +190,11 @@ async function requireShare(
   return { share, access }
 }
 
-/** An admin who holds the whole project sees everyone's. */
+/** Admins who reach the whole project see everyone's shares. */
 const managesShares = (access: ProjectAccess) =>
   hasRole(access, 'admin') && reachesProject(access.reach, access.project)
 
-/** One's own, as far as the credential reaches what they were made from. */
+/** Others see their own shares, if the credential reaches the environments that these were made from. */
 function isVisible(ctx: Context, access: ProjectAccess, share: ShareRecord): boolean {
   if (managesShares(access)) return true
   return share.createdBy === ctx.actor.userId && reachesEnvironments(access, share.environmentIds)

@@ -1,7 +1,7 @@
 /**
- * Reading a share, which anybody may ask for. Whoever is refused gets the one 404, by the same work: a look-up by the
- * keyed hash of whatever was sent as a token, and a comparison of proofs. Only who has shown the link's proof, or a
- * token that opens without one, makes us hash a password or write a row; so strangers can use up, lock and slow nothing.
+ * The public side of shares. Strangers always get the same 404 for the same work: a lookup by the keyed hash of the
+ * token they sent, and a comparison of proofs. The service hashes a password or records an attempt only for callers
+ * with the link's proof, or with a token that needs none: strangers cannot use up, lock or slow down a share.
  */
 import type { OpenedShare, ShareKey, ShareMeta, ShareOutcome, ShareTokenPath } from '@coffer/contract/share'
 import { newId } from '../../crypto/id.ts'
@@ -17,10 +17,10 @@ import { iso, secondMs } from '../time.ts'
 import { inQuietTransaction, inTransaction } from '../transaction.ts'
 import { entity } from './share.ts'
 
-/** How long a reader may come back for an answer that got lost, and how often. */
+/** How long, and how often, a reader may fetch a lost response again. */
 export const claimMs = 60 * secondMs
 const maxRepeats = 10
-/** By so much the clocks of nodes may differ; what lies further ahead was written before a clock was set back. */
+/** Maximum clock skew between nodes. A timestamp further in the future was written before a clock was set back. */
 export const skewMs = 2 * secondMs
 
 export async function readShareMeta(ctx: Context, { token }: ShareTokenPath): Promise<ShareMeta> {
@@ -36,7 +36,7 @@ export async function openShare(ctx: Context, { token }: ShareTokenPath, key: Sh
   if (!share || !hasLink || !(await isOpenFor(ctx, share, key))) throw new Failure('notFound')
   const isRight = await isPasswordRight(ctx, token, share, key)
   const opened = await inTransaction(ctx, share.workspaceId, async (ctx) => {
-    // As it is now, under the lock: it may have ended, or been sealed anew, since it was found.
+    // Loaded again under the lock: the share may have ended, or been re-encrypted, since the lookup.
     const current = await ctx.store.shares.findByToken(token)
     if (!current || isOver(current, ctx.now())) return undefined
     return isRight ? takeView(ctx, current, key) : takeFailure(ctx, current)
@@ -46,7 +46,7 @@ export async function openShare(ctx: Context, { token }: ShareTokenPath, key: Sh
   return opened
 }
 
-/** A share that has not ended, or that is kept for its last readers. */
+/** Finds a share that has not ended, or that is kept for readers who may have lost their response. */
 async function findShare(ctx: Context, token: string): Promise<LockedShare | undefined> {
   const share = await ctx.keys.lookTwice('share', () =>
     inShareLookUpSlot(ctx, () => ctx.store.shares.findByToken(token)),
@@ -60,7 +60,7 @@ async function findShare(ctx: Context, token: string): Promise<LockedShare | und
   return (await isStillShared(ctx, share)) ? share : undefined
 }
 
-/** For everybody: it has expired, or its last readers have had their time. */
+/** True if nobody may open the share any more: it has expired, or the time for fetching a lost response is over. */
 const isOver = ({ expiresAt, endedAt }: ShareRecord, at: number) =>
   expiresAt <= at || (endedAt !== null && endedAt + claimMs <= at)
 
@@ -69,7 +69,7 @@ function holdsLink(share: LockedShare | undefined, key: ShareKey): boolean {
   return share?.kind === 'server' || isRight
 }
 
-/** Once it is used up, only for those who have taken a view and may have lost the answer. */
+/** A used-up share opens only for readers who took a view and may have lost the response. */
 async function isOpenFor(ctx: Context, share: LockedShare, key: ShareKey): Promise<boolean> {
   return share.state === 'active' || (share.state === 'exhausted' && (await findClaim(ctx, share, key)) !== undefined)
 }
@@ -80,7 +80,7 @@ function findClaim(ctx: Context, share: ShareRecord, { claim }: ShareKey): Promi
   return ctx.store.shareViews.findClaim(share.id, hashProof(claim), at - claimMs, at + skewMs)
 }
 
-/** Nobody has guessed who has sent none: that is refused without being counted. */
+/** A request without a password is refused, but not counted as a failed attempt. */
 async function isPasswordRight(ctx: Context, token: string, share: LockedShare, key: ShareKey): Promise<boolean> {
   if (!share.hasPassword) return true
   const given = share.kind === 'e2e' ? key.passProof : key.password
@@ -90,7 +90,7 @@ async function isPasswordRight(ctx: Context, token: string, share: LockedShare, 
   }
   if (share.kind === 'e2e') return isProofRight(share.passProofHash, given)
   return inSharePasswordSlot(ctx, async () => {
-    // Those before in the queue may have locked it: the rest of a flood of guesses costs a look-up each.
+    // Earlier guesses in the queue may have locked the share: then each further guess costs only this lookup.
     const current = await ctx.store.shares.findByToken(token)
     if (!current?.passwordHash) throw new Failure('notFound')
     const { passwordHash } = current
@@ -122,7 +122,7 @@ async function takeFailure(ctx: WriteContext, share: LockedShare): Promise<'refu
   return 'refused'
 }
 
-/** For the list of its views and for the audit trail: from where, and with what. */
+/** Records an attempt in the share's list of views, with IP address and user agent, and in the audit trail. */
 async function note(
   ctx: WriteContext,
   share: ShareRecord,

@@ -1,5 +1,5 @@
 /**
- * RFC 4180 with a header row. Read by hand, as the line of an error must be right: csv-parse counts a CR LF inside
+ * RFC 4180 with a header row. Parsed by hand, because errors must name the right line: csv-parse counts a CR LF inside
  * quotes as two lines.
  */
 import { type Cursor, countLineBreaks, skip, startOf } from './cursor.ts'

@@ -1,11 +1,11 @@
-/** A place in a text that is read from left to right, with its line for messages. */
+/** A position in a text that is read from left to right, with its line number for error messages. */
 export type Cursor = { readonly content: string; offset: number; line: number }
 
 export function startOf(content: string): Cursor {
   return { content, offset: 0, line: 1 }
 }
 
-/** The pattern must be sticky; what it does not match is not skipped. */
+/** Skips the text that the pattern matches at the cursor, if any. The pattern must be sticky. */
 export function skip(cursor: Cursor, pattern: RegExp): void {
   pattern.lastIndex = cursor.offset
   const skipped = pattern.exec(cursor.content)?.[0] ?? ''

@@ -1,6 +1,6 @@
 /**
- * Dotenv as it is really written: there is no standard, so this reads what the common parsers agree on. References
- * such as ${X} stay as they are: to resolve them is the service's matter.
+ * Dotenv has no standard, so this reads what the common parsers agree on. References such as ${X} stay text here: the
+ * service resolves them when it reads values.
  */
 import { countLineBreaks } from './cursor.ts'
 import {
@@ -59,16 +59,19 @@ export function* writeDotenv(entries: readonly Entry[]): Generator<string> {
 }
 
 /**
- * A single quote, a control character but the tab and the line feed, and a backslash at the end: other parsers take that, doubled
- * or not, for an escaped quote and read on into the next key.
+ * Text that single quotes cannot hold: a single quote, a control character other than tab and line feed, or a backslash
+ * at the end. Other parsers take that backslash, doubled or not, for an escaped quote and read on into the next key.
  */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: single quotes cannot hold them.
 const needsEscapes = /['\u0000-\u0008\u000b-\u001f\u007f-\u009f]|\\$/
 
-/** Nearly every parser knows \n, also one that reads line by line, but many no other escape: of JSON they would read a piece. */
+/**
+ * Lines that need no escape but \n, which nearly every parser knows, even one that reads line by line. Many know no
+ * other escape, and would cut JSON off at its first escaped quote.
+ */
 const isPlainLines = (value: string) => value.includes('\n') && !/[\\"$`]/.test(value)
 
-/** Single quotes where they can hold the value: no parser expands what is in them, and `$` survives a shell. */
+/** Prefers single quotes: no parser expands their content, and `$` survives a shell. */
 function quote(value: string): string {
   if (/^[A-Za-z0-9_./:@%+,=-]*$/.test(value)) return value
   if (!needsEscapes.test(value) && !isPlainLines(value)) return `'${value}'`
@@ -105,7 +108,7 @@ function findDoubleQuote(content: string, from: number, line: number): number {
   return -1
 }
 
-/** A backslash before anything else stays: a Windows path or a regular expression is not an escape. */
+/** A backslash before any other character stays: it belongs to a Windows path or a regular expression. */
 function decodeEscapes(text: string): string {
   return text.replace(/\\(?:u([0-9A-Fa-f]{4})|([nrt\\"$`]))/g, (_, hex: string | undefined, letter: string) => {
     if (hex !== undefined) return String.fromCharCode(Number.parseInt(hex, 16))
@@ -115,7 +118,7 @@ function decodeEscapes(text: string): string {
   })
 }
 
-/** A `#` begins a comment only after white space, so that colours, passwords and URL fragments keep theirs. */
+/** A `#` begins a comment only after white space: colours, passwords and URL fragments contain one too. */
 function readUnquoted(text: string): string {
   const comment = text.search(/[ \t]#/)
   return trimBlanks(comment === -1 ? text : text.slice(0, comment))
@@ -139,7 +142,7 @@ function findLineEnd(content: string, from: number): Span {
     : { end: match.index, next: match.index + match[0].length }
 }
 
-/** Not trim(): that would also take a no-break space or a byte order mark, which are part of the value. */
+/** Not trim(): it would also remove a no-break space or a byte order mark, which are part of the value. */
 function trimBlanks(text: string): string {
   let start = 0
   let end = text.length

@@ -1,6 +1,6 @@
 /**
- * Secrets as files. What is written in a format that can also be read comes back byte for byte; a format that cannot
- * hold a value, or whose reader would silently change it, is refused with the key's name.
+ * Secrets as files. Formats that can be imported reproduce every value byte for byte. An export is refused, naming the
+ * key, if the format cannot hold a value or if its readers would silently change it.
  */
 import { maxSecretsPerRequest, maxValueBytes } from '@coffer/contract/secret'
 import type { exportFormats, SecretImport } from '@coffer/contract/secret-file'
@@ -21,13 +21,13 @@ export type ExportFormat = (typeof exportFormats)[number]
 
 type Reader = {
   readonly read: (content: string) => Iterable<FoundEntry | typeof pause>
-  /** Whether what stands in a key's place surely is one; in a broken dotenv or CSV file it may be a piece of a value. */
+  /** False if errors must not quote the key: in a broken dotenv or CSV file it may be a piece of a value. */
   readonly isKeyCertain: boolean
 }
 type Writer = {
   readonly write: (entries: readonly Entry[], name: string) => Iterable<string>
   readonly contentType: string
-  /** What a byte of the file stands for, where that is less than a byte of a value. */
+  /** Bytes of value per byte of the file, if less than 1, as in base64. */
   readonly weight?: number
 }
 type Options = { readonly name: string }
@@ -52,7 +52,7 @@ const writers: Readonly<Record<ExportFormat, Writer>> = {
 
 const entriesPerPiece = 500
 
-/** All in one go, for files that are known to be small. */
+/** Parses without pauses, for files that are known to be small. */
 export function parseEntries(format: ImportFormat, content: string): Entry[] {
   const pieces = parseInPieces(format, content)
   let piece = pieces.next()
@@ -88,7 +88,10 @@ export function* parseInPieces(format: ImportFormat, content: string): Generator
   return entries
 }
 
-/** Written entry by entry while it is walked over. Throws invalid('format', …) where the format cannot hold a key or a value; the message names the key. */
+/**
+ * Lines are generated lazily. Iterating throws invalid('format', …) if the format cannot hold a key or a value; the
+ * message names the key.
+ */
 export function formatLines(
   format: ExportFormat,
   entries: readonly Entry[],

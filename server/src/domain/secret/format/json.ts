@@ -1,6 +1,4 @@
-/**
- * One flat object, read by hand: JSON.parse hides duplicate keys, rewrites numbers, and quotes its input in its errors.
- */
+/** One flat object, parsed by hand: JSON.parse hides duplicate keys, rewrites numbers and quotes input in errors. */
 import { type Cursor, skip, startOf } from './cursor.ts'
 import { type Entry, type FoundEntry, maxWrittenLength, nameKey, refuseLine, tooLong } from './entry.ts'
 
@@ -14,7 +12,7 @@ export function* readJson(content: string): Generator<FoundEntry> {
   if (cursor.offset < content.length) throw refuseLine(cursor.line, 'expected nothing after the closing brace')
 }
 
-/** By hand as well: an object would put number-like keys first and swallow "__proto__". */
+/** Written by hand: an object would put number-like keys first and lose "__proto__". */
 export function* writeJson(entries: readonly Entry[]): Generator<string> {
   yield '{'
   let start = '\n'

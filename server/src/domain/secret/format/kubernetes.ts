@@ -1,4 +1,4 @@
-/** A Secret manifest for `kubectl apply`. The values are base64, which hides nothing but holds every byte. */
+/** A Secret manifest for `kubectl apply`. Values are base64, which hides nothing but can hold every byte. */
 import { type Entry, refuseKey } from './entry.ts'
 import { quote, quoteKey } from './yaml.ts'
 
@@ -21,7 +21,7 @@ function requireShort(key: string): string {
   throw refuseKey('k8s', key, `a key of a Secret has ${maxKeyLength} characters at most`)
 }
 
-/** A DNS-1123 label, which Kubernetes takes as a name everywhere. */
+/** A DNS-1123 label, which Kubernetes accepts as a name everywhere. */
 function dnsLabel(name: string): string {
   const hyphenated = name
     .normalize('NFKD')

@@ -1,4 +1,4 @@
-/** For `eval` or `.` in any POSIX shell: single quotes, in which a shell reads nothing but the closing quote. */
+/** For `eval` or `.` in any POSIX shell: uses single quotes, inside which only the closing quote is special. */
 import { type Entry, refuseKey, refuseValue } from './entry.ts'
 
 export function* writeShell(entries: readonly Entry[]): Generator<string> {

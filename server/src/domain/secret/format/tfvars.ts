@@ -21,21 +21,21 @@ function quote(key: string, value: string): string {
   return `"${escapeUnprintable(escaped)}"`
 }
 
-/** What is all below the first combining mark is normal as it is. */
+/** Text without any of these characters is always in NFC: the first combining mark is U+0300. */
 const mayChange = /[\u0300-\uffff]/
-/** Looked for where a row of them begins, and nowhere in it. */
+/** The lookbehind tries each run of marks only at its start, which keeps the search linear. */
 const manyMarks = /(?<!\p{M})\p{M}{128}/u
 
-/** Terraform normalises every string, escaped or not, and would so silently hand out another value. */
+/** Terraform normalises every string to NFC, escaped or not, and would silently change the value. */
 function requireNormal(key: string, value: string): void {
-  // To put them in order takes the square of their number.
+  // Normalising a run of combining marks takes quadratic time.
   if (manyMarks.test(value)) throw refuseValue('tfvars', key, 'it contains 128 combining marks in a row')
   if (value.normalize('NFC') !== value) {
     throw refuseValue('tfvars', key, 'it contains characters that Terraform would compose into others (Unicode NFC)')
   }
 }
 
-/** Only the mark at the brace is doubled: those before it are spelled out, as HCL would pair them up from the left. */
+/** Doubles only the mark before the brace. Earlier marks become \u escapes, as HCL would pair marks from the left. */
 function escapeTemplate(marks: string): string {
   if (!marks.endsWith('{')) return marks
   const earlier = marks.slice(0, -2).replaceAll('$', '\\u0024').replaceAll('%', '\\u0025')

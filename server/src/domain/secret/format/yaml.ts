@@ -1,6 +1,6 @@
 /**
- * One flat mapping whose values keep the text they are written with: `yes`, `1.0` and `2026-01-01` are secrets, not
- * booleans, numbers and dates. The failsafe schema is what makes them so.
+ * One flat mapping of keys to text. The failsafe schema keeps values as they are written: `yes`, `1.0` and `2026-01-01`
+ * are text, not booleans, numbers and dates.
  */
 import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import {
@@ -28,17 +28,17 @@ import {
   tooManyEntries,
 } from './entry.ts'
 
-/** What aliases may add up to; a small file of them could otherwise stand for gigabytes. */
+/** Maximum total length of aliased text. Without it, a small file of aliases could expand to gigabytes. */
 const maxAliasedLength = 8 * 1024 * 1024
-/** Far beyond 10,000 entries with comments; the library makes several objects of each. */
+/** Far more than 10,000 entries with comments need. The library creates several objects for each lexeme. */
 const maxLexemes = 200_000
-/** The library takes a few microseconds for each. */
+/** Lexemes between two pauses. The library takes a few microseconds for each. */
 const lexemesPerPiece = 1_000
-/** Entries of a mapping that are composed while the rest is still read. */
+/** From this many on, entries are composed while the rest of the mapping is still being parsed. */
 const entriesPerPart = 200
-/** Between two entries there are a key, a value and what belongs to them. Each one too many becomes an error of the library. */
+/** Lexemes between two `:` or `,`: far more than an entry needs. The library creates an error for each extra one. */
 const maxNodesPerEntry = 100
-/** A flat mapping needs 4. Without a limit a few megabytes of "[" end the process. */
+/** A flat mapping needs 4. Without a limit, a few megabytes of "[" would crash the process. */
 const maxDepth = 8
 /** A value of 64 KiB, with room for escapes and indentation. */
 const maxLexemeLength = 1024 * 1024
@@ -67,20 +67,20 @@ export function* writeYaml(entries: readonly Entry[]): Generator<string> {
   for (const { key, value } of entries) yield `${quoteKey(key)}: ${quote(value)}\n`
 }
 
-/** On one line, with JSON's escapes, all of which YAML has too: no folding, no indentation, nothing to guess. */
+/** Quotes on one line with JSON escapes, all of which YAML supports. This avoids folding and indentation. */
 export function quote(text: string): string {
   return escapeUnprintable(JSON.stringify(text))
 }
 
-/** Plain where every parser sees a string; a key such as NO or 1e3 is quoted. */
+/** Unquoted if every parser reads the key as a string; keys such as NO or 1e3 are quoted. */
 export function quoteKey(key: string): string {
   const isPlain = /^[A-Za-z_][A-Za-z0-9_-]*$/.test(key) && !/^(?:y|n|yes|no|on|off|true|false|null)$/i.test(key)
   return isPlain ? key : quote(key)
 }
 
-/** The contents of the one document, in parts; the library composes each part in one go. */
+/** Yields the contents of the one document in parts, because the library composes each part without a pause. */
 function* compose(content: string, lines: LineCounter): Generator<Composed['contents'] | typeof pause> {
-  // The library's own search for duplicate keys compares every key with every other.
+  // The library's own search for duplicate keys is quadratic: it compares every key with every other.
   const options = { schema: 'failsafe', uniqueKeys: false } as const
   const composer = new Composer(options)
   let documents = 0
@@ -107,7 +107,7 @@ function* compose(content: string, lines: LineCounter): Generator<Composed['cont
 type Composed = Document.Parsed
 type Step = CST.Token | { readonly part: CST.Document } | typeof pause
 
-/** As Parser.parse() does it, but with limits: the library goes on after an error, and each costs more than its text. */
+/** Like Parser.parse(), but with limits: the library continues after errors, and each costs more than its text. */
 function* parse(content: string, lines: LineCounter): Generator<Step> {
   const parser = new Parser(lines.addNewLine)
   const refuseHere = (problem: string) => refuseLine(lines.linePos(parser.offset).line, problem)
@@ -120,7 +120,7 @@ function* parse(content: string, lines: LineCounter): Generator<Step> {
     if (lexeme === ':' || lexeme === ',') {
       counted[lexeme] += 1
       counted.nodes = 0
-      // Before the library has made its objects of them all.
+      // Refused here, before the library has created objects for all entries.
       if (counted[lexeme] > maxSecretsPerRequest) throw refuseHere(tooManyEntries)
     } else if (!/^[\s#]/.test(lexeme)) counted.nodes += 1
     if (counted.nodes > maxNodesPerEntry) throw refuseHere(describe('UNEXPECTED_TOKEN'))
@@ -140,13 +140,13 @@ function* parse(content: string, lines: LineCounter): Generator<Step> {
   yield* parser.end()
 }
 
-/** The entries of the outermost mapping that the parser has done with; it still looks at the last two. */
+/** Takes the entries of the outermost mapping that the parser has finished. It still needs the last two. */
 function takeFinished({ stack }: Parser): CST.Document | undefined {
   const [document, map] = stack
   if (document?.type !== 'document' || map?.type !== 'block-map' || map.items.length < entriesPerPart) return undefined
   const part = { ...map, items: map.items.splice(0, map.items.length - 2) }
   const [next] = map.items
-  // The composer measures keys from where the mapping begins.
+  // The composer measures keys from the start of the mapping, which is now the first remaining entry.
   map.offset = next?.start[0]?.offset ?? next?.key?.offset ?? map.offset
   return { type: 'document', offset: document.offset, start: [], value: part }
 }
@@ -162,7 +162,7 @@ function findProblem(lexeme: string): string | undefined {
   return mark === '"' && bare.includes('\\') ? 'a quoted text holds an escape that YAML does not have' : undefined
 }
 
-/** In our words, as the library's message quotes the file. */
+/** Replaces the library's messages, which quote the file and so could reveal a secret. */
 function describe(code: string): string {
   if (code === 'TAB_AS_INDENT') return 'a tab is used as indentation; use spaces'
   return 'this is not valid YAML'

@@ -3,35 +3,38 @@ import { createReferencePause, maxLinks, maxMentions, tooManyReferences } from '
 import { parsePieces, type Reference, readReference } from './reference.ts'
 
 /**
- * Which value refers to which. It is loaded hop by hop for all values at once, so that the number of queries follows the depth of
- * the references and never their number; everything after the loading happens in memory.
+ * The graph of values and their references. Each hop is loaded for all values at once, so the number of queries depends
+ * on the depth of the references, not on their number. Everything after loading happens in memory.
  */
 
-/** One place whose value may be asked for. */
+/** Address of a value. */
 export type Place = { readonly environmentId: string; readonly key: string }
 export type PlacedValue = Place & { readonly value: string }
 
-/** Where a reference leads that stands in this value of the environment `from`; undefined if that does not exist or may not be reached. */
+/** Target of a reference in the value `key` of environment `from`; undefined if it is missing or out of reach. */
 export type Locate = (from: string, reference: Reference, key: string) => Place | undefined
 
-/** Values, keyed by `placeName`, of those places that exist and that the caller may read. Asked once per hop, never twice for one place. */
+/**
+ * Loads values that exist and that the caller may read, keyed by `placeName`. Called once per hop, never twice for the
+ * same place.
+ */
 export type LoadValues = (places: readonly Place[]) => Promise<ReadonlyMap<string, string>>
 
 export type GraphOptions = {
   readonly locate: Locate
   readonly load: LoadValues
   readonly maxDepth?: number
-  /** Over all values: those that come after it, and refer to others, are left out. */
+  /** Maximum number of links over all values. Beyond it, values with references are left out. */
   readonly maxLinks?: number
 }
 
-/** A reference as it stands in one value; the same one written twice is one link with a count of two. */
+/** A reference in one value. The same reference written twice is one link with a count of two. */
 export type Link = {
   readonly name: string
   readonly place?: Place
   readonly placeName?: string
   count: number
-  /** Set once all is loaded, and only if the value exists, is in reach, and is not too deep to be loaded. */
+  /** Set after loading, and only if the value exists, is in reach, and is within the maximum depth. */
   target?: ValueNode
 }
 
@@ -43,20 +46,20 @@ export type ValueNode = {
 }
 
 type ReferenceGraph = {
-  /** In the order of what was given; undefined for what was left out. */
+  /** In the order of the given values; undefined for values that were left out. */
   readonly roots: readonly (ValueNode | undefined)[]
-  /** Nothing was left out, given or loaded. */
+  /** True if no given or loaded value was left out. */
   readonly isWhole: boolean
-  /** By place name. A place has several nodes only if it was given as a root several times; references see the first. */
+  /** Keyed by `placeName`. A place has several nodes only if it was given as a root repeatedly; links use the first. */
   readonly nodes: ReadonlyMap<string, readonly [ValueNode, ...ValueNode[]]>
-  /** What the graph depends on, missing values included. */
+  /** Places that the graph depends on, including those without a value. */
   readonly places: ReadonlySet<string>
   readonly environments: ReadonlySet<string>
 }
 
 export const defaultMaxDepth = 16
 
-/** Keys cannot hold a slash, so two places never share a name. */
+/** Keys cannot contain a slash, so two places never share a name. */
 export function placeName(place: Place): string {
   return `${place.environmentId}/${place.key}`
 }
@@ -74,7 +77,7 @@ export async function loadReferenceGraph(
   const isFull = () => linksLeft < 0 || mentionsLeft < 0
   let isWhole = true
 
-  /** Undefined once there are too many references: then only what holds none is added. */
+  /** Undefined once there are too many references: from then on, only values without references are added. */
   function addNode(place: Place, name: string, value: string): ValueNode | undefined {
     const isPlain = !value.includes('${')
     const node = isPlain
@@ -156,7 +159,7 @@ export async function loadReferenceGraph(
   return { roots: rootNodes, nodes, places, environments, isWhole }
 }
 
-/** What refers to nothing itself is passed over: no cycle goes through it. */
+/** Skips values without references: no cycle can go through them. */
 function* successors({ nodes }: ReferenceGraph, name: string): Generator<string, undefined> {
   for (const node of nodes.get(name) ?? []) {
     for (const { target } of node.links) {
@@ -166,9 +169,9 @@ function* successors({ nodes }: ReferenceGraph, name: string): Generator<string,
 }
 
 /**
- * Numbers the places so that two share a number only if each reaches the other: a cycle never leaves its number. Where
- * nothing goes on from a place, it may have none.
- * This is Gabow's path-based search, with its own stack because a chain of references may be longer than the engine's.
+ * Numbers the strongly connected components: two places share a number only if each reaches the other. Places without
+ * references may have no number.
+ * Gabow's path-based algorithm, with an explicit stack because a chain of references may be longer than the call stack.
  */
 export async function numberComponents(graph: ReferenceGraph): Promise<ReadonlyMap<string, number>> {
   const components = new Map<string, number>()
@@ -190,7 +193,7 @@ export async function numberComponents(graph: ReferenceGraph): Promise<ReadonlyM
 
   const isPause = createReferencePause()
   for (const [start, variants] of graph.nodes) {
-    // Most values refer to nothing: they need no number of their own unless something refers to them.
+    // Most values have no references, and need no number of their own.
     if (!order.has(start) && variants.some((node) => node.links.length > 0)) enter(start)
     for (let frame = frames.at(-1); frame; frame = frames.at(-1)) {
       if (isPause(0)) await nextTurn()
@@ -210,8 +213,8 @@ export async function numberComponents(graph: ReferenceGraph): Promise<ReadonlyM
 }
 
 /**
- * The places of one cycle through a given value, in the order of reference, however long it is. One that the given values only
- * lead to was there before them, and is not theirs.
+ * The places of one cycle through a given value, in reference order and of any length. A cycle that the given values
+ * only lead to existed before and is not reported.
  */
 export async function findCycle(
   roots: readonly PlacedValue[],

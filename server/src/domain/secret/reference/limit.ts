@@ -1,20 +1,20 @@
-/** How many references there may be: in one value that is written, and in all that one request looks at. */
+/** Limits on references: in one written value, and in all values that one request processes. */
 
 import { createPause, nextTurn } from '../../../event-loop.ts'
 import { invalid } from '../../../failure.ts'
 import { surveyReferences } from './reference.ts'
 
-/** Different ones in one value. */
+/** Distinct references in one value. */
 const maxReferences = 1_000
-/** Different ones of each value, over all values. */
+/** Distinct references per value, summed over all values. */
 export const maxLinks = 100_000
-/** However often the same stands in a value: each time is a piece of text to keep and to join. */
+/** Occurrences including repeats: each one is a piece of text to store and join. */
 export const maxMentions = 1_000_000
 
-/** For a walk over texts that may be full of references, by the length of each. */
+/** For loops over texts that may be full of references: takes the length of each. */
 export const createReferencePause = () => createPause(256 * 1024, 64)
 
-/** Before anything else is done with what should be written: all that follows looks at each reference several times. */
+/** Call before all other checks of a write, because they visit each reference several times. */
 export async function refuseManyReferences(
   written: readonly { readonly key: string; readonly value: string | null }[],
 ): Promise<void> {

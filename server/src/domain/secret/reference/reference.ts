@@ -1,24 +1,23 @@
 /**
- * The grammar of references in secret values: `${KEY}`, `${environment.KEY}`, `${project.environment.KEY}`, and `$${` for a literal `${`.
- * Whatever does not fit it is ordinary text, because values are other people's files and shell lines, not ours.
+ * The grammar of references in secret values: `${KEY}`, `${environment.KEY}`, `${project.environment.KEY}`, and `$${`
+ * for a literal `${`. Anything else is ordinary text: values are often files or shell lines with their own syntax.
  */
 export type Reference = { readonly project?: string; readonly environment?: string; readonly key: string }
 
-// A body cannot hold `$`, so a failed attempt never reads text that a later one reads again: scanning stays linear.
+// The body excludes `$`, so no text is scanned by two attempts to match, and scanning stays linear.
 const escapeOrBody = /\$\$\{|\$\{([A-Za-z0-9 _.-]{1,353})\}/g
 const projectSlug = /^[a-z0-9-]{2,48}$/
 const environmentName = /^[A-Za-z0-9][A-Za-z0-9 _-]{0,47}$/
 const secretKey = /^[A-Za-z0-9_-]{1,255}$/
 
 /**
- * Literal text, with its escapes already turned into `${`, and in the place of references whatever `read` makes of what stands
- * between `${` and `}`: undefined where that is ordinary text. Never empty; neighbouring literals are joined, so the pieces of
- * a text without references are one string.
+ * Splits a text into literals and references. `read` parses the text between `${` and `}`, and returns undefined if it
+ * is ordinary text. Escapes become `${`. Adjacent literals are joined, so a text without references is one piece.
  */
 export function parsePieces<Known>(text: string, read: (name: string) => Known | undefined): (string | Known)[] {
   if (!text.includes('${')) return [text]
   const pieces: (string | Known)[] = []
-  // Joined at once: a text that grows by many small additions is kept as all of them.
+  // Joined once at the end: V8 keeps a string that grows by many small additions as a tree of all of them.
   let literals: string[] = []
   let end = 0
   for (const match of text.matchAll(escapeOrBody)) {
@@ -41,8 +40,7 @@ export function parsePieces<Known>(text: string, read: (name: string) => Known |
 }
 
 /**
- * The references of a text, each once, and how often escapes and references stand in it altogether. Nothing is read after the
- * last of so many different ones.
+ * Distinct references of a text, and the number of all references and escapes. Stops at `maxReferences` distinct ones.
  */
 export function surveyReferences(
   text: string,
@@ -67,19 +65,19 @@ export function hasReferences(text: string): boolean {
   return text.matchAll(escapeOrBody).some(([, body]) => body === undefined || readReference(body) !== undefined)
 }
 
-/** What stands between `${` and `}`: the name under which an unresolved reference is reported. */
+/** The text between `${` and `}`, under which an unresolved reference is reported. */
 export function writeReferenceName({ project, environment, key }: Reference): string {
   if (environment === undefined) return key
   return project === undefined ? `${environment}.${key}` : `${project}.${environment}.${key}`
 }
 
-/** Of what stands between `${` and `}`: undefined if it does not fit the grammar. */
+/** Parses the text between `${` and `}`; undefined if it does not fit the grammar. */
 export function readReference(body: string): Reference | undefined {
   const keyStart = body.lastIndexOf('.') + 1
   const key = body.slice(keyStart)
   if (!secretKey.test(key)) return undefined
   if (keyStart === 0) return { key }
-  // No name holds a dot, so whatever comes before the first one is the project, and a third dot fails as part of the environment.
+  // Names contain no dots. With two dots, the first part is the project; a third dot fails in the environment name.
   const environmentStart = body.slice(0, keyStart - 1).indexOf('.') + 1
   const environment = body.slice(environmentStart, keyStart - 1)
   if (!environmentName.test(environment)) return undefined

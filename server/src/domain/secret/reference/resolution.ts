@@ -13,51 +13,52 @@ import { createReferencePause, maxLinks } from './limit.ts'
 import { parsePieces, readReference, surveyReferences, writeReferenceName } from './reference.ts'
 
 /**
- * Replaces references by values. Every value is measured before it is written: measuring shares its work between values, so that
- * a few bytes which would unfold into gigabytes are found out by arithmetic, and writing costs no more than what it writes.
+ * Replaces references with values. Every value is measured before it is written. Measuring shares work between values,
+ * so a few bytes that would expand to gigabytes are detected by arithmetic. Writing costs no more than its output.
  */
 
-/** `error` writes what `keep` writes: the caller sees from `unresolved` that it must refuse. */
+/** `error` writes the same text as `keep`: the caller checks `unresolved` and refuses. */
 export type OnUnresolved = 'keep' | 'empty' | 'error'
 
-/** `unresolved` holds what stood between `${` and `}`, each once, in the order of appearance. */
+/** `unresolved` lists the text between `${` and `}`, without duplicates, in order of appearance. */
 export type Resolved = { readonly value: string; readonly unresolved: readonly string[] }
 
-/** An unresolved reference, and where it stands. */
+/** An unresolved reference, and the value that contains it. */
 export type Gap = {
   readonly name: string
   readonly at: Place
-  /** The reference in the value itself that leads there, and all places on the way, the value itself first. */
+  /** The reference in the root value that leads to the gap, and all places on the way, starting with the root. */
   readonly through: string
   readonly way: readonly Place[]
 }
 
 export type ResolveOptions = GraphOptions & {
   readonly onUnresolved: OnUnresolved
-  /** Told of what stays unresolved in a value: of what stands in it, and of each other name once at least. */
+  /** Called for every unresolved reference in a root value, and at least once for each other unresolved name. */
   readonly onGap?: ((root: Place, gap: Gap) => void) | undefined
-  /** Told of all values before any is resolved. */
+  /** Called with all loaded values before any is resolved. */
   readonly prune?: ((nodes: readonly ValueNode[]) => Promise<void>) | undefined
-  /** Size of one resolved value; beyond it, the value's own references are all left unresolved. */
+  /** Maximum size of one resolved value. If a value would exceed it, all of its references stay unresolved. */
   readonly maxBytes?: number
-  /** By how much all values of one call may grow together; beyond it, further ones are left unresolved. */
+  /** Maximum growth of all values of one call together. Values that would exceed it stay unresolved. */
   readonly maxGrowthBytes?: number
 }
 
 export type Resolution = {
   readonly results: readonly Resolved[]
-  /** What the results depend on, missing places included. What `locate` refused has no place and is not here. */
+  /** Places that the results depend on, missing ones included. References that `locate` refused have no place. */
   readonly visited: { readonly places: ReadonlySet<string>; readonly environments: ReadonlySet<string> }
 }
 
 const mebibyte = 2 ** 20
 
-// Where there are more references than are looked at, naming them all would be an answer of names: as many are named as are
-// looked at, and then of each value a few.
+// Values beyond the reference limit are not resolved, and naming all of their references would make a huge response.
+// After `maxLinks` names in total, each further value lists only this many.
 const minNames = 10
 
-// A cycle's size depends on where one enters it, and a tangle of cycles has exponentially many ways through. A tangle that takes
-// more looks at links than this counts as too large: per value, so that one spoils no other; per call, so that many do not add up.
+// The size of a cycle depends on where it is entered, and a tangle of cycles has exponentially many paths. A tangle
+// that takes more link visits than this counts as too large. The limit per value keeps one tangle from affecting other
+// values; the limit per call keeps many of them from adding up.
 const maxLooksPerEntry = 2 ** 14
 const maxLooksPerCall = 2 ** 20
 
@@ -98,8 +99,8 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
 }
 
 /**
- * Measures the UTF-8 bytes of a resolved value with its unresolved references kept, whatever is later done to those, so that
- * the limit does not depend on it. Each reference followed counts one more, so that the size bounds the work even if all is empty.
+ * Measures the UTF-8 bytes of a resolved value as if unresolved references were kept, so that the limit does not depend
+ * on `onUnresolved`. Each followed reference adds one, so that the size bounds the work even if all values are empty.
  */
 function createMeasure(components: ReadonlyMap<string, number>): (node: ValueNode, hopsLeft: number) => number {
   const ownSizes = new Map<ValueNode, number>()
@@ -117,7 +118,7 @@ function createMeasure(components: ReadonlyMap<string, number>): (node: ValueNod
     return bytes
   }
 
-  // Only for a node whose component is not on the path yet: its size then depends on nothing but the hops left, and may be kept.
+  // Call only for a node whose component is not on the path: its size then depends only on the hops left and is cached.
   function measureEntry(entry: ValueNode, entryHopsLeft: number): number {
     const known = sizes.get(entry)?.get(entryHopsLeft)
     if (known !== undefined) return known
@@ -183,10 +184,10 @@ function writeValue(root: ValueNode, maxDepth: number, { onUnresolved, onGap }: 
   return { value: written.join(''), unresolved: [...unresolved] }
 }
 
-/** What is beyond the limit of references: all of its own are left unresolved, and only so many named. */
+/** For values beyond the reference limit: all references stay unresolved, and at most `maxNames` are listed. */
 function leaveValue(value: string, onUnresolved: OnUnresolved, maxNames: number): Resolved {
   const unresolved = surveyReferences(value, maxNames).references.map(writeReferenceName)
-  // No reference holds a dollar, so that none can hold the beginning of an escape.
+  // References contain no `$`, so no escape can begin inside one.
   if (onUnresolved !== 'empty') return { value: value.replaceAll('$${', () => '${'), unresolved }
   const kept = parsePieces(value, (name) => (readReference(name) ? '' : undefined))
   return { value: kept.join(''), unresolved }
