@@ -1,4 +1,4 @@
-/** What every domain function is given: who asks, where things are kept, what time it is. Nothing is global. */
+/** The context that every domain function receives: actor, services, request and run. Nothing is global. */
 import type { Permission, Scope } from '@coffer/contract/field'
 import type { Config } from '../config.ts'
 import type { Log } from '../log.ts'
@@ -41,34 +41,34 @@ export type Services = {
   readonly storedLists: StoredLists
   readonly reads: ReadRecorder
   readonly slots: Slots
-  /** Undefined where no mail server is set. */
+  /** Undefined if no mail server is configured. */
   readonly mail: Mail | undefined
   readonly issuers: Issuers
-  /** Refused exchanges, by workspace. */
+  /** Limits the audit entries for refused token exchanges, per workspace. */
   readonly refusals: RecordLimit
   readonly strangers: StrangerRecords
   readonly outbound: Outbound
   readonly syncStats: SyncStats
-  /** Waiting, between calls to a vendor. */
+  /** Waits between two calls to a vendor. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
   readonly now: () => number
   readonly log: Log
 }
 
-/** The credential behind a request, as far as rights depend on it. */
+/** The credential of a request, with the fields that its rights depend on. */
 export type Credential =
   | { readonly type: 'none' }
   | {
       readonly type: 'session' | 'cli'
       readonly sessionId: string
       readonly expiresAt: number
-      /** Of the memory of sessions that it was found in. */
+      /** Generation of the session cache at the look-up; if it differs now, the session must be checked again. */
       readonly generation: number
     }
   | {
       readonly type: 'static' | 'cli-token' | 'jwt'
       readonly token: TokenRecord
-      /** Of the value that was shown: within a grace it is the one before the token's own. */
+      /** Generation of the token value that was presented: during a grace period this can be the previous value. */
       readonly generation: number
       readonly expiresAt: number | null
     }
@@ -78,9 +78,9 @@ export type Actor = {
   readonly type: 'anonymous' | 'user' | 'token' | 'oidc' | 'operator' | 'sync'
   readonly id: string
   readonly name: string
-  /** The person whose membership bounds what may be done; empty where no person stands behind it. */
+  /** The person whose membership limits the rights of this actor; empty if there is no such person. */
   readonly userId: string
-  /** Of a person: whether their address is confirmed. */
+  /** Set for people only: whether their email address is confirmed. */
   readonly emailVerified?: boolean
   readonly credential: Credential
 }
@@ -89,19 +89,19 @@ type RequestInfo = {
   readonly id: string
   readonly ip: string
   readonly userAgent: string
-  /** Known for public endpoints: the request names this machine as its host, and no proxy has passed it on. */
+  /** Set for public endpoints: the Host header names this machine, and no proxy forwarded the request. */
   readonly isDirect?: boolean
-  /** Reserves room for a response of about this size, or rejects as `overloaded`; undefined where there is room. */
+  /** Reserves memory for a response of about this size, or rejects with `overloaded`; undefined if it is free now. */
   reserve(bytes: number): Promise<void> | undefined
 }
 
-/** One run of a request's work, from its authorisation to its answer. A request that has to wait begins a new run. */
+/** One attempt at a request, from authorisation to response. A request that has to wait for a slot starts a new run. */
 export type Run = {
-  /** The rights that were granted so far. They are confirmed after every wait. */
+  /** The rights granted so far. They are checked again after every wait. */
   readonly granted: Access[]
   readonly slots: Map<SlotPool, Slot>
   readonly startedOver: number
-  /** True once a transaction has committed: from then on the work cannot begin again. */
+  /** True once a transaction has committed: repeating the work would then apply it twice. */
   hasCommitted: boolean
 }
 
@@ -112,21 +112,21 @@ export type WriteContext = Context & { readonly transaction: Transaction }
 
 export const anonymous: Actor = { type: 'anonymous', id: '', name: '', userId: '', credential: { type: 'none' } }
 
-/** For work that no request has asked for: its results stay in the process. */
+/** For background work: its results stay in the process, so there is no response to reserve memory for. */
 export const noRequest = { ip: '', userAgent: '', reserve: () => undefined } as const
 
-/** Whoever has the machine itself, and runs a command on it. */
+/** The actor of a command that is run on the server itself. */
 export function asOperator(services: Services): Context {
   const actor = { ...anonymous, type: 'operator', id: 'operator', name: 'operator' } as const
   return { ...services, actor, request: { id: 'command-line', ...noRequest }, run: newRun() }
 }
 
-/** What belongs to no workspace (accounts, logins) is recorded in a chain of its own. */
+/** The audit chain for events that belong to no workspace, such as logins and changes to accounts. */
 export const systemChain = '00000000-0000-0000-0000-000000000000'
 
 export const everything: Scope = { all: true, teams: [], projects: [], environments: [] }
 
-/** The row that bounds a machine's rights to one workspace, a permission and a scope; undefined for people. */
+/** The token or identity record that limits a machine to one workspace, permission and scope; undefined for people. */
 export function grantOf(credential: Credential): TokenRecord | IdentityRecord | undefined {
   if ('token' in credential) return credential.token
   return 'identity' in credential ? credential.identity : undefined

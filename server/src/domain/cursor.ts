@@ -1,4 +1,4 @@
-/** Where a page ended, as an opaque word. */
+/** Opaque page cursors: the position of the last row of a page, encoded. */
 import { invalid } from '../failure.ts'
 
 export const encodeCursor = (position: number | string): string => Buffer.from(String(position)).toString('base64url')
@@ -10,7 +10,7 @@ export function decodeCursor(cursor: string): number {
   return position
 }
 
-/** Where the position is the id of a row. */
+/** Like `decodeCursor`, for lists whose position is a row id. */
 export function decodeIdCursor(cursor: string): string {
   const id = decode(cursor)
   if (!/^[0-9a-f-]{36}$/.test(id)) throw unknownCursor()

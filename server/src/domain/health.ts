@@ -1,17 +1,17 @@
-/** Whether the service can do its work: it needs a store that answers and takes commits, since every read of a value is recorded. */
+/** Readiness: the store must answer and accept commits, because every read of a value writes an audit entry. */
 
 import { within } from '../event-loop.ts'
 import { traceOf } from '../log.ts'
 import { tryWrite } from '../store/instance.ts'
 import type { Services } from './context.ts'
 
-/** A store that has refused a commit is tried again this often, and whenever somebody asks. */
+/** Interval of test writes after a refused commit, until one succeeds. Readiness checks try one too meanwhile. */
 const tryEveryMs = 2_000
-/** Whoever asks has a limit of their own, mostly of a few seconds: a store that hangs is not ready. */
+/** Load balancers time out after a few seconds themselves: a store that hangs for this long counts as not ready. */
 const answerWithinMs = 2_000
 
 export type Health = {
-  /** The store answers and takes commits, and the key that new things would be sealed under is at hand. */
+  /** Rejects unless the store answers queries and accepts commits in time. */
   checkReady(): Promise<void>
   stop(): void
 }
@@ -31,7 +31,7 @@ export function createHealth(services: Pick<Services, 'engine' | 'store' | 'log'
     timer.unref()
   })
 
-  // Other commits prove nothing: one that has changed nothing succeeds on a full disk too.
+  // Only this test write proves recovery: a commit without changes succeeds even on a full disk.
   function tryAgain(): Promise<void> {
     trying ??= tryWrite(engine, now())
       .then(() => {
@@ -52,7 +52,7 @@ export function createHealth(services: Pick<Services, 'engine' | 'store' | 'log'
 
   return {
     checkReady() {
-      // One for all who ask: where the store hangs, each would take a connection and keep it.
+      // All callers share one check: if the store hangs, each check of its own would hold a connection.
       checking ??= check().finally(() => {
         checking = undefined
       })

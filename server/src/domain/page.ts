@@ -1,4 +1,4 @@
-/** Lists that are shown page by page, newest first. */
+/** Cursor pagination, newest first. */
 import { encodeCursor } from './cursor.ts'
 
 export type Page<Item> = { readonly items: Item[]; readonly nextCursor: string | undefined }
@@ -7,7 +7,7 @@ export const defaultPageLength = 50
 
 type Shown<Row, Item> = { readonly item: (row: Row) => Item; readonly position: (row: Row) => number | string }
 
-/** Of one row more than a page holds: where it is there, another page begins after the last row of this one. */
+/** Expects up to limit + 1 rows; the extra one signals a next page. */
 export function pageOf<Row, Item>(
   rows: readonly Row[],
   limit: number,

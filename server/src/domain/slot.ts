@@ -1,6 +1,6 @@
 /**
- * Slots of this service: how many may do what is costly at a time, and who shares them. A request that has to wait holds
- * nothing meanwhile and begins anew with its slot: it authenticates, authorises and reads again.
+ * Concurrency limits for expensive work, shared fairly between clients. A request that has to wait for a large-read or
+ * large-write slot releases everything it holds, then authenticates, authorises and reads again once it has the slot.
  */
 import { clientNetwork, clientSite } from '../address-range.ts'
 import type { Parties } from '../fair-queue.ts'
@@ -15,15 +15,15 @@ export function createSlots() {
   return {
     /** Bounds the memory that large answers take. One workspace holds one of the two, and so does one person. */
     largeRead: createSlotPool({ running: 2, waiting: 32, runningPerParty: 1 }),
-    /** Writers and recorded readers wait for the transactions before theirs: they meet one large transaction at most. */
+    /** Other writers and audited reads queue behind a large transaction: with one slot, they wait for at most one. */
     largeWrite: createSlotPool({ running: 1, waiting: 16 }),
     /** Two argon2 hashes take 92 MiB and two threads. */
     password: createSlotPool({ running: 2, waiting: 64 }),
-    /** Guesses at shares leave connections of the store to others. */
+    /** Keeps most store connections free for other requests while someone guesses share links. */
     shareLookUp: createSlotPool({ running: 4, waiting: 512 }),
-    /** Leaves half of the hashing to those who sign in. */
+    /** Leaves half of the password hashing capacity to logins. */
     sharePassword: createSlotPool({ running: 1, waiting: 128 }),
-    /** One login of an email address after another: attempts are counted before their outcome is known. */
+    /** Logins to one email address run one at a time, because an attempt is counted before its outcome is known. */
     login: createKeyedSlots({ running: 1, waiting: 64 }),
   } as const
 }
@@ -34,20 +34,20 @@ const clientOf = ({ actor, request }: Context): string => actor.userId || actor.
 /** Requests without a credential: the many networks of one site share a place. */
 const strangerParties = ({ request: { ip } }: Context): Parties => [clientSite(ip), clientNetwork(ip)]
 
-/** Shared between workspaces, and in each between its clients. */
+/** Fair between workspaces first, then between the clients of each workspace. */
 function workspaceParties(ctx: Context): Parties {
   const workspaceId = ctx.run.granted.at(-1)?.picture.workspace.id ?? grantOf(ctx.actor.credential)?.workspaceId
   return [workspaceId ?? '', clientOf(ctx)]
 }
 
-/** Shared between those with a credential and those without, so that each have half; and among these between clients. */
+/** Splits the capacity evenly between callers with and without a credential, then fairly between clients. */
 const passwordParties = (ctx: Context): Parties =>
   ctx.actor.credential.type === 'none' ? ['public', ...strangerParties(ctx)] : ['credential', clientOf(ctx)]
 
 /**
- * Called before much is loaded or written, as often as convenient. Takes a free slot for the rest of this run; where none
- * is free the run ends here, and begins anew with a slot. A transaction always ends for it: large ones that queued up for
- * their locks first, and for their slots then, would be ahead of everybody who writes a little.
+ * Call before loading or writing a lot; repeated calls are free. Takes a free slot for the rest of this run, or throws
+ * `StartOver` to begin a new run with one. Inside a transaction it always starts over, so that the slot comes before
+ * the locks: otherwise many large writes could queue for the locks, ahead of every small one.
  */
 export function acquireLargeSlot(ctx: Context): void {
   const isWrite = 'transaction' in ctx
@@ -69,7 +69,7 @@ export function releaseSlots({ run }: Pick<Context, 'run'>): void {
 
 const maxStartedOver = 8
 
-/** Waits for what the run lacked. The next run must authenticate and authorise again. */
+/** Waits for the slot that the previous run lacked. The new run must authenticate and authorise again. */
 export async function nextRun(ctx: Context, reason: StartOver): Promise<Run> {
   releaseSlots(ctx)
   const { run } = ctx
@@ -80,7 +80,7 @@ export async function nextRun(ctx: Context, reason: StartOver): Promise<Run> {
   return next
 }
 
-/** For work of the service itself, which has no credential to show again: `work` must find its rights by itself. */
+/** For background jobs, which have no credential to present again: `work` must check its own rights on every run. */
 export async function runInBackground<Result>(ctx: Context, work: (ctx: Context) => Promise<Result>): Promise<Result> {
   let { run } = ctx
   for (;;) {
@@ -97,7 +97,7 @@ export async function runInBackground<Result>(ctx: Context, work: (ctx: Context)
   }
 }
 
-/** Work that cannot begin anew, as attempts were counted already: waits where it is, then confirms the caller's rights. */
+/** For work that cannot start over, as its attempt is already counted: waits in place, then re-checks the rights. */
 async function inSlot<Result>(
   ctx: Context,
   acquire: () => Promise<Slot>,

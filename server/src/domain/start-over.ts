@@ -1,7 +1,7 @@
 import { Failure } from '../failure.ts'
 import type { SlotPool } from '../slot-pool.ts'
 
-/** Ends a run that has to wait for a slot, or whose caller's rights have changed. It never reaches a client. */
+/** Ends a run that needs a slot, or whose caller's rights have changed. A new run follows; clients never see it. */
 export class StartOver extends Error {
   readonly pool: SlotPool | undefined
 

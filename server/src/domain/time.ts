@@ -1,4 +1,4 @@
-/** Times are milliseconds inside and ISO 8601 in UTC on the wire. */
+/** Times are milliseconds internally, and ISO 8601 in UTC on the wire. */
 export const iso = (ms: number): string => new Date(ms).toISOString()
 export const maybeIso = (ms: number | null): string | null => (ms === null ? null : iso(ms))
 

@@ -1,4 +1,4 @@
-/** Changes: one transaction with its audit entries, and the word to every node that something is no longer as it was. */
+/** Transactions with their audit entries, and the change log that tells every node which cached data is stale. */
 import type { ChangeSubject } from '../store/change.ts'
 import type { JointWork, Transaction } from '../store/engine/sql.ts'
 import { type Store, storeOver } from '../store/store.ts'
@@ -9,9 +9,9 @@ import type { Context, Services, WriteContext } from './context.ts'
 import { releaseSlot } from './slot.ts'
 
 /**
- * One transaction over the given audit chains: the workspace that is changed, and others that must know. They are
- * locked first and in one order, so that writers of one workspace take turns and nobody waits in a circle. The rights of
- * the caller are confirmed under the locks. Work that needs a slot for large writes gives the transaction up while it waits.
+ * Runs one transaction over the given audit chains: that of the changed workspace, and of others that record the event.
+ * The chains are locked first, in sorted order, so that transactions cannot deadlock; then the caller's rights are
+ * checked again under the locks. Work that needs a large-write slot rolls back while it waits.
  */
 export async function inTransaction<Result>(
   ctx: Context,
@@ -32,7 +32,7 @@ export async function inTransaction<Result>(
   }
 }
 
-/** Locks the chains. Rights are still to be confirmed, for each caller by itself. */
+/** Locks the chains. The caller must still confirm the rights of each actor. */
 export async function enterTransaction(
   ctx: Context,
   transaction: Transaction,
@@ -43,7 +43,7 @@ export async function enterTransaction(
   return inside
 }
 
-/** What changes nothing but must be known, such as an exchange: it shares a row with others of the same moment. */
+/** Records an event without a change, such as a token exchange. Concurrent events of one chain share an audit row. */
 export function recordAct(ctx: Context, event: AuditEvent): Promise<void> {
   return ctx.engine.joinTransaction(event.chain, event.chain, { ctx, event }, recordTogether)
 }
@@ -59,7 +59,7 @@ const recordTogether: JointWork<{ ctx: Context; event: AuditEvent }, void> = asy
   return confirmed
 }
 
-/** Bookkeeping that is nobody's act and leaves no trail: counters, times of last use. */
+/** For bookkeeping without an actor or audit entry, such as counters and times of last use. */
 export function inQuietTransaction<Result>(
   services: Pick<Services, 'engine' | 'keys'>,
   lock: string,
@@ -68,7 +68,7 @@ export function inQuietTransaction<Result>(
   return services.engine.transaction(lock, ({ db }) => work(storeOver(db, services.keys)))
 }
 
-/** Tells every node to forget what it remembers of the subject: this one at the commit, others within a second. */
+/** Tells every node to drop its cached data about the subject: this node at the commit, others within a second. */
 export async function announce(ctx: WriteContext, subject: ChangeSubject, subjectId: string): Promise<void> {
   const { transaction } = ctx
   const name = `change:${subject}:${subjectId}`
@@ -76,7 +76,7 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   transaction.scratch.set(name, true)
   transaction.afterCommit.push(() => forget(ctx, subject, subjectId))
   await ctx.store.changes.append(subject, subjectId, ctx.now())
-  // What is pushed on from here, by values or by the rights of whoever set it up, is looked at again.
+  // Syncs depend on the values and on the rights of the person who set them up, so both kinds of change make them due.
   if (subject === 'environment') await ctx.store.syncs.wake(subjectId.split(':')[1] ?? '', ctx.now())
   if (subject === 'workspace') await ctx.store.syncs.wakeAll(subjectId, ctx.now())
 }
@@ -103,7 +103,7 @@ export function forget(services: Memories, subject: ChangeSubject, id: string): 
   if (subject === 'user') services.credentials.dropUser(id)
   if (subject === 'keyring') {
     services.credentials.clear()
-    // A picture that was loaded before its root was known here may lack what the new root vouches for.
+    // A workspace snapshot loaded before this node knew the new root key may lack rows that only that key can verify.
     services.pictures.clear()
   }
 }

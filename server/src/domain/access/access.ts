@@ -1,9 +1,10 @@
 /**
- * The one place that decides access. Every `require…` finds and authorises in one step, so no code can hold what it
- * may not use. Right = permission ∩ scope of the credential ∩ role ∩ scope of the membership, evaluated now; an
- * identity that an outside issuer vouches for has no membership, and the role that its permission stands for.
+ * The only module that decides access. Every `require…` function finds and authorises in one step, so that code never
+ * holds an object it may not use. Effective right = credential permission ∩ credential scope ∩ member role ∩ member
+ * scope, evaluated on every request. An identity of an outside issuer has no membership: its permission maps to a role.
  *
- * What lies outside the caller's reach does not exist (404); what is visible but not allowed is refused (403).
+ * Objects outside the caller's reach answer 404, as if they did not exist; visible objects that the caller may not use
+ * answer 403.
  */
 import type { EnvironmentPath, IdPath, ProjectPath, Role, Scope, WorkspacePath } from '@coffer/contract/field'
 import { Failure } from '../../failure.ts'
@@ -29,7 +30,7 @@ import {
   toScopeSet,
 } from './scope.ts'
 
-/** A workspace that the caller may see, and how far the caller reaches in it. */
+/** A workspace that is visible to the caller, and how much of it the caller reaches. */
 export type Access = { readonly picture: Picture; readonly member: Member; readonly reach: Reach }
 type TeamAccess = Access & { readonly team: PicturedTeam }
 export type ProjectAccess = Access & { readonly project: PicturedProject }
@@ -43,15 +44,15 @@ export async function requireWorkspace(
   return accessWithin(ctx, peekPicture(ctx, path.ws) ?? (await findPicture(ctx, path.ws)), permission)
 }
 
-/** The id of a workspace that the caller belongs to, by its slug or id. */
+/** The id of a workspace, by slug or id; undefined if the caller is not a member. */
 export async function findWorkspaceId(ctx: Context, slugOrId: string): Promise<string | undefined> {
   const picture = peekPicture(ctx, slugOrId) ?? (await findPicture(ctx, slugOrId))
   return accessTo(ctx, picture)?.picture.workspace.id
 }
 
 /**
- * The same question once more, under the workspace's lock, of the credential and the membership as they are stored then:
- * whoever has just lost a right must not use it to change who holds which. Returns the access as it is then.
+ * Authorises again under the workspace lock, with the stored credential and membership: someone who has just lost a
+ * right must not use it to change the rights of others. Returns the current access.
  */
 export async function reauthorise(ctx: WriteContext, access: Access, permission: WorkspacePermission): Promise<Access> {
   await requireLiving(ctx)
@@ -64,8 +65,8 @@ export async function reauthorise(ctx: WriteContext, access: Access, permission:
 }
 
 /**
- * With the environments of the project as they are under the workspace's lock: what concerns all of them must not pass
- * over one that was made on another node a moment ago, which the picture here does not show yet.
+ * Reloads the project's environments under the workspace lock. The cached snapshot may lack an environment that another
+ * node created a moment ago, and a change to the whole project must not skip it.
  */
 export async function withStoredEnvironments<Held extends ProjectAccess>(
   ctx: WriteContext,
@@ -94,7 +95,7 @@ export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:
   return { ...access, team }
 }
 
-/** A team as the home of a project: it must lie in reach as a whole. */
+/** The team that a project is placed in. The caller must reach the whole team. */
 export function requireTeamWithin(access: Access, teamId: string): PicturedTeam {
   const team = visibleTeam(access, teamId.toLowerCase())
   if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope holds only a part of this team.')
@@ -111,7 +112,7 @@ export async function requireProject(
   path: ProjectPath,
   permission: ProjectPermission,
 ): Promise<ProjectAccess> {
-  // Every read of a secret passes here: where the picture is at hand, nothing is waited for.
+  // Every read of a secret passes here: a cached workspace snapshot saves it an await.
   const picture = peekPicture(ctx, path.ws) ?? (await findPicture(ctx, path.ws))
   const access = accessWithin(ctx, picture, 'workspace:read')
   const project = access.picture.projectsBySlug.get(path.prj) ?? access.picture.projects.get(path.prj)
@@ -123,7 +124,7 @@ export async function requireProject(
   return { ...access, project }
 }
 
-/** For the few calls that name a project by its id alone. */
+/** For the few endpoints that name a project by id alone. */
 export async function requireProjectById(
   ctx: Context,
   id: string,
@@ -150,7 +151,7 @@ export async function requireEnvironment(
   return { ...access, environment }
 }
 
-/** The signed-in person, for what no token may do. */
+/** For actions that tokens may not perform. */
 export function requireSession(ctx: Context): { sessionId: string; userId: string } {
   const { credential, userId } = ctx.actor
   if (credential.type !== 'session' && credential.type !== 'cli') throw new Failure('sessionOnly')
@@ -158,8 +159,8 @@ export function requireSession(ctx: Context): { sessionId: string; userId: strin
 }
 
 /**
- * A person at a browser. The session of a command line lies in a file: whoever takes that must neither make more of its
- * kind nor lock the person out with a second factor of their own.
+ * The credential of a command-line session lies in a file. A thief of that file must not be able to create more
+ * sessions, or lock the person out by enabling a second factor.
  */
 export function requireBrowserSession(ctx: Context): { sessionId: string; userId: string } {
   const session = requireSession(ctx)
@@ -169,7 +170,7 @@ export function requireBrowserSession(ctx: Context): { sessionId: string; userId
   return session
 }
 
-/** Every workspace that the caller may see, in the order of their making. */
+/** Every workspace that the caller may see, oldest first. */
 export async function listAccesses(ctx: Context): Promise<Access[]> {
   const { credential, userId } = ctx.actor
   const grant = grantOf(credential)
@@ -185,11 +186,10 @@ export const seesProject = (reach: Reach, project: PicturedProject): boolean =>
 export const seesTeam = (reach: Reach, team: PicturedTeam): boolean =>
   reachesTeam(reach, team) || team.projects.some((project) => seesProject(reach, project))
 
-/** Those of a project's environments that the caller reaches. */
 export const reachedEnvironments = (reach: Reach, project: PicturedProject): PicturedEnvironment[] =>
   project.environments.filter((environment) => reachesEnvironment(reach, project, environment))
 
-/** Every one of these is there, in whatever project, and within reach. */
+/** True if every id names an existing environment, in any project, that the caller reaches. */
 export function reachesEnvironments({ picture, reach }: Access, ids: readonly string[]): boolean {
   return ids.every((id) => {
     const environment = picture.environments.get(id)
@@ -205,7 +205,7 @@ type SharePlace = {
   readonly environmentIds: readonly string[]
 }
 
-/** A share opens only while whoever made it could still make it: rights are those of now, for its readers too. */
+/** A share opens only while its creator could still create it: lost rights apply to readers of the link too. */
 export async function isStillShared(ctx: Context, share: SharePlace): Promise<boolean> {
   const picture = await ctx.pictures.get(share.workspaceId)
   const maker = picture?.membersByUser.get(share.createdBy)
@@ -223,7 +223,7 @@ type GrantPlace = {
   readonly createdBy: string
 }
 
-/** What goes on in somebody's name may read what they may read now, and no more than they could when it was set up. */
+/** For work on behalf of a person: limited to what they may read now and could read when they set it up. */
 export async function findGranted(
   ctx: Context,
   place: GrantPlace,
@@ -243,7 +243,7 @@ export function hasRole(access: Access, role: Role): boolean {
   return ranks[access.member.role] >= ranks[role]
 }
 
-/** Workspace-wide rights of an admin, as others' tokens need them. */
+/** Admin of the whole workspace, as required for managing other people's tokens. */
 export function mayManageAll(access: Access): boolean {
   return hasRole(access, 'admin') && reachesAll(access.reach)
 }
@@ -263,7 +263,7 @@ function visibleTeam(access: Access, teamId: string): PicturedTeam {
 
 const isNamed = ({ workspace }: Picture, slugOrId: string) => workspace.slug === slugOrId || workspace.id === slugOrId
 
-/** The workspace of a token or an identity, if it is the one that is meant and in memory. */
+/** The cached snapshot of the token's or identity's workspace, if the path names that workspace. */
 function peekPicture(ctx: Context, slugOrId: string): Picture | undefined {
   const grant = grantOf(ctx.actor.credential)
   const picture = grant && ctx.pictures.peek(grant.workspaceId)
@@ -281,7 +281,7 @@ async function findPicture(ctx: Context, slugOrId: string): Promise<Picture | un
   return id === undefined ? undefined : ctx.pictures.get(id)
 }
 
-/** Notes what it grants, for the checks after a wait. */
+/** Adds the access to `ctx.run.granted`, which is checked again after a wait. */
 function accessTo(ctx: Context, picture: Picture | undefined): Access | undefined {
   const access = evaluate(ctx, picture)
   if (access) ctx.run.granted.push(access)
@@ -297,7 +297,7 @@ function evaluate(ctx: Context, picture: Picture | undefined): Access | undefine
   return { picture, member: pictured.member, reach: [pictured.scopeSet, scopeSetOf(credential.token)] }
 }
 
-/** An identity is nobody's: it acts as a member if it may only read, and else as a developer, within its scope. */
+/** An identity belongs to no person. It acts as a member if read-only, otherwise as a developer, within its scope. */
 function identityAccess(picture: Picture, identity: IdentityRecord): Access | undefined {
   const { id, workspaceId, permission, createdAt } = identity
   if (workspaceId !== picture.workspace.id) return undefined
@@ -306,7 +306,7 @@ function identityAccess(picture: Picture, identity: IdentityRecord): Access | un
   return { picture, member, reach: [scopeSetOf(identity)] }
 }
 
-/** Made once for each record of a token or an identity. */
+/** Cached per token or identity record, because every request needs the set. */
 const scopeSets = new WeakMap<object, ScopeSet>()
 
 function scopeSetOf(grant: { readonly scope: Scope }): ScopeSet {

@@ -1,6 +1,6 @@
 /**
- * Rights outlive nothing: whoever waited, in whatever queue, is asked again for the credential and the rights that were
- * granted before the wait. Nothing is looked up while this node knows of no change.
+ * Checks the caller's credential and granted rights again after a wait, because they may have been revoked meanwhile.
+ * Without a known change on this node the check needs no query.
  */
 
 import type { Transaction } from '../../store/engine/sql.ts'
@@ -26,14 +26,14 @@ export function confirmOngoing(ctx: Context): Promise<void> | undefined {
   })
 }
 
-/** Under the locks of a transaction: nothing is written, or recorded as seen, by rights that ended before. */
+/** Call under the locks of a transaction: rights that have ended must not write, or record a read, any more. */
 export async function confirmWithin(ctx: WriteContext): Promise<void> {
   if (hasChanged(ctx, ctx.transaction.scratch)) await confirm(ctx)
 }
 
 const confirmed: PromiseSettledResult<void> = { status: 'fulfilled', value: undefined }
 
-/** For joint work: each caller has an outcome of its own. `store` is that of the transaction. */
+/** For joint work, where one caller's lost rights must not fail the others. `store` belongs to the transaction. */
 export async function confirmEach(
   callers: readonly Context[],
   transaction: Transaction,
@@ -49,7 +49,7 @@ export async function confirmEach(
 
 const nothingPending: ReadonlyMap<string, unknown> = new Map()
 
-/** `pending` names what other changes of the same commit have announced. */
+/** `pending` holds the changes that other work in the same commit has announced. */
 function hasChanged(ctx: Context, pending: ReadonlyMap<string, unknown>): boolean {
   const { credential, userId } = ctx.actor
   if (credential.type === 'none') return false
@@ -68,15 +68,17 @@ function hasChanged(ctx: Context, pending: ReadonlyMap<string, unknown>): boolea
   })
 }
 
-/** Of the store: the memory of this node does not show yet what the same commit changes. */
+/** Reads the store, because the caches of this node do not show changes of the same commit yet. */
 async function confirm(ctx: Context): Promise<void> {
   await requireLiving(ctx)
-  // The same rights may have been granted by several calls.
+  // Several calls may have granted access to the same workspace.
   const granted = new Map(ctx.run.granted.map((access) => [access.picture.workspace.id, access]))
   for (const access of granted.values()) if (!(await isGrantedStill(ctx, access))) throw new StartOver()
 }
 
-/** A token's own scope never changes, and that of an identity only with its generation. */
+/**
+ * Compares memberships and project moves only: a token's scope never changes, an identity's only with its generation.
+ */
 async function isGrantedStill(ctx: Context, { picture, member }: Access): Promise<boolean> {
   const { workspace } = picture
   const scopes = [member.scope, grantOf(ctx.actor.credential)?.scope]
@@ -84,7 +86,7 @@ async function isGrantedStill(ctx: Context, { picture, member }: Access): Promis
     const current = await ctx.store.members.findOfUser(ctx.actor.userId, workspace.id)
     if (!current || !isSame(current, member)) return false
   }
-  // A project that moved to another team is reached by others from then on.
+  // Moving a project to another team changes who reaches it by a team scope.
   if (scopes.every((scope) => !scope || scope.all || scope.teams.length === 0)) return true
   const projects = await ctx.store.projects.list(workspace.id)
   return projects.every(({ id, teamId }) => (picture.projects.get(id)?.teamId ?? teamId) === teamId)

@@ -1,4 +1,4 @@
-/** Which workspaces may reach the private addresses that the operator has allowed. */
+/** Which workspaces may connect to the private addresses that the operator has allowed. */
 import type { OutboundReach, WorkspaceOutbound } from '../../outbound.ts'
 import type { Services } from '../context.ts'
 

@@ -1,21 +1,21 @@
-/** What each permission asks of role, credential and scope; access.ts decides by it. */
+/** The role, credential and scope that each permission requires. access.ts enforces these rules. */
 import type { EndpointPermission } from '@coffer/contract/endpoint'
 import type { Role } from '@coffer/contract/field'
 
 type Rule = {
   readonly role: Role
   readonly writes?: true
-  /** Belongs to the workspace as a whole: needs scope `all`. */
+  /** Concerns the whole workspace: needs the scope `all`. */
   readonly whole?: true
   readonly owner?: true
   readonly session?: true
-  /** Changes a project itself, not only what lies in one of its environments. */
+  /** Changes the project itself, not only the contents of one environment. */
   readonly wholeProject?: true
-  /** Makes what is somebody's own and lives by their rights: nobody stands behind an identity. */
+  /** Creates something that depends on its creator's rights, so an identity, which belongs to no person, may not. */
   readonly person?: true
 }
 
-/** What belongs to no workspace is settled by the credential alone. */
+/** The excluded permissions concern no particular workspace: the credential alone decides them. */
 export type WorkspacePermission = Exclude<
   EndpointPermission,
   | 'public'
@@ -49,7 +49,7 @@ export const rules: Record<WorkspacePermission, Rule> = {
   'environment:write': { role: 'admin', writes: true },
   'secret:read': { role: 'member' },
   'secret:write': { role: 'developer', writes: true },
-  // A member may change their own personal values; the shared ones ask for more where they are written.
+  // Members may change their own personal values; the write itself requires a higher role for shared ones.
   'secret:update': { role: 'member', writes: true },
   'share:read': { role: 'developer' },
   'share:write': { role: 'developer', writes: true, person: true },

@@ -1,4 +1,4 @@
-/** Scopes that are given on: nobody grants, or is shown, what lies outside their own reach. */
+/** Granting and showing scopes: nobody can grant, or see, ids outside their own reach. */
 import type { NewScope, Scope } from '@coffer/contract/field'
 import { invalid } from '../../failure.ts'
 import type { WriteContext } from '../context.ts'
@@ -19,7 +19,7 @@ function isReached({ picture, reach }: Access, kind: ScopeKind, id: string): boo
   return environment ? reachesEnvironment(reach, project, environment) : reachesProject(reach, project)
 }
 
-/** The first thing that the scope names and the caller cannot reach. */
+/** The first id in the scope that the caller cannot reach. */
 function findUnreached(access: Access, scope: Scope): { kind: ScopeKind; id: string } | undefined {
   for (const kind of scopeKinds) {
     const id = scope[kind].find((named) => !isReached(access, kind, named))
@@ -32,7 +32,7 @@ export function isScopeWithin(access: Access, scope: Scope): boolean {
   return reachesAll(access.reach) || (!scope.all && findUnreached(access, scope) === undefined)
 }
 
-/** The scope as the caller may see it: without the ids of what they cannot reach. */
+/** The scope without the ids that the caller cannot reach. */
 export function reachedScope(access: Access, scope: Scope): Scope {
   if (reachesAll(access.reach)) return scope
   const reached = (kind: ScopeKind) => scope[kind].filter((id) => isReached(access, kind, id))
@@ -44,7 +44,7 @@ export function reachedScope(access: Access, scope: Scope): Scope {
   }
 }
 
-/** Nobody grants what they do not hold, and a scope that grants nothing is a mistake. */
+/** Callers can grant only what they reach themselves. An empty scope is refused as a mistake. */
 export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
   const scope = normaliseScope(wanted)
   if (scope.all) {
@@ -59,7 +59,7 @@ export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
   return scope
 }
 
-/** A scope may be sent back as it was read: what it named before and has been deleted since is passed over. */
+/** A client may send a scope back as it read it: ids that were in it before and have been deleted since are dropped. */
 export async function requireChangedScopeWithin(
   ctx: WriteContext,
   access: Access,
@@ -67,7 +67,7 @@ export async function requireChangedScopeWithin(
   wanted: NewScope,
 ): Promise<Scope> {
   const { picture } = access
-  // Of the store, not of the picture: what another node made a moment ago must not get lost as if it were gone.
+  // Asks the store too: the snapshot may lack an object that another node has just created, which is not deleted.
   const isGone = async (kind: ScopeKind, id: string) =>
     before[kind].includes(id) &&
     !picture[kind].has(id) &&

@@ -1,6 +1,6 @@
 /**
- * Scopes: what part of a workspace a credential or a membership reaches. A team includes its projects and their
- * environments, a project its environments, an environment only itself. Pure functions.
+ * Scopes: the part of a workspace that a credential or membership reaches. A team includes its projects and their
+ * environments, a project includes its environments, an environment includes only itself. Pure functions.
  */
 import type { NewScope, Scope } from '@coffer/contract/field'
 
@@ -20,7 +20,7 @@ export function toScopeSet(scope: Scope): ScopeSet {
   }
 }
 
-/** Lower-case, without repetitions, and without lists that `all` would ignore. */
+/** Lower-cases ids, removes duplicates, and empties the lists if `all` is set. */
 export function normaliseScope(scope: NewScope): Scope {
   const tidy = (ids: readonly string[] | undefined) => [...new Set((ids ?? []).map((id) => id.toLowerCase()))].sort()
   if (scope.all) return { all: true, teams: [], projects: [], environments: [] }
@@ -32,7 +32,7 @@ export function normaliseScope(scope: NewScope): Scope {
   }
 }
 
-/** Right = the intersection of all of these. */
+/** The caller must be within every one of these scopes. */
 export type Reach = readonly ScopeSet[]
 
 type TeamLike = { readonly id: string }

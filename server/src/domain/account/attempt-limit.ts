@@ -1,4 +1,4 @@
-/** How often anything may be guessed in vain: ten times in ten minutes, counted before anybody looks at the guess. */
+/** Limits guessing: ten failures in ten minutes. Every attempt is counted before it is checked. */
 import { Failure } from '../../failure.ts'
 import type { Context } from '../context.ts'
 import { minuteMs } from '../time.ts'
@@ -14,7 +14,7 @@ export function tooManyFailures(ctx: Context, attempt: Attempt, message: string)
   return new Failure('rateLimited', message, { retryAfterSeconds })
 }
 
-/** Throws where there were too many; one that was no guess is forgiven with `forgiveAttempt`. */
+/** Throws after too many attempts. Undo the count of an attempt that was not a guess with `forgiveAttempt`. */
 export async function countAttempt(ctx: Context, subject: string, message: string): Promise<void> {
   const attempt = await inQuietTransaction(ctx, `attempt:${subject}`, (store) =>
     store.loginAttempts.count(subject, ctx.now(), backOffMs),
@@ -22,7 +22,7 @@ export async function countAttempt(ctx: Context, subject: string, message: strin
   if (attempt.failures > maxFailures) throw tooManyFailures(ctx, attempt, message)
 }
 
-/** After a success: the next failure is the first one again. */
+/** Call after a success, which resets the count. */
 export async function forgetAttempts(ctx: Context, subject: string): Promise<void> {
   await inQuietTransaction(ctx, `attempt:${subject}`, (store) => store.loginAttempts.forget(subject))
 }

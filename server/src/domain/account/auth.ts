@@ -1,4 +1,4 @@
-/** Registration and sign-out, and the exchange of an API token for a JWT. */
+/** Registration, sign-out, and the exchange of an API token for a JWT. */
 import type { AccessToken, Registration } from '@coffer/contract/auth'
 import { newId } from '../../crypto/id.ts'
 import { hashPassword } from '../../crypto/password.ts'
@@ -38,11 +38,11 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
   }
   const chains = [systemChain, ...(invite ? [invite.workspaceId] : [])]
   return inTransaction(asUser(ctx, account), chains, async (ctx) => {
-    // Under the lock of the system's chain: of two first accounts at once, one is the first.
+    // Checked again under the lock of the system chain: of two concurrent first accounts, only one is the first.
     const { isFirst } = await admitRegistration(ctx, body, email)
     const wanted = body.workspace ?? (isFirst ? firstWorkspace : undefined)
     const workspace = wanted && { id: newId(), ...wanted, createdAt: at }
-    // The slug first: whoever holds an invite must not learn by a taken slug whether the address has an account.
+    // Slug first: a taken one must not reveal to the holder of an invite whether the address has an account.
     if (workspace) await claimSlug(ctx, workspace)
     if (!(await ctx.store.accounts.insert(account))) {
       throw new Failure('conflict', 'An account with this email address exists already: sign in instead.')
@@ -57,7 +57,7 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
 
 type Admission = { readonly isFirst: boolean; readonly invite?: OpenInvite }
 
-/** By what right an account is made: it is the very first one, it is invited, or anyone may; throws where none holds. */
+/** An account needs a reason: it is the first one, it is invited, or registration is open. Throws otherwise. */
 async function admitRegistration(ctx: Context, body: Registration, email: string): Promise<Admission> {
   const isFirst = (await ctx.store.accounts.count()) === 0
   if (!isFirst) {
@@ -80,7 +80,7 @@ export async function logout(ctx: Context): Promise<void> {
   const { sessionId, userId } = requireSession(ctx)
   const chains = [systemChain, ...(await ctx.store.workspaces.listIdsForUser(userId))]
   await inTransaction(ctx, chains, async (ctx) => {
-    // Ended a moment ago by another request: it is no credential any more, and was not ended by this one.
+    // Another request has just ended this session, so it is no valid credential any more.
     if (!(await ctx.store.sessions.remove(sessionId, userId))) throw new Failure('unauthenticated')
     const who = personEntity({ id: userId, email: ctx.actor.name })
     for (const chain of chains) await record(ctx, { chain, action: 'LOGOUT', entity: who })

@@ -1,6 +1,6 @@
 /**
- * Signing in a device that has no browser (RFC 8628). The device holds a long code and polls with it; it shows a short
- * one, which a person with a browser session types and approves. Both are kept as keyed hashes only.
+ * Device login (RFC 8628) for clients without a browser. The device polls with a long code and shows a short one, which
+ * a person enters and approves in a browser session. Both codes are stored as keyed hashes only.
  */
 import { randomBytes } from 'node:crypto'
 import type { AccessToken } from '@coffer/contract/auth'
@@ -21,9 +21,9 @@ import { openSession } from './session.ts'
 
 const lifeSeconds = 300
 const intervalSeconds = 5
-/** Timers and networks are not exact: polling up to a second early is in time. */
+/** Timers and networks are inexact, so a poll up to one second early is accepted. */
 const leewaySeconds = 1
-/** An office may sign in at the same time. */
+/** Everyone in an office shares one network and may sign in at the same time. */
 const maxWaitingPerNetwork = 50
 const maxWaiting = 1_000
 const deviceCodeBytes = 32
@@ -60,14 +60,16 @@ export async function createDeviceCode(ctx: Context, clientId: string): Promise<
     deviceCode,
     userCode,
     verificationUri,
-    // After the #: no server on the way, and no log of one, is told the code.
+    // The fragment after # is never sent to a server, so no proxy or log sees the code.
     verificationUriComplete: `${verificationUri}#code=${userCode}`,
     expiresIn: lifeSeconds,
     interval: intervalSeconds,
   }
 }
 
-/** Bounds the codes that wait: a network that asks for too many is refused, and overall the one with most loses its oldest. */
+/**
+ * Limits pending codes: a network with too many is refused; at the overall limit, the largest network loses its oldest.
+ */
 async function makeRoom(ctx: WriteContext): Promise<void> {
   const waiting = await ctx.store.devices.listWaiting(ctx.now())
   const byNetwork = Map.groupBy(waiting, ({ ip }) => clientNetwork(ip))
@@ -86,7 +88,7 @@ async function makeRoom(ctx: WriteContext): Promise<void> {
 
 export async function pollDevice(ctx: Context, body: DevicePoll): Promise<AccessToken> {
   const login = await ctx.store.devices.findByDeviceCode(body.deviceCode)
-  // One word for all that leads nowhere: unknown, of another client, expired, collected.
+  // The same error for every dead code: unknown, of another client, expired, or already collected.
   if (!login || login.clientId !== body.clientId || login.expiresAt <= ctx.now()) throw notYet('expired_token')
   if (login.state === 'denied') throw notYet('access_denied')
   if (login.state === 'approved' && login.userId !== null) return collect(ctx, login, login.userId)
@@ -122,14 +124,14 @@ export async function answerDevice(ctx: Context, body: DeviceAnswer): Promise<vo
   const { login, code, userId, sessionId } = await requireWaitingDevice(ctx, body.userCode)
   await inPersonTransaction(ctx, userId, async (ctx, tell) => {
     const state = body.approve ? 'approved' : 'denied'
-    // A refusal outlives the session: only an approval gives a right that must end with it.
+    // Only an approval is tied to the session, because the right that it grants must end with the session.
     const answer = { state, userId, sessionId: body.approve ? sessionId : null } as const
     if (!(await ctx.store.devices.answer(code, answer))) throw unknownCode()
     await tell({ action: 'UPDATE', entity: entity(login), after: { state, ip: login.ip } })
   })
 }
 
-/** The code is short enough to type, so that it must not be possible to try many. */
+/** The code is short enough to type, so the number of guesses is limited. */
 async function requireWaitingDevice(
   ctx: Context,
   userCode: string,

@@ -1,4 +1,4 @@
-/** The address of an account: confirmed by a link that is mailed to it, and changed by one that is mailed to the new one. */
+/** Confirms the address of an account with a mailed link, and changes it with a link mailed to the new address. */
 import type { EmailChange, EmailToken } from '@coffer/contract/email'
 import { clientNetwork } from '../../address-range.ts'
 import { newId } from '../../crypto/id.ts'
@@ -28,7 +28,7 @@ export async function verifyEmail(ctx: Context): Promise<void> {
   await mailLink(ctx, mail, account, account.email)
 }
 
-/** Whether the new address has an account is told only to whoever reads its mail. */
+/** The response does not reveal whether the new address has an account: only someone who reads its mail finds out. */
 export async function changeEmail(ctx: Context, body: EmailChange): Promise<void> {
   const { userId } = requireBrowserSession(ctx)
   const mail = requireMail(ctx)
@@ -57,7 +57,7 @@ async function mailLink(ctx: Context, mail: Mail, account: Account, email: strin
     const entity = { type: 'email-confirmation', id: confirmation.id, name: account.email }
     await record(ctx, { chain: systemChain, action: 'CREATE', entity, after: { email } })
   })
-  // After the #, where no server and no proxy ever sees it.
+  // The fragment after # is never sent to a server or proxy.
   const url = `${ctx.config.publicUrl}/me#confirm-email=${value}`
   mail.post(confirmEmailMail({ ...confirmation, url, isChange: email !== account.email }), async () => undefined)
 }
@@ -86,17 +86,17 @@ async function findConfirmation(ctx: Context, userId: string, token: string): Pr
 const unknownLink = () =>
   new Failure('notFound', 'This link was used, replaced by a newer one, or has expired: ask for a new one.')
 
-/** Call under the lock of the system's chain, which everybody holds who gives an address to an account. */
+/** Call under the lock of the system chain. Every assignment of an address holds it, so the check cannot race. */
 export async function setConfirmed(ctx: WriteContext, account: Account, email: string) {
   if (email !== account.email && (await ctx.store.accounts.findByEmail(email))) {
     throw new Failure('conflict', 'An account with this email address exists already: sign in with it instead.')
   }
   await ctx.store.accounts.update({ ...account, email, emailVerifiedAt: ctx.now() }, ctx.now())
   if (email !== account.email) {
-    // The network of a person stays a known one: failed logins elsewhere do not lock them out.
+    // The network stays known under the new address, so failed logins elsewhere do not lock the person out.
     await ctx.store.loginAddresses.remember(email, clientNetwork(ctx.request.ip), ctx.now())
   }
-  // Sessions stay, under the new address.
+  // Sessions continue under the new address; only their cached copies are dropped.
   await announce(ctx, 'user', account.id)
   const emailVerified = account.emailVerifiedAt !== null
   return { before: { email: account.email, emailVerified }, after: { email, emailVerified: true } }

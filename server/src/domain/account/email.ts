@@ -1,6 +1,6 @@
 import { invalid } from '../../failure.ts'
 
-/** Addresses are compared without regard to case and to the many ways of writing one character. */
+/** Normalises case and Unicode form, so that equal-looking addresses compare equal. */
 export function normaliseEmail(email: string): string {
   const normal = email.normalize('NFC').toLowerCase()
   if (normal.length > 254) throw invalid('email', 'is too long.')

@@ -1,4 +1,4 @@
-/** Signing in with a password and, where one is set up, a second factor; and how often that may fail. */
+/** Login with password and optional second factor, and the limit on failed attempts. */
 import type { Login } from '@coffer/contract/auth'
 import { clientNetwork } from '../../address-range.ts'
 import { verifyPassword } from '../../crypto/password.ts'
@@ -19,7 +19,8 @@ const tooMany = 'Too many failed logins for this address: wait before you try ag
 
 export function login(ctx: Context, body: Login): Promise<OpenedSession> {
   const email = normaliseEmail(body.email)
-  // Attempts count until they are known to be right, and many may be right at once.
+  // One login per address at a time: attempts count as failed until proven right, so concurrent ones could exceed the
+  // limit.
   return inLoginSlot(ctx, email, () => loginInSlot(ctx, email, body))
 }
 
@@ -30,14 +31,14 @@ async function loginInSlot(ctx: Context, email: string, body: Login): Promise<Op
   const account = await ctx.store.accounts.findByEmail(email)
   const isRight = await inPasswordSlot(ctx, (slot) => verifyPassword(slot, account?.passwordHash, body.password)).catch(
     async (error) => {
-      // Nobody has looked at the password: that was not a failed login.
+      // The password was never checked, so this was not a failed login.
       await forgiveAttempt(ctx, ...attempts.subjects)
       throw error
     },
   )
   if (!account || !isRight) {
     await recordWrongPassword(ctx, account)
-    // While others are locked out, a wrong password is answered here as it is everywhere else.
+    // While the address is locked, a wrong password from a known network gets the same refusal as from any other.
     throw refusal ?? new Failure('loginRefused')
   }
   const outcome = await inPersonTransaction(asUser(ctx, account), account.id, (ctx, tell) =>
@@ -53,7 +54,7 @@ async function loginInSlot(ctx: Context, email: string, body: Login): Promise<Op
   throw new Failure(outcome === 'missing' ? 'codeRequired' : 'codeRefused')
 }
 
-/** The session, or what is wrong: the code, or a password that has been changed since it was looked at. */
+/** The new session, or the reason for refusal: the code, or a password that was changed during the check. */
 async function openIfProven(
   ctx: WriteContext,
   tell: Tell,
@@ -61,12 +62,12 @@ async function openIfProven(
   code: string | undefined,
   attempts: LoginAttempts,
 ): Promise<OpenedSession | Extract<CodeVerdict, 'wrong' | 'missing'> | 'outdated'> {
-  // It may also have a second factor by now that it had not then.
+  // The account may also have gained a second factor in the meantime.
   const current = await ctx.store.accounts.find(account.id)
   if (current?.passwordHash !== account.passwordHash) return 'outdated'
   const verdict = await spendCode(ctx, current, code)
   if (verdict === 'wrong' || verdict === 'missing') return verdict
-  // Whoever is hammering elsewhere gets no new tries because the person has come in.
+  // A success here does not reset the lock: an attacker elsewhere must not get new attempts from it.
   const [, ...here] = attempts.subjects
   for (const subject of attempts.isLocked ? here : attempts.subjects) await ctx.store.loginAttempts.forget(subject)
   await tell({
@@ -78,7 +79,7 @@ async function openIfProven(
 }
 
 type LoginAttempts = {
-  /** What is counted: the email address, and the email address from this network where the person has signed in before. */
+  /** The keys that are counted: the email address, and address plus network if the person has signed in from there. */
   readonly subjects: readonly [everywhere: string, ...here: string[]]
   readonly everywhere: Attempt
   readonly here: Attempt | undefined
@@ -86,21 +87,21 @@ type LoginAttempts = {
 }
 
 async function countLogin(ctx: Context, email: string): Promise<LoginAttempts> {
-  // An email address has no space in it, so that no two subjects are the same.
+  // An email address contains no space, so the two kinds of key cannot collide.
   const network = clientNetwork(ctx.request.ip)
   const known = (await ctx.store.loginAddresses.isKnown(email, network)) ? [`${email} ${network}`] : []
   return inQuietTransaction(ctx, `login:${email}`, async (store) => {
     const everywhere = await store.loginAttempts.count(email, ctx.now(), backOffMs)
     let here: Attempt | undefined
-    // Strangers come from any number of networks, which are not counted apart.
+    // Only known networks get a counter of their own: an attacker can use any number of unknown ones.
     for (const subject of known) here = await store.loginAttempts.count(subject, ctx.now(), backOffMs)
     return { subjects: [email, ...known], everywhere, here, isLocked: everywhere.failures > maxFailures }
   })
 }
 
 /**
- * Nobody is locked out for good by somebody who fails on purpose, again and again: networks that the person has signed
- * in from keep tries of their own, as many as everybody else has together.
+ * Deliberate failures by an attacker must not lock a person out. Networks that the person has signed in from have
+ * attempts of their own, as many as all other networks together.
  */
 const isSpared = ({ here }: LoginAttempts) => here !== undefined && here.failures <= maxFailures
 
@@ -108,9 +109,11 @@ async function recordFailure(ctx: Context, account: Account, reason: string): Pr
   await inPersonTransaction(ctx, account.id, (_ctx, tell) => tell(failureOf(account, reason)))
 }
 
-/** Whether there is such a person, and in how many workspaces, must not show in the time: their trails are told later. */
+/**
+ * Response time must not reveal whether the account exists or its number of workspaces: their trails are written later.
+ */
 async function recordWrongPassword(ctx: Context, account: Account | undefined): Promise<void> {
-  // An address that nobody has is not kept: it may be a password in the wrong field.
+  // An unknown address is not recorded: it may be a password typed into the wrong field.
   if (!account) return recordStrangeLogin(ctx)
   const event = failureOf(account, 'wrong password')
   await recordAct(ctx, { chain: systemChain, ...event })
@@ -119,11 +122,11 @@ async function recordWrongPassword(ctx: Context, account: Account | undefined): 
   )
 }
 
-/** The lock of an account bounds what is recorded of it; of addresses that nobody has there are any number. */
+/** An account's attempt limit also bounds its audit entries; for unknown addresses, `strangers` does. */
 async function recordStrangeLogin(ctx: Context): Promise<void> {
   const event = ctx.strangers.admit(ctx, 'login')
   if (event) return recordAct(ctx, event)
-  // Signing the head anew takes the time of a recorded failure: whether there is such a person must not show.
+  // Signing the head takes as long as recording a failure: response time must not reveal whether the account exists.
   await inTransaction(ctx, systemChain, async (ctx) => extendChain(ctx, systemChain, await lockChain(ctx, systemChain)))
 }
 

@@ -21,5 +21,5 @@ export function composeMail(to: string, subject: string, paragraphs: readonly Pa
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 
-/** Names of workspaces and people are free text: they must not become markup. */
+/** Escapes HTML, because names of workspaces and people are free text. */
 const asText = (text: string) => text.replace(/[&<>"']/g, (character) => entities[character] ?? '')

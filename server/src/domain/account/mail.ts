@@ -14,7 +14,7 @@ type Confirmation = {
   readonly email: string
   readonly url: string
   readonly expiresAt: number
-  /** The address is to become that of the account; otherwise it is already. */
+  /** True if the account is about to change to this address; false if it has this address already. */
   readonly isChange: boolean
 }
 

@@ -38,7 +38,7 @@ export async function readMe(ctx: Context): Promise<Me> {
   }
 }
 
-/** The account of a person, or the identity that stands for itself. */
+/** The account of a person, or the identity in the shape of an account. */
 async function findWho(
   ctx: Context,
 ): Promise<
@@ -58,7 +58,7 @@ export async function updateMe(ctx: Context, { name, preferences }: MeChange): P
     const entity = personEntity(account)
     const next = { ...account, name: name ?? account.name, preferences: merged(account, preferences) }
     await ctx.store.accounts.update(next, ctx.now())
-    // A name is seen by others; preferences are nobody else's business.
+    // Others see the name, so their workspaces record its change; preferences are private.
     if (name !== undefined) {
       await tell({ action: 'UPDATE', entity, before: { name: account.name }, after: { name } })
     }
@@ -100,7 +100,7 @@ async function checkPreferences(ctx: Context, change: PreferencesChange, path = 
   }
 }
 
-/** A workspace that the person has left since, or that the credential does not reach, is nobody's default. */
+/** Hides a default workspace that the person has left, or that this credential does not reach. */
 async function preferencesOf(ctx: Context, { preferences }: Pick<Account, 'preferences'>): Promise<Preferences> {
   const id = preferences.defaultWorkspace
   return id === null || (await reachesWorkspace(ctx, id)) ? preferences : { ...preferences, defaultWorkspace: null }

@@ -1,4 +1,4 @@
-/** The second factor: an authenticator app, and ten recovery codes for the day it is lost. Every code works once. */
+/** The second factor: an authenticator app, with ten recovery codes in case it is lost. Every code works once. */
 import type { MfaCode, RecoveryCodes, TotpEnrolment, TotpRemoval, TotpStart } from '@coffer/contract/mfa'
 import { newId } from '../../crypto/id.ts'
 import { base32, findTotpStep, newTotpSecret, otpauthUri } from '../../crypto/totp.ts'
@@ -15,7 +15,7 @@ import { inPersonTransaction, requireAccount } from './person.ts'
 
 const issuer = 'Coffer'
 const recoveryCodeCount = 10
-/** Three groups of four letters: 52 bits, and nobody has more than ten guesses in ten minutes. */
+/** Three groups of four letters are 52 bits, and guesses are limited to ten in ten minutes. */
 const recoveryCodeGroups = 3
 
 const entity = (account: Account, id: string) => ({ type: 'second-factor', id, name: account.email })
@@ -31,7 +31,7 @@ export async function enrolTotp(ctx: Context, { password }: TotpStart): Promise<
     const account = await requireSamePassword(ctx, known)
     if (account.totpId !== null) throw isSetUp()
     const id = newId()
-    // One that was begun and never confirmed makes room.
+    // Replaces an enrolment that was started but never confirmed.
     await ctx.store.mfa.remove(userId)
     await ctx.store.mfa.insert({ id, userId, createdAt: ctx.now() }, secret)
     await tell({ action: 'CREATE', entity: entity(account, id), after: { isConfirmed: false } })
@@ -83,7 +83,7 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
   if (!isRight) throw new Failure('forbidden', 'code: is wrong, or was used before.')
 }
 
-/** For the operator, when app and recovery codes are lost. Nothing else of the account changes. */
+/** For the operator, when app and recovery codes are lost. Changes nothing else about the account. */
 export async function resetSecondFactor(ctx: Context, email: string): Promise<Account> {
   const known = await ctx.store.accounts.findByEmail(normaliseEmail(email))
   if (!known) throw new Failure('notFound', 'There is no account with this email address.')
@@ -100,12 +100,12 @@ export async function resetSecondFactor(ctx: Context, email: string): Promise<Ac
 
 export type CodeVerdict = 'not needed' | 'authenticator app' | 'recovery code' | 'wrong' | 'missing'
 
-/** Uses a code up: call it inside the transaction of what the code allows. */
+/** Marks the code as used. Call inside the transaction of the action that the code allows. */
 export async function spendCode(ctx: WriteContext, account: Account, code: string | undefined): Promise<CodeVerdict> {
   if (account.totpId === null) return 'not needed'
   if (code === undefined) return 'missing'
   const totp = await ctx.store.mfa.find(account.id)
-  // The account says that there is one: whoever took it away, or put another in its place, has not switched it off.
+  // The signed account row requires the factor, so deleting or replacing its row in the database cannot disable it.
   if (!totp || totp.id !== account.totpId || totp.confirmedAt === null) throw new Failure('integrity')
   if (await spendTotpCode(ctx, totp, code)) return 'authenticator app'
   return (await ctx.store.mfa.spendRecoveryCode(totp, normaliseTypedCode(code))) ? 'recovery code' : 'wrong'

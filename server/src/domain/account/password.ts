@@ -10,8 +10,8 @@ import { inPersonTransaction, type PersonEvent, personEntity, requireAccount } f
 import { endOtherSessions } from './session.ts'
 
 /**
- * For what a session alone must not do. A wrong or missing password is counted and recorded like a failed login:
- * a stolen session has no more guesses at the password than the login page.
+ * For actions that a session alone must not allow. A wrong or missing password is counted and recorded like a failed
+ * login, so a stolen session allows no more guesses than the login page.
  */
 export async function requirePassword(
   ctx: Context,
@@ -35,13 +35,13 @@ async function isPassword(ctx: Context, subject: string, account: Account, given
   try {
     return await inPasswordSlot(ctx, (slot) => verifyPassword(slot, account.passwordHash, given))
   } catch (error) {
-    // No room to compute a hash: nobody has looked at the password.
+    // No slot for hashing was free, so the password was never checked.
     await forgiveAttempt(ctx, subject)
     throw error
   }
 }
 
-/** The account under the lock, with the password that was checked before it. */
+/** Reloads the account under the lock, and fails if the password has changed since it was checked. */
 export async function requireSamePassword(ctx: WriteContext, { id, passwordHash }: Account): Promise<Account> {
   const current = await requireAccount(ctx, id)
   if (current.passwordHash === passwordHash) return current
@@ -57,7 +57,7 @@ export async function changePassword(ctx: Context, body: PasswordChange): Promis
   await inPersonTransaction(ctx, userId, async (ctx, tell) => {
     const current = await requireSamePassword(ctx, account)
     await ctx.store.accounts.update({ ...current, passwordHash }, ctx.now())
-    // An address change that somebody began with the old password ends with it.
+    // Cancels a pending address change, which someone may have started with the old password.
     await ctx.store.emailConfirmations.removeOf(userId)
     const sessionsEnded = await endOtherSessions(ctx, userId, sessionId)
     await tell({ ...event, after: { password: 'changed', sessionsEnded } })

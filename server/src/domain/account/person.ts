@@ -1,4 +1,4 @@
-/** A person's own account: what happens to it is told to the system, and to every workspace that they belong to. */
+/** A person's account. Its events are recorded in the system chain and in each of the person's workspaces. */
 
 import { nextTurn } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
@@ -14,7 +14,7 @@ export const personEntity = (account: { id: string; email: string }) => ({
   name: account.email,
 })
 
-/** For what somebody does who has just proven who they are. */
+/** The actor for someone who has just proven their identity and has no credential yet. */
 export function asUser(ctx: Context, account: NewAccount): Context {
   const actor: Actor = {
     type: 'user',
@@ -30,7 +30,7 @@ export function asUser(ctx: Context, account: NewAccount): Context {
 export type PersonEvent = Omit<AuditEvent, 'chain'>
 export type Tell = (event: PersonEvent) => Promise<void>
 
-/** Whoever changes an account holds the lock of the system's chain: what was read inside stays true until the commit. */
+/** Every change to an account holds the lock of the system chain, so data read inside stays valid until the commit. */
 export async function inPersonTransaction<Result>(
   ctx: Context,
   userId: string,
@@ -45,7 +45,7 @@ export async function inPersonTransaction<Result>(
   })
 }
 
-/** Only the workspaces of a person, after the answer has left. */
+/** Records an event in the person's workspaces only. The caller does not await it, so the response is not delayed. */
 export async function tellWorkspaces(ctx: Context, userId: string, event: PersonEvent): Promise<void> {
   await nextTurn()
   const chains = await ctx.store.workspaces.listIdsForUser(userId)

@@ -1,4 +1,4 @@
-/** Where a person is signed in. */
+/** Sessions of a person. */
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Session } from '@coffer/contract/me'
 import { clientNetwork } from '../../address-range.ts'
@@ -16,10 +16,10 @@ import { inPersonTransaction } from './person.ts'
 
 const entity = ({ id, type }: { id: string; type: string }) => ({ type: 'session', id, name: type })
 
-/** A session just opened: the answer, and the value for the cookie. */
+/** A new session: the response, and the value for the cookie. */
 export type OpenedSession = { readonly signedIn: SignedIn; readonly value: string }
 
-/** The caller records the login. The network that it came from is known from now on. */
+/** Remembers the client's network as a known one. The caller must record the login. */
 export async function openBrowserSession(
   ctx: WriteContext,
   { id, email, name }: Pick<Account, 'id' | 'email' | 'name'>,
@@ -29,7 +29,7 @@ export async function openBrowserSession(
   return { value, signedIn: { accessToken: value, expiresIn, tokenType: 'Bearer', user: { id, email, name } } }
 }
 
-/** Returns the value of the session, which is not kept. */
+/** Returns the session value, which is never stored. */
 export async function openSession(
   ctx: WriteContext,
   userId: string,
@@ -84,7 +84,7 @@ export async function revokeOtherSessions(ctx: Context): Promise<void> {
   })
 }
 
-/** Those that were approved for a device and are not collected yet count as sessions. */
+/** Approved device logins that are not collected yet count as sessions and end too. */
 export async function endOtherSessions(ctx: WriteContext, userId: string, keptId: string): Promise<number> {
   const devices = await ctx.store.devices.removeApproved(userId)
   const sessions = await ctx.store.sessions.removeOthers(userId, keptId)

@@ -1,4 +1,4 @@
-/** The setup code: proves that whoever makes the very first account may read the log or the settings of the service. */
+/** The setup code proves that the creator of the first account can read the log or the settings of the service. */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Config, isLoopback } from '../../config.ts'
 import { Failure } from '../../failure.ts'
@@ -6,9 +6,9 @@ import type { Context } from '../context.ts'
 
 export type SetupCode = {
   readonly value: string
-  /** By the operator: it is asked of everybody, and never logged. */
+  /** Set by the operator: then every client must send it, and it is never logged. */
   readonly isChosen: boolean
-  /** Neither settings nor proxies let anybody from elsewhere reach the service. */
+  /** Listen address and public URL are loopback, and there is no proxy: no remote client can reach the service. */
   readonly isLocal: boolean
 }
 
@@ -19,7 +19,7 @@ export function createSetupCode(config: Config): SetupCode {
   return { value: setupCode ?? newSetupCode(), isChosen: setupCode !== undefined, isLocal }
 }
 
-/** Without the code only a request that nothing in it, nor in the settings, shows to come from elsewhere. */
+/** The code may be omitted only if neither the settings nor the request suggest a remote client. */
 export function requireSetupCode(ctx: Context, given: string | undefined): void {
   const { value, isChosen, isLocal } = ctx.setupCode
   if (!isChosen && isLocal && ctx.request.isDirect) return
@@ -35,5 +35,5 @@ function isEqual(expected: string, actual: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** Short enough to type, long enough not to guess. */
+/** 15 random bytes: short enough to type, too long to guess. */
 const newSetupCode = () => randomBytes(15).toString('base64url')

@@ -1,4 +1,4 @@
-/** The check of an archive, from the file alone. */
+/** Verifies an archive offline, from the file alone. */
 import { hash } from 'node:crypto'
 import { isSignedBy } from '../../crypto/signing.ts'
 import { entriesOfText } from '../../store/audit-batch.ts'
@@ -12,11 +12,11 @@ export type CheckedArchive = {
   readonly chain: string
   readonly after: ChainPlace
   readonly through: ChainPlace
-  /** SHA-256 of the public key whose signature holds. */
+  /** SHA-256 of the public key that verifies the signature. */
   readonly keyFingerprint: string
 }
 
-/** Throws an Error with one sentence at the first line that is wrong. */
+/** Throws an Error with a one-sentence message at the first invalid line. */
 export async function checkArchive(lines: AsyncIterable<string>): Promise<CheckedArchive> {
   let number = 0
   let header: ArchiveHeader | undefined
@@ -78,7 +78,7 @@ function checkEnd(
   return { chain, after, through: place, keyFingerprint }
 }
 
-/** The list with this digest, from the entry that shows it. */
+/** The list with this digest, found in the entry that contains it. */
 function findListIn(line: ArchiveLine | undefined, digest: string): string | undefined {
   return Object.values(line?.after ?? {})
     .map((value) => JSON.stringify(value))
@@ -88,7 +88,7 @@ function findListIn(line: ArchiveLine | undefined, digest: string): string | und
 function parseLine(text: string): ArchiveHeader | ArchiveLine | ArchiveEnd | undefined {
   try {
     const parsed: unknown = JSON.parse(text)
-    // Every field is compared with what was hashed or signed before anything relies on it.
+    // The cast is safe: every field is compared with hashed or signed data before it is used.
     return typeof parsed === 'object' && parsed !== null ? (parsed as ArchiveLine) : undefined
   } catch {
     return undefined

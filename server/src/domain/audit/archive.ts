@@ -1,7 +1,7 @@
 /**
- * Archives of the audit trail: NDJSON that can be checked without the service. The first line names the chain and the
- * place that the file continues; each entry is a line as the API shows it; the last line is signed. The first entry of
- * each link carries `link`, the text that was hashed.
+ * Archives of the audit trail: NDJSON that can be verified without the service. The first line names the chain and the
+ * position that the file continues from; then one line per entry, as the API shows it; the last line is signed. The
+ * first entry of each link also carries `link`, the text that was hashed.
  */
 import type { AuditEntry } from '@coffer/contract/audit'
 import { exportPublicKey } from '../../crypto/signing.ts'
@@ -26,7 +26,9 @@ export type ArchiveEnd = {
 
 type Archived = { readonly after: ChainPlace; readonly mark: AuditMark }
 
-/** Writes the entries before a moment that are in no archive yet. Undefined, and nothing written, where there are none. */
+/**
+ * Writes the entries older than `beforeMs` that are in no archive yet; undefined, without writing, if there are none.
+ */
 export async function writeArchive(
   ctx: Context,
   chain: string,
@@ -35,7 +37,7 @@ export async function writeArchive(
 ): Promise<Archived | undefined> {
   const end = (await ctx.store.audit.findHead(chain))?.sequence ?? 0
   const verdict = await verifyChain(ctx, chain)
-  // An archive must not hide a break: what follows it could not be told from what was written.
+  // An archive must not hide a break: nobody could tell genuine entries from forged ones after it.
   if (!verdict.ok)
     throw new Failure('integrity', `The audit trail is broken at entry ${verdict.firstBroken}: ${verdict.reason}`)
   const after = await findArchiveStart(ctx, chain)
@@ -59,19 +61,19 @@ export async function writeArchive(
   return { after, mark }
 }
 
-/** A changed record of the last archive counts as none: entries are rather archived twice than not at all. */
+/** A tampered record of the last archive is ignored: archiving entries twice is better than losing them. */
 async function findArchiveStart(ctx: Context, chain: string): Promise<ChainPlace> {
   const cut = await requireMark(ctx, chain, 'cut')
   const archived = await findMark(ctx, chain, 'archive')
   return archived && archived.sequence > cut.sequence ? archived : cut
 }
 
-/** Call when the file is safe on disk: from then on its entries may be removed. */
+/** Call once the file is safely on disk: from then on its entries may be deleted from the store. */
 export async function noteArchive(ctx: Context, chain: string, { mark }: Archived): Promise<void> {
   await inTransaction(ctx, chain, async (ctx) => {
     await lockChain(ctx, chain)
     const newest = await findArchiveStart(ctx, chain)
-    // Another run may have archived more meanwhile.
+    // Another run may have archived further in the meantime.
     if (newest.sequence < mark.sequence) await ctx.store.auditRetention.saveMark(chain, 'archive', mark)
   })
 }

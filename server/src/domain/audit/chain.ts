@@ -1,4 +1,4 @@
-/** The end of the audit trail's chain, and its signature. */
+/** The head of an audit chain: locking, extending and signing it. */
 import { lengthPrefixed } from '../../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../../crypto/signing.ts'
 import { Failure, isFailure } from '../../failure.ts'
@@ -7,15 +7,15 @@ import type { AuditHead, SignedHead } from '../../store/audit.ts'
 import type { Keys } from '../../store/key.ts'
 import type { Context, WriteContext } from '../context.ts'
 
-/** What the chain needs of a context: the store must be that of the transaction. */
+/** The part of a context that the chain needs. The store must belong to the transaction. */
 export type ChainContext = Pick<WriteContext, 'keys' | 'store' | 'transaction' | 'log' | 'storedLists'>
 export type ChainHead = Pick<AuditHead, 'sequence' | 'hash' | 'cutSequence'> & { readonly isSound: boolean }
 const headName = (chain: string) => `audit:${chain}`
 
-/** The end of the chain, locked until the commit; transactions that share a commit hand it on to each other. */
+/** Locks the head until the commit. Transactions that share a commit pass it on in `scratch`. */
 export async function lockChain(ctx: ChainContext, chain: string): Promise<ChainHead> {
   const { scratch } = ctx.transaction
-  // Only this file writes under this name.
+  // The cast is safe: only this file uses this key.
   const known = scratch.get(headName(chain)) as ChainHead | undefined
   if (known) return known
   const stored = await orNothing(ctx, () => ctx.store.audit.lockHead(chain))
@@ -28,7 +28,7 @@ export async function lockChain(ctx: ChainContext, chain: string): Promise<Chain
   return head
 }
 
-/** What cannot be recorded does not happen, whatever is wrong with the trail; the caller may try again. */
+/** A change that cannot be audited must not happen: any error here fails the transaction, and the client may retry. */
 export async function orNothing<Result>(ctx: Pick<Context, 'log'>, write: () => Promise<Result>): Promise<Result> {
   try {
     return await write()
@@ -45,23 +45,23 @@ export async function isHeadGenuine(ctx: Pick<Context, 'keys'>, chain: string, h
   return isSignatureGenuine(signer, headBytes(chain, head.sequence, head.hash), head.signature)
 }
 
-/** Moves the end of the chain on; it is signed and written once, before the commit. */
+/** Moves the head. It is signed and written once, just before the commit. */
 export function extendChain(ctx: ChainContext, chain: string, head: ChainHead): void {
   ctx.transaction.scratch.set(headName(chain), head)
   ctx.transaction.beforeCommit.set(headName(chain), () => signHead(ctx, chain))
 }
 
-/** Removes entries up to this one; lists that were stored before are no longer known to be there. */
+/** Deletes entries up to this one. The new cut also invalidates what processes remember about stored key lists. */
 export async function cutChain(ctx: ChainContext, chain: string, cutSequence: number): Promise<void> {
   const head = await lockChain(ctx, chain)
   await ctx.store.auditRetention.removeThrough(chain, cutSequence)
   ctx.transaction.scratch.set(headName(chain), { ...head, cutSequence })
 }
 
-/** Once per commit and chain: a signature costs more than the entry. */
+/** Runs once per commit and chain, because a signature costs more than writing an entry. */
 async function signHead(ctx: ChainContext, chain: string): Promise<void> {
   const { sequence, hash, isSound } = await lockChain(ctx, chain)
-  // To sign what follows a broken head would make it whole again: the break stays visible.
+  // Signing on top of a broken head would hide the break, so it stays unsigned.
   const unsigned = { sequence, hash, signature: null, keyId: null }
   if (!isSound) return orNothing(ctx, () => ctx.store.audit.saveHead(chain, unsigned))
   const signer = ctx.keys.signer('audit')
@@ -71,7 +71,7 @@ async function signHead(ctx: ChainContext, chain: string): Promise<void> {
   ctx.transaction.afterCommit.push(() => remember(ctx.keys, chain, headText(head)))
 }
 
-/** The heads that this process signed last: checking a signature costs more than making one, and these need none. */
+/** The heads that this process signed last. They need no verification, which costs more than signing. */
 const heads = new WeakMap<Keys, Map<string, string>>()
 const maxHeads = 10_000
 

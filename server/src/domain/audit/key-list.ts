@@ -1,11 +1,11 @@
-/** Stores the long lists that audit entries refer to, once per chain, in the transaction of the entry. */
+/** Stores the long key lists that audit entries refer to, once per chain, in the transaction of the entry. */
 import { type KeyList, listSpan } from '../../store/audit-key-list.ts'
 import type { ChainContext, ChainHead } from './chain.ts'
 
-/** A list that is in the store: it was noted there as used at `sequence`, after the cut at `cutSequence`. */
+/** A list known to be in the store: last marked as used at `sequence`, while the chain was cut at `cutSequence`. */
 type StoredList = { readonly sequence: number; readonly cutSequence: number }
 
-/** The lists that this process knows to be stored, so that a repeated read needs no insert. */
+/** Cache of the lists that are already stored, so that a repeated read needs no insert. */
 export type StoredLists = {
   find(name: string): StoredList | undefined
   remember(name: string, stored: StoredList): void
@@ -24,7 +24,7 @@ export function createStoredLists(): StoredLists {
   }
 }
 
-/** `sequence` is that of the last entry in this transaction step that refers to the lists. */
+/** `sequence` is that of the last entry written now that refers to the lists. */
 export async function storeLists(
   ctx: ChainContext,
   chain: string,
@@ -35,18 +35,18 @@ export async function storeLists(
   const { scratch, afterCommit } = ctx.transaction
   for (const list of lists) {
     const name = `audit-list:${chain}:${list.digest}`
-    // Only this file writes under this name.
+    // The cast is safe: only this file uses this key.
     const known = (scratch.get(name) as StoredList | undefined) ?? ctx.storedLists.find(name)
     if (known && isStillStored(known, head, sequence)) continue
     await ctx.store.audit.storeList(chain, list, sequence)
     const stored = { sequence, cutSequence: head.cutSequence }
     scratch.set(name, stored)
-    // A transaction that is rolled back has stored nothing.
+    // Only after the commit: a rollback removes the list from the store.
     afterCommit.push(() => ctx.storedLists.remember(name, stored))
   }
 }
 
-/** Removing entries removes lists too, perhaps in another process: a newer cut makes the memory worthless. */
+/** Deleting entries, perhaps in another process, deletes unused lists too: a newer cut invalidates the cache entry. */
 function isStillStored(known: StoredList, head: ChainHead, sequence: number): boolean {
   return known.cutSequence === head.cutSequence && sequence >= known.sequence && sequence < known.sequence + listSpan
 }

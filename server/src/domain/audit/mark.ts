@@ -1,4 +1,4 @@
-/** Signed records of how far a chain was archived or removed: who writes to the database cannot make one up. */
+/** Signed records of how far a chain was archived or deleted: database access is not enough to forge one. */
 import { lengthPrefixed } from '../../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
@@ -6,12 +6,12 @@ import { emptyHash } from '../../store/audit-entry.ts'
 import type { AuditMark, MarkKind } from '../../store/audit-retention.ts'
 import type { Context } from '../context.ts'
 
-/** A place in a chain: the sequence of an entry, and its hash. */
+/** A position in a chain: sequence and hash of an entry. */
 export type ChainPlace = Pick<AuditMark, 'sequence' | 'hash'>
 
 export const chainStart: ChainPlace = { sequence: 0, hash: emptyHash }
 
-/** Undefined where the record was changed; the start of the chain where there is none. */
+/** Undefined if the record fails its signature check; the start of the chain if there is no record. */
 export async function findMark(
   { store, keys }: Pick<Context, 'store' | 'keys'>,
   chain: string,

@@ -1,4 +1,4 @@
-/** Reads of values, recorded together with the other reads of the same moment, before any of their answers leaves. */
+/** Audits reads of values. Concurrent reads share one audit row, committed before any of the responses is sent. */
 import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
 import { traceOf } from '../../log.ts'
@@ -18,16 +18,16 @@ type ReadEvent = Omit<AuditEvent, 'before' | 'after'>
 
 export type ReadRecorder = {
   /**
-   * Reserves room for a response of about so many bytes, then records the read. Resolves when it is on disk; until then no
-   * value may leave. A read that finds no room is recorded as a failure, and rejected.
+   * Reserves memory for a response of about this size, then records the read. Resolves once the audit entry is durable;
+   * no value may be sent before. If there is no memory, the read is recorded as failed and rejected.
    */
   record(ctx: Context, event: ReadEvent, details: ReadDetails, bytes: number): Promise<void>
 }
 
-/** What one answer shows, as JSON within JSON, and its lists: made and hashed once for an answer, however often it is given. */
+/** Audit details of a response, as JSON within JSON, with its key lists. Built and hashed once per cached response. */
 export type ReadDetails = CompactDetails
 
-/** `environmentIds` are those of all values in it, also of those that others refer to. */
+/** `environmentIds` includes the environments of referenced values. */
 export function readDetails(after: Record<string, unknown>, environmentIds: readonly string[]): ReadDetails {
   const { text, lists } = compactDetails({ after: withEnvironments(after, environmentIds) })
   return { text: JSON.stringify(text), lists }
@@ -42,7 +42,7 @@ type Shared = {
   readonly fields: SharedFields
 }
 
-/** An answer that is given many times is mostly given to the same caller: what is recorded then is the same text. */
+/** A cached response mostly goes to the same caller again, so the fields that describe this caller are reused. */
 const lastShared = new WeakMap<ReadDetails, Shared>()
 
 function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): SharedFields {
@@ -56,14 +56,14 @@ function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): Shar
   return fields
 }
 
-/** JSON within JSON, as `readDetails` makes it. */
+/** The same encoding as in `readDetails`: JSON within JSON. */
 const textFor = ({ text }: ReadDetails, emailVerified: boolean | undefined) =>
   emailVerified === undefined ? text : JSON.stringify(withActorVerified(JSON.parse(text), emailVerified))
 
 export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log' | 'storedLists'>): ReadRecorder {
   const pending = new Map<string, PendingRead[]>()
 
-  /** All that wait when it is their turn, also those that came while the reads before them were written. */
+  /** Takes the queue only inside the transaction, so that reads that arrive during the previous commit are included. */
   async function flush(chain: string): Promise<void> {
     await gather(() => pending.get(chain)?.length ?? 0)
     let reads: PendingRead[] | undefined

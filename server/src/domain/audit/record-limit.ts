@@ -1,6 +1,6 @@
 /**
- * Which acts of strangers are written into the audit trail. Anybody can repeat what is refused, so the first few of each
- * window are recorded, and with the next one how many were not.
+ * Limits the audit entries that anonymous or refused requests can cause, because anyone can repeat them. The first few
+ * per window are recorded; the next recorded entry carries the number of those skipped.
  */
 
 const maxNames = 10_000
@@ -9,17 +9,17 @@ type Limit = { readonly max: number; readonly windowMs: number }
 type Admitted = { readonly unrecorded: number }
 
 export type RecordLimit = {
-  /** Undefined where this one is not to be recorded; else how many were not since the last that was. */
+  /** Undefined if this act must not be recorded; otherwise how many were skipped since the last recorded one. */
   admit(name: string): Admitted | undefined
-  /** Counts one that is not recorded for another reason. */
+  /** Counts an act that another limit has already rejected. */
   skip(name: string): void
-  /** How many were not recorded in a window that is over; the count starts anew. */
+  /** Returns and resets the number of skipped acts, once their window is over; 0 before. */
   takeUnrecorded(name: string): number
 }
 
 export function createRecordLimit(now: () => number, { max, windowMs }: Limit): RecordLimit {
   const counts = new Map<string, { startedAt: number; recorded: number; unrecorded: number }>()
-  // A clock that jumps back must not freeze a window.
+  // A clock that is set back must not keep a window open forever.
   const isOver = (startedAt: number, at: number) => at - startedAt >= windowMs || at < startedAt
 
   function open(name: string) {

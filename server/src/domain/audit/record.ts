@@ -1,4 +1,4 @@
-/** What is written into the audit trail: a change, together with the transaction that makes it. */
+/** Writes audit entries, in the transaction of the change that they describe. */
 import type { AuditAction } from '@coffer/contract/audit'
 import { newId } from '../../crypto/id.ts'
 import { type BatchEntry, composeBatch, sharedFields } from '../../store/audit-batch.ts'
@@ -14,7 +14,7 @@ export type AuditEvent = {
   readonly entity: { readonly type: string; readonly id: string; readonly name: string }
   readonly projectId?: string
   readonly environmentId?: string
-  /** All that it touched, for the entry's own field where it is one, and for its details where there are several. */
+  /** All environments that the event touches: one goes into the entry's own field, several go into its details. */
   readonly environmentIds?: readonly string[]
   readonly outcome?: 'success' | 'failure'
   readonly before?: Record<string, unknown>
@@ -28,7 +28,7 @@ export async function record(ctx: WriteContext, event: AuditEvent): Promise<void
   await recordAll([{ ctx, event }])
 }
 
-/** What several have done within one transaction to one workspace, in this order. */
+/** Records several events of one transaction in one chain, in this order. */
 export async function recordAll(acts: readonly Act[]): Promise<void> {
   const [first] = acts
   if (!first) return
@@ -75,7 +75,7 @@ async function insertBatch(
   return { sequence: row.lastSequence, hash: row.hash }
 }
 
-/** Entries that were described before, as one link of the chain: call inside the transaction that it locks. */
+/** Appends prepared entries as one link of the chain. Call inside a transaction that holds the lock of this chain. */
 export async function appendBatch(ctx: ChainContext, chain: string, entries: readonly BatchEntry[]): Promise<void> {
   const head = await lockChain(ctx, chain)
   extendChain(ctx, chain, { ...head, ...(await insertBatch(ctx, chain, head, entries)) })
@@ -91,11 +91,11 @@ export function withEnvironments(after: Record<string, unknown> | undefined, env
   return distinct.size > 1 ? { ...after, environmentIds: [...distinct] } : after
 }
 
-/** Work on several secrets is recorded as work on the secrets of their project. */
+/** A bulk change is recorded against the secrets of the project as one entity. */
 export const secretsOf = ({ id, slug }: { readonly id: string; readonly slug: string }) =>
   ({ type: 'secrets', id, name: slug }) as const
 
-/** Who did what to which thing, from where. */
+/** Actor, action, entity and origin of an event. */
 export function describeEvent(ctx: Context, event: Omit<AuditEvent, 'before' | 'after'>) {
   const [only = null, ...others] = new Set(event.environmentIds)
   return {

@@ -1,4 +1,4 @@
-/** Removes archived entries from the audit trail. The signed record of the cut keeps the rest of the chain provable. */
+/** Deletes archived entries from the trail. The signed record of the cut keeps the rest of the chain verifiable. */
 import { Failure } from '../../failure.ts'
 import type { AuditLink } from '../../store/audit-entry.ts'
 import { type Context, systemChain, type WriteContext } from '../context.ts'
@@ -9,21 +9,21 @@ import { type ChainPlace, requireMark, signMark } from './mark.ts'
 import { record } from './record.ts'
 import { interrupted, requireLinks } from './verify.ts'
 
-/** Small enough that others do not notice the transaction. */
+/** Entries per transaction: small enough not to delay other writers. */
 const stepLength = 500
 
-/** The last entry that may be removed. Each condition belongs here: removed is only what is in an archive. */
+/** The last entry that may be deleted. Only archived entries are; any further condition belongs here. */
 async function findRemovableEnd(ctx: Context, chain: string): Promise<number> {
   return (await requireMark(ctx, chain, 'archive')).sequence
 }
 
-/** Whole days, so that a chain is cut once a day at most. */
+/** Rounded to whole days, so that a chain is cut at most once a day. */
 export function retentionStart(ctx: Pick<Context, 'config' | 'now'>): number | undefined {
   const { auditDays } = ctx.config
   return auditDays === undefined ? undefined : Math.floor(ctx.now() / dayMs - auditDays) * dayMs
 }
 
-/** Returns how many entries it removed: those before the moment that `findRemovableEnd` allows to go. */
+/** Returns the number of deleted entries: those older than `beforeMs`, up to `findRemovableEnd`. */
 export async function removeArchived(
   ctx: Context,
   chain: string,

@@ -1,4 +1,4 @@
-/** Acts of people without a credential in the trail of the service: so many per network and overall, the rest as a number. */
+/** Audit entries for requests without a credential, limited per network and overall; the rest are only counted. */
 import { clientNetwork } from '../../address-range.ts'
 import { backOffMs } from '../account/attempt-limit.ts'
 import { anonymous, type Context, newRun, noRequest, type Services, systemChain } from '../context.ts'
@@ -11,7 +11,7 @@ const maxOverall = 50
 
 type Act = Omit<AuditEvent, 'chain'>
 
-/** A login of an address that nobody has; a code for a device. */
+/** A login with an unknown email address, and a request for a device code. */
 const acts = {
   login: { action: 'LOGIN', entity: { type: 'user', id: '', name: '' }, outcome: 'failure' },
   device: { action: 'CREATE', entity: { type: 'device-login', id: '', name: '' } },
@@ -21,9 +21,9 @@ type Kind = keyof typeof acts
 const kinds: readonly Kind[] = ['login', 'device']
 
 export type StrangerRecords = {
-  /** The entry to be recorded for this act, or undefined where it is only counted. */
+  /** The entry to record for this act, or undefined if it is only counted. */
   admit(ctx: Context, kind: Kind, act?: Partial<Act>): AuditEvent | undefined
-  /** Of windows that are over: one entry with the number of acts that have none. */
+  /** For windows that are over: one entry per kind, with the number of acts that were not recorded. */
   takeUnrecorded(): AuditEvent[]
 }
 
@@ -47,7 +47,7 @@ export function createStrangerRecords(now: () => number): StrangerRecords {
   }
 }
 
-/** Records how many acts were not recorded, once their window is over. */
+/** Records the number of skipped acts once their window is over. */
 export async function recordUnrecorded(services: Services): Promise<void> {
   const ctx = { ...services, actor: anonymous, request: { id: 'cleanup', ...noRequest }, run: newRun() }
   for (const event of services.strangers.takeUnrecorded()) await recordAct(ctx, event)

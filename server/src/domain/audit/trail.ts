@@ -1,4 +1,4 @@
-/** The reading of the audit trail: pages newest first, a stream of everything, and the check of its chain. */
+/** Reads the audit trail: pages newest first, a stream of all entries, and the verification of its chain. */
 import type { AuditEntry, AuditQuery, AuditVerdict } from '@coffer/contract/audit'
 import type { WorkspacePath } from '@coffer/contract/field'
 import { nextTurn } from '../../event-loop.ts'
@@ -16,7 +16,7 @@ import { isId } from '../secret/name.ts'
 import { iso } from '../time.ts'
 import { verifyChain } from './verify.ts'
 
-/** A page is shorter where its entries say very much; one is always on it. */
+/** Characters of details per page. A page with very large entries is shorter, but always holds at least one. */
 const maxPageLength = 8 * 1024 * 1024
 
 export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): Promise<Page<AuditEntry>> {
@@ -52,7 +52,7 @@ export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQ
 export const detailsReader = ({ store }: Pick<Context, 'store'>, chain: string) =>
   createDetailsReader((digest) => store.audit.findList(chain, digest))
 
-/** Every entry that matches, oldest first, as it stood at the start. */
+/** All matching entries, oldest first, up to the head at the start of the stream. */
 export async function* streamAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): AsyncGenerator<AuditEntry> {
   const { picture } = await requireWorkspace(ctx, path, 'audit:read')
   const chain = picture.workspace.id
@@ -116,7 +116,7 @@ const foldId = (text: string) => (isId(text) ? text.toLowerCase() : text)
 
 type SoughtProject = { readonly id: string; readonly environments?: readonly PicturedEnvironment[] }
 
-/** Nothing is known of what was deleted but its id: an unknown id finds nothing, an unknown name is refused. */
+/** Deleted projects are known by id only: an unknown id finds nothing, an unknown name is refused. */
 function findProject({ projects, projectsBySlug }: Picture, idOrSlug: string): SoughtProject {
   const folded = idOrSlug.toLowerCase()
   const found = projectsBySlug.get(folded) ?? projects.get(folded) ?? (isId(folded) ? { id: folded } : undefined)
@@ -140,7 +140,7 @@ async function toEntity(ctx: Context, { workspace, projects }: Picture, text: st
   return { text, secret: secret && { ...secret, slug: projects.get(secret.projectId)?.slug ?? '' } }
 }
 
-/** The form is checked by the schema, which lets pass what Date does not read: a leap second, a space for the T. */
+/** The schema accepts some values that Date cannot parse, such as a leap second or a space for the T. */
 function readMoment(field: string, text: string | undefined): number | null {
   if (text === undefined) return null
   const at = Date.parse(text)

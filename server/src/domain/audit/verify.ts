@@ -1,4 +1,4 @@
-/** The check that a chain of the audit trail is still what was written: every link, every list, the cut and the head. */
+/** Verifies an audit chain: every link, every key list, the record of the last cut, and the signed head. */
 import type { AuditVerdict } from '@coffer/contract/audit'
 import { nextTurn } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
@@ -10,7 +10,7 @@ import { type ChainPlace, chainStart, findMark } from './mark.ts'
 
 type VerifyContext = Pick<Context, 'store' | 'keys'>
 
-/** `onProgress` hears again and again how many entries hold so far. */
+/** `onProgress` is called repeatedly with the number of entries verified so far. */
 export async function verifyChain(
   ctx: VerifyContext,
   chain: string,
@@ -21,7 +21,7 @@ export async function verifyChain(
     const verdict = await verifyAfter(ctx, chain, cut, onProgress)
     const newer = verdict.ok ? cut : await findMark(ctx, chain, 'cut')
     if (newer?.sequence === cut.sequence) return verdict
-    // Entries were removed while they were read.
+    // Entries were deleted during the check: start again after the new cut.
     cut = newer
   }
   const reason = 'The record of the last removal is not what was signed.'
@@ -48,7 +48,7 @@ async function verifyAfter(
     place = step.place
     onProgress(place.sequence - cut.sequence)
   }
-  // A workspace has at least the entry of its making; only a new installation has none.
+  // Every workspace has at least the entry of its creation; only the system chain of a new installation is empty.
   if (end < Math.max(cut.sequence, chain === systemChain ? 0 : 1)) return broken(end + 1, 'Entries are missing.')
   if (head && end > 0 && (head.hash !== place.hash || !(await isHeadGenuine(ctx, chain, head)))) {
     return broken(end, 'The signature of the head is wrong.')
@@ -57,12 +57,12 @@ async function verifyAfter(
   return { ok: true, entries: place.sequence - cut.sequence, head: place.hash }
 }
 
-/** A link and the place where it ends. */
+/** A link, and the position where it ends. */
 type Link = { readonly link: AuditLink; readonly place: ChainPlace; readonly problem?: undefined }
-/** `problem` says why the next link is not what was written; nothing follows. */
+/** `problem` says why the next link is invalid; it is always the last step. */
 type Step = Link | { readonly problem: string }
 
-/** The links after a place, oldest first, up to the one that ends at or beyond `end`. */
+/** The links after `start`, oldest first, up to the one that reaches `end`. */
 async function* walkLinks(
   ctx: Pick<Context, 'store'>,
   chain: string,
@@ -108,7 +108,7 @@ export const interrupted = 'The audit trail was cut by another process meanwhile
 
 type LinkCheck = (link: AuditLink, after: ChainPlace) => Promise<string | undefined>
 
-/** Says what is wrong with a link that should follow this place: its sequence, its text, or a list that it refers to. */
+/** Checks that a link follows this position: its sequence, its hash, and the key lists that it refers to. */
 function createLinkCheck({ store }: Pick<Context, 'store'>, chain: string): LinkCheck {
   const genuine = new Set<string>()
   const isGenuine = async (digest: string) => {
@@ -128,13 +128,13 @@ function createLinkCheck({ store }: Pick<Context, 'store'>, chain: string): Link
   }
 }
 
-/** Every workspace's trail begins with its making: one that was emptied and begun anew does not. */
+/** Every workspace chain starts with the creation of the workspace, so an emptied and restarted chain is detected. */
 function isBeginning(chain: string, row: AuditRow): boolean {
   return chain === systemChain || (row.action === 'CREATE' && row.entityType === 'workspace' && row.entityId === chain)
 }
 
 async function hasEntriesAfter(ctx: Pick<Context, 'store'>, chain: string, end: number): Promise<boolean> {
   if (!(await ctx.store.audit.hasAfter(chain, end))) return false
-  // An entry commits together with its head: if that has moved on, it was written while we read.
+  // An entry commits with its head: if the head has moved too, the entry was only written during this check.
   return ((await ctx.store.audit.findHead(chain))?.sequence ?? 0) <= end
 }

@@ -1,6 +1,6 @@
 /**
- * Follows the log of changes. What this node remembers may be used only while the log was read within the last second:
- * when the store does not answer, requests wait for it or are refused rather than served from a stale memory.
+ * Follows the change log. Cached data may be used only while the log was read within the last second: when the store
+ * does not answer, requests wait or fail rather than get stale data.
  */
 import type { Log } from '../../log.ts'
 import { traceOf } from '../../log.ts'
@@ -11,18 +11,18 @@ import { forget, forgetAll, type Memories } from '../transaction.ts'
 
 const pollEveryMs = 250
 const freshForMs = 900
-/** Rows are kept for an hour: whoever has not read them for so long cannot tell what they said. */
+/** Rows are kept for an hour. After this long without a read, some may be gone, so all caches are dropped. */
 const maxSilenceMs = hourMs / 2
 /**
- * A transaction that took a number has committed or failed by then: PostgreSQL ends much earlier both a statement that
- * takes too long and a node that freezes between two of them.
+ * By then, the transaction that holds a missing sequence number has committed or failed: PostgreSQL times out slow
+ * statements and idle transactions much earlier.
  */
 const gapLifeMs = 60_000
-/** How far back a node looks at its start, or after it was cut off: transactions with these numbers may not have committed yet. */
+/** Sequence numbers to look back at startup or after an outage: their transactions may not have committed yet. */
 const startGap = 1_000
 
 export type ChangeFollower = {
-  /** Undefined while the log is followed, as there is nothing to wait for; otherwise resolves after reading it. */
+  /** Undefined if the log was read recently enough; otherwise resolves after the next read. */
   ensureFresh(): Promise<void> | undefined
   start(): Promise<void>
   stop(): void
@@ -31,15 +31,15 @@ export type ChangeFollower = {
 export function createChangeFollower(
   services: Memories & Pick<Services, 'store' | 'keys' | 'now'> & { readonly log: Log },
 ): ChangeFollower {
-  // Monotonic: a jump of the wall clock must not make stale memory look fresh.
+  // Monotonic clock: setting the wall clock must not make stale data look fresh.
   let readAt = Number.NEGATIVE_INFINITY
-  // And a machine that sleeps stops the monotonic one.
+  // Wall clock: the monotonic clock stops while the machine is suspended.
   let readAtTime = Number.NEGATIVE_INFINITY
   let sequence = 0
   let reading: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
   let isDown = false
-  /** Numbers that were taken but not yet visible when a later one was: PostgreSQL commits out of order. */
+  /** Skipped sequence numbers, and since when. PostgreSQL commits out of order, so their rows may still appear. */
   const gaps = new Map<number, number>()
 
   async function apply(change: Change): Promise<void> {
@@ -47,10 +47,10 @@ export function createChangeFollower(
     forget(services, change.subject, change.subjectId)
   }
 
-  /** True where rows after the last one that was read may be gone: this node was cut off, or stood still. */
+  /** True if unread rows may have been deleted, because this node was disconnected or suspended for too long. */
   async function hasMissed(next: Change | undefined, startedAt: number, startedAtTime: number): Promise<boolean> {
     if (startedAt - readAt > maxSilenceMs) return true
-    // Of the wall clock it cannot be told whether time has passed or only the clock was set: the log itself tells.
+    // A late wall clock can mean that time has passed or that the clock was set; the oldest row in the log decides.
     const isLate = startedAtTime - readAtTime > maxSilenceMs
     if (!isLate && (next?.sequence ?? 0) <= sequence + 1) return false
     const oldest = await services.store.changes.oldest()
@@ -79,11 +79,11 @@ export function createChangeFollower(
     if (await hasMissed(changes[0], startedAt, startedAtTime)) {
       await services.keys.reload()
       forgetAll(services)
-      // As at the start: to wait for each of the numbers in between, however many they are, would be for nothing.
+      // As at startup: tracking every skipped number as a gap would be costly, and all caches have just been dropped.
       sequence = Math.max(sequence, (changes[0]?.sequence ?? 0) - startGap)
     }
     await applyAll(changes, startedAt)
-    // What is remembered is fresh only when nothing is left to be read.
+    // Caches count as fresh only once the log has been read to its end.
     while (changes.length === maxListed) {
       changes = await services.store.changes.listAfter(sequence)
       await applyAll(changes, startedAt)
@@ -99,7 +99,7 @@ export function createChangeFollower(
     return reading
   }
 
-  /** A read that was begun long ago tells of long ago: then it takes another one. */
+  /** The read in progress may have started too long ago to count as fresh: then another one follows. */
   async function readFresh(): Promise<void> {
     const askedAt = performance.now()
     do await readOnce()

@@ -1,4 +1,4 @@
-/** How many secrets there are in each project and environment and when they changed, remembered until they do. */
+/** Cached number of secrets, and time of the last change, per project and environment. */
 import type { Store } from '../../store/store.ts'
 import { type Access, reachedEnvironments } from '../access/access.ts'
 import { reachesProject } from '../access/scope.ts'
@@ -20,8 +20,8 @@ export function createCounts(store: Store): Counts {
 }
 
 /**
- * What lies inside the caller's scope, by project: all of it, or what its reached environments hold. One query for all projects of
- * which several environments are reached, and not all: a secret in two of them counts once.
+ * Counts the secrets in the caller's scope, by project. Projects of which the caller reaches several but not all
+ * environments need a query, one for all of them: a secret that is in two environments counts once.
  */
 export async function countSecrets(
   ctx: Context,

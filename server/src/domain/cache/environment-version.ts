@@ -1,15 +1,15 @@
 /**
- * How often each environment has changed since this process began, as far as it has heard: at the commit for changes of
- * its own, within a second for those of other nodes. What was made at one number is stale at the next.
+ * A version number per environment, increased when this process learns of a change: at the commit for its own changes,
+ * within a second for those of other nodes. Data cached at an older version is stale.
  */
 export type Epochs = {
   of(environmentId: string): number
   advance(environmentId: string): void
-  /** As if every environment had changed. */
+  /** Invalidates every environment. */
   advanceAll(): void
 }
 
-/** Beyond this many, all start anew from a number that was never given out. */
+/** Beyond this many entries the map is cleared, and all environments get a version that was never used before. */
 const maxRemembered = 200_000
 
 export function createEpochs(): Epochs {

@@ -1,9 +1,9 @@
 /**
- * A bounded memory of things that were loaded, the least recently used forgotten first. What is dropped while it is
- * being loaded is not remembered: the load may have read the state before the change.
+ * A bounded cache with a loader, which evicts the least recently used entry. A key that is dropped during its load is
+ * not cached: the load may have read the state before the change.
  */
 export type Recall<Value> = {
-  /** What is remembered, without looking further. */
+  /** The cached value, without loading it. */
   peek(key: string): Value | undefined
   get(key: string): Promise<Value | undefined>
   drop(key: string): void
@@ -43,7 +43,7 @@ export function createRecall<Value>(max: number, load: (key: string) => Promise<
   return {
     peek(key) {
       const value = known.get(key)
-      // Only a full memory needs to know what was used last.
+      // Recency matters only once the cache is full, as nothing is evicted before.
       if (value !== undefined && known.size === max) {
         known.delete(key)
         known.set(key, value)

@@ -1,6 +1,6 @@
 /**
- * Responses that were given before, ready to be given again. They hold plaintext, as does everything else that this
- * process works on; they are bounded in size, and valid only while nothing that they were made from has changed.
+ * Cached responses. They contain plaintext in the memory of this process, are limited in total size, and are valid only
+ * while the workspace snapshot and the environments they were built from are unchanged.
  */
 import type { ReadDetails } from '../audit/read.ts'
 import type { Pieces } from '../secret/pieces.ts'
@@ -10,14 +10,13 @@ import type { Picture } from './workspace-snapshot.ts'
 export type Answer = {
   readonly body: string
   readonly etag: string
-  /** What the audit trail says of it; undefined where no value is in it. */
+  /** Details for the audit entry; undefined if the response contains no values. */
   readonly auditDetails: ReadDetails | undefined
-  /** The one secret that it is about, if it is about one. */
+  /** The secret that the response is about, if there is exactly one. */
   readonly entity: { readonly id: string; readonly name: string }
 }
-/** A response whose body is not read yet: a matching ETag needs no more than this. */
+/** A cached response without its body: enough to answer a matching ETag. */
 export type CachedResponse = Omit<Answer, 'body'> & {
-  /** The length of its body. */
   readonly bytes: number
   open(): string | Buffer | Pieces
 }
@@ -40,14 +39,14 @@ export type ResponseCache = {
 
 const maxBytes = 32 * 1024 * 1024
 const maxAnswerBytes = 1024 * 1024
-/** Up to here an answer is sent fastest as text, in one piece with its headers; beyond it, as bytes. */
+/** Small bodies are sent fastest as a string, in one write with the headers; larger ones as a buffer. */
 const maxTextBytes = 64 * 1024
 
 export function createResponseCache(epochs: Epochs): ResponseCache {
   const kept = new Map<string, Kept>()
   let bytes = 0
 
-  // A text with a character beyond Latin-1 takes two bytes for each.
+  // V8 stores a string with any character beyond Latin-1 at two bytes per character.
   const sizeOf = (name: string, entry: Kept) => name.length + 2 * entry.bytes + detailsLength(entry) + 300
 
   const detailsLength = ({ auditDetails: { text, lists } = { text: '', lists: [] } }: Kept) =>

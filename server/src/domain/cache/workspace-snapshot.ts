@@ -1,6 +1,6 @@
 /**
- * The picture of a workspace that access is decided from: its members, teams, projects, environments and the tokens
- * that were used. It is held in memory, dropped at every commit that changes it, and loaded again by the next request.
+ * The snapshot of a workspace (`Picture`) that access is decided from: members, teams, projects, environments, and the
+ * tokens in use. It is cached in memory, dropped at every commit that changes it, and reloaded by the next request.
  */
 import type { Log } from '../../log.ts'
 import type { EnvironmentRow } from '../../store/environment.ts'
@@ -46,9 +46,9 @@ export type Picture = {
   readonly projects: ReadonlyMap<string, PicturedProject>
   readonly projectsBySlug: ReadonlyMap<string, PicturedProject>
   readonly environments: ReadonlyMap<string, PicturedEnvironment>
-  /** Tokens by id, as requests ask for them; they are forgotten together with the picture. */
+  /** Tokens by id, loaded on demand and dropped with the snapshot. */
   readonly tokens: Recall<TokenRecord>
-  /** Likewise, identities that outside issuers vouch for. */
+  /** Identities of outside issuers, loaded on demand too. */
   readonly identities: Recall<IdentityRecord>
   readonly environmentKeys: KeyMemory
 }

@@ -1,6 +1,6 @@
 /**
- * From a bearer value to the actor behind it. Checks are remembered, never their outcome: whether a token is revoked,
- * expired or bound to other addresses is asked of the picture of its workspace, which changes with every commit.
+ * Turns a bearer value into its actor. Look-ups and verified signatures are cached, decisions are not: each request
+ * checks revocation, expiry and allowed addresses against the workspace snapshot, which every change replaces.
  */
 import { hash } from 'node:crypto'
 import { type AddressRange, isInRange, parseAddress, parseRange } from '../../address-range.ts'
@@ -24,14 +24,14 @@ export const sessionMaxMs = 30 * dayMs
 const maxRemembered = 20_000
 
 export type Credentials = {
-  /** The actor of a credential that has been checked before and lives; undefined where anything must be looked up. */
+  /** The actor of a live credential, from caches alone; undefined if anything must be loaded from the store. */
   recognise(key: string, ip: string): Actor | undefined
-  /** Throws `unauthenticated` for anything that is not a living credential. */
+  /** Throws `unauthenticated` unless the value is a live credential. */
   authenticate(value: string, ip: string): Promise<Actor>
-  /** Ends what is remembered of a person's sessions. */
+  /** Drops the cached sessions of a person. */
   dropUser(userId: string): void
   clear(): void
-  /** Goes up whenever sessions are dropped: a session found at an earlier one may have ended. */
+  /** Increases whenever sessions are dropped: a session found at an earlier generation may have ended. */
   readonly generation: number
 }
 
@@ -39,7 +39,7 @@ type Located = {
   readonly id: string
   readonly workspaceId: string
   readonly hashes: readonly Buffer[]
-  /** The ring that they were made with. */
+  /** The root keys that the hashes were computed with. */
   readonly keyring: Keyring
 }
 type SessionUser = { readonly id: string; readonly email: string; readonly emailVerified: boolean }
@@ -50,7 +50,7 @@ type Parts = {
   readonly pictures: Pictures
   readonly usage: Usage
   readonly issuer: string
-  /** Work on the store that nobody waits for. */
+  /** Store work that no request waits for. */
   readonly later: (work: (store: Store) => Promise<void>) => void
   readonly now: () => number
 }
@@ -98,14 +98,14 @@ export function createCredentials(parts: Parts): Credentials {
     const fresh = await locate(key, value)
     const found = tokenActor(await requireToken(fresh.workspaceId, fresh.id), fresh, ip)
     if (found) return found
-    // The store has it: it is the picture that was made under a root which is gone.
+    // The store knows the token, so the cached snapshot must hold its record under a root key that is gone.
     pictures.drop(fresh.workspaceId)
     const last = tokenActor(await requireToken(fresh.workspaceId, fresh.id), fresh, ip)
     if (!last) throw new Failure('unauthenticated')
     return last
   }
 
-  /** Undefined where the keys were turned between what is known of the value and what is known of the token. */
+  /** Undefined if root keys were rotated between caching the value's hashes and loading the token: reload both. */
   function tokenActor(token: TokenRecord, known: Located, ip: string): Actor | undefined {
     const isCurrent = known.hashes.some((candidate) => candidate.equals(token.hash))
     if (!isCurrent && !isInGrace(token, known.hashes)) {
@@ -170,7 +170,7 @@ export function createCredentials(parts: Parts): Credentials {
   async function requireToken(workspaceId: string, id: string): Promise<TokenRecord> {
     const picture = pictures.peek(workspaceId) ?? (await pictures.get(workspaceId))
     const token = picture && (picture.tokens.peek(id) ?? (await picture.tokens.get(id)))
-    // A token lives and dies with the membership of its maker.
+    // A token is valid only while its creator is a member.
     if (!picture || !token || !picture.membersByUser.has(token.createdBy)) throw new Failure('unauthenticated')
     return token
   }
@@ -195,7 +195,7 @@ export function createCredentials(parts: Parts): Credentials {
     const key = credentialKey(value)
     const generation = generations
     let live = sessions.get(key)
-    // Another node may have seen it more recently than this one remembers.
+    // Another node may have seen the session more recently.
     if (!live || isIdle(live)) live = await loadSession(key, value)
     const at = now()
     if (!live || live.session.expiresAt <= at || isIdle(live)) throw new Failure('unauthenticated')
@@ -217,12 +217,12 @@ export function createCredentials(parts: Parts): Credentials {
     const session = await keys.lookTwice(key, () => store.sessions.findByValue(value))
     const account = session && (await store.accounts.find(session.userId))
     if (!session || !account) return undefined
-    // That it was used a moment ago may not be written yet.
+    // The last use may not be written to the store yet.
     const seenAt = Math.max(session.lastSeenAt, usage.pendingSession(session.id)?.at ?? 0)
     const { id, email, emailVerifiedAt } = account
     const live = { session, user: { id, email, emailVerified: emailVerifiedAt !== null }, seenAt }
     if (session.isUnderOldRoot) later((store) => store.sessions.rehash(session, value))
-    // Dropped while it was read: the row may be gone by now.
+    // Not cached if sessions were dropped during the load: the row may be gone by now.
     if (generation === generations) remember(sessions, key, live)
     return live
   }
@@ -254,8 +254,8 @@ export function createCredentials(parts: Parts): Credentials {
 }
 
 /**
- * Asks the store, not the memory. Under the lock of what is changed, a session that has just been ended or a token that
- * has just been revoked or rotated must not leave another one behind.
+ * Checks the credential in the store, not in the caches. Called under a lock: a session that has just ended, or a token
+ * just revoked or rotated, must not create another credential.
  */
 export async function requireLiving(ctx: Context): Promise<void> {
   const { credential, userId } = ctx.actor
@@ -271,7 +271,7 @@ export async function requireLiving(ctx: Context): Promise<void> {
   }
   if (!('token' in credential)) return
   const token = await tokens.find(credential.token.id, credential.token.workspaceId)
-  // By the value that was shown: the grace of a token is that of the one value before its own.
+  // Compares the generation of the presented value: only the immediately previous value has a grace period.
   const age = (token?.generation ?? 0) - credential.generation
   const isSame = age === 0 || (age === 1 && (token?.previousUntil ?? 0) > ctx.now())
   if (token?.revokedAt !== null || !isSame) throw new Failure('unauthenticated')
@@ -281,16 +281,16 @@ export function hasExpired({ actor: { credential }, now }: Context): boolean {
   return 'expiresAt' in credential && credential.expiresAt !== null && credential.expiresAt <= now()
 }
 
-/** Null is never. */
+/** The earlier of two times; null means never. */
 const earlier = (a: number | null, b: number | null) => (a === null || b === null ? (a ?? b) : Math.min(a, b))
 
-/** An identity acts for itself: no person stands behind it. */
+/** An identity acts for itself, not on behalf of a person. */
 export function identityActor(identity: IdentityRecord, expiresAt: number): Actor {
   const credential = { type: 'oidc', identity, expiresAt } as const
   return { type: 'oidc', id: identity.id, name: identity.name, userId: '', credential }
 }
 
-/** What a credential is remembered by: a heap dump shows no credentials. */
+/** Cache key of a credential. A digest, so that a heap dump shows no credentials. */
 export function credentialKey(value: string): string {
   return hash('sha256', value, 'base64')
 }

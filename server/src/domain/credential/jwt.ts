@@ -1,4 +1,4 @@
-/** The JWTs that Coffer issues: for an API token, or for the token of an outside issuer. */
+/** Issues Coffer's own JWTs, in exchange for an API token or for a token of an outside issuer. */
 import type { AccessToken } from '@coffer/contract/auth'
 import { type JwtClaims, jwtLifetimeSeconds, signJwt } from '../../crypto/jwt.ts'
 import type { Context } from '../context.ts'

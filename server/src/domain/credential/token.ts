@@ -38,12 +38,12 @@ const visiblePrefixLength = tokenPrefix.length + 4
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'token', id, name })
 
-/** A page may hold fewer tokens than its limit: those that the caller may not see are left out. */
+/** A page may hold fewer tokens than its limit, because those that the caller may not see are filtered out. */
 export async function listTokens(ctx: Context, path: WorkspacePath, query: TokenListQuery): Promise<Page<Token>> {
   const access = await requireWorkspace(ctx, path, 'token:read')
   const whose = mayManageAll(access) ? null : ctx.actor.userId
   const { tokens, next } = await ctx.store.tokens.list(access.picture.workspace.id, whose, {
-    // Every id comes before the last letter of the alphabet.
+    // Sorts after every id, so that the first page starts with the newest token.
     before: query.cursor === undefined ? 'z' : decodeIdCursor(query.cursor),
     limit: query.limit ?? defaultPageLength,
   })
@@ -55,8 +55,8 @@ export async function listTokens(ctx: Context, path: WorkspacePath, query: Token
 }
 
 /**
- * An admin of the whole workspace sees every token, a person their own ones. A token sees itself and those tokens of
- * its maker that reach no further than it does.
+ * Admins of the whole workspace see every token, other people see their own. A token sees itself and those tokens of
+ * its creator whose scope lies within its own.
  */
 function seesToken(ctx: Context, access: Access, token: TokenRecord): boolean {
   if (mayManageAll(access)) return true
@@ -140,7 +140,7 @@ export async function revokeToken(ctx: Context, path: IdPath): Promise<void> {
   const { token, workspaceId } = await requireManagedToken(ctx, path)
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const current = await ctx.store.tokens.findForChange(token.id, workspaceId)
-    // It went with its maker's membership.
+    // The token was deleted together with its creator's membership.
     if (!current) throw new Failure('notFound')
     if (current.revokedAt !== null) return
     const revoked = {
@@ -150,7 +150,8 @@ export async function revokeToken(ctx: Context, path: IdPath): Promise<void> {
       previousHashRootId: null,
       previousUntil: null,
     }
-    // Its hash moves to a new root when it is used: then it is another row by now, and must be revoked all the same.
+    // A use of the token during a root rotation re-hashes its row, and this update then matches nothing. The caller
+    // must retry, as the token is not revoked yet.
     if (!(await ctx.store.tokens.update(revoked, current))) throw new Failure('unavailable')
     await record(ctx, { chain: workspaceId, action: 'DELETE', entity: entity(current) })
     await announce(ctx, 'workspace', workspaceId)
@@ -181,7 +182,7 @@ async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promis
     lastUsedIp: null,
   }
   await inTransaction(ctx, workspaceId, async (ctx) => {
-    // Somebody who was removed a moment ago must not leave a token behind that lives again with the next invite.
+    // Someone who was removed a moment ago must not create a token: it would come to life with their next invite.
     await reauthorise(ctx, access, 'token:create')
     if (!(await ctx.store.tokens.makeRoom(workspaceId, token.createdBy, ctx.now(), maxTokens))) {
       throw new Failure(
@@ -205,8 +206,8 @@ async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promis
 }
 
 /**
- * Own tokens, and for an admin everyone's. A token may change nothing but itself: the new value of another one could
- * carry more rights than it has.
+ * People manage their own tokens, admins everyone's. A token manages only itself: the new value of another token could
+ * carry more rights.
  */
 async function requireManagedToken(
   ctx: Context,
@@ -225,8 +226,8 @@ async function requireManagedToken(
 }
 
 /**
- * Whoever rotates a token gets its value: an admin, who may revoke everyone's, must not come to others' personal values
- * that way, nor to what only the owner may do; nor may what ends in minutes be turned into what lasts.
+ * Rotating a token reveals its new value. An admin must not gain others' personal values or the owner's rights this
+ * way, and a JWT or an old value, which expires soon, must not be exchanged for a lasting one.
  */
 async function requireMayHold(ctx: WriteContext, access: Access, token: TokenRecord): Promise<void> {
   const current = await reauthorise(ctx, access, 'token:write')
@@ -265,12 +266,12 @@ function toIssued(ctx: Context, token: TokenRecord, value: string): IssuedToken 
   }
 }
 
-/** Stored with the word that is hashed, shown with the word that new tokens have now. */
+/** Stored with the prefix word that is hashed, shown with the currently configured word. */
 const prefixOf = ({ config }: Context, { prefix }: TokenRecord) => withTokenWord(prefix, config.tokenPrefix)
 
 function toToken(ctx: Context, access: Access, token: TokenRecord): Token {
   const noted = ctx.usage.pendingToken(token.id)
-  // Another node may have seen it more recently than this one.
+  // Another node may have seen the token more recently than this one.
   const isNewer = noted !== undefined && noted.at >= (token.lastUsedAt ?? 0)
   const permission: Permission = token.permission
   return {

@@ -1,6 +1,6 @@
 /**
- * When tokens, identities and sessions were last used: noted in memory by every request, written every few seconds. A crash loses
- * the last few seconds of notes and nothing else.
+ * Times of last use of tokens, identities and sessions: noted in memory by every request, written every few seconds. A
+ * crash loses only the last few seconds of notes.
  */
 import type { Store } from '../../store/store.ts'
 
@@ -10,11 +10,11 @@ export type Usage = {
   noteToken(tokenId: string, workspaceId: string, at: number, ip: string): void
   noteIdentity(identityId: string, workspaceId: string, at: number): void
   noteSession(sessionId: string, userId: string, at: number): void
-  /** What is noted and may not be written yet. */
+  /** The latest use, which may not be written to the store yet. */
   pendingToken(tokenId: string): TokenUse | undefined
   pendingSession(sessionId: string): SessionUse | undefined
   pendingIdentity(identityId: string): IdentityUse | undefined
-  /** Hands over what has been noted, and begins anew; `writeUsage` writes it. Until the next time it counts as pending. */
+  /** Returns the notes for `writeUsage` to write, and starts empty. They still count as pending until the next call. */
   take(): {
     readonly tokens: ReadonlyMap<string, TokenUse>
     readonly identities: ReadonlyMap<string, IdentityUse>
@@ -26,7 +26,7 @@ type SessionUse = { readonly userId: string; readonly at: number }
 
 export function createUsage(): Usage {
   let noted = emptyNotes()
-  // Whoever has read the store before this was written finds it here.
+  // Kept until the next write: a reader may have loaded its row from the store before this one was finished.
   let taken = emptyNotes()
   return {
     noteToken(tokenId, workspaceId, at, ip) {

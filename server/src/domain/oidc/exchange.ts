@@ -1,6 +1,6 @@
 /**
- * The exchange of an outside issuer's token for a JWT of ours. The wire says only yes or no; the reason for a no stands
- * in the audit trail of the workspace, and `test` tells it to an admin.
+ * Exchanges a token of an outside issuer for a JWT of ours. The response says only yes or no; the reason for a refusal
+ * is in the audit trail of the workspace, and an admin can see it with `test`.
  */
 import type { AccessToken } from '@coffer/contract/auth'
 import type { IdPath } from '@coffer/contract/field'
@@ -48,10 +48,10 @@ type Judged =
   | { readonly identity: IdentityRecord; readonly token: ExternalToken }
   | { readonly reasons: readonly (IdentityCheck & { readonly identity?: string })[] }
 
-/** Of several identities that fit, one wins and lends its rights alone: exact before glob, then the newest. */
+/** If several identities match, only one grants its rights: exact rules before patterns, then the newest identity. */
 async function judge(ctx: Context, workspaceId: string, token: ExternalToken): Promise<Judged> {
   const { iss } = token.claims
-  // No issuer has NUL in its name, and PostgreSQL takes no text that has.
+  // No issuer contains NUL, and PostgreSQL refuses text that does.
   const isText = typeof iss === 'string' && !iss.includes('\0')
   const candidates = isText ? await ctx.store.oidc.listEnabled(workspaceId, iss) : []
   const [first] = candidates
@@ -60,7 +60,7 @@ async function judge(ctx: Context, workspaceId: string, token: ExternalToken): P
   if (failed) return { reasons: [failed] }
   const judged: { identity: IdentityRecord; failed: IdentityCheck | undefined }[] = []
   for (const identity of candidates) {
-    // Many with many rules, and a token with long lists that fit none: others have their turn in between.
+    // Many identities and a token with long lists can take a while, so other requests get the event loop in between.
     if (judged.length > 0) await nextTurn()
     judged.push({ identity, failed: firstFailed(checkFit(identity, token)) })
   }
@@ -74,12 +74,12 @@ async function judge(ctx: Context, workspaceId: string, token: ExternalToken): P
 async function checkAll(ctx: Context, identity: IdentityRecord, token: ExternalToken): Promise<IdentityCheck[]> {
   const { iss } = token.claims
   const checks = [formCheck(true), issuerCheck(iss, identity.issuer, iss === identity.issuer)]
-  // The keys of another issuer are of no use, and asking for them would be a way to make us call anywhere.
+  // Only the trusted issuer's keys are fetched: otherwise a token could make this server call any address.
   if (iss === identity.issuer) checks.push(...(await checkGenuine(ctx, identity, token)))
   return [...checks, ...checkFit(identity, token)]
 }
 
-/** What makes the token's claims worth reading: a header that we accept, a signature by the issuer, and its time. */
+/** The checks that make the claims trustworthy: header, signature of the issuer, and validity period. */
 async function checkGenuine(
   ctx: Context,
   { issuer, workspaceId }: IdentityRecord,
@@ -123,10 +123,10 @@ async function recordLogin(ctx: Context, identity: IdentityRecord, { claims }: E
   ctx.usage.noteIdentity(identity.id, workspaceId, ctx.now())
 }
 
-/** So many refusals are recorded in the trail of a workspace. */
+/** Limit of recorded refusals per workspace. */
 export const exchangeRefusals = { max: 20, windowMs: minuteMs }
 
-/** A workspace that trusts nobody has nothing to tell its admin: strangers write nothing into its trail. */
+/** A workspace without identities records nothing: anonymous requests must not write to its trail. */
 async function recordRefusal(
   ctx: Context,
   workspaceId: string,

@@ -1,6 +1,6 @@
 /**
- * The keys of outside issuers: found by discovery, fetched through the one door to the outside, remembered for a while.
- * Callers ask only for issuers that somebody trusts: a stranger's token makes nobody call anywhere.
+ * Keys of outside issuers: found by discovery, fetched through `outbound`, and cached. Callers ask only for issuers
+ * that a workspace trusts, so an arbitrary token cannot trigger outbound requests.
  */
 import type { JSONWebKeySet, JWK } from 'jose'
 import { type Outbound, OutboundError, type OutboundReach } from '../../outbound.ts'
@@ -8,10 +8,10 @@ import { hourMs, minuteMs, secondMs } from '../time.ts'
 import { type JsonObject, parseJsonObject } from './json.ts'
 import { algorithms } from './token.ts'
 
-/** Keys are fetched anew when they are older; while the issuer does not answer, they serve until they are over. */
+/** Keys are refreshed after `freshForMs`; if the issuer does not answer, they stay valid until `overAfterMs`. */
 const freshForMs = 10 * minuteMs
 const overAfterMs = hourMs
-/** A kid that is not there may have been added since. */
+/** The issuer may have added an unknown kid since the last fetch. */
 const retryKidAfterMs = minuteMs
 const never = Number.NEGATIVE_INFINITY
 const retryFailureAfterMs = 10 * secondMs
@@ -20,14 +20,14 @@ const maxDiscoveryBytes = 128 * 1024
 const maxKeysBytes = 512 * 1024
 const maxKeys = 100
 const maxIssuers = 500
-/** Of an RSA key of 8192 bits, in base64url: a larger one would keep us busy. */
+/** Length of an 8192-bit RSA modulus in base64url: verifying with a larger key would take too much CPU. */
 const maxFieldLength = 1_366
 
 export type Issuers = {
-  /** What is wrong with the signature of a token of that issuer; undefined where it is genuine. */
+  /** Describes what is wrong with the token's signature; undefined if it is valid. */
   findProblem(issuer: Issuer, token: string): Promise<string | undefined>
 }
-/** Keys that were fetched for a workspace with more reach are not for others: each reach has its own. */
+/** Cached per reach: keys from a private address must not serve workspaces that may not connect to it. */
 type Issuer = { readonly url: string; readonly reach: OutboundReach }
 
 type Jose = typeof import('jose')
@@ -36,7 +36,7 @@ type Known = {
   keys?: KeySet
   problem: string
   triedAt: number
-  /** When keys were last fetched only because a kid was not among them. */
+  /** The last fetch that an unknown kid caused. */
   kidTriedAt: number
   fetching?: Promise<void> | undefined
 }
@@ -45,7 +45,7 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
   const known = new Map<string, Known>()
 
   async function findProblem(issuer: Issuer, token: string): Promise<string | undefined> {
-    // Loaded only where it is used: most installations trust no outside issuer.
+    // Loaded on first use, because most installations trust no outside issuer.
     const jose = await import('jose')
     const entry = remember(issuer)
     const seen = entry.keys
@@ -53,13 +53,13 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     if (!entry.keys || ageOf(entry) >= overAfterMs) return entry.problem
     const before = entry.keys
     const problem = await verify(jose, before, token)
-    // Keys that have come just now are not asked for once more.
+    // These keys have just been fetched, so another fetch would not help.
     if (problem !== unknownKey || before !== seen) return problem
     await fetchForKid(jose, issuer, entry)
     return entry.keys === before ? problem : verify(jose, entry.keys, token)
   }
 
-  /** A clock that was set back says nothing about how long ago it was: that counts as long ago. */
+  /** After the clock was set back, the elapsed time is unknown and counts as infinite. */
   function elapsedSince(atMs: number): number {
     const elapsedMs = now() - atMs
     return elapsedMs < 0 ? Number.POSITIVE_INFINITY : elapsedMs
@@ -67,7 +67,7 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
 
   const ageOf = ({ keys }: Known) => elapsedSince(keys?.fetchedAt ?? never)
 
-  /** The one that was used last stays longest. */
+  /** Keeps the cache in order of use, and evicts the least recently used entry. */
   function remember({ url, reach }: Issuer): Known {
     const name = `${reach} ${url}`
     const entry = known.get(name) ?? { problem: '', triedAt: never, kidTriedAt: never }
@@ -82,14 +82,14 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
     if (entry.fetching || elapsedSince(entry.triedAt) >= retryFailureAfterMs) await fetchOnce(jose, issuer, entry)
   }
 
-  /** Fetches for other reasons do not count: a key may be new right after one. */
+  /** Only fetches for an unknown kid count here: a key may be added right after any other fetch. */
   async function fetchForKid(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
     if (!entry.fetching && elapsedSince(entry.kidTriedAt) < retryKidAfterMs) return
     if (!entry.fetching) entry.kidTriedAt = now()
     await fetchOnce(jose, issuer, entry)
   }
 
-  /** Whoever comes while keys are being fetched waits for the same ones. */
+  /** Concurrent callers share one fetch. */
   async function fetchOnce(jose: Jose, issuer: Issuer, entry: Known): Promise<void> {
     entry.fetching ??= fetchInto(jose, issuer, entry).finally(() => {
       entry.fetching = undefined
@@ -135,7 +135,7 @@ class IssuerError extends Error {}
 
 const unknownKey = 'the issuer has no key that fits the kid and the algorithm'
 
-/** Only public keys of fitting kinds and sizes, and of those only what a check needs. */
+/** Keeps public keys of supported types and sizes, with only the fields that verification needs. */
 function readKey(key: unknown): JWK[] {
   if (typeof key !== 'object' || key === null || !('kty' in key)) return []
   if (key.kty !== 'RSA' && key.kty !== 'EC' && key.kty !== 'OKP') return []

@@ -1,6 +1,6 @@
 /**
- * JSON objects in which every name stands once, and that nest no deeper than anything real. Of two claims of one name
- * JSON.parse takes the last, another reader takes the first: a token that says both is not believed at all.
+ * Parses JSON objects without duplicate names and without deep nesting. JSON.parse uses the last of two equal names,
+ * other parsers the first, so a token with duplicate claims is refused.
  */
 export type JsonObject = Readonly<Record<string, unknown>>
 
@@ -10,16 +10,16 @@ export function parseJsonObject(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text)
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-    // JSON gave an object: its fields are still unknown.
+    // The cast is safe: JSON.parse returned an object, and its fields stay unknown.
     return isObject && isPlain(text) ? (value as JsonObject) : undefined
   } catch {
     return undefined
   }
 }
 
-/** For text that is known to be JSON: only strings and brackets need to be told apart. */
+/** Expects valid JSON, so only strings and brackets need parsing. */
 function isPlain(text: string): boolean {
-  /** The names so far of each object that is open; undefined for a list. */
+  /** The names seen so far in each open object; undefined for an array. */
   const open: (Set<string> | undefined)[] = []
   let isNameNext = false
   for (let at = 0; at < text.length; at++) {
@@ -27,14 +27,14 @@ function isPlain(text: string): boolean {
     if (character === '{') open.push(new Set())
     else if (character === '[') open.push(undefined)
     else if (character === '}' || character === ']') open.pop()
-    // Whoever writes it out again would run out of stack.
+    // Code that serialises deeply nested data would overflow the stack.
     if (open.length > maxDepth) return false
     if (character === '{' || character === ',') isNameNext = true
     else if (character === '"') {
       const end = endOfString(text, at)
       const names = open.at(-1)
       if (names && isNameNext) {
-        // Unescaped: "\u0069ss" is another spelling of "iss".
+        // Unescaped, because "\u0069ss" is another spelling of "iss".
         const name: string = JSON.parse(text.slice(at, end + 1))
         if (names.has(name)) return false
         names.add(name)

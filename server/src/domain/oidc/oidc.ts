@@ -1,4 +1,4 @@
-/** Identities that outside issuers vouch for. They belong to the workspace: they stay when who made them leaves. */
+/** Identities that outside issuers vouch for. They belong to the workspace, and stay when their creator leaves. */
 import type { IdPath, WorkspacePath } from '@coffer/contract/field'
 import type { ClaimRules, Identity, IdentityChange, NewIdentity } from '@coffer/contract/oidc'
 import { newId } from '../../crypto/id.ts'
@@ -16,7 +16,7 @@ import { isNarrowing, type Rules } from './rule.ts'
 
 const maxIdentities = 200
 const maxClaimNameLength = 200
-/** The rules of all identities of an issuer are read for each token that says it is of it, whoever sends that. */
+/** Anyone can send a token that names an issuer, which loads all rules for it: their size is limited. */
 const maxClaimsLength = 4_096
 
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'oidc', id, name })
@@ -81,7 +81,7 @@ export async function updateIdentity(
     const changed = { ...current, ...change, scope: scope ?? current.scope, updatedAt: ctx.now() }
     checkOwnRules(changed)
     const { before, after } = differences(current, changed)
-    // Whoever got in by the old rules, or with the old rights, must come again.
+    // A new generation ends all JWTs that were issued under the old rules or rights.
     const isOnlyRenamed = Object.keys(after).every((field) => field === 'name')
     const next = { ...changed, generation: current.generation + (isOnlyRenamed ? 0 : 1) }
     await ctx.store.oidc.update(next)
@@ -116,7 +116,7 @@ export async function requireIdentity(
   return { identity, access }
 }
 
-/** Where it leads is checked when it is called: names change their addresses. */
+/** Checks only the URL. The IP address is checked at every call, because DNS can change. */
 async function checkIssuer(ctx: Context, workspaceId: string, issuer: string): Promise<void> {
   const url = URL.parse(issuer)
   if (url?.username !== '' || url.password !== '') throw invalid('issuer', 'is not a valid address.')
@@ -129,7 +129,7 @@ async function checkIssuer(ctx: Context, workspaceId: string, issuer: string): P
     throw invalid('issuer', `must start with https://. ${unlistedWorkspace}`)
 }
 
-/** Only of what is sent: an identity that is longer from before can still be disabled. */
+/** Checks only the submitted claims, so an older identity that is too long can still be disabled. */
 function checkLength(claims: ClaimRules): void {
   if (JSON.stringify(claims).length > maxClaimsLength) {
     throw invalid('claims', `must not have more than ${maxClaimsLength} characters of JSON in all.`)
@@ -166,7 +166,7 @@ function differences(current: IdentityRecord, next: IdentityRecord) {
 function toIdentity(ctx: Context, identity: IdentityRecord): Identity {
   const { workspaceId: _workspace, generation: _generation, createdAt, updatedAt, lastUsedAt, ...rest } = identity
   const notedAt = ctx.usage.pendingIdentity(identity.id)?.at ?? 0
-  // Another node may have seen it more recently than this one.
+  // Another node may have seen the identity more recently than this one.
   const usedAt = notedAt > (lastUsedAt ?? 0) ? notedAt : lastUsedAt
   return { ...rest, createdAt: iso(createdAt), updatedAt: iso(updatedAt), lastUsedAt: maybeIso(usedAt) }
 }

@@ -1,4 +1,4 @@
-/** Ready forms for well-known issuers: words in capitals stand for what differs from case to case. */
+/** Templates for well-known issuers. Words in capitals are placeholders. */
 import type { WorkspacePath } from '@coffer/contract/field'
 import type { IdentityPreset } from '@coffer/contract/oidc'
 import { requireWorkspace } from '../access/access.ts'

@@ -1,18 +1,18 @@
-/** The rules of an identity: which subject and which claims of a token fit. Pure functions. */
+/** Rules of an identity: which subject and claims of a token match. Pure functions. */
 import type { ClaimRules, IdentityCheck } from '@coffer/contract/oidc'
 import type { JsonObject } from './json.ts'
 
 export type Rules = { readonly subject: string | null; readonly claims: ClaimRules }
 
 /**
- * `*` stands for any text, also for none, and everything else for itself. Each part between stars is looked for once,
- * after the one before it: nothing is ever tried again, so a hostile value costs no more than a plain one.
+ * `*` matches any text, including none; everything else matches itself. Each part between stars is searched once, after
+ * the previous part, without backtracking, so a hostile value costs no more than a plain one.
  */
 export function matchesPattern(pattern: string, value: string): boolean {
   return matchesAny(pattern, [value])
 }
 
-/** Of a list that is as long as whoever made the token likes: the pattern is taken apart once. */
+/** The issuer decides how long the list is, so the pattern is split only once. */
 function matchesAny(pattern: string, values: readonly string[]): boolean {
   const [first = '', ...rest] = pattern.split('*')
   const last = rest.pop()
@@ -34,8 +34,8 @@ function matchesParts(first: string, parts: readonly string[], last: string, val
 }
 
 /**
- * The claim of that name, or the one that the name leads to: `a.b` is first the claim "a.b", then "b" in "a". Names may
- * hold dots themselves (`kubernetes.io.namespace`), so the longest one that is there goes first.
+ * Finds a claim by name or path: `a.b` is first the claim "a.b", then "b" inside "a". Names may contain dots themselves
+ * (`kubernetes.io.namespace`), so the longest existing name wins.
  */
 export function findClaim(claims: JsonObject, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
@@ -43,26 +43,26 @@ export function findClaim(claims: JsonObject, name: string): unknown {
     const outer = name.slice(0, dot)
     const inner = Object.hasOwn(claims, outer) ? claims[outer] : undefined
     if (typeof inner !== 'object' || inner === null || Array.isArray(inner)) continue
-    // It is no list: a JSON object.
+    // The cast is safe: arrays and null are excluded, so this is a JSON object.
     const found = findClaim(inner as JsonObject, name.slice(dot + 1))
     if (found !== undefined) return found
   }
   return undefined
 }
 
-/** An identity without a `*` in any rule goes before one that has some. */
+/** True if no rule contains a `*`. Exact identities win over those with patterns. */
 export function isExact({ subject, claims }: Rules): boolean {
   return [subject ?? '', ...Object.values(claims).flat()].every((pattern) => !pattern.includes('*'))
 }
 
-/** Whether some rule asks for more than that there is a value. */
+/** True if at least one rule requires more than the existence of a value. */
 export function isNarrowing({ subject, claims }: Rules): boolean {
   const asksForMore = (pattern: string) => /[^*]/.test(pattern)
   const alternatives = Object.values(claims).map((rule) => [rule].flat())
   return asksForMore(subject ?? '') || alternatives.some((patterns) => patterns.every(asksForMore))
 }
 
-/** One check for the subject, if there is a rule for it, and one for each claim: all must hold. */
+/** One check for the subject, if there is a rule for it, and one per claim. All must pass. */
 export function checkRules({ subject, claims: rules }: Rules, claims: JsonObject): IdentityCheck[] {
   const checks = Object.entries(rules).map(([name, rule]): IdentityCheck => {
     const [patterns, actual] = [[rule].flat(), findClaim(claims, name)]
@@ -75,17 +75,17 @@ export function checkRules({ subject, claims: rules }: Rules, claims: JsonObject
   return [{ check: 'subject', ok, expected: subject, actual: describe(claims.sub) }, ...checks]
 }
 
-/** What a rule is compared with: a text, each text of a list, and numbers and truth values as JSON writes them. */
+/** The texts that a rule is compared with: a string, each string of an array, or a number or boolean as in JSON. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap((item) => (typeof item === 'string' ? item : []))
   if (typeof value === 'string') return [value]
-  // Beyond the safe integers two numbers of a token would become one.
+  // Beyond the safe integers, two different numbers in a token could be parsed to the same one.
   return typeof value === 'boolean' || Number.isSafeInteger(value) ? [String(value)] : []
 }
 
 const maxDescribedLength = 300
 
-/** A part of a token for people: cut, so that a huge one does not come back whole. */
+/** Formats a part of a token for people, truncated so that a huge value is not echoed. */
 export function describe(value: unknown): string {
   if (value === undefined) return 'absent'
   const text = typeof value === 'string' ? value : JSON.stringify(value)

@@ -1,6 +1,6 @@
 /**
- * Tokens of outside issuers: how they are read, and what is checked of them besides the signature and the rules of an
- * identity. Pure functions; nothing that a token says of itself is believed before its signature is.
+ * Parses tokens of outside issuers, and checks everything except the signature and the identity's rules. Pure
+ * functions. No claim may be trusted before the signature is verified.
  */
 import type { IdentityCheck } from '@coffer/contract/oidc'
 import { secondMs } from '../time.ts'
@@ -9,18 +9,18 @@ import { describe } from './rule.ts'
 
 export type ExternalToken = { readonly text: string; readonly header: JsonObject; readonly claims: JsonObject }
 
-/** Only asymmetric ones: with a shared secret, whoever can check a token could make it. */
+/** Asymmetric algorithms only: with a shared secret, anyone who can verify a token can also create one. */
 export const algorithms: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA'],
 ]
-/** An access token whose audience we are is as good as an ID token; a logout token or a proof is neither. */
+/** Access tokens for our audience are accepted like ID tokens; logout tokens and proofs are not. */
 const types: ReadonlySet<string> = new Set(['jwt', 'at+jwt', 'application/jwt', 'application/at+jwt'])
-/** They bring a key of their own, or change what is signed. */
+/** Headers that bring their own key or change what is signed. */
 const refusedHeaders = ['jwk', 'jku', 'x5u', 'x5c', 'crit', 'b64', 'zip', 'cty']
 const leewaySeconds = 60
 
-/** Undefined for what is no signed JWT: three parts of base64url in their one spelling, two of them JSON objects. */
+/** Undefined unless the text is a signed JWT: three parts in canonical base64url, of which two are JSON objects. */
 export function parseToken(text: string): ExternalToken | undefined {
   const [header, claims, signature, ...rest] = text.split('.').map(decodePart)
   if (!header || !claims || !signature || rest.length > 0) return undefined
@@ -30,7 +30,7 @@ export function parseToken(text: string): ExternalToken | undefined {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** As text of Latin letters where the bytes are no UTF-8: only a signature may be that. */
+/** Header and claims must be UTF-8; the signature is binary, and decoded as Latin-1. */
 function decodePart(part: string, index: number): string | undefined {
   const bytes = Buffer.from(part, 'base64url')
   if (bytes.toString('base64url') !== part) return undefined
@@ -49,7 +49,7 @@ export const formCheck = (ok: boolean): IdentityCheck => ({
   actual: ok ? 'a signed JWT' : 'something else',
 })
 
-/** What must hold before a key is even looked for. */
+/** Checks that must pass before a key is looked up. */
 export function checkHeader({ header }: ExternalToken): IdentityCheck[] {
   const { alg, typ, kid } = header
   const refused = refusedHeaders.filter((name) => Object.hasOwn(header, name))
@@ -101,7 +101,7 @@ export function checkTimes({ claims }: ExternalToken, nowMs: number): IdentityCh
   ]
 }
 
-/** Of several audiences each could pass the token on to the others: then it must have been made for us first of all. */
+/** Each of several audiences could forward the token to the others, so `azp` must then name us. */
 export function checkAudience({ claims }: ExternalToken, audience: string): IdentityCheck[] {
   const { aud, azp } = claims
   const audiences: unknown[] = Array.isArray(aud) ? aud : [aud]

@@ -1,4 +1,4 @@
-/** What a vendor's refusal means to people: what happened, in the vendor's words without any value, and what to do. */
+/** Explains a vendor's refusal to people: what happened, in the vendor's words without any secret, and what to do. */
 import { Failure } from '../../failure.ts'
 import { type FaultKind, isFault, type VendorFault, VendorRefusal } from '../../providers/fault.ts'
 import type { Provider, Values } from '../../providers/provider.ts'
@@ -16,7 +16,7 @@ const advice: Record<FaultKind, string> = {
   protocol: 'The vendor answered in an unknown way; it is tried again by itself.',
 }
 
-/** To somebody who waits for the answer: nothing is tried again by itself then. */
+/** For a person who waits for the response: nothing is retried automatically then. */
 const adviceAtOnce: Record<FaultKind, string> = {
   ...advice,
   auth: 'The credential is not accepted: enter another one in the step auth.',
@@ -25,7 +25,7 @@ const adviceAtOnce: Record<FaultKind, string> = {
   protocol: 'The vendor answered in an unknown way: try again in a moment.',
 }
 
-/** There is nothing to enter any more in a sync that is on its way out. */
+/** A sync that is being removed has no wizard steps left. */
 const adviceInRemoval =
   'It is tried again by itself; to leave what is there as it is, delete the sync once more, without remove.'
 
@@ -35,13 +35,13 @@ const adviceUntrusted =
 const adviceUnreached = 'Look whether it can be reached from here, and try again.'
 
 const maxMessageLength = 300
-/** Whoever writes more than this does not write to people: it is not quoted, nor looked through for secrets. */
+/** Longer messages are not meant for people, and scrubbing them would be slow: they are not quoted. */
 const maxQuotableLength = 8 * 1024
 
-/** Whether it is kept with the sync, kept with one that is being removed, or told to somebody who waits for it. */
+/** Stored with the sync, stored with a sync that is being removed, or shown to a person who waits. */
 type Telling = 'kept' | 'removal' | 'awaited'
 
-/** `secrets`: everything that must not be quoted, however the vendor spells it. */
+/** `secrets`: all values that must not be quoted, in any encoding. */
 export function explainFault(
   vendor: string,
   fault: VendorFault,
@@ -73,8 +73,8 @@ function adviceOn(fault: VendorFault, telling: Telling): string {
 }
 
 /**
- * To somebody who waits: the vendor's own trouble is a 503 that names no field, as no answer is wrong. What waiting does
- * not mend is for `refuse` to say.
+ * For a person who waits: an outage of the vendor is a 503 that blames no field, because no answer is wrong. `refuse`
+ * makes the failure for faults that a retry does not fix.
  */
 export function answerFault(
   provider: Provider,
@@ -89,15 +89,15 @@ export function answerFault(
   return new Failure('vendorUnavailable', explanation, { retryAfterSeconds })
 }
 
-/** Faults that waiting does not mend. */
+/** Faults that a retry does not fix. */
 export const needsPerson = (fault: VendorFault): boolean =>
   !isFault(fault, 'rate') && !isFault(fault, 'transient') && !isFault(fault, 'protocol')
 
-/** Of the answers of the step auth those that nobody may quote: names of regions and roles stay readable. */
+/** The auth answers that must not be quoted. Names such as regions and roles stay readable. */
 export function secretsOf(provider: Provider, credential: Values): string[] {
   return Object.entries(credential).flatMap(([id, value]) => {
     const field = provider.auth.find((one) => one.id === id)
-    // What no form asks for any more may have been a password.
+    // A field that the form no longer has may have been a password.
     if (!field || field.kind === 'copy' || field.kind === 'password') return [value]
     return field.mayHoldToken ? [value, ...longPartsOf(value)] : []
   })
@@ -105,7 +105,7 @@ export function secretsOf(provider: Provider, credential: Values): string[] {
 
 const minTokenLength = 8
 
-/** Of an address, what comes after the host: all of it, and each part that is long enough for a token. */
+/** The parts of a URL after the host that may be tokens: the whole rest, and each part that is long enough. */
 function longPartsOf(address: string): string[] {
   const url = URL.parse(address)
   if (!url) return []
@@ -116,8 +116,8 @@ function longPartsOf(address: string): string[] {
 const hidden = '[hidden]'
 
 /**
- * Takes every secret out of a text, as it is and as vendors quote it: escaped, encoded, or cut short. Text without any
- * of them stays readable.
+ * Removes every secret from a text, in all forms in which vendors quote it: plain, escaped, encoded or truncated. Other
+ * text stays readable.
  */
 export function scrub(text: string, secrets: readonly string[]): string {
   let result = text
@@ -129,7 +129,7 @@ export function scrub(text: string, secrets: readonly string[]): string {
   return result
 }
 
-/** A vendor that cuts what it quotes still shows its beginning. */
+/** A vendor that truncates its quote still shows the beginning of the secret. */
 function hideBeginnings(text: string, secret: string): string {
   if (secret.length <= headLength + 4) return text
   let result = text
@@ -142,13 +142,13 @@ function hideBeginnings(text: string, secret: string): string {
   return result
 }
 
-/** Of the secrets of a run, which may be thousands and are asked for at each name that fails. */
+/** Cached per run: it may have thousands of secrets, and needs the spellings again for every name that fails. */
 const known = new WeakMap<readonly string[], { readonly count: number; readonly spellings: readonly string[] }>()
 
 function allSpellings(secrets: readonly string[]): readonly string[] {
   const found = known.get(secrets)
   if (found?.count === secrets.length) return found.spellings
-  // Longest first: a secret may hold another one.
+  // Longest first, because a secret may contain another one.
   const spellings = [...new Set(secrets.flatMap(spellingsOf))].sort((a, b) => b.length - a.length)
   known.set(secrets, { count: secrets.length, spellings })
   return spellings

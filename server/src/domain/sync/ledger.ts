@@ -1,7 +1,6 @@
 /**
- * The ledger as its sync reads it. Each row is authenticated by a key that lies in the sealed settings and is a new one
- * for each target: a row that was written behind our back, or for another target, is none, and what it names is
- * somebody else's.
+ * Reads and writes the ledger of a sync. Each row has a MAC by a key from the sealed settings, which is new for each
+ * target. Rows that are forged or belong to another target are ignored, so the entries they name count as foreign.
  */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { lengthPrefixed } from '../../crypto/envelope.ts'
@@ -10,7 +9,7 @@ import type { LedgerEntry } from '../../store/sync-ledger.ts'
 
 export type Owner = { readonly syncId: string; readonly macKey: KeyObject }
 
-/** Made once for all that a run signs: from bytes it would be made anew for each. */
+/** Created once per run: importing the key for each MAC would be slow. */
 export const macKeyOf = (base64: string): KeyObject => createSecretKey(base64, 'base64')
 
 export async function readLedger(store: Store, owner: Owner): Promise<LedgerEntry[]> {
@@ -31,7 +30,7 @@ export async function writeLedger(store: Store, owner: Owner, entries: readonly 
 
 function macOfEntry({ syncId, macKey }: Owner, entry: LedgerEntry): string {
   const { name, remoteId, valueMac, mark, origin, status, updatedAt } = entry
-  // An absent part is not an empty one.
+  // JSON keeps null and the empty string apart.
   const parts = [name, remoteId, valueMac, mark, origin, status, updatedAt].map((part) => JSON.stringify(part))
   return createHmac('sha256', macKey)
     .update(lengthPrefixed(['ledger', syncId, ...parts]))

@@ -1,6 +1,6 @@
 import { loadRegistry } from './source.ts'
 
-/** Undefined for a provider that there is none of. */
+/** Undefined for an unknown provider. */
 export async function drawLogo(slug: string): Promise<string | undefined> {
   const { providers, announced } = await loadRegistry()
   const found = [...providers, ...announced].find((provider) => provider.slug === slug)

@@ -1,4 +1,4 @@
-/** What a run would do now: the same look and the same plan for the review, for `plan` and for the run itself. */
+/** Computes what a run would do now. The review, `plan` and the run itself share this code. */
 import type { KeyObject } from 'node:crypto'
 import { guardOf, type Provider, type Remote, type RemoteItem } from '../../providers/provider.ts'
 import type { SealedSync, SyncSettings } from '../../store/sync.ts'
@@ -12,11 +12,11 @@ import { macOf, type Source } from './source.ts'
 
 export type Outlook = {
   readonly mapped: Mapped
-  /** MACs of what should be there. */
+  /** MACs of the desired values, by name. */
   readonly desired: ReadonlyMap<string, string>
   readonly ledger: ReadonlyMap<string, LedgerEntry>
   readonly remote: ReadonlyMap<string, Seen> | undefined
-  /** Whether the person lets this sync overwrite what others own. */
+  /** True if the person lets this sync overwrite existing entries. */
   readonly takesOver: boolean
   readonly plan: Plan
 }
@@ -27,11 +27,11 @@ type Intent = {
   readonly macKey: KeyObject
   readonly ledger: readonly LedgerEntry[]
   readonly repairs: boolean
-  /** Looks at the target whatever the ledger says. */
+  /** Reads the target even if the ledger shows no need. */
   readonly looks: boolean
-  /** Whether another sync may be named to those who read the plan. */
+  /** Whether the readers of the plan may see the name of this other sync. */
   readonly mayName: (other: OthersEntry) => boolean
-  /** Writes all anew, also values that are there already: something else about them has changed. */
+  /** Writes every entry again, even if its value is equal: a setting stored with each entry has changed. */
   readonly rewrites?: boolean
 }
 
@@ -84,11 +84,11 @@ export async function lookAhead(
   return { mapped: { ...mapped, problems }, desired, ledger, remote, takesOver, plan: planSync({ ...fixed, ...seen }) }
 }
 
-/** For somebody who asks: those that their scope reaches, in this workspace. */
+/** For one caller: the syncs of this workspace whose environment they reach. */
 export const namedTo = (access: Access) => (other: OthersEntry) =>
   other.workspaceId === access.picture.workspace.id && reachesEnvironments(access, [other.environmentId ?? ''])
 
-/** For all who may see the sync: those that push from the same environment. */
+/** For everyone who may see the sync: only syncs that push from the same environment. */
 export const namedToAll =
   ({ environmentId }: Pick<SealedSync, 'environmentId'>) =>
   (other: OthersEntry) =>
@@ -99,19 +99,22 @@ function knownItem(name: string, ledger: ReadonlyMap<string, LedgerEntry>) {
   return id === null ? { name } : { name, id }
 }
 
-/** As after a call whose end is not known: it is made again. What is not wanted any more is left to the plan as it is. */
+/** Marks an entry as pending, so that it is written again. Entries that are no longer wanted stay as they are. */
 export const unsettled = (entry: LedgerEntry, wanted: { has(name: string): boolean }): LedgerEntry =>
   entry.status === 'synced' && wanted.has(entry.name) ? { ...entry, status: 'pending' } : entry
 
 type Fold = (name: string) => string
 
-/** To a vendor that does not tell case apart, two spellings are one name. */
+/** A vendor that ignores case treats two spellings as one name. */
 const foldOf =
   ({ limits }: Provider): Fold =>
   (name) =>
     limits.foldsCase ? name.toLowerCase() : name
 
-/** A name that we have written keeps its spelling: by another one it would be made anew, and then deleted as the old. */
+/**
+ * A written name keeps its spelling. Otherwise the plan would create the new spelling and then delete the old one,
+ * which are the same entry at the vendor.
+ */
 function spellAsBefore(fold: Fold, mapped: Mapped, ledger: readonly LedgerEntry[]): Mapped {
   const spellings = new Map(ledger.map(({ name }) => [fold(name), name]))
   const respell = <Value>(byName: ReadonlyMap<string, Value>) =>
@@ -128,7 +131,7 @@ async function look(
   const spellings = new Map([...wanted].map((name) => [fold(name), name]))
   const remote = new Map<string, Seen>()
   for await (const { value, ...item } of ask(wanted)) {
-    // However it is spelt there.
+    // The name as we spell it, however the vendor does.
     const name = spellings.get(fold(item.name)) ?? item.name
     remote.set(name, { ...item, name, ...(value !== undefined && { valueMac: macOf(macKey, name, value) }) })
   }

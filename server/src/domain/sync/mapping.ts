@@ -1,21 +1,21 @@
 /**
- * From the secrets of an environment to the names and values at a target. Pure functions: the same secrets give the same
- * result, byte for byte, so that what has not changed is never pushed again.
+ * Maps the secrets of an environment to names and values at a target. Pure functions: equal secrets give the same
+ * result byte for byte, so that unchanged values are never pushed again.
  */
 import type { Field, Limits, Problem, Provider, Values } from '../../providers/provider.ts'
 import { matchesPattern } from '../oidc/rule.ts'
 import { writeDotenv } from '../secret/format/dotenv.ts'
 
-/** What the target should hold, by its name there. */
+/** The values that the target should hold, by their names there. */
 type Desired = ReadonlyMap<string, string>
 export type Mapped = {
   readonly desired: Desired
   readonly problems: readonly Problem[]
-  /** The keys that make up each entry there. */
+  /** The keys that each entry at the target is made of. */
   readonly sources: ReadonlyMap<string, readonly string[]>
 }
 
-/** All of these meet every key, at every run. */
+/** Limited, because every run tests every pattern against every key. */
 const maxPatterns = 200
 const maxPatternLength = 256
 
@@ -30,7 +30,7 @@ const checkAffix = (value: string) => (value.length > 128 ? 'is longer than 128 
 
 const option = (value: string, label: string) => ({ value, label })
 
-/** The answers of the mapping step; the environment is asked for beside them. */
+/** The fields of the mapping step, except for the environment. */
 export const mappingFields = (provider: Provider): readonly Field[] => [
   {
     kind: 'select',
@@ -168,9 +168,9 @@ export function mapSecrets(
   return { desired, sources, problems: [...problems, ...problemsOfAll(provider.limits, target, desired)] }
 }
 
-/** Everything in one entry; without secrets there is none. */
+/** Puts all secrets into one entry. Without secrets there is no entry. */
 function mapToOne(provider: Provider, mapping: Values, options: Values, all: readonly [string, string][]): Mapped {
-  // Whether the target takes empty ones is no question here: that is about the entry.
+  // The target's rule on empty values applies to the entry, not to the secrets in it.
   const chosen = all.filter(([, value]) => value !== '' || mapping.onEmpty !== 'skip')
   if (chosen.length === 0) return withProblems()
   const name = provider.normaliseName(mapping.objectName ?? '')
@@ -191,13 +191,13 @@ function mapToOne(provider: Provider, mapping: Values, options: Values, all: rea
 
 const withProblems = (...problems: Problem[]): Mapped => ({ desired: new Map(), sources: new Map(), problems })
 
-/** Sorted by name, without spaces: the same secrets are the same text. */
+/** Sorted and without spaces, so that equal secrets give equal text. */
 function toJson(entries: readonly { key: string; value: string }[]): string {
   const sorted = [...entries].sort((a, b) => (a.key < b.key ? -1 : 1))
   return `{${sorted.map(({ key, value }) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')}}`
 }
 
-/** The problem, where a dotenv file cannot hold a key: a blank or a line break in it would be read as something else. */
+/** Returns a problem if a key cannot be written to a dotenv file: a space or line break would be misread. */
 function toDotenv(entries: readonly { key: string; value: string }[], name: string): string | Problem {
   const wrong = entries.find(({ key }) => !/^[\w.-]+$/.test(key))
   if (!wrong) return [...writeDotenv(entries)].join('')
@@ -212,7 +212,7 @@ function patterns(text = ''): string[] {
   return text.split(/[\s,]+/).filter((part) => part !== '')
 }
 
-/** Which keys are pushed at all. */
+/** Whether a key is pushed, by the include and exclude patterns. */
 export function chooser({ include, exclude }: Values): (key: string) => boolean {
   const [wanted, unwanted] = [patterns(include), patterns(exclude)]
   return (key) => {
@@ -221,7 +221,7 @@ export function chooser({ include, exclude }: Values): (key: string) => boolean 
   }
 }
 
-/** Undefined where it is no list of pairs. */
+/** Undefined if the text is not a list of pairs. */
 function readRenames(text: string): Map<string, string> | undefined {
   const renames = new Map<string, string>()
   for (const pair of text.split(',').map((part) => part.trim())) {
@@ -248,7 +248,7 @@ function spell(name: string, transform: string): string {
   return words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1)).join('')
 }
 
-/** `skip` where the person chose to leave such an entry out. */
+/** Returns `skip` if the person chose to leave such entries out. */
 function problemOf(limits: Limits, mapping: Values, options: Values, name: string, value: string): string | undefined {
   const isTooLong = limits.nameMax !== undefined && name.length > limits.nameMax
   if (isTooLong || !limits.name.test(name)) {

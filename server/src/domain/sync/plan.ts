@@ -1,46 +1,46 @@
 /**
- * What a run would do: pure, from what should be there, what this sync has written (its ledger), and what is there. It
- * never updates or deletes a name that the ledger does not hold; whatever else is at the target is somebody else's.
+ * Plans a run from the desired entries, the ledger (what this sync has written) and the entries at the target. Pure. A
+ * plan updates or deletes only names in the ledger, unless it adopts: everything else belongs to someone else.
  */
 import type { Guard, RemoteItem } from '../../providers/provider.ts'
 import type { LedgerEntry } from '../../store/sync-ledger.ts'
 
-/** An item at the target, with the MAC of its value where the vendor shows it. */
+/** An item at the target, with the MAC of its value if the vendor shows it. */
 export type Seen = Pick<RemoteItem, 'name' | 'id' | 'mark' | 'isOurs'> & { readonly valueMac?: string }
 
 export type PlanInput = {
-  /** The MAC of each value that should be there, by name. */
+  /** MACs of the desired values, by name. */
   readonly desired: ReadonlyMap<string, string>
   readonly ledger: readonly LedgerEntry[]
-  /** Undefined where nobody has looked, or can. */
+  /** Undefined if the target was not read, or cannot be. */
   readonly remote: ReadonlyMap<string, Seen> | undefined
-  /** The names that the look was for; undefined where it was for all of them. */
+  /** The names that were looked up; undefined if the whole target was. */
   readonly lookedFor?: ReadonlySet<string>
   readonly guard: Guard
   readonly onExisting: 'fail' | 'adopt' | 'skip'
-  /** Puts back what somebody else has changed or removed; otherwise it is only reported. */
+  /** Restores entries that someone else has changed or removed; otherwise they are only reported. */
   readonly repairs: boolean
-  /** What was begun before this moment and has not been followed up since may have become somebody else's. */
+  /** An entry begun before this time and never confirmed may belong to someone else by now. */
   readonly doubtfulBefore: number
-  /** Nothing is deleted before everything has arrived once. */
+  /** True until a run has succeeded: nothing is deleted before everything has arrived once. */
   readonly isFirst: boolean
-  /** Whether entries that an edit took our mark off may be overwritten; undefined where that means that they were replaced. */
+  /** Whether an edited entry without our mark may be overwritten; undefined if a lost mark means it was replaced. */
   readonly takesBack: boolean | undefined
-  /** Names at this target that another sync has written, and which sync that is, in words. */
+  /** Names at this target that another sync has written, with a description of that sync. */
   readonly others: ReadonlyMap<string, string>
 }
 
 export type Plan = {
   readonly create: readonly string[]
   readonly update: readonly string[]
-  /** Foreign ones that the person lets this sync take over: they are updated, too. */
+  /** Foreign entries that the person lets this sync take over. They are updated too. */
   readonly adopt: readonly string[]
   readonly delete: readonly string[]
   readonly unchanged: readonly string[]
   readonly conflict: readonly { readonly name: string; readonly why: string }[]
-  /** Changed or removed there by somebody else; left as it is. */
+  /** Changed or removed at the target by someone else, and left alone. */
   readonly drifted: readonly string[]
-  /** No longer ours: struck from the ledger, untouched at the target. */
+  /** No longer ours: removed from the ledger, untouched at the target. */
   readonly release: readonly string[]
 }
 
@@ -98,13 +98,13 @@ export function planSync(input: PlanInput): Plan {
   function isForeign(entry: LedgerEntry, seen: Seen): boolean {
     if (entry.status === 'new') return seen.isOurs === false || isSomebodyElses(entry, seen, doubtfulBefore)
     if (takesBack !== undefined) return false
-    // What was taken over never got our mark where only what is new gets one.
+    // Some vendors store our mark only on creation, so an adopted entry may never have had it.
     return seen.isOurs === false && !(entry.origin === 'adopted' && mayAdopt(entry.name))
   }
 
-  /** Without our mark, and with another value than ours. Put back to ours, it is as if nobody had touched it. */
+  /** True if the entry lacks our mark and our value. An entry set back to our value counts as untouched. */
   function isEdited(entry: LedgerEntry, seen: Seen): boolean {
-    // The value before an update whose end is not known was ours as well.
+    // While the outcome of an update is unknown, the value before it was ours too.
     const isBegun = entry.status === 'pending' && entry.updatedAt >= doubtfulBefore
     return seen.isOurs === false && seen.valueMac !== entry.valueMac && !isBegun
   }
@@ -130,7 +130,7 @@ export function planSync(input: PlanInput): Plan {
   return plan
 }
 
-/** What others have put there since: its value is not the one that we wrote, or were about to write. */
+/** True if someone else has replaced the entry: it does not hold the value that we wrote, or were about to write. */
 function isSomebodyElses(entry: LedgerEntry, seen: Seen, doubtfulBefore: number): boolean {
   if (entry.status === 'synced') return hasDrifted(entry, seen)
   if (entry.status === 'pending' || seen.isOurs === true) return false
@@ -143,8 +143,8 @@ function hasDrifted(entry: LedgerEntry, seen: Seen): boolean {
 }
 
 /**
- * At a vendor without a place for our mark: the entry is not the one that we left, so an update would overwrite somebody
- * else's value. An entry with our mark may be overwritten whatever it holds.
+ * For vendors that cannot store our mark: true if the entry has changed since we wrote it, so that an update would
+ * overwrite someone else's value. An entry with our mark may always be overwritten.
  */
 function isNotAsLeft(entry: LedgerEntry, seen: Seen, guard: Guard): boolean {
   if (entry.status !== 'synced' || seen.isOurs !== undefined) return false
@@ -153,18 +153,18 @@ function isNotAsLeft(entry: LedgerEntry, seen: Seen, guard: Guard): boolean {
 }
 
 /**
- * The entries that must be looked at before a plan made without looking may be carried out. A new name might be there
- * already, and what is deleted or updated might have been replaced. An update alone needs a look at that entry only.
+ * The entries that must be read before a plan made without reading is carried out. A new name may already exist, and an
+ * entry to be deleted or updated may have been replaced. If there are only updates, reading their entries is enough.
  */
 export function looksNeeded(plan: Plan, ledger: ReadonlyMap<string, LedgerEntry>, guard: Guard): 'all' | Set<string> {
   if (plan.create.length + plan.delete.length > 0) return 'all'
   if (guard === 'none') return new Set()
   if (guard !== 'precondition') return new Set(plan.update)
-  // The update of a run that was killed may have made the entry anew, under an id that the ledger does not know.
+  // The update of a killed run may have re-created the entry, under an id that the ledger does not know.
   return new Set(plan.update.filter((name) => ledger.get(name)?.status !== 'synced'))
 }
 
-/** A slip in a filter must not empty a target: so many deletes at once need a person. */
+/** A mistake in a filter must not empty a target, so this many deletes need a person's confirmation. */
 export function isMassDelete(plan: Plan, ledgerSize: number, desiredSize: number, allowed: number): boolean {
   const count = plan.delete.length
   if (count === 0 || count <= allowed) return false

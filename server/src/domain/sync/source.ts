@@ -1,4 +1,4 @@
-/** What a sync reads and where it writes: the secrets of its environment, and a connection to its target. */
+/** The two ends of a sync: the secrets of its environment, and a connection to its target. */
 import { createHmac, type KeyObject } from 'node:crypto'
 import { lengthPrefixed } from '../../crypto/envelope.ts'
 import { Failure, invalid } from '../../failure.ts'
@@ -15,7 +15,7 @@ import type { Gap } from '../secret/reference/resolution.ts'
 import { releaseSlots } from '../slot.ts'
 import { chooser } from './mapping.ts'
 
-/** Loaded with the first sync: most that is in it is never needed, and a start should not wait for it. */
+/** Loaded with the first sync, because most installations use few providers and startup should not wait for them. */
 export const loadRegistry = () => import('../../providers/registry.ts')
 
 export async function findProvider(slug: string): Promise<Provider | undefined> {
@@ -34,24 +34,24 @@ export async function requireProvider(slug: string): Promise<Provider> {
 
 export type Source = {
   readonly secrets: ReadonlyMap<string, string>
-  /** Its own environment, and those that references lead to: a change in any of them matters. */
+  /** The sync's environment and those that references lead to. A change in any of them makes the sync due. */
   readonly environmentIds: readonly string[]
-  /** What other values have come along in these. */
+  /** The other values that these keys include through references. */
   referencedBy(keys: readonly string[]): readonly Place[]
-  /** Why it may not be pushed: half of the secrets are not. */
+  /** A reason to push nothing: a target must never receive only a part of the secrets. */
   readonly refusal: Refusal | undefined
 }
 
 /**
- * What is kept is read by all who may see the sync. They reach its environment, but not always those that references lead to:
- * names and values there are told only to those who ask and reach them.
+ * `kept` is stored with the sync, and visible to everyone who may see it. They reach its environment, but perhaps not
+ * those that references lead to, so `tellTo` names places there only to callers who reach them.
  */
 export type Refusal = { readonly kept: string; tellTo(asker: Access): string }
 
-/** A value of one's own is never pushed: the target would take it for everybody's. */
+/** Owner id that matches no one: a personal value must never be pushed, as everyone at the target would use it. */
 const nobody = ''
 
-/** Only what the mapping chooses: what is never pushed can keep nothing back. */
+/** Reads only the secrets that the mapping selects: an unresolved reference in another one must not block the sync. */
 export async function readSource(ctx: Context, access: EnvironmentAccess, mapping: Values): Promise<Source> {
   const { environment } = access
   const advice = 'move some of the secrets to another environment'
@@ -73,7 +73,7 @@ export async function readSource(ctx: Context, access: EnvironmentAccess, mappin
   }
 }
 
-/** As `readSource`, but a 409 where it may not be pushed. */
+/** Like `readSource`, but throws a 409 if the secrets may not be pushed. */
 export async function requireSource(
   ctx: Context,
   access: EnvironmentAccess,
@@ -81,7 +81,7 @@ export async function requireSource(
   asker: Access,
 ): Promise<Source> {
   const source = await readSource(ctx, access, mapping)
-  // The vendor is asked next, which may take long: nobody is to wait for its answer.
+  // The vendor call that comes next may be slow, and must not hold a slot.
   releaseSlots(ctx)
   if (source.refusal) throw new Failure('conflict', source.refusal.tellTo(asker))
   return source
@@ -146,7 +146,7 @@ const namesEnvironment = ({ name }: Gap) => name.includes('.')
 
 type Entered = { readonly credential: Values; readonly target: Values; readonly options: Values }
 
-/** Of a step of the wizard, or a plan: as many as the longest lists of the vendors need. */
+/** Request limit for a wizard step or a plan: enough for the longest lists of any vendor. */
 const maxRequestsOfStep = 2_000
 
 export async function connectTo(
@@ -171,14 +171,14 @@ export async function connectTo(
   return { http, credential, target, options, syncId, now }
 }
 
-/** Tells values apart without telling anything about them: keyed, and bound to the name. */
+/** Compares values without revealing them: keyed, and bound to the name. */
 export function macOf(macKey: KeyObject, name: string, value: string): string {
   return createHmac('sha256', macKey)
     .update(lengthPrefixed([name, value]))
     .digest('base64url')
 }
 
-/** The same op of the same run has the same id, for vendors that ignore what they have done already. */
+/** The same operation of the same run always has the same id, so that vendors can ignore a repetition. */
 export function operationIdOf(macKey: KeyObject, fence: number, name: string, valueMac: string): string {
   const hash = createHmac('sha256', macKey)
     .update(lengthPrefixed(['operation', String(fence), name, valueMac]))

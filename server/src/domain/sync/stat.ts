@@ -1,8 +1,8 @@
-/** Counts of this process about syncs, for the metrics. */
+/** Sync counters of this process, for the metrics. */
 export type SyncStats = {
   readonly runs: { succeeded: number; partial: number; failed: number; interrupted: number }
   calls: number
-  /** Answers that said: too many requests. */
+  /** Responses with status 429. */
   throttled: number
 }
 

@@ -1,4 +1,4 @@
-/** The syncs of a project: what they do, how it went, and telling them to run, to wait or to end. */
+/** The syncs of a project: their settings, state and runs, and the commands to run, pause, resume or delete them. */
 import type { ProjectPath } from '@coffer/contract/field'
 import type {
   Sync,
@@ -86,7 +86,7 @@ export async function readSync(ctx: Context, path: SyncPath): Promise<SyncDetail
   return { ...toSync(sync), mapping, account: live?.account ?? null, createdById: sync.createdBy }
 }
 
-/** As a run would do it: with the rights of whoever set it up. */
+/** Plans with the rights of the person who set up the sync, as a run does. */
 export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPlan> {
   const { sync, access: asker } = await requireSync(ctx, path, 'sync:write')
   const { live } = await ctx.store.syncs.open(sync)
@@ -110,7 +110,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
 
 export async function runSyncNow(ctx: Context, path: SyncPath): Promise<void> {
   await change(ctx, path, ['active', 'failing', 'blocked'], 'run', (sync, at) => ({
-    // A person is asked about many deletes by `resume` alone.
+    // Only `resume` confirms a mass delete, so running a blocked sync takes back the permission for it.
     ...(sync.state !== 'blocked' && { state: sync.state }),
     ...(sync.state === 'blocked' && { state: 'active', reason: null, allowedDeletes: 0 }),
     triggerNext: 'manual',
@@ -128,7 +128,7 @@ export async function pauseSync(ctx: Context, path: SyncPath): Promise<void> {
   }))
 }
 
-/** After a pause, or after somebody has looked at what blocked it: what it would delete then is agreed to. */
+/** For a paused sync, or after a person has reviewed what blocked it. Confirms the deletes that it was blocked for. */
 export async function resumeSync(ctx: Context, path: SyncPath): Promise<void> {
   await change(ctx, path, ['paused', 'failing', 'blocked', 'needs_reauth'], 'resume', (_sync, at) => ({
     state: 'active',
@@ -204,7 +204,7 @@ async function note(
 export async function listSyncRuns(ctx: Context, path: SyncPath, query: SyncRunQuery): Promise<Page<SyncRun>> {
   const { sync } = await requireSync(ctx, path, 'sync:read')
   const limit = query.limit ?? defaultPageLength
-  // Ids are in the order of time, and every id comes before the last letter of the alphabet.
+  // Ids sort by time, and "z" sorts after every id.
   const before = query.cursor === undefined ? 'z' : decodeIdCursor(query.cursor)
   const runs = await ctx.store.syncRuns.list(sync.id, before, limit + 1)
   return pageOf(runs, limit, { item: toRun, position: ({ id }) => id })

@@ -40,7 +40,7 @@ export async function createEnvironment(
     updatedAt: at,
   }
   await inTransaction(ctx, workspaceId, async (ctx) => {
-    // Once more, under the workspace's lock: the project may have been deleted a moment ago.
+    // Checked again under the workspace lock: the project may have just been deleted.
     if (!(await ctx.store.projects.find(project.id, workspaceId))) throw new Failure('notFound')
     if (!(await ctx.store.environments.insert(environment))) throw nameTaken(environment.name)
     const place = { projectId: project.id, environmentId: environment.id }
@@ -55,7 +55,7 @@ export async function updateEnvironment(ctx: Context, path: EnvironmentPath, cha
   const { environment, project, picture } = await requireEnvironment(ctx, path, 'environment:write')
   const workspaceId = picture.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
-    // As it is stored: what the change leaves out may have been changed a moment ago.
+    // Uses the stored row: fields that this change omits may have just changed.
     const current = await requireStored(ctx, environment.id, workspaceId)
     const before = { name: current.name, hasPersonalOverrides: current.hasPersonalOverrides }
     const after = { ...before, ...change }
@@ -81,7 +81,7 @@ export async function deleteEnvironment(ctx: Context, path: EnvironmentPath): Pr
   })
 }
 
-/** What lends or pushes the values of an environment to others ends with it. */
+/** Revokes the shares and deletes the syncs of an environment that is being deleted. */
 export async function endUses(
   ctx: WriteContext,
   workspaceId: string,
@@ -93,7 +93,7 @@ export async function endUses(
   }
 }
 
-/** Once more, under the workspace's lock: what the picture shows may have been deleted a moment ago. */
+/** Checked again under the workspace lock: the row in the workspace snapshot may have just been deleted. */
 async function requireStored(ctx: WriteContext, id: string, workspaceId: string): Promise<EnvironmentRow> {
   const environment = await ctx.store.environments.find(id, workspaceId)
   if (!environment) throw new Failure('notFound')

@@ -1,4 +1,4 @@
-/** The message to an invited person. */
+/** The mail to an invited person. */
 import type { Letter } from '../../mail.ts'
 import type { Invite } from '../../store/invite.ts'
 import { composeMail } from '../account/mail-text.ts'
@@ -7,7 +7,7 @@ type Parts = {
   readonly workspaceName: string
   readonly invite: Pick<Invite, 'email' | 'role' | 'expiresAt'>
   readonly inviteUrl: string
-  /** The address of the person who invites; undefined where a token did. */
+  /** The address of the inviting person; undefined if a token created the invite. */
   readonly invitedBy: string | undefined
 }
 

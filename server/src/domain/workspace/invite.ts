@@ -1,6 +1,6 @@
 /**
- * Invites: an address, what it is offered, and a token that is shown once and works once, for that address only. A second
- * token is only mailed: whoever uses it reads the mail of the address, which the inviter, who has the first one, may not.
+ * Invites: an address, the role and scope on offer, and a token that is shown once and works once, for that address
+ * only. A second token is only mailed: the inviter never sees it, so using it proves access to the mailbox.
  */
 import type { IdPath, WorkspacePath } from '@coffer/contract/field'
 import type { InviteAccepted, InviteToken, IssuedInvite, NewInvite } from '@coffer/contract/invite'
@@ -40,7 +40,7 @@ export async function createInvite(ctx: Context, path: WorkspacePath, body: NewI
   await countMailTo(ctx, invite.email)
   await inTransaction(ctx, workspace.id, async (ctx) => {
     await reauthorise(ctx, access, 'member:write')
-    // Only those who belong here are looked at: an address with an account elsewhere is treated like any other.
+    // Only members of this workspace are checked, so the response does not reveal accounts elsewhere.
     if ((await ctx.store.accounts.listAddresses(workspace.id)).includes(invite.email)) {
       throw new Failure('conflict', 'This address belongs to a member already: change their role or scope instead.')
     }
@@ -89,7 +89,7 @@ export async function acceptInvite(ctx: Context, body: InviteToken): Promise<Inv
   })
 }
 
-/** Whoever has joined by the mailed token reads the mail of the address. */
+/** Using the mailed token proves access to the mailbox, so the address counts as confirmed. */
 async function confirmInvited(ctx: WriteContext, userId: string, email: string): Promise<void> {
   const account = await requireAccount(ctx, userId)
   if (account.email !== email) throw anotherAddress()
@@ -107,21 +107,21 @@ export async function declineInvite(ctx: Context, body: InviteToken): Promise<vo
   })
 }
 
-/** An invite as its token found it: whether it is still open is asked again under the workspace's lock. */
+/** An invite found by its token. Whether it is still open must be checked again under the workspace lock. */
 export type OpenInvite = Invite & { readonly hash: Uint8Array; readonly isMailed: boolean }
 
-/** Undefined for a token that is unknown, used, over or declined. */
+/** Undefined if the token is unknown, used, expired or declined. */
 export async function findOpenInvite(ctx: Context, token: string): Promise<OpenInvite | undefined> {
   if (bearerKind(token) !== invitePrefix) return undefined
   const invite = await ctx.keys.lookTwice('invite', () => ctx.store.invites.findByValue(token))
   return invite && isOpen(ctx, invite) ? { ...invite, hash: invite.hash } : undefined
 }
 
-/** Makes the invite a membership, within the transaction of whatever else is done for that person. */
+/** Turns the invite into a membership, in the caller's transaction. */
 export async function takeUpInvite(ctx: WriteContext, found: OpenInvite, account: Pick<Account, 'id'>): Promise<void> {
   const { id, workspaceId, role, scope, createdAt } = await requireStillOpen(ctx, found)
   await ctx.store.invites.remove(id, workspaceId)
-  // The row of the list stays the same one: with its id, and with the date of the invite.
+  // The member keeps the id and date of the invite, so that it stays the same row in the list.
   const member = { id, workspaceId, userId: account.id, role, isOwner: false, scope, createdAt }
   if (!(await ctx.store.members.insert(member))) {
     throw new Failure('conflict', 'You belong to this workspace already.')
@@ -132,7 +132,7 @@ export async function takeUpInvite(ctx: WriteContext, found: OpenInvite, account
   await announce(ctx, 'workspace', workspaceId)
 }
 
-/** The invite behind a token, for the signed-in person whose address it names. */
+/** The invite of a token, if it is addressed to the signed-in person. */
 async function requireOwnInvite(
   ctx: Context,
   { token }: InviteToken,
@@ -148,7 +148,7 @@ async function requireOwnInvite(
 const anotherAddress = () =>
   new Failure('forbidden', 'This invite is for another address: sign in with the address that was invited.')
 
-/** What was used, renewed, declined or withdrawn meanwhile is as good as unknown. */
+/** An invite that was used, renewed, declined or withdrawn in the meantime counts as unknown. */
 async function requireStillOpen(ctx: WriteContext, found: OpenInvite): Promise<Invite> {
   const invite = await ctx.store.invites.find(found.id, found.workspaceId)
   const isSame = invite && isOpen(ctx, invite) && Buffer.compare(invite.hash, found.hash) === 0
@@ -162,7 +162,7 @@ function isOpen<Found extends Invite>(ctx: Context, invite: Found): invite is Fo
 
 type Tokens = { readonly shown: string; readonly mailed: string }
 
-/** New tokens, and what begins anew with them. */
+/** New tokens, and the fields of the invite that are reset with them. */
 function issue(ctx: Context) {
   const root = ctx.keys.keyring.active
   const at = ctx.now()
@@ -179,9 +179,9 @@ function issue(ctx: Context) {
   return { tokens, issued }
 }
 
-/** One link for whoever invites, another for the mail server where there is one; nobody waits for that. */
+/** Returns one link to the inviter, and mails the other in the background if there is a mail server. */
 function deliver(ctx: Context, workspaceName: string, invite: Invite, { shown, mailed }: Tokens): IssuedInvite {
-  // After the #, where no server and no proxy ever sees it.
+  // The fragment after # is never sent to a server or proxy.
   const urlOf = (token: string) => `${ctx.config.publicUrl}/invite#${token}`
   const invitedBy = ctx.actor.type === 'user' ? ctx.actor.name : undefined
   ctx.mail?.post(inviteLetter({ workspaceName, invite, inviteUrl: urlOf(mailed), invitedBy }), (outcome) =>

@@ -1,6 +1,6 @@
 /**
- * Turning the keys while the service runs. Every step is a short transaction that finds by itself what is left to do,
- * so a rotation that was killed is continued by running it again.
+ * Rotates keys while the service runs. Every step is a short transaction that finds the remaining work itself, so an
+ * interrupted rotation continues when it is run again.
  */
 import { Failure } from '../../failure.ts'
 import { readKeyRows } from '../../store/key-register.ts'
@@ -22,9 +22,9 @@ import { type Context, systemChain, type WriteContext } from '../context.ts'
 import { findEnvironmentByName } from '../secret/environment.ts'
 import { announce, inTransaction } from '../transaction.ts'
 
-/** Small enough that nobody else waits long for the writer. */
+/** Rows per transaction: small enough not to delay other writers. */
 const batchSize = 50
-/** By then every node has read the log of changes, and seals with the new root only. */
+/** After this long every node has read the change log, and seals only with the new root key. */
 const defaultSettleMs = 2_000
 
 type RotationProgress = (what: string, done: number) => void
@@ -36,7 +36,7 @@ export async function rotateRoot(ctx: Context, progress: RotationProgress, settl
   do {
     await moveAllToActiveRoot(ctx, progress)
     settled = ctx.keys.keyring.active.id
-    // A node that had not heard of the new root yet may have used the old one meanwhile: the second pass moves that too.
+    // A node that did not know the new root key yet may have used the old one: the second pass moves those rows.
     await ctx.sleep(settleMs)
     await moveAllToActiveRoot(ctx, progress)
   } while (settled !== ctx.keys.keyring.active.id)
@@ -48,7 +48,7 @@ export async function rotateRoot(ctx: Context, progress: RotationProgress, settl
   progress('old root keys removed', removed)
 }
 
-/** False where there is one to be continued: one that was killed, or that somebody else has begun a moment ago. */
+/** False if a rotation is unfinished, because it was interrupted or another process has just started it. */
 async function startRootRotation(ctx: Context): Promise<boolean> {
   const isStarted = await inTransaction(ctx, systemChain, async (ctx) => {
     if (await isRotationUnfinished(ctx)) return false
@@ -61,7 +61,10 @@ async function startRootRotation(ctx: Context): Promise<boolean> {
   return isStarted
 }
 
-/** Keys and MACs can be moved at any time; hashes move when the token or session is next used, or end with the invite. */
+/**
+ * Only keys and MACs count, as they can be moved at any time. Hashes of tokens and sessions move at their next use, and
+ * those of invites disappear with the invite.
+ */
 async function isRotationUnfinished({ transaction }: WriteContext): Promise<boolean> {
   const roots = await countRootUses(transaction.db)
   return roots.some((root) => !root.isActive && root.workspaceKeys + root.signingKeys + root.macs > 0)
@@ -87,13 +90,13 @@ async function moveAllToActiveRoot(ctx: Context, progress: RotationProgress): Pr
   await moveAll(ctx, systemChain, moves, progress, followRoot)
 }
 
-/** Another rotation may have turned the keys since: each with a root of its own, they would undo each other's work. */
+/** A concurrent rotation may have activated another root key. Moving rows to two different roots would never end. */
 async function followRoot({ keys, transaction }: WriteContext): Promise<void> {
   const [active] = (await readKeyRows(transaction.db)).roots
   if (active?.id !== keys.keyring.active.id) await keys.reload()
 }
 
-/** Batch by batch, until nothing is left of any. */
+/** Moves rows batch by batch until none are left. */
 async function moveAll(
   ctx: Context,
   chain: string,
@@ -134,7 +137,7 @@ export async function rotateWorkspaceKey(
     ['syncs', (ctx) => ctx.store.syncs.reseal(workspaceId, batchSize)],
   ]
   await moveAll(ctx, workspaceId, moves, progress)
-  // Whoever has just read something that the old key wraps is about to ask for that key.
+  // A request may have read a row sealed under the old key, and be about to load that key.
   await ctx.sleep(settleMs)
   await moveAll(ctx, workspaceId, moves, progress)
   const removed = await inTransaction(ctx, workspaceId, (ctx) =>
@@ -165,7 +168,7 @@ export async function rotateEnvironmentKey(
     const version = await insertNextEnvironmentKey(ctx.transaction.db, ctx.keys, owner, ctx.now())
     const entity = { type: 'environment-key', id: environment.id, name: `version ${version}` }
     await record(ctx, { chain: workspaceId, action: 'ROTATE', entity, environmentId: environment.id })
-    // Nodes forget the old key with their picture of the workspace.
+    // Nodes drop the old key together with their snapshot of the workspace.
     await announce(ctx, 'workspace', workspaceId)
     return version
   })

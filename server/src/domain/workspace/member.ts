@@ -1,4 +1,4 @@
-/** Who belongs to a workspace or is invited to it, what they may do there, and what goes with them when they leave. */
+/** Members and invites of a workspace: their roles and scopes, and the cleanup when a member leaves. */
 import type { IdPath, WorkspacePath } from '@coffer/contract/field'
 import type { Member, MemberChange } from '@coffer/contract/member'
 import { Failure } from '../../failure.ts'
@@ -12,13 +12,13 @@ import type { Context, WriteContext } from '../context.ts'
 import { iso, minuteMs } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
 
-/** The door to the mail server gives up long before: a message that is still on its way then went down with its node. */
+/** Sending a mail times out well before this: one that is still marked as sending then was lost with its node. */
 const mailLostAfterMs = 2 * minuteMs
 
-/** What happens to a person is told to each of their workspaces: without a bound, one person could keep everybody waiting. */
+/** A person's events lock and write the trails of all their workspaces: without a limit they would block everyone. */
 const maxWorkspaces = 1_000
 
-/** Call it with the new membership in place, inside its transaction. */
+/** Call inside the transaction, after inserting the new membership. */
 export async function requireRoom(ctx: WriteContext, userId: string): Promise<void> {
   if ((await ctx.store.members.countOf(userId)) <= maxWorkspaces) return
   throw new Failure(
@@ -30,7 +30,7 @@ export async function requireRoom(ctx: WriteContext, userId: string): Promise<vo
 export async function listMembers(ctx: Context, path: WorkspacePath): Promise<Member[]> {
   const { picture } = await requireWorkspace(ctx, path, 'member:read')
   const workspaceId = picture.workspace.id
-  // From the store: whoever has just changed a row, on whatever node, looks here next.
+  // Reads the store, so that a change made on any node a moment ago is visible here.
   const [{ members }, accounts, invites] = await Promise.all([
     ctx.store.members.list(workspaceId),
     ctx.store.accounts.listOfWorkspace(workspaceId),
@@ -72,7 +72,7 @@ type Row =
   | { readonly member: MemberRecord; readonly invite?: undefined }
   | { readonly member?: undefined; readonly invite: Invite }
 
-/** A row of the list under the workspace's lock: a member, or an invite. */
+/** A row of the member list, reloaded under the workspace lock: a member or an invite. */
 async function requireRow(ctx: WriteContext, access: Access, id: string): Promise<Row> {
   await reauthorise(ctx, access, 'member:write')
   const workspaceId = access.picture.workspace.id
@@ -110,7 +110,7 @@ async function changeInvite(ctx: WriteContext, invite: Invite, grant: Grant): Pr
   return toInvited(changed, ctx.now())
 }
 
-/** Tokens and values of their own go with the membership; what they shared and what they did stays. */
+/** Deletes the member's tokens and personal values, revokes their share links. Shared values and audit entries stay. */
 async function expel(ctx: WriteContext, member: MemberRecord): Promise<void> {
   if (member.isOwner) {
     throw new Failure('conflict', 'The owner cannot be removed: hand the workspace over first.')
@@ -130,7 +130,7 @@ async function withdraw(ctx: WriteContext, invite: Invite): Promise<void> {
   await record(ctx, { chain: invite.workspaceId, action: 'DELETE', entity: inviteEntity(invite), before })
 }
 
-/** Records what a membership was and what it is now; returns whose it is. */
+/** Records the membership before and after the change; returns the account of the member. */
 export async function recordMember(
   ctx: WriteContext,
   action: 'UPDATE' | 'DELETE',
@@ -154,7 +154,7 @@ function toMember(member: MemberRecord, account: Account | undefined): Member {
   return { id, workspaceId, user, role, status: 'account-created', isOwner, scope, invitedAt: iso(createdAt) }
 }
 
-/** Nothing but what the admin who invited knew already: not whether there is an account with that address. */
+/** Contains only what the inviting admin already knows, not whether the address has an account. */
 function toInvited(invite: Invite, nowMs: number): Member {
   const { id, workspaceId, email, role, scope, createdAt, expiresAt } = invite
   return {

@@ -90,13 +90,13 @@ export async function updateProject(
   const teamId = change.teamId === undefined ? project.teamId : requireTeamWithin(access, change.teamId).id
   const updatedAt = ctx.now()
   const after = await inTransaction(ctx, workspaceId, async (ctx) => {
-    // As it is stored: what the change leaves out may have been changed a moment ago.
+    // Uses the stored row: fields that this change omits may have just changed.
     const current = await requireStored(ctx, project.id, workspaceId)
-    // Whoever reaches it by its team must not get it back because they were just changing it.
+    // Without this check, an update that started before the move would put the project back into its old team.
     if (current.teamId !== project.teamId) throw new Failure('conflict', 'The project has just been moved: try again.')
     if (teamId !== current.teamId) {
       await requireStoredTeam(ctx, teamId, workspaceId)
-      // Whoever has just lost it must not take it along to a team that they keep.
+      // Someone who has just lost the project must not move it to a team that they still reach.
       const { reach } = await reauthorise(ctx, access, 'project:write')
       if (!reachesProject(reach, current) || !reachesTeam(reach, { id: teamId })) throw new Failure('notFound')
     }
@@ -117,7 +117,7 @@ export async function deleteProject(ctx: Context, path: ProjectPath): Promise<vo
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const { project } = await withStoredEnvironments(ctx, access)
     const current = await requireStored(ctx, project.id, workspaceId)
-    // By its slug another one may be meant by now.
+    // The slug may belong to another project by now.
     if (path.prj !== current.id && path.prj !== current.slug) throw new Failure('notFound')
     for (const { id } of project.environments) {
       await endUses(ctx, workspaceId, { projectId: project.id, environmentId: id })
@@ -143,7 +143,7 @@ function toProject(project: PicturedProject, reach: Reach): Project {
   return { id, name, slug, teamId, environments, createdAt, updatedAt }
 }
 
-/** Once more, under the workspace's lock: what the picture shows may have been deleted a moment ago. */
+/** Checked again under the workspace lock: the row in the workspace snapshot may have just been deleted. */
 async function requireStored(ctx: WriteContext, id: string, workspaceId: string): Promise<ProjectRow> {
   const project = await ctx.store.projects.find(id, workspaceId)
   if (!project) throw new Failure('notFound')

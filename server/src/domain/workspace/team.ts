@@ -56,7 +56,7 @@ export async function deleteTeam(ctx: Context, path: IdPath): Promise<void> {
   })
 }
 
-/** Once more, under the workspace's lock: what the picture shows may have been deleted a moment ago. */
+/** Checked again under the workspace lock: the row in the workspace snapshot may have just been deleted. */
 async function requireStored(ctx: WriteContext, id: string, workspaceId: string): Promise<TeamRow> {
   const team = await ctx.store.teams.find(id, workspaceId)
   if (!team) throw new Failure('notFound')

@@ -33,12 +33,12 @@ export async function createWorkspace(ctx: Context, body: NewWorkspace): Promise
   return { ...body, id: workspace.id, role: 'admin', isOwner: true, createdAt: iso(workspace.createdAt) }
 }
 
-/** The row of a new workspace, which holds the slug; `insertWorkspace` makes the rest. */
+/** Inserts the row of a new workspace, which reserves its slug; `insertWorkspace` adds the rest. */
 export async function claimSlug(ctx: WriteContext, workspace: WorkspaceRow): Promise<void> {
   if (!(await ctx.store.workspaces.insert(workspace))) throw slugTaken(workspace.slug)
 }
 
-/** A workspace as it begins: with its key, its owner, and a first team that projects can belong to. */
+/** Adds the owner of a new workspace, and a first team that projects can belong to. */
 export async function insertWorkspace(ctx: WriteContext, workspace: WorkspaceRow, ownerId: string): Promise<void> {
   const { id: workspaceId, createdAt } = workspace
   const owner = { id: newId(), workspaceId, userId: ownerId, role: 'admin', isOwner: true } as const
@@ -57,7 +57,7 @@ export async function updateWorkspace(
   const { workspace } = access.picture
   if (change.slug !== undefined) checkSlug(change.slug)
   const after = await inTransaction(ctx, workspace.id, async (ctx) => {
-    // As it is stored: what the change leaves out may have been changed a moment ago.
+    // Uses the stored row: fields that this change omits may have just changed.
     const current = await ctx.store.workspaces.find(workspace.id)
     if (!current) throw new Failure('notFound')
     const before = { name: current.name, slug: current.slug }
@@ -77,7 +77,7 @@ export async function deleteWorkspace(ctx: Context, path: WorkspacePath): Promis
     await reauthorise(ctx, access, 'workspace:delete')
     await ctx.store.workspaces.remove(workspace.id)
     const event = { action: 'DELETE', entity: entity(workspace), before: { slug: workspace.slug } } as const
-    // The workspace's own trail ends here; that it existed stays known to the operator.
+    // The workspace's own trail ends here; the operator still sees in the system chain that it existed.
     await record(ctx, { chain: workspace.id, ...event })
     await record(ctx, { chain: systemChain, ...event })
     await announce(ctx, 'workspace', workspace.id)
@@ -89,7 +89,7 @@ export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body:
   const { workspace } = access.picture
   const memberId = body.memberId.toLowerCase()
   await inTransaction(ctx, workspace.id, async (ctx) => {
-    // Under the lock: two hand-overs at once must not leave two owners, or none.
+    // Authorised again under the lock: two concurrent handovers must not leave two owners, or none.
     const { member: owner } = await reauthorise(ctx, access, 'workspace:handover')
     const heir = await ctx.store.members.find(memberId, workspace.id)
     if (!heir) throw new Failure('notFound')

@@ -1,6 +1,6 @@
 /**
- * A run's hold on its sync: a lease that comes with the claim and is renewed while the run lasts. Whoever decides about
- * the sync meanwhile, or takes it over, raises its fence: the hold is lost, and nothing more is written, here or there.
+ * A run's lease on its sync, acquired with the claim and renewed while the run lasts. A person's decision or another
+ * claim raises the fence: the run has then lost its lease, and must stop writing to the store and calling the vendor.
  */
 import type { Outbound } from '../../../outbound.ts'
 import type { Store } from '../../../store/store.ts'
@@ -12,21 +12,21 @@ import { inQuietTransaction } from '../../transaction.ts'
 export const leaseMs = minuteMs
 const renewEveryMs = 20 * secondMs
 
-/** Somebody else works at it, or it is gone: whatever this run still wanted is no longer its business. */
+/** Another run or a person has taken over, or the sync is gone: this run must stop. */
 class LostHold extends Error {}
 
 export type Hold = {
-  /** Aborted once the hold is known to be lost. */
+  /** Aborted once the lease is known to be lost. */
   readonly lost: AbortSignal
-  /** The way out for as long as the sync is held: each request is preceded by a look whether it is. */
+  /** HTTP for the run. Checks before each request that the lease still holds. */
   readonly outbound: Outbound
-  /** Within a transaction of the caller's, which fails where the hold is lost. */
+  /** Renews the lease in the caller's transaction, which fails if the lease is lost. */
   renew(store: Store): Promise<void>
-  /** Within a transaction of its own. */
+  /** Renews the lease and runs `work`, in a transaction of its own. */
   write(work: (store: Store) => Promise<void>): Promise<void>
-  /** Where it was lost: the next run need not wait for our lease to end. False where the sync is gone. */
+  /** Ends a lost lease, so that the next run need not wait for it to expire. False if the sync is gone. */
   release(store: Store, endedAt: number): Promise<boolean>
-  /** Before the end is written down: a renewal that comes after it would keep the next run waiting. */
+  /** Call before recording the outcome: a later renewal would extend the lease and delay the next run. */
   stopRenewing(): Promise<void>
 }
 
@@ -54,7 +54,7 @@ export function holdSync(services: Services, { id, fence, leaseUntil: claimedUnt
 
   let renewal: Promise<void> | undefined
   const heartbeat = setInterval(() => {
-    // Where it fails for another reason than a lost hold, the next one may not: the lease outlasts two of them.
+    // Failures other than a lost lease are ignored: the lease outlasts two missed renewals.
     renewal = write(async () => undefined).catch(() => undefined)
   }, renewEveryMs)
   heartbeat.unref()
@@ -62,7 +62,7 @@ export function holdSync(services: Services, { id, fence, leaseUntil: claimedUnt
   return {
     lost: losing.signal,
     outbound: {
-      // Before reads, too: a run that nobody wants any more ends the sooner.
+      // Reads are checked too, so that an unwanted run ends sooner.
       async request(request) {
         if (!(await store.syncHolds.isHeld(id, fence))) throw lose()
         return outbound.request(request)

@@ -1,4 +1,4 @@
-/** What follows from how a run went: the state of the sync, and when it is looked at again. Pure but for its jitter. */
+/** Derives the next state of a sync from the outcome of a run, and when it is due again. Pure except for the jitter. */
 import type { SyncCounts, SyncRunItem, SyncRunState, SyncState, SyncTrigger } from '@coffer/contract/sync'
 import { isFault, VendorFault } from '../../../providers/fault.ts'
 import type { SyncRecord } from '../../../store/sync.ts'
@@ -9,10 +9,10 @@ const scanEveryMs = 6 * hourMs
 const firstBackOffMs = 2 * secondMs
 const maxBackOffMs = 15 * minuteMs
 
-/** What a run has done at the target; a conflict is found anew by each. */
+/** The outcomes that changed something at the target. */
 export const changes: ReadonlySet<SyncRunItem['outcome']> = new Set(['created', 'updated', 'deleted', 'adopted'])
 
-/** What only a person can mend; `source` is looked at again when a secret changes. */
+/** Only a person can fix this; with the reason `source`, a changed secret makes the sync due again too. */
 export class Blocked extends Error {
   readonly reason: string
   readonly deletes: number
@@ -24,7 +24,7 @@ export class Blocked extends Error {
   }
 }
 
-/** Ended before its time, by nobody's fault: it goes on where it was. */
+/** The run was ended early, through no fault of the sync, which keeps its state and is due again at once. */
 export class Interrupted extends Error {}
 
 export type Next = {
@@ -72,7 +72,7 @@ export function nextOf(
   error: unknown,
   explain: (fault: VendorFault) => string,
 ): Next {
-  // None is ever so far off, unless by a clock that was wrong.
+  // Scans are never planned this far ahead: the clock must have been wrong, so a new time is chosen.
   const isScanned = sync.scanAt === null || sync.scanAt <= at || sync.scanAt > at + 2 * scanEveryMs
   const scanAt = isScanned ? Math.round(at + scanEveryMs * (0.75 + Math.random() / 2)) : (sync.scanAt ?? at)
   const settled: Next = {
@@ -117,12 +117,12 @@ export function nextOf(
     const reason = fault.kind === 'invalid' || fault.kind === 'conflict' ? 'source' : fault.kind
     return { ...stopped, state, reason, lastError }
   }
-  // Whatever arrived is not pushed again: a run that got somewhere is a beginning, not a failure more.
+  // A run that changed something made progress, so its failure is the first one again.
   const failures = items.some(({ outcome }) => changes.has(outcome)) ? 0 : sync.failCount
   const failingSince = failures === 0 ? at : (sync.failingSince ?? at)
   const isHopeless = at - failingSince > dayMs
   const delayMs = isHopeless ? dayMs : Math.max(fault.facts.retryAfterMs ?? 0, backOffMs(failures))
-  // Rounded up: never sooner than it was asked for, nor in the very moment of the failure.
+  // Rounded up: never earlier than the vendor asked for, and never at the very time of the failure.
   const againAt = Math.ceil(at + delayMs)
   return {
     ...stopped,
@@ -138,11 +138,11 @@ export function nextOf(
   }
 }
 
-/** What the vendor refused to delete is still there, and so is the sync, until it is gone or a person gives up on it. */
+/** Entries that the vendor refused to delete are tried again daily, until they are gone or a person gives up. */
 const removingOn = (at: number) =>
   ({ isDone: false, lastOkAt: null, reason: null, triggerNext: 'remove', dueAt: at + dayMs }) as const
 
-/** Names that could not be pushed, in a run that otherwise went well. */
+/** The message for names that failed or were left alone, in a run without an error of its own. */
 function complaintOf(items: readonly SyncRunItem[]): Partial<Next> {
   const failed = items.filter(({ outcome }) => outcome === 'failed')
   const [bad] = failed
@@ -159,7 +159,7 @@ function complaintOf(items: readonly SyncRunItem[]): Partial<Next> {
   }
 }
 
-/** Full jitter: those that failed together do not come back together. */
+/** Full jitter: syncs that failed together do not retry together. */
 function backOffMs(failures: number): number {
   return Math.random() * Math.min(maxBackOffMs, firstBackOffMs * 2 ** Math.min(failures, 20))
 }

@@ -1,7 +1,7 @@
 /**
- * Carries out a plan, call by call. What is about to be written is noted in the ledger before the call, and what became
- * of it after: a process that dies in between leaves a note that the next run follows up. Creates and updates come
- * before deletes, so that nothing is missing at the target in between.
+ * Carries out a plan in batches. Each batch is written to the ledger before the call, and its outcome after it, so that
+ * the next run can follow up after a crash. Creates and updates come before deletes, so that nothing is missing at the
+ * target in between.
  */
 import type { KeyObject } from 'node:crypto'
 import type { SyncRunItem } from '@coffer/contract/sync'
@@ -22,29 +22,29 @@ export type Push = {
   readonly outlook: Outlook
   readonly macKey: KeyObject
   readonly fence: number
-  /** Within a transaction that holds only while the run still holds the sync. */
+  /** Runs a transaction, which fails once the run has lost its lease on the sync. */
   readonly write: (work: (store: Store) => Promise<void>) => Promise<void>
   readonly patience: Patience
   readonly now: () => number
   readonly explain: (fault: VendorFault) => string
-  /** Filled with what became of each name: it is known also where an error ends the push. */
+  /** Collects the outcome of each name, so that it is known even if an error ends the push. */
   readonly items: SyncRunItem[]
 }
 
-/** Faults of one name: the others are pushed all the same. */
+/** Faults of a single name: the other names are still pushed. */
 const isOfOneName = (fault: VendorFault) => fault.kind === 'invalid' || fault.kind === 'conflict'
 
-/** Faults by which the vendor says that it has not done what was asked. */
+/** Faults that mean the vendor did not carry out the request. */
 const refusals: ReadonlySet<FaultKind> = new Set(['auth', 'scope', 'gone', 'invalid', 'quota', 'conflict', 'rate'])
 
-/** What ended it early; undefined where everything was tried. */
+/** Returns the fault that ended the push early; undefined if everything was tried. */
 export async function pushPlan(syncId: string, push: Push): Promise<VendorFault | undefined> {
   const { outlook, write, items } = push
   const { plan, ledger } = outlook
   const owner = { syncId, macKey: push.macKey }
   const adopted = new Set(plan.adopt)
   let ended: VendorFault | undefined
-  /** Counts as not pushed until all is done that follows a push: so the next run comes here again, whatever ends this one. */
+  /** Stays pending until `finish` has succeeded, so that the next run calls `finish` if this one cannot. */
   let anchor: LedgerEntry | undefined
   const note = (name: string, outcome: SyncRunItem['outcome'], message: string | null = null) =>
     items.push({ name, outcome, message })
@@ -63,7 +63,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
     await write((store) => writeLedger(store, owner, begins))
     const applied = await applyPatiently(push, ops)
     await settle(ops, applied)
-    // What the vendor said of each is written down; now the run may end.
+    // The outcome of every op is in the ledger now, so the run may end.
     ended ??= applied.fault
     if (ended) break
   }
@@ -82,7 +82,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
     return undefined
   }
 
-  /** One of those that were written, or after nothing but deletes one that is as it should be. */
+  /** Picks the anchor: an entry that was just written or, after deletes only, an unchanged one. */
   function anchored(written: readonly LedgerEntry[]): readonly LedgerEntry[] {
     const unchanged = plan.unchanged.flatMap((name) => ledger.get(name) ?? [])
     const chosen = [...written, ...unchanged].find(({ status }) => status === 'synced')
@@ -91,7 +91,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
     return [...written.filter((entry) => entry !== chosen), { ...chosen, status: 'pending' }]
   }
 
-  /** The entry of an op whose end is not known yet. */
+  /** The ledger entry for an op whose outcome is not known yet. */
   function begun(op: Op): LedgerEntry[] {
     if (op.kind === 'delete') return []
     const entry = ledger.get(op.name)
@@ -105,7 +105,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
         remoteId: idOf(outlook, op.name),
         valueMac: outlook.desired.get(op.name) ?? '',
         mark: null,
-        // What somebody has removed, and we have made anew, is ours.
+        // An entry that someone removed and this run creates again is ours.
         origin: isTakenOver ? 'adopted' : known,
         status: op.kind === 'create' ? 'new' : 'pending',
         updatedAt: push.now(),
@@ -131,10 +131,10 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
       note(op.name, 'failed', push.explain(failure))
       if (isUncertain || op.kind === 'delete' || !refusals.has(failure.kind)) continue
       const entry = ledger.get(op.name)
-      // A name that the vendor has refused is free for other syncs. If one of several calls was made before the refusal,
-      // the entry bears our mark, and the next look finds it.
+      // A refused name leaves the ledger, so that other syncs may use it. If one of several calls succeeded before the
+      // refusal, the entry carries our mark, and the next look at the target finds it.
       if (!entry || isStillMissing(entry)) remove.push(op.name)
-      // An update may have been made in part: unless the name itself is refused, the note of it stays.
+      // An update may be half done, so its pending note stays, unless the fault concerns this name or a quota.
       else if (isOfOneName(failure) || failure.kind === 'quota') put.push(entry)
     }
     const entries = hasDone ? anchored(put) : put
@@ -146,7 +146,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
     ended ??= worst.find((failure) => !isOfOneName(failure))
   }
 
-  /** Begun by an earlier run, and not there by the look of this one. */
+  /** An earlier run began to create the entry, and it is still missing at the target. */
   function isStillMissing({ name, status }: LedgerEntry): boolean {
     return status === 'new' && outlook.remote?.has(name) === false
   }
@@ -173,13 +173,13 @@ const finished = (entry: LedgerEntry, done: { readonly id?: string; readonly mar
 type Applied = {
   readonly results: ReadonlyMap<string, OpResult>
   readonly fault?: VendorFault
-  /** Some try ended without an answer: a later refusal does not tell what that one did. */
+  /** An attempt ended without an answer, so a later refusal does not tell whether that attempt changed something. */
   readonly isUncertain: boolean
 }
 
 /**
- * What has no result yet is tried again: every op may be repeated. A call that is refused as a whole because of one name
- * is made again in halves, until it is known which.
+ * Retries the ops without a result, because every op may be repeated. A batch that is refused because of one name is
+ * split in halves until that name is found.
  */
 async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Promise<Applied> {
   const results = new Map<string, OpResult>()
@@ -221,7 +221,7 @@ async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Prom
   }
 }
 
-/** As just seen: what somebody has replaced has another one than when we wrote it. */
+/** Prefers the id just seen: a replaced entry has another id than the one in the ledger. */
 const idOf = ({ remote, ledger }: Outlook, name: string) => remote?.get(name)?.id ?? ledger.get(name)?.remoteId ?? null
 
 function* batchesOf({ provider, outlook, macKey, fence }: Push): Generator<Op[]> {
@@ -234,7 +234,7 @@ function* batchesOf({ provider, outlook, macKey, fence }: Push): Generator<Op[]>
   const ours = (name: string) => {
     const entry = ledger.get(name)
     if (!entry) return {}
-    // Before or after an update whose end is not known, the value is ours; the plan has ruled out that it is an older one.
+    // While an update's outcome is unknown, the values before and after it are both ours. The plan excludes stale ones.
     const isOurValue = (value: string) => entry.status === 'pending' || macOf(macKey, name, value) === entry.valueMac
     return { isOurValue }
   }

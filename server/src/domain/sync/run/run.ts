@@ -1,6 +1,6 @@
 /**
- * One run of a sync: rights, secrets, plan, push, and what follows from how it went. A run is the state of now against
- * the state at the target; it can be killed anywhere and begun again.
+ * One run of a sync: check rights, read secrets, plan, push, record the outcome. A run compares the current state with
+ * the target, so it can be killed at any point and started again.
  */
 import type { SyncRunItem, SyncTrigger } from '@coffer/contract/sync'
 import { newId } from '../../../crypto/id.ts'
@@ -28,10 +28,10 @@ import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './outcome.
 import { pushPlan } from './push.ts'
 
 const keptRuns = 200
-/** Others wait for their turn: a target that is slow, or has no end, must not keep the place for itself. */
+/** A slow or endless target must not keep other syncs from running. */
 const maxRunMs = 15 * minuteMs
 
-/** Leases the next sync that is due, but for those of some workspaces. Looks without a transaction first: mostly none is due. */
+/** Claims the next due sync, except in the given workspaces. Checks without a transaction first: mostly none is due. */
 export async function claimSync(
   services: Services,
   exceptOf: readonly string[] = [],
@@ -41,14 +41,14 @@ export async function claimSync(
   return inQuietTransaction(services, 'sync-claim', (store) => store.syncs.claim(at, at + leaseMs, exceptOf))
 }
 
-/** What is known of a run, also where an error ends it. */
+/** Facts about a run, known even if an error ends it. */
 type Report = {
   readonly startedAt: number
-  /** What became of the names that it had to do with. */
+  /** The outcome of each name. */
   readonly items: SyncRunItem[]
-  /** How many were right already. */
+  /** Number of names that were up to date already. */
   unchanged: number
-  /** What nobody's words about it may hold. */
+  /** Values that no error message may contain. */
   readonly secrets: string[]
 }
 
@@ -77,7 +77,7 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
   )
 }
 
-/** What ended it early, unless that is thrown; undefined where everything was tried. */
+/** Returns or throws the fault that ended the run early; undefined if everything was tried. */
 async function attempt(
   ctx: Context,
   sync: SealedSync,
@@ -91,7 +91,7 @@ async function attempt(
   if (!live || !provider) throw new Blocked('provider', 'This kind of target is not known here any more.')
   secrets.push(...secretsOf(provider, live.credential))
   const isRemoval = sync.state === 'removing'
-  // Rights are looked up again after every wait for a slot.
+  // Inside, because rights must be looked up again after every wait for a slot.
   const { access, source } = await runInBackground(ctx, async (ctx) => {
     const access = await findGranted(ctx, sync, live.scopes)
     if (!access && !isRemoval) throw new Blocked('rights', lostRights)
@@ -110,7 +110,7 @@ async function attempt(
     ledger,
     repairs: repairing.has(sync.triggerNext),
     mayName: namedToAll(sync),
-    // A change that comes just before a scan does not replace it.
+    // A change just before a scheduled scan must not replace the scan.
     looks: looking.has(sync.triggerNext) || (sync.scanAt !== null && sync.scanAt <= ctx.now()),
   }
   const patience = { sleep: ctx.sleep, signal }
@@ -143,7 +143,7 @@ async function attempt(
   })
 }
 
-/** Asked for by a person: then also what somebody else has changed is put back. */
+/** Triggers by a person, which also restore entries that someone else has changed. */
 const repairing: ReadonlySet<SyncTrigger> = new Set<SyncTrigger>(['manual', 'resume'])
 const looking: ReadonlySet<SyncTrigger> = new Set<SyncTrigger>([
   'first',
@@ -166,7 +166,10 @@ const emptySource: Source = {
   refusal: undefined,
 }
 
-/** A change in any environment that it reads sets the sync going again, from before it is read: none falls in between. */
+/**
+ * Registers every environment that was read, so that its changes make the sync due. After a new one it reads again: a
+ * change between the first read and the registration would get lost.
+ */
 async function readWhole(
   ctx: Context,
   sync: SealedSync,
@@ -175,7 +178,7 @@ async function readWhole(
   mapping: Values,
 ): Promise<Source> {
   const source = await readSource(ctx, access, mapping).catch((error) => {
-    // It is too large: trying again would not help.
+    // The source is too large to read: a retry would not help.
     throw isFailure(error, 'invalid') ? new Blocked('source', error.message) : error
   })
   const known = new Set(await ctx.store.syncs.listSources(sync.id))
@@ -195,7 +198,7 @@ function refuseProblems({ mapped: { problems } }: Outlook): void {
   throw new Blocked('source', `${first.name}: ${first.problem}${more}`)
 }
 
-/** In the trail before anything leaves: what is about to be pushed, by name, and what else is in it by way of references. */
+/** Records the names about to be pushed, and the values they include by reference, before anything is sent. */
 async function begin(
   ctx: Context,
   sync: SealedSync,
@@ -257,14 +260,14 @@ async function conclude(
     startedAt,
     endedAt: at,
     counts,
-    // The sync keeps the complaint of an earlier run; this one has none.
+    // An interrupted run has no error of its own; the sync keeps that of an earlier run.
     error: error instanceof Interrupted ? null : next.lastError,
     attempts: sync.failCount + 1,
     items,
   }
   await inQuietTransaction(ctx, `sync:${sync.id}`, async (store) => {
     const isHeld = await store.syncs.finish(sync, next)
-    // What somebody has decided meanwhile stands; what was done is told all the same.
+    // A decision that a person made in the meantime stands, but the run is still recorded.
     if (!isHeld && !(await hold.release(store, at))) return
     if (isHeld && isRemoved) return void (await store.syncs.remove(sync.id, sync.workspaceId))
     if (!isWorthTelling) return

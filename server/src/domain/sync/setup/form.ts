@@ -1,4 +1,4 @@
-/** Forms as data: a provider's fields become a step of the wizard, and the answers are checked against them. */
+/** Forms as data: turns a provider's fields into a wizard step, and checks the answers. */
 import type { FlowField } from '@coffer/contract/sync'
 import { invalid } from '../../../failure.ts'
 import { isFault } from '../../../providers/fault.ts'
@@ -11,7 +11,7 @@ const isAnswered = (values: Values, id: string) => (values[id] ?? '') !== ''
 const isOptionalIn = ({ isOptional }: AnswerableField, values: Values): boolean =>
   typeof isOptional === 'function' ? isOptional(values) : isOptional === true
 
-/** With what the form would fill in by itself. */
+/** Adds the default of each field that has no answer. */
 function withDefaults(fields: readonly Field[], values: Values): Values {
   const filled: Record<string, string> = { ...values }
   for (const field of fields) {
@@ -22,7 +22,7 @@ function withDefaults(fields: readonly Field[], values: Values): Values {
   return filled
 }
 
-/** Those that are asked, given the answers so far: some depend on earlier ones. */
+/** The fields to show, given the answers so far: some depend on earlier answers. */
 function visibleFields(fields: readonly Field[], values: Values): Field[] {
   const filled = withDefaults(fields, values)
   return fields.filter(
@@ -31,7 +31,7 @@ function visibleFields(fields: readonly Field[], values: Values): Field[] {
   )
 }
 
-/** Whether something that must be answered waits for what is shown now: the step is then asked once more. */
+/** True if a required field depends on an answer of this form, and is not shown yet: the step must be asked again. */
 export function isAskedAgain(fields: readonly Field[], values: Values): boolean {
   const filled = withDefaults(fields, values)
   const shown = new Set(visibleFields(fields, values))
@@ -43,11 +43,11 @@ export function isAskedAgain(fields: readonly Field[], values: Values): boolean 
 
 export type Checked = {
   readonly answers: Values
-  /** The first field that was not shown yet: the step is asked once more, with it. */
+  /** The first required field that was not shown yet: the step is asked again, with this field. */
   readonly next?: string
 }
 
-/** Throws a 400 that starts with the field's id. `shown`: the answers that the form was made from. */
+/** Throws a 400 that starts with the field's id. `shown` are the answers that the form was rendered with. */
 export function checkAnswers(fields: readonly Field[], shown: Values, given: Values): Checked {
   for (const id of Object.keys(given)) {
     if (!fields.some((field) => field.id === id)) throw invalid(id, 'is not a field of this step.')
@@ -86,11 +86,11 @@ function checkAnswer(field: AnswerableField, value: string, values: Values): voi
   if (problem !== undefined) throw invalid(field.id, problem)
 }
 
-/** Whether a refusal of the vendor's can be about the answer: not where the form itself lists all choices. */
+/** Whether a refusal by the vendor can be about this answer; not if the form itself lists all choices. */
 export const isRefusable = (field: Field): field is AnswerableField =>
   isAnswerable(field) && !field.isFree && !(field.kind === 'select' && typeof field.options !== 'function')
 
-/** The first choice that the vendor, asked once more, does not offer; what it may not be asked for is typed, and fine. */
+/** The first answer that the vendor, asked again, does not offer. A field is free text if its list may not be read. */
 export async function findUnoffered(
   fields: readonly Field[],
   answers: Values,
@@ -99,7 +99,7 @@ export async function findUnoffered(
   for (const field of visibleFields(fields, answers)) {
     if (field.kind !== 'select' || typeof field.options !== 'function' || !isAnswered(answers, field.id)) continue
     const offered = await field.options(connection).catch((error) => {
-      // A list that is not there: one of the answers that it depends on is wrong, and the last of them tells most.
+      // The list does not exist, so an answer that it depends on is wrong: most likely the last one.
       const before = fields.filter((other) => isRefusable(other) && field.after?.includes(other.id)).at(-1)
       if (!before || !isFault(error, 'gone')) throw error
       return before.id
@@ -111,8 +111,8 @@ export async function findUnoffered(
 }
 
 /**
- * `connection`: with the credential just entered and the answers so far, for lists that the vendor is asked for.
- * `takesOver`: the mapping that was entered before lets the sync take over what is there.
+ * `connection` has the new credential and the answers so far, for lists that are fetched from the vendor. `takesOver`:
+ * the mapping entered before lets the sync take over existing entries.
  */
 export async function renderFields(
   fields: readonly Field[],
@@ -130,7 +130,7 @@ export async function renderFields(
   return rendered
 }
 
-/** What a takeover needs beyond what the step auth says: its fields once more, where they then say more. */
+/** The copy fields of the auth step whose text differs for a sync that takes over existing entries. */
 export function takeoverFields(fields: readonly Field[], syncId: string, values: Values): FlowField[] {
   return visibleFields(fields, values).flatMap((field) => {
     if (field.kind !== 'copy') return []
@@ -146,7 +146,7 @@ function renderCopy({ id, label, description, language }: CopyField, value: stri
   return { id, label, type: 'copy', data: { value, language, ...(description !== undefined && { description }) } }
 }
 
-/** `filled`: `values`, with the defaults of those that are not answered yet. */
+/** `filled` is `values` with defaults for missing answers. */
 async function renderField(
   field: AnswerableField,
   values: Values,

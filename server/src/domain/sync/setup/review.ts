@@ -1,4 +1,4 @@
-/** The last step: what would be done, by name, and the word that it is meant. */
+/** The last step: shows the plan by name, and asks for confirmation. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { FlowStep, SyncPlan } from '@coffer/contract/sync'
 import { hashBearer } from '../../../crypto/token.ts'
@@ -81,7 +81,7 @@ function countsOf(plan: SyncPlan): string {
   return `${told.map(([name, list]) => `${name}: ${list.length}`).join(', ')}.`
 }
 
-/** Another plan, or another answer in an earlier step, needs another word; above all one that leads elsewhere. */
+/** The confirmation word is a digest of target, answers and plan, so any change to them needs a new confirmation. */
 function wordFor(draft: SyncDraft, placeHash: string, plan: SyncPlan): string {
   return createHash('sha256')
     .update(JSON.stringify([placeHash, draft.account, draft.target, draft.mapping, draft.options, plan]))
@@ -121,7 +121,7 @@ async function preview(ctx: Context, setup: Setup) {
   return { access, draft, outlook, source, place, placeHash, isElsewhere, isFirst: lastOkAt === null, macKey }
 }
 
-/** Equal for all syncs that write to the same place. */
+/** The same for all syncs that write to the same place. */
 export function placeHashOf(provider: Provider, { target, credential }: Pick<SyncSettings, 'target' | 'credential'>) {
   const { fingerprint } = provider.describeTarget(target, credential)
   return createHash('sha256')
@@ -144,14 +144,14 @@ function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Pro
   return requireEnvironment(ctx, path, 'secret:read')
 }
 
-/** For what was decided by a sync as it was: a 409, where somebody has changed it since. */
+/** Throws a 409 if the sync has changed since it was read. */
 export function requireUnchanged(current: SealedSync, seen: SealedSync): void {
   if (Buffer.compare(current.sealed, seen.sealed) !== 0) {
     throw new Failure('conflict', 'Somebody has changed this sync meanwhile: look at it again.')
   }
 }
 
-/** From here on it runs, with the rights of whoever says so. */
+/** Starts the sync, with the rights of the caller. */
 export async function activate(ctx: Context, setup: Setup, confirm: string): Promise<void> {
   const { sync, provider } = setup
   const { access, draft, outlook, source, place, placeHash, isElsewhere, isFirst, macKey } = await preview(ctx, setup)
@@ -190,7 +190,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
       notBefore: 0,
       failCount: 0,
       failingSince: null,
-      // They stood in the plan that was confirmed.
+      // The confirmed plan contained these deletes.
       allowedDeletes: plan.delete.length,
       lastOkAt: isElsewhere ? null : current.lastOkAt,
       fence: current.fence + 1,
@@ -212,7 +212,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
   })
 }
 
-/** Whichever run comes to it, also after one that failed, brings what was confirmed. */
+/** Marks the confirmed updates as pending, so that a later run makes them even if the next one fails. */
 async function noteUpdates({ store }: WriteContext, owner: Owner, { plan }: Outlook): Promise<void> {
   const wanted = new Set(plan.update)
   const entries = await readLedger(store, owner)

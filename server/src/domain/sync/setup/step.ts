@@ -1,4 +1,4 @@
-/** The answers to a step of the wizard: checked, tried at the vendor, and sealed. A wrong one changes nothing. */
+/** Checks the answers to a wizard step, tries them at the vendor, and seals them. A wrong answer changes nothing. */
 import type { FlowAnswers, FlowProgress, ProviderPath } from '@coffer/contract/sync'
 import { Failure, invalid } from '../../../failure.ts'
 import { isFault, type VendorFault } from '../../../providers/fault.ts'
@@ -39,7 +39,7 @@ const submit: Record<FlowAnswers['step'], Submit> = {
       await renewCredential(ctx, setup, answers)
       return 'done'
     }
-    // Another account has other targets.
+    // Targets belong to an account, so a different account drops the target.
     const { target, isTargetComplete, ...rest } = draft
     const kept = account === draft.account && target ? { target, ...(isTargetComplete && { isTargetComplete }) } : {}
     await saveDraft(ctx, setup, 'auth', {
@@ -62,7 +62,7 @@ const submit: Record<FlowAnswers['step'], Submit> = {
     const connection = await connectTo(ctx, provider, sync, { credential, target: answers, options: {} })
     const unoffered = () => findUnoffered(fields, answers, connection)
     if (next !== undefined) {
-      // Nothing can be tried yet, and what is offered next depends on it.
+      // The target is incomplete and cannot be tried yet, but the choices offered next depend on these answers.
       const wrong = await trying(setup, { fields, answers, credential }, unoffered)
       if (wrong !== undefined) throw invalid(wrong, `is not one of those that ${provider.name} offers.`)
       await saveDraft(ctx, setup, 'target', { ...rest, target: answers })
@@ -103,11 +103,11 @@ type Tried = {
   readonly fields: readonly Field[]
   readonly answers: Values
   readonly credential: Values
-  /** The choice that is not the vendor's, for when it refuses them all together. */
+  /** Finds the answer that the vendor does not offer, for a refusal that names no field. */
   readonly unoffered?: () => Promise<string | undefined>
 }
 
-/** What the vendor refuses is a fault of the answer: a 400 that starts with the field. Its own trouble is a 503. */
+/** A refusal by the vendor becomes a 400 that starts with the field at fault, an outage a 503. */
 async function trying<Result>({ provider }: Setup, tried: Tried, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
@@ -124,7 +124,7 @@ async function trying<Result>({ provider }: Setup, tried: Tried, work: () => Pro
   }
 }
 
-/** Nobody is where the person says; of the vendor's own address they said nothing. */
+/** The field of the address that the person entered; undefined if they kept the vendor's own address. */
 function addressField({ fields, answers }: Tried): string | undefined {
   const field = fields.find((one) => one.kind !== 'copy' && one.isAddress)
   if (!field || field.kind === 'copy' || answers[field.id] === undefined) return undefined
@@ -133,18 +133,18 @@ function addressField({ fields, answers }: Tried): string | undefined {
 
 const authorityField = ({ fields }: Tried) => fields.find((field) => field.kind !== 'copy' && field.isAuthority)?.id
 
-/** Undefined where no answer of this step can be to blame. */
+/** Undefined if no answer of this step can be at fault. */
 async function fieldToBlame({ kind, facts }: VendorFault, tried: Tried): Promise<string | undefined> {
   const { fields, answers, unoffered } = tried
   if (facts.field !== undefined) return fields.some(({ id }) => id === facts.field) ? facts.field : undefined
   if (facts.isUnreached) return undefined
   const password = fields.find((field) => field.kind === 'password' && answers[field.id] !== undefined)?.id
   if (kind === 'auth') return password
-  // Somebody else is where the person says: the service would know its own paths.
+  // Some other server answered at the address that was entered: the vendor's service would know its own paths.
   const address = kind === 'gone' && facts.status !== undefined ? addressField(tried) : undefined
   if (address !== undefined) return address
   const wrong = await unoffered?.().catch((error) => {
-    // It refuses that, too: what it said first is what counts.
+    // If the vendor refuses this request too, its first message counts.
     if (!isFault(error)) throw error
     return undefined
   })
@@ -162,7 +162,7 @@ async function saveDraft(ctx: Context, setup: Setup, step: FlowAnswers['step'], 
 
 type Live = Setup['content']['live']
 
-/** In a transaction, of the sync as it is then. */
+/** Runs `work` in a transaction, with the stored state of the sync. */
 async function change(
   ctx: Context,
   { access, sync }: Setup,
@@ -177,7 +177,7 @@ async function change(
   })
 }
 
-/** The vendor turned the old credential away; everything else about it stands, above all where it leads. */
+/** True if the vendor rejected the old credential and the new one leads to the same place: no review needed. */
 function needsOnlyCredential({ provider, sync, content: { live } }: Setup, credential: Values): boolean {
   if (sync.state !== 'needs_reauth' || !live) return false
   return placeHashOf(provider, { ...live, credential }) === placeHashOf(provider, live)

@@ -1,7 +1,6 @@
 /**
- * Setting a sync up, step by step: auth, target, mapping, review. The forms are data made here; what is entered is
- * checked by real calls, sealed, and shown again only where it is no secret. A sync that runs goes on as it is until the
- * last step of a change.
+ * Sets up a sync in steps: auth, target, mapping, review. Forms are data; answers are tried with real calls, sealed,
+ * and shown again only if they are not secret. An active sync keeps its settings until the last step of a change.
  */
 import type { FlowQuery, FlowStep, FlowStepName, NewSync, ProviderPath, StartedSync } from '@coffer/contract/sync'
 import { newId } from '../../../crypto/id.ts'
@@ -97,13 +96,13 @@ function chooseName(given: string | undefined, provider: Provider, taken: Readon
   return name
 }
 
-/** One that is being set up belongs to no environment yet, and one whose environment is gone to none any more. */
+/** A sync whose environment is not chosen yet, or was deleted, is visible in the whole project. */
 export const isSyncVisible = (access: ProjectAccess, { environmentId }: SyncRecord): boolean =>
   environmentId === null ||
   !access.picture.environments.has(environmentId) ||
   reachesEnvironments(access, [environmentId])
 
-/** A sync in the wizard, with what was entered so far. */
+/** A sync in the wizard, with the answers so far. */
 export type Setup = {
   readonly access: ProjectAccess
   readonly provider: Provider
@@ -114,7 +113,7 @@ export type Setup = {
 
 export async function requireSetup(ctx: Context, slug: string, id: string, step: FlowStepName): Promise<Setup> {
   const sync = await ctx.store.syncs.find(id.toLowerCase())
-  // Unknown ones are looked for like somebody else's.
+  // Unknown syncs go through the same look-up, so that they are refused like a sync out of reach.
   const access = await requireProjectById(ctx, sync?.projectId ?? id, 'sync:write')
   if (sync?.provider !== slug || !isSyncVisible(access, sync)) throw new Failure('notFound')
   const provider = await requireProvider(slug)
@@ -129,13 +128,13 @@ export async function requireSetup(ctx: Context, slug: string, id: string, step:
   return { access, provider, sync, content, draft }
 }
 
-/** Filters and new names are names of keys: those for an environment out of reach are as good as not entered. */
+/** Filters and renames contain key names, so the mapping of an environment out of the caller's reach is hidden. */
 function withinReach(access: ProjectAccess, draft: SyncDraft): SyncDraft {
   const { mapping, options: _options, ...rest } = draft
   return mapping && !reachesEnvironments(access, [mapping.environment ?? '']) ? rest : draft
 }
 
-/** A change begins with what is there. */
+/** A change starts from the live settings. */
 function draftOf(provider: Provider, { live }: SyncContent): SyncDraft {
   if (!live) return {}
   const { credential, credentialBy, account, target, mapping, options } = live
@@ -151,7 +150,7 @@ function draftOf(provider: Provider, { live }: SyncContent): SyncDraft {
   }
 }
 
-/** Each step needs those before it. */
+/** The first step that must be completed before this one. */
 function missingStep(draft: SyncDraft, step: FlowStepName): FlowStepName | undefined {
   if (step === 'auth') return undefined
   if (draft.account === undefined) return 'auth'
@@ -160,7 +159,7 @@ function missingStep(draft: SyncDraft, step: FlowStepName): FlowStepName | undef
   return step === 'review' && !draft.mapping ? 'mapping' : undefined
 }
 
-/** A credential reaches what its owner reaches there. Others may let it serve the target that it serves, and no more. */
+/** A credential reaches what its owner reaches there. Others may use it only for the target that it already serves. */
 function mayUse(ctx: Context, step: FlowStepName, draft: SyncDraft, { live }: SyncContent): boolean {
   if (draft.credentialBy === ctx.actor.userId) return true
   const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
