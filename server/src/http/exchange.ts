@@ -1,4 +1,4 @@
-/** One request and the answer to it. */
+/** One request and its response. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
@@ -8,7 +8,7 @@ import type { Route } from './pipeline.ts'
 
 export type Payload = string | Uint8Array | Readable
 
-/** What a route may say about its answer. */
+/** The part of an exchange that a route may use to shape its response. */
 export type Reply = Pick<Exchange, 'headers' | 'header' | 'status' | 'send'>
 
 /** Set before any route is reached; all other headers belong to an answer. */
@@ -19,22 +19,22 @@ export class Exchange {
   readonly response: ServerResponse
   readonly id: string
   readonly startedAt = performance.now()
-  /** Without scheme and host, and spelled in one way. */
+  /** Normalised: without scheme and host, and with one spelling for each path. */
   readonly url: string
   route: Route | undefined = undefined
   params: unknown = undefined
   query: unknown = undefined
   body: unknown = undefined
-  /** True where the rest of it is not read any more. */
+  /** True if the request is answered before its body was read to the end. */
   isBodyLeft = false
   isValidated = false
-  /** The client's network, by which requests without a credential are counted. */
+  /** The client's network, the key of rate limits by address. */
   network = ''
-  /** Room for the response, while it is reserved. */
+  /** Reserved room for the response. */
   room: Room | undefined = undefined
-  /** True once a read is recorded or a change made: the response is not refused for want of room any more. */
+  /** True once a read is recorded or a change committed: the response may no longer be refused for lack of room. */
   isOwed = false
-  /** Set before any route is reached. */
+  /** Set by `identify`, before any route runs. */
   ctx: Context = undefined as unknown as Context
   statusCode = 200
   payload: Payload | undefined = undefined
@@ -69,7 +69,7 @@ export class Exchange {
     return this
   }
 
-  /** As it is: what is returned instead is put into JSON by the schema of the answer. */
+  /** Sends the payload as it is. A value that a route returns instead is serialised by the response schema. */
   send(payload?: Payload): this {
     this.payload = payload
     return this

@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics: what was asked, how it ended and how long it took, by route pattern and never by URL. Requests are
- * counted in plain arrays, as every one of them passes here, and become text only when somebody asks.
+ * Prometheus metrics: requests by method, route pattern (never URL) and status, with their durations. Every request is
+ * counted here, so counts are kept in plain arrays and become text only when the metrics are scraped.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Registry } from 'prom-client'
@@ -22,7 +22,9 @@ type Series = { readonly labels: string; readonly buckets: number[]; seconds: nu
 const bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5]
 const name = 'coffer_http_request_duration_seconds'
 
-/** What is told of syncs, asked for when somebody asks; the lag is in the store, and unknown while that does not answer. */
+/**
+ * Sync metrics, collected on each scrape. The lag is read from the store, and undefined if the store does not answer.
+ */
 type SyncFigures = SyncStats & { readonly lagSeconds: number | undefined }
 
 export async function createMetrics(
@@ -35,7 +37,7 @@ export async function createMetrics(
   const every = () => [...series.values()].flatMap((ofMethod) => [...ofMethod.values()]).flatMap((s) => [...s.values()])
   return {
     observe(method, route, status, elapsedMs) {
-      // In steps, as a name put together of all three would cost more than the rest.
+      // Nested maps: building one combined key per request would cost more than the rest of this function.
       let entry = series.get(route)?.get(method)?.get(status)
       if (!entry) {
         const labels = `method="${method}",route="${route}",status="${status}"`
@@ -58,7 +60,7 @@ export async function createMetrics(
   }
 }
 
-/** Loaded only where somebody may ask: it takes memory, and listens to every collection of garbage. */
+/** Loaded only if metrics are enabled: prom-client takes memory and observes every garbage collection. */
 async function watchProcess(): Promise<Registry> {
   const { collectDefaultMetrics, Registry } = await import('prom-client')
   const registry = new Registry()
@@ -106,10 +108,10 @@ function renderSyncs({ runs, calls, throttled, lagSeconds }: SyncFigures): strin
   return `${lines.join('\n')}\n`
 }
 
-/** Wrong tokens per minute and network; beyond that even the right one is refused, or guessing would go on. */
+/** Wrong tokens per minute and network. Beyond this limit even the right token is refused, or guessing could go on. */
 const maxGuesses = 20
 
-/** Hashes have one length: the comparison tells nothing about that of the token. */
+/** Hashes have equal lengths, so the comparison reveals nothing about the length of the token. */
 const digest = (text: string) => createHash('sha256').update(text).digest()
 
 export function metricsRoute(metrics: Metrics, config: Config): Route {

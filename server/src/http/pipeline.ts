@@ -1,6 +1,6 @@
 /**
- * The path of a request: its route is found, it is identified, its body is read, what it asks is validated, and one domain
- * call makes the answer. Written on node:http itself, as every request of every client passes here.
+ * The path of a request: find its route, identify the caller, read the body, validate the input, make one domain call,
+ * send the response. Written directly on node:http, because every request passes here.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { pipeline as pipe, Readable } from 'node:stream'
@@ -20,13 +20,13 @@ export type Method = Endpoint['method']
 export type Route = {
   readonly method: Method
   readonly path: string
-  /** Of the contract; undefined for what stands beside it, such as /healthz. */
+  /** The endpoint of the contract. Undefined for other routes, such as /healthz. */
   readonly endpoint?: Endpoint
   /** True for health checks, which are not rate-limited. */
   readonly isProbe?: boolean
   readonly maxBodyBytes: number
   validate(exchange: Exchange): void
-  /** Resolves with the exchange itself where it holds the answer already. */
+  /** Returns the value to serialise, or the exchange itself if it already holds the payload. */
   run(exchange: Exchange): Promise<unknown>
   serialize(value: unknown): string
 }
@@ -34,7 +34,7 @@ export type Route = {
 type Stages = {
   readonly reservations: Reservations
   newId(): string
-  /** Who asks; nothing is awaited where all that it needs is at hand. */
+  /** Identifies the caller. Returns undefined, instead of a promise, if everything needed is in memory. */
   identify(exchange: Exchange): Promise<void> | undefined
   /** Checks the credential again after the request waited: for its body, or for what a new run needs. */
   identifyAgain(exchange: Exchange, run?: Run): Promise<void> | undefined
@@ -43,7 +43,7 @@ type Stages = {
   onError(error: unknown, exchange: Exchange): void
 }
 
-/** What a URL asks for, found and validated. */
+/** A URL resolved to its route, with validated parameters. */
 type Meaning = { readonly store: unknown; readonly params: unknown; readonly searchParams: unknown }
 
 const maxParamLength = 4_096
@@ -57,7 +57,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   for (const route of routes) router.on(route.method, route.path, nothing, route)
   router.compile()
   const { reservations } = stages
-  /** What is read again and again is asked for by the same few URLs: what each means is worked out and validated once. */
+  /** Cache of URLs: clients poll the same few, so each is routed and validated once. */
   const remembered = new Map<string, Meaning>()
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
@@ -72,14 +72,14 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     }
   }
 
-  /** False for a URL that cannot be decoded. */
+  /** Returns false if the URL cannot be decoded. */
   function locate(exchange: Exchange): boolean {
     const { method, url } = exchange
     const known = method === 'GET' ? remembered.get(url) : undefined
-    // Whoever asks only for the head gets that of the whole answer; node:http leaves out the rest.
+    // HEAD runs the GET route; node:http leaves out the body.
     const found = known ?? router.find(method === 'HEAD' ? 'GET' : (method as Method), url)
     if (!found) return true
-    // The store of a route is the route; nobody else is in the router.
+    // `createPipeline` registers each route as its own store value.
     exchange.route = (found.store as Route | null) ?? undefined
     exchange.params = found.params
     exchange.query = found.searchParams
@@ -92,7 +92,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     const fields = Object.values(Object(query))
     if (fields.length > maxRememberedFields) return
     if (remembered.size >= maxRemembered) remembered.clear()
-    // Shared by all who ask so from now on.
+    // All later requests with this URL share these objects.
     for (const shared of [params, query, ...fields]) Object.freeze(shared)
     remembered.set(url, { store: route, params, searchParams: query })
   }
@@ -128,7 +128,10 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     )
   }
 
-  /** An answer leaves only by rights that still hold; what has committed was confirmed within its transaction. */
+  /**
+   * Confirms that the caller's rights still hold before the response is sent. A transaction that committed has
+   * confirmed them under its locks.
+   */
   function conclude(exchange: Exchange, route: Route, value: unknown): void {
     const isOpen = route.endpoint && !exchange.ctx.run.hasCommitted
     const confirming = isOpen ? confirmRights(exchange.ctx) : undefined
@@ -145,7 +148,10 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     else fail(error, exchange)
   }
 
-  /** Nothing that was read, or allowed, before the wait is used after it. */
+  /**
+   * Runs the request again after a wait. Data and rights from before the wait may be stale, and none of them are
+   * reused.
+   */
   async function startOver(exchange: Exchange, route: Route, reason: StartOver): Promise<void> {
     exchange.room?.release()
     exchange.room = undefined
@@ -164,7 +170,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
   function finish(exchange: Exchange, route: Route, value: unknown): void {
     try {
       if (route.endpoint) releaseSlots(exchange.ctx)
-      // A change that is made is not refused any more: a share that was read for the last time is gone.
+      // A committed change must be answered even under memory pressure: the last view of a share cannot be repeated.
       if (route.method !== 'GET') exchange.isOwed = true
       if (value !== exchange) {
         exchange.payload = route.serialize(value)
@@ -184,7 +190,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
       if (ctx) releaseSlots(ctx)
       stages.onError(error, exchange)
       if (!response.headersSent) answer(exchange)
-      // Half of an answer must not pass for a whole one.
+      // A truncated response must not look complete.
       else response.destroy()
     } catch {
       response.destroy()
@@ -198,13 +204,13 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
       else if (statusCode !== 304) answerHeaders['content-length'] = 0
     }
     const bytes = Number(answerHeaders['content-length'] ?? 0)
-    // A page shares its bytes with all who read it: nothing is held for one reader.
+    // Pages outside the API share one buffer between all readers, so no room is reserved for them.
     const waiting = route?.endpoint && reservations.reserveResponse(exchange, bytes)
     if (waiting) sendAfter(waiting, exchange).catch((error) => refuse(exchange, route, error))
     else send(exchange)
   }
 
-  /** Rights may have ended during the wait; a change that is made is answered all the same. */
+  /** The caller may have lost its rights during the wait. A change that has committed is answered regardless. */
   async function sendAfter(waiting: Promise<void>, exchange: Exchange): Promise<void> {
     await waiting
     if (!exchange.isOwed) await confirmRights(exchange.ctx)
@@ -239,7 +245,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
 const nothing = () => undefined
 
-/** Ends the connection of a reader that stalls: at once where others need the room, or else after a while. */
+/** Disconnects a reader that stalls: early if others need the room, otherwise after a timeout. */
 function watchReader({ room, response, socket, payload, route, answerHeaders }: Exchange): void {
   const isSmall = Number(answerHeaders['content-length'] ?? 0) < countedBytes
   if (isSmall && !(payload instanceof Readable)) return
@@ -255,7 +261,7 @@ function watchReader({ room, response, socket, payload, route, answerHeaders }: 
 
 const pieceBytes = 256 * 1024
 
-/** A `drain` after each piece shows that the client reads. */
+/** The `drain` event after each piece shows that the client is reading. */
 function sendInPieces(response: ServerResponse, bytes: Uint8Array): void {
   let at = 0
   const next = () => {
@@ -272,13 +278,13 @@ function sendInPieces(response: ServerResponse, bytes: Uint8Array): void {
   next()
 }
 
-/** Text of one byte a letter takes half of the time to send as such. */
+/** Text with one byte per character is sent twice as fast in latin1. */
 const encodingOf = (payload: Payload | undefined, bytes: string | number | undefined) =>
   typeof payload === 'string' && payload.length === bytes ? 'latin1' : 'utf8'
 
 const isHungUp = ({ code }: NodeJS.ErrnoException) => code === 'ERR_STREAM_PREMATURE_CLOSE'
 
-/** One spelling for each path: without scheme and host (RFC 9112, 3.2.2), letters and digits not percent-encoded. */
+/** Normalises a path: removes scheme and host (RFC 9112, 3.2.2), and decodes percent-encoded unreserved characters. */
 function onePath(url: string): string {
   const path = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '') || '/'
   return path.includes('%') ? path.replace(/%(?:2d|2e|3\d|[46][1-9a-f]|[57][0-9a]|5f|7e)/gi, decodeURIComponent) : path

@@ -1,4 +1,4 @@
-/** How an endpoint of the contract becomes a route: its schemas, its permission, one domain call. */
+/** Turns an endpoint of the contract into a route: its schemas, its permission and one domain call. */
 import { Readable } from 'node:stream'
 import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
 import { ErrorBody, Nothing } from '@coffer/contract/field'
@@ -41,14 +41,14 @@ export function serveInto(routes: Route[]): Serve {
       maxBodyBytes: endpoint.maxBodyBytes ?? maxBodyBytes,
       validate(exchange) {
         validateParams?.(exchange.params)
-        // No body and an empty one mean the same as `{}`: what is missing in it is then named.
+        // A missing or empty body is treated as `{}`: the validator then names the missing field.
         if (validateBody && exchange.body === undefined) exchange.body = {}
         validateBody?.(exchange.body)
         validateQuery?.(exchange.query)
       },
       run(exchange) {
         exchange.statusCode = status
-        // Validated by the very schemas that these types are made from.
+        // The exchange was just validated by the same schemas that these types are inferred from.
         return handler(exchange as unknown as Asked<typeof endpoint>, exchange)
       },
       serialize: serializerOf(endpoint.response),
@@ -56,24 +56,26 @@ export function serveInto(routes: Route[]): Serve {
   }
 }
 
-/** The schemas of what is asked: every method but GET has a body, if only an empty one. */
+/** The request schemas of an endpoint. Every method but GET has a body, even if it must be empty. */
 export function partsOf({ method, params, query, body }: Endpoint) {
   return { params, query, body: method === 'GET' ? undefined : (body ?? Nothing) }
 }
 
-/** For what stands beside the contract. */
+/** A route outside the contract, such as a health check. */
 export function plainRoute(path: string, run: (exchange: Exchange) => Promise<unknown>, isProbe = false): Route {
   const anything = () => undefined
   return { method: 'GET', path, isProbe, maxBodyBytes, validate: anything, run, serialize: JSON.stringify }
 }
 
-/** For what answers nothing but that it was done. */
+/** Response of an endpoint that returns no data. */
 export async function succeed(work: Promise<void>): Promise<{ success: boolean }> {
   await work
   return { success: true }
 }
 
-/** What is text already; where it is large, in pieces, each forgotten as it is sent. */
+/**
+ * Sends text that needs no serialising. Large text is sent in pieces, each dropped from memory once it is handed out.
+ */
 export function sendText(reply: Reply, contentType: string, text: string | Buffer | Pieces): Reply {
   reply.header('content-type', contentType)
   if (!Array.isArray(text)) return reply.send(text)
@@ -88,13 +90,13 @@ function* handOut(pieces: Pieces): Generator<Buffer> {
   for (let piece = pieces.shift(); piece; piece = pieces.shift()) yield piece
 }
 
-/** A page of a list; the header says where the next one begins. */
+/** Sends one page of a list; a header holds the cursor of the next page. */
 export function sendPage<Item>(reply: Reply, { items, nextCursor }: Page<Item>): Item[] {
   if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
   return items
 }
 
-/** The errors that an endpoint declares, as schemas for the description of the API. */
+/** Schemas of the errors that an endpoint declares, for the OpenAPI document. */
 export function errorSchemas(endpoint: Endpoint): Record<number, TSchema> {
   return Object.fromEntries(errorStatuses(endpoint).map((code) => [code, errorOf(code, endpoint)]))
 }

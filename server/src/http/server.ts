@@ -1,4 +1,6 @@
-/** The HTTP floor put together: the routes, what happens to every request, and what is answered without one. */
+/**
+ * Assembles the HTTP layer: the routes, the steps that every request passes, and the responses to malformed requests.
+ */
 import { randomBytes } from 'node:crypto'
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -81,7 +83,7 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
     onAnswer: observer(parts),
     onError: (error, exchange) => answerError(services.log, error, exchange),
   })
-  // Without a Host the answer would have no body: identify refuses it in the same form as everything else.
+  // Node answers a missing Host header without a body; `identify` refuses it in the usual error format.
   const options = {
     requireHostHeader: false,
     optimizeEmptyRequests: true,
@@ -89,13 +91,15 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
     keepAliveTimeout: 72_000,
   }
   const server = process.getBuiltinModule('node:http').createServer(options)
-  // Whoever has asked and closes their side still waits for the answer; Node has no option for it, only this field.
+  // A client that half-closes its connection still waits for its response. Node has no option for this, only this
+  // field.
   Object.assign(server, { httpAllowHalfOpen: true })
   const door = keepDoor(server, listener, line)
-  // RFC 9110 leaves unknown expectations to the server: such a request is counted and answered like any other.
+  // RFC 9110 lets the server ignore unknown expectations: such a request is counted and answered like any other.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('clientError', (error, socket: Socket) => {
-    // What came before it on the connection may have been held back: that is answered first.
+    // Earlier requests of the connection may be held by the accept gate: release them first, so that they are answered
+    // first.
     if (door.letIn()) setImmediate(answerInTurn, error, socket)
     else answerInTurn(error, socket)
   })
@@ -120,15 +124,18 @@ function observer({ services: { log }, metrics, isStopping }: HttpParts) {
       const ms = Math.round(elapsedMs * 100) / 100
       log.debug('request', { requestId: exchange.id, method, route, status, ms })
     }
-    // Whoever is told so opens no next request on a connection that is about to be closed.
+    // Tells the client not to send another request on a connection that is about to close.
     if (isStopping()) exchange.header('connection', 'close')
   }
 }
 
-/** Unique across processes and starts, and no counter: whoever asks twice must not learn how many have asked in between. */
+/**
+ * Unique across processes and restarts. Random, not a counter: two ids must not reveal how many requests came in
+ * between.
+ */
 function requestIds(): () => string {
   const length = 16
-  // Random bytes for many ids at once: for each alone they would cost more than the rest of it.
+  // Generates random bytes for many ids at once: one call per id would dominate the cost.
   const bytes = length * 0.75 * 512
   let pool = ''
   let at = 0
@@ -150,12 +157,15 @@ const clientErrors: Record<string, [status: string, message: string]> = {
 
 const lingerMs = 5_000
 
-/** Node keeps to itself, in this field, which answer the connection waits for. */
+/** Node exposes the response that a connection is currently sending only in this field. */
 type Waiting = Socket & { readonly _httpMessage?: ServerResponse | null }
 
 const inTurn = new WeakSet<Socket>()
 
-/** Requests that came whole before it are answered first: or its answer would be taken for theirs, and theirs be lost. */
+/**
+ * Answers a malformed request after the complete requests before it. Otherwise the client would take the error for the
+ * response to an earlier request, and lose that response.
+ */
 function answerInTurn(error: NodeJS.ErrnoException, socket: Waiting): void {
   const earlier = socket._httpMessage
   const isWhole = earlier && (earlier.req.complete || earlier.writableEnded)
@@ -163,17 +173,17 @@ function answerInTurn(error: NodeJS.ErrnoException, socket: Waiting): void {
     answerClientError(error, socket)
     return
   }
-  // Whatever else arrives meanwhile is no HTTP either, and needs no answer of its own.
+  // Data after the first malformed request is not valid HTTP either, and needs no response.
   if (inTurn.has(socket)) return
   inTurn.add(socket)
   earlier.once('finish', () => {
     inTurn.delete(socket)
-    // Not so after an answer that ends the connection.
+    // The earlier response may have closed the connection.
     if (socket.writable) answerInTurn(error, socket)
   })
 }
 
-/** What is not HTTP never becomes a request: answered here, in the same form. */
+/** Input that is not HTTP never becomes a request; it is answered here in the usual error format. */
 function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
@@ -190,6 +200,6 @@ function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
     'Connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
-  // Whoever does not hang up is hung up on.
+  // Disconnects a client that does not close its side.
   socket.setTimeout(lingerMs, () => socket.destroy())
 }

@@ -3,7 +3,10 @@ import { asOperator, type Services } from '../domain/context.ts'
 import { isFailure } from '../failure.ts'
 import { traceOf } from '../log.ts'
 
-/** Removes archived entries that are older than COFFER_AUDIT_DAYS. A chain that is broken stays, and holds up no other. */
+/**
+ * Removes archived entries older than COFFER_AUDIT_DAYS. A broken chain is left as it is, and does not block the
+ * others.
+ */
 export async function removeOldEntries(services: Services, signal?: AbortSignal): Promise<void> {
   const beforeMs = retentionStart(services)
   if (beforeMs === undefined) return

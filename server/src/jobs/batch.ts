@@ -1,13 +1,13 @@
-/** Long work in short transactions: each batch is one of its own, and others have their turn in between. */
+/** Splits long work into short transactions, one per batch, so that other writers get their turn in between. */
 import type { Services } from '../domain/context.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'
 
 type Store = Services['store']
 
-/** What the work is done with, and when it is to end early: the rest is found again by the next run. */
+/** `signal` ends the work early; the next run picks up the rest. */
 type Shift = { readonly services: Services; readonly signal: AbortSignal | undefined }
 
-/** Works until it is told that nothing is left. */
+/** Repeats the work until it returns false. */
 export async function whileMore(
   { services, signal }: Shift,
   lock: string,
@@ -17,7 +17,7 @@ export async function whileMore(
   while (hasMore && !signal?.aborted) hasMore = await inQuietTransaction(services, lock, work)
 }
 
-/** Works until less than a whole batch was left. */
+/** Repeats the work until a batch is not full. */
 export function inBatches(
   shift: Shift,
   lock: string,

@@ -8,20 +8,24 @@ import { inQuietTransaction } from '../domain/transaction.ts'
 import { inBatches, whileMore } from './batch.ts'
 
 const batchSize = 500
-/** Rows with indexes and sealed values: about as much as others can wait for without noticing. */
+/**
+ * Smaller batches for rows with indexes and sealed values: a transaction of this size does not delay other writers
+ * noticeably.
+ */
 const valueBatchSize = 200
-/** A network that nobody has signed in from for so long is one like any other. */
+/** A network without a sign-in for this long is no longer treated as known. */
 const knownAddressMs = 90 * dayMs
 
-/** For so long it is seen in the list of tokens what had access for a few hours. */
+/** Ended CLI tokens stay in the token list for this long, to show what had access. */
 const endedCliTokenMs = 30 * dayMs
 
-/** Removes what has no use any more, a batch at a time. */
+/** Removes expired data, one batch at a time. */
 export async function cleanUp(services: Services, signal?: AbortSignal): Promise<void> {
   const at = services.now()
   const shift = { services, signal }
   await inQuietTransaction(services, 'cleanup', async (store) => {
-    // A node that has not read the log for half of that forgets everything (domain/cache/change-follower.ts).
+    // Safe after an hour: a node that has not read the change log for half of that clears its caches
+    // (domain/cache/change-follower.ts).
     await store.changes.removeBefore(at - hourMs)
     await store.loginAttempts.removeBefore(at - backOffMs)
     await store.loginAddresses.removeBefore(at - knownAddressMs)
@@ -35,7 +39,7 @@ export async function cleanUp(services: Services, signal?: AbortSignal): Promise
   )
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.syncs.removeAbandoned(at, limit))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.syncs.forgetAbandonedEdits(at, limit))
-  // A secret takes all of its versions with it, a share the list of its views.
+  // Deleting a secret also deletes its versions, and deleting a share its views.
   await whileMore(shift, 'cleanup', (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, valueBatchSize))
   await whileMore(shift, 'cleanup', (store) => store.leftovers.removeSome(valueBatchSize))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) =>

@@ -1,4 +1,7 @@
-/** What happens later, again and again: each job runs by itself, one run at a time, and a failure is only logged, once until it succeeds again. */
+/**
+ * Runs the background jobs. Each job has its own timer and never overlaps with itself. A failure is logged once, until
+ * the job succeeds again.
+ */
 import type { Services } from '../domain/context.ts'
 import { traceOf } from '../log.ts'
 import { removeOldEntries } from './audit.ts'

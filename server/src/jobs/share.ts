@@ -4,7 +4,7 @@ import { inBatches } from './batch.ts'
 
 const batchSize = 100
 
-/** Writes down that shares have expired, and erases the contents of all that have ended. */
+/** Marks shares as expired, and erases the contents of every share that has ended. */
 export async function endShares(services: Services, signal?: AbortSignal): Promise<void> {
   const at = services.now()
   const shift = { services, signal }

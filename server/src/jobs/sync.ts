@@ -1,21 +1,21 @@
-/** Pushes what is due: a few at a time, each held by a lease, so that several nodes share the work. */
+/** Pushes the syncs that are due, a few at a time. Each is claimed by a lease, so that several nodes share the work. */
 import type { Services } from '../domain/context.ts'
 
 const maxRuns = 8
-/** Slow targets of one workspace leave places to the others. */
+/** Keeps slow targets of one workspace from occupying all runs. */
 const maxRunsPerWorkspace = 4
 const lookEveryMs = 500
 
 export async function pushSyncs(services: Services, signal: AbortSignal): Promise<void> {
   if (!services.config.sync || !(await services.store.syncs.hasDue(services.now()))) return
-  // Without syncs it takes no memory.
+  // Loaded on demand, so that an installation without syncs saves the memory.
   const { claimSync, runSync } = await import('../domain/sync/run/run.ts')
-  /** Each run with its workspace. */
+  /** Maps each run to its workspace. */
   const running = new Map<Promise<void>, string>()
   try {
     await pushUntilNoneIsDue()
   } finally {
-    // Also where the next one cannot be asked for: a stop waits for those that are under way.
+    // Also after an error: a stop must wait for the runs in progress.
     await Promise.all(running.keys())
   }
 

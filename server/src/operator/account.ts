@@ -1,4 +1,4 @@
-/** `account …`: what the operator does to the account of a person, by its email address. */
+/** `account …`: what the operator can do to a person's account, given its email address. */
 import type { Config } from '../config.ts'
 import { secondFactorResetMail } from '../domain/account/mail.ts'
 import { resetSecondFactor } from '../domain/account/mfa.ts'
@@ -17,7 +17,7 @@ export async function resetMfa(config: Config, email: string, print: Print): Pro
   })
 }
 
-/** Waits for the mail server: the process would end before the mail has left. */
+/** Waits for the mail server, because the process would otherwise exit before the mail is sent. */
 function send({ mail }: Context, letter: Letter): Promise<'sent' | 'failed' | 'off'> {
   return new Promise((resolve) => {
     if (!mail) resolve('off')

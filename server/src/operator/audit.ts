@@ -1,4 +1,6 @@
-/** `audit …`: writes the audit trail to archives, removes what was archived, and checks archives without the service. */
+/**
+ * `audit …`: writes the audit trail to archives, removes archived entries, and verifies archives without the service.
+ */
 import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
@@ -81,7 +83,7 @@ async function archiveChain(ctx: Context, chain: string, { folder, beforeMs }: W
     const archived = await writeArchive(ctx, chain, beforeMs ?? Number.POSITIVE_INFINITY, file.write)
     if (archived) {
       const { after, mark } = archived
-      // The same name means the same content: the hash covers every entry.
+      // Equal names mean equal contents, since the hash covers every entry.
       const path = join(
         folder,
         `audit-${chain}-${after.sequence + 1}-${mark.sequence}-${mark.hash.slice(0, 16)}.ndjson`,
@@ -100,7 +102,7 @@ async function archiveChain(ctx: Context, chain: string, { folder, beforeMs }: W
 
 const maxBufferLength = 1024 * 1024
 
-/** A file that appears under its name only when it is whole and on disk. */
+/** A file that appears under its final name only when it is complete and on disk. */
 function createArchiveFile(folder: string) {
   const draft = join(folder, `.audit-${randomBytes(8).toString('hex')}.part`)
   let handle: FileHandle | undefined
@@ -134,7 +136,7 @@ function createArchiveFile(folder: string) {
   }
 }
 
-/** A name is on disk only once its folder is. */
+/** A rename survives a power failure only once the folder is synced. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder)
   try {

@@ -1,4 +1,4 @@
-/** `doctor`: checks what an installation needs, and says what is wrong and what to do about it. */
+/** `doctor`: checks an installation, and says what is wrong and how to fix it. */
 import { access, constants, statfs } from 'node:fs/promises'
 import { openServices } from '../app.ts'
 import { type Config, readConfig } from '../config.ts'
@@ -19,7 +19,7 @@ const maxClockDriftMs = 30_000
 const progressEveryMs = 10_000
 const maxNamed = 50
 
-/** Returns 0 when all is well, 1 otherwise. */
+/** Returns the exit code: 0 if all is well, 1 otherwise. */
 export async function runDoctor(env: Record<string, string | undefined>, print: Print): Promise<number> {
   let config: Config
   try {
@@ -30,7 +30,7 @@ export async function runDoctor(env: Record<string, string | undefined>, print: 
   }
   print('  ok     settings: all are valid\n')
   const store = await checkStore(config, print)
-  // Also where the store does not open: a full disk may be why.
+  // Checked even if the store does not open: a full disk may be the reason.
   const disk = await runCheck(config, { name: 'disk', run: () => checkDisk(config) }, print)
   return Math.max(store, disk)
 }
@@ -113,7 +113,10 @@ function checksOf(services: Services, print: Print): Check[] {
   ]
 }
 
-/** Whoever may make a workspace could make one of that slug, and reach private addresses with it. */
+/**
+ * Fails for a listed slug that no workspace has: anyone who can create workspaces could claim the slug and reach
+ * private addresses.
+ */
 async function checkOutboundWorkspaces({ config, store }: Services): Promise<string> {
   const listed = config.outboundWorkspaces
   if (listed === 'all') return 'all may use COFFER_OUTBOUND_ALLOW'
@@ -127,7 +130,7 @@ async function checkOutboundWorkspaces({ config, store }: Services): Promise<str
   )
 }
 
-/** One after the other, a stretch at a time: a large store takes long, and little memory. */
+/** Checks one trail at a time, in sections: a large store takes long, but little memory. */
 async function checkTrails(services: Services, print: Print): Promise<string> {
   const { audit, workspaces } = services.store
   const broken: string[] = []
@@ -147,7 +150,7 @@ async function checkTrails(services: Services, print: Print): Promise<string> {
       entries += verdict.entries
       if (!verdict.ok) {
         const slug = (await workspaces.find(chain))?.slug
-        // Whoever broke it may have written these as well: a terminal must not obey them.
+        // An attacker may have written these names too: escape them, so that they cannot control the terminal.
         const name = slug === undefined ? `${JSON.stringify(chain)} (deleted)` : JSON.stringify(slug)
         broken.push(`${name} is broken at entry ${verdict.firstBroken}: ${verdict.reason}`)
       }
@@ -176,7 +179,7 @@ async function checkDisk(config: Config): Promise<string> {
   return free
 }
 
-/** Errors that reach the operator here are our own sentences. */
+/** Only for errors whose message is our own text. */
 function sentence(error: unknown): string {
   return error instanceof Error ? error.message : 'unknown error'
 }

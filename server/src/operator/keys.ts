@@ -1,4 +1,4 @@
-/** `keys …`: the operator's view of the keys, and their rotation while the service runs. */
+/** `keys …`: shows the keys and rotates them while the service runs. */
 import type { Config } from '../config.ts'
 import {
   listRootStatus,

@@ -1,4 +1,4 @@
-/** Opens the store for one of the operator's commands, and closes it again. */
+/** Opens the store for an operator command, and closes it afterwards. */
 import { openServices } from '../app.ts'
 import type { Config } from '../config.ts'
 import { asOperator, type Context } from '../domain/context.ts'

@@ -1,4 +1,4 @@
-/** The description of the API, made from the routes themselves. */
+/** The OpenAPI document, generated from the routes. */
 import type { Endpoint } from '@coffer/contract/endpoint'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import type { Route } from '../pipeline.ts'
@@ -14,7 +14,7 @@ export function openapiRoute(routes: readonly Route[]): Route {
   let description: Promise<Buffer> | undefined
   return plainRoute('/openapi.json', async (exchange) => {
     description ??= describeApi(routes).catch((error) => {
-      // The next one who asks has another try.
+      // Do not cache the failure: the next request tries again.
       description = undefined
       throw error
     })
@@ -23,8 +23,8 @@ export function openapiRoute(routes: readonly Route[]): Route {
 }
 
 /**
- * The same routes once more, on a Fastify that never listens, when somebody asks for the first time: its plugin turns
- * schemas into a description, and would cost every process time at its start, and memory for good.
+ * Declares the same endpoints on a Fastify that never listens, because its plugin turns schemas into OpenAPI. Runs on
+ * the first request: at start it would cost every process time, and memory for good.
  */
 async function describeApi(routes: readonly Route[]): Promise<Buffer> {
   const [{ default: fastify }, { default: swagger }] = await Promise.all([
@@ -52,7 +52,7 @@ async function describeApi(routes: readonly Route[]): Promise<Buffer> {
   })
   for (const { endpoint } of routes) if (endpoint) declare(app, endpoint)
   await app.ready()
-  // As bytes, all connections share one copy; text would be encoded anew for each.
+  // As a buffer, one copy serves all connections; a string would be encoded for each response.
   const description = Buffer.from(JSON.stringify(app.swagger()))
   await app.close()
   return description
@@ -102,7 +102,7 @@ function declare(app: FastifyInstance, endpoint: Endpoint): void {
   })
 }
 
-/** A body in which nothing is required may be left out. */
+/** A body without required fields may be omitted. */
 function withOptionalBodies(document: object): object {
   return JSON.parse(JSON.stringify(document), (key, value) => {
     if (key !== 'requestBody') return value
@@ -111,7 +111,7 @@ function withOptionalBodies(document: object): object {
   })
 }
 
-/** Beside the answer that the route serialises: errors, what a dry run answers, and that nothing has changed. */
+/** Adds the responses that the route does not serialise: errors, the result of a dry run, and 304. */
 function withEveryAnswer(schema: FastifySchema, endpoint: Endpoint | undefined): FastifySchema {
   if (!endpoint) return schema
   const others = {

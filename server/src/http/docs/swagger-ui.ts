@@ -1,6 +1,6 @@
 /**
- * The rendered API reference. The plugin for it would cost every process 11 MB, so its files are served from here, read
- * when somebody asks for them. Nothing on the page comes from another server.
+ * The rendered API reference. The Fastify plugin for it would cost every process 11 MB, so its files are served from
+ * here and read on request. The page loads nothing from other servers.
  */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
@@ -45,7 +45,7 @@ const page = `<!doctype html>
 </html>
 `
 
-// The default badge of the page asks a server on the internet: no validator.
+// The default validator badge calls a server on the internet, so it is switched off.
 const initializer = `window.ui = SwaggerUIBundle({
   url: '/openapi.json',
   dom_id: '#swagger-ui',
@@ -72,8 +72,8 @@ export function docsRoutes(): Route[] {
 }
 
 /**
- * One copy of a file for all connections that are reading it: a slow reader holds a reference, not 1.6 MB of its own.
- * The garbage collector takes the copy when nobody reads it any more.
+ * Shares one copy of a file between all connections: a slow reader holds a reference, not 1.6 MB of its own. The
+ * garbage collector frees the copy when no connection uses it.
  */
 function createAssetLoader(): (file: string) => Promise<Buffer> {
   const loading = new Map<string, Promise<Buffer>>()

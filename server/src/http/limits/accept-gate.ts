@@ -1,16 +1,16 @@
 /**
- * New connections. In each turn of the event loop only one of them is taken, and a turn lasts as long as all the requests
- * in it: under load whoever comes new would wait for many of those. So while they are coming in, requests are held
- * back for a moment, and turns are short.
+ * Holds requests back briefly while new connections arrive. Node accepts one connection per turn of the event loop, and
+ * a turn lasts as long as all the requests handled in it: without this gate, new clients would wait for many such turns
+ * under load.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { Line } from './pipelining-limit.ts'
 
-/** However many are coming in, those who are in have waited for them long enough after this. */
+/** Maximum time that requests of open connections are held back, however many new connections arrive. */
 const longestHoldMs = 5
 
 export type Door = {
-  /** Whatever is held back goes on now; false where nothing was. */
+  /** Releases the requests that are held back. Returns false if there were none. */
   letIn(): boolean
 }
 
@@ -35,7 +35,7 @@ export function keepDoor(server: Server, listener: RequestListener, line: Line, 
     else listener(request, response)
   })
 
-  /** At the end of each turn: one in which nobody came is the last. */
+  /** Runs at the end of each turn, and stops holding after a turn without a new connection. */
   function look(): void {
     if (arrived > arrivedBefore && performance.now() - holdingSince < maxHoldMs) {
       arrivedBefore = arrived

@@ -1,7 +1,7 @@
 /**
- * Bounds the memory that is held for peers: request bodies that are still arriving, responses that are not read yet,
- * pipelined requests. Room is shared fairly. Nobody holds more than half of it, requests without a credential hold half
- * of it together, and when it runs out, slow transfers end before anybody is refused.
+ * Bounds the memory held for slow peers: request bodies still arriving, responses not yet read, pipelined requests. One
+ * client holds at most half, and all requests without a credential together hold at most half. When room runs out,
+ * stalled transfers are ended before new requests are refused.
  */
 import { Failure } from '../../failure.ts'
 
@@ -11,44 +11,53 @@ const mebibyte = 1024 * 1024
 export type Holder = {
   /** A person with all of their credentials, an identity, or a network. */
   readonly client: string
-  /** Undefined where it is not certain that the client belongs to one. */
+  /** Undefined unless the client is known to belong to the workspace. */
   readonly workspace: string | undefined
   readonly hasCredential: boolean
 }
 
-/** Room that was taken, until it is released. */
+/** A reservation, held until it is released. */
 export type Room = {
-  /** The transfer has begun, and may be ended by `end` in favour of others; its room is released by then. */
+  /**
+   * Marks the transfer as started. From now on the budget may call `end` to make room for others, after releasing this
+   * room.
+   */
   begin(end: () => void): void
   /** Bytes that the peer has sent or read. */
   moved(bytes: number): void
   resize(bytes: number): void
-  /** Does nothing where the room was released before. */
+  /** Safe to call more than once. */
   release(): void
 }
 
 export type ByteBudget = {
-  /** Takes room, or throws `overloaded` where even the end of slow transfers would make none. */
+  /** Takes room at once. Throws `overloaded` if even ending stalled transfers would free too little. */
   take(holder: Holder, bytes: number): Room
-  /** Waits for room where there is none, but not for a client that holds half of it already. */
+  /** Waits for room. A client that would exceed half of the budget is refused at once. */
   wait(holder: Holder, bytes: number): Promise<Room>
-  /** Takes room for a response that cannot be refused any more. */
+  /** Takes room even beyond the budget, for a response that must not be refused any more. */
   takeAnyway(holder: Holder, bytes: number): Room
-  /** Throws `overloaded` where the client holds half of all room, or strangers hold all of theirs. */
+  /**
+   * Throws `overloaded` if the client holds half of the budget, or if it has no credential and such requests have used
+   * up their half.
+   */
   requireRoom(holder: Holder): void
 }
 
 export type Patience = {
-  /** A transfer that made no progress for so long may be ended when others need its room. */
+  /** A transfer without progress for this long may be ended when others need its room. */
   readonly stalledMs: number
-  /** A request is refused after it has waited for so long. */
+  /** Maximum wait for room. */
   readonly waitMs: number
   readonly now: () => number
 }
 
 const usualPatience: Patience = { stalledMs: 2_000, waitMs: 10_000, now: () => performance.now() }
 const sweepMs = 100
-/** Progress is a sixteenth of the transfer, and no less than this: a byte now and then is none. */
+/**
+ * Minimum progress is a sixteenth of the transfer and at least this much: one byte now and then keeps no transfer
+ * alive.
+ */
 const leastProgressBytes = 64 * 1024
 
 type Transfer = { readonly holder: Holder; bytes: number; movedBytes: number; movedAt: number; end?: () => void }
@@ -77,7 +86,10 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
 
   const heldByWorkspace = ({ workspace, client }: Holder) => heldBy.workspace.of(workspace ?? client)
 
-  /** How many bytes have to be released before these fit; strangers must fit into their own part as well. */
+  /**
+   * Number of bytes to release before the new ones fit. Requests without a credential must also fit into their own
+   * half.
+   */
   function missingBytes({ hasCredential }: Holder, bytes: number): number {
     const missing = heldBy.all.of('') + bytes - maxBytes
     if (hasCredential) return missing
@@ -89,7 +101,7 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
 
   function refuseGreedy(holder: Holder, bytes: number): void {
     const own = claimedBy(holder)
-    // A single transfer always passes, however large.
+    // A client that holds nothing may always transfer one body or response, however large.
     if (own > 0 && own + bytes > maxBytes / 2) throw new Failure('overloaded')
   }
 
@@ -169,7 +181,10 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
     return isGreedy(client, maxBytes / 4) || isGreedy(workspace, maxBytes / 2)
   }
 
-  /** Stalled transfers end first, among them those of strangers, then of the greediest, then the ones stalled longest. */
+  /**
+   * Order in which transfers are ended: stalled ones first, then those without a credential, then those of the
+   * workspace and client that hold the most, then the ones stalled longest.
+   */
   function compareVictims(a: Transfer, b: Transfer, at: number): number {
     return (
       Number(isStalled(b, at)) - Number(isStalled(a, at)) ||
@@ -180,7 +195,7 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
     )
   }
 
-  /** Clients with a credential come first, and among them those that hold and wait for least. */
+  /** Clients with a credential are served first, and among them those that hold and wait for the fewest bytes. */
   function compareWaiters(a: Waiter, b: Waiter): number {
     return (
       Number(b.holder.hasCredential) - Number(a.holder.hasCredential) ||
@@ -189,7 +204,10 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
     )
   }
 
-  /** A waiting response is in memory too: where too much waits, the waiters that come last are refused. */
+  /**
+   * A waiting response occupies memory too: when the queue exceeds the budget, the waiters with the lowest priority are
+   * refused.
+   */
   function queue(waiter: Waiter): void {
     waiters.add(waiter)
     awaitedBy.all.add('', waiter.bytes)
@@ -289,11 +307,11 @@ export function createByteBudgets(patience: Partial<Patience> = {}): ByteBudgets
   }
 }
 
-/** Smaller bodies and responses are not counted: the kernel buffers as much for each connection. */
+/** Bodies and responses below this size are not counted: the kernel buffers that much per connection anyway. */
 export const countedBytes = 64 * 1024
-/** Memory of a pipelined request, with all that belongs to it, before its response is made. */
+/** Estimated memory of one pipelined request before its response exists. */
 export const queuedBytes = 8 * 1024
-/** The connection ends when the peer reads nothing of a response for so long, though nobody else needs the room. */
+/** A peer that reads nothing of a response for this long is disconnected, even if nobody needs the room. */
 export const stalledMs = 300_000
-/** The same for pages outside the API, which anybody may ask for and ask for again. */
+/** The same limit for pages outside the API. It is short because anyone may request them, and request them again. */
 export const pageStalledMs = 10_000

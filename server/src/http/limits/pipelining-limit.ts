@@ -1,6 +1,6 @@
 /**
- * Bounds pipelined requests: those that wait behind others of their connection. Node parses all that has arrived in one
- * piece, thousands of small requests, before it checks whether earlier responses are read.
+ * Bounds pipelined requests: those that wait behind earlier ones of their connection. Node parses everything that
+ * arrived in one chunk, which can be thousands of small requests, before it checks whether earlier responses were read.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -8,13 +8,16 @@ import { clientNetwork } from '../../address-range.ts'
 import { type ByteBudget, queuedBytes, stalledMs } from './byte-budget.ts'
 import { createRoomKeeper } from './room-keeper.ts'
 
-/** More than anybody sends who waits for answers. */
+/** Well above what a client sends that waits for responses. */
 const maxInLine = 100
 
 export type Line = {
-  /** False where too many requests wait: the request is not answered, and its connection ends. */
+  /** Returns false if too many requests wait. The request then gets no response, and its connection is closed. */
   stand(request: IncomingMessage, response: ServerResponse): boolean
-  /** The client of this connection has shown a valid credential: its next requests are not those of a stranger. */
+  /**
+   * Records that the client of this connection has shown a valid credential: its later requests no longer count against
+   * the share of requests without one.
+   */
   vouch(socket: Socket, client: string): void
 }
 
@@ -39,7 +42,7 @@ export function createLine(queued: ByteBudget): Line {
 
   return {
     stand({ socket }, response) {
-      // The first request of a connection waits behind nobody.
+      // The first request of a connection waits behind no other.
       if (response.socket) return true
       if (socket.destroyed) return false
       const before = inLine.get(socket) ?? 0
@@ -58,7 +61,10 @@ export function createLine(queued: ByteBudget): Line {
   }
 }
 
-/** What makes requests of all that has arrived, also while the socket is being closed; Node has no call against it, only this field. */
+/**
+ * Node's HTTP parser keeps emitting requests from buffered data, even while the socket is being closed. Node has no API
+ * to stop it, only this field.
+ */
 type Reading = Socket & { readonly parser?: { onIncoming: () => number } | null }
 
 function hangUp(socket: Reading): void {

@@ -1,6 +1,7 @@
 /**
- * Fixed windows, exact under concurrency. Hand-written because the common path must not allocate or wait: the local
- * count is one map look-up, two limits share one set of headers, and a Redis that is away falls back to local counts.
+ * Fixed-window rate limits, exact under concurrency. Hand-written because the common path must not allocate or wait:
+ * the local count is one map look-up, two limits share one set of headers, and an unreachable Redis falls back to local
+ * counts.
  */
 import type { Redis } from 'ioredis'
 import { codeOf } from '../../error-code.ts'
@@ -16,14 +17,17 @@ export type Hit = {
 export type Limiter = { hit(key: string): Hit | Promise<Hit> }
 type LocalLimiter = {
   hit(key: string): Hit
-  /** What a hit would find now, without counting one. */
+  /** Returns the result that a hit would have now, without counting one. */
   peek(key: string): Hit
 }
 
 const windowMs = 60_000
-/** More clients than this within one window make room by forgetting the oldest windows. */
+/** With more clients than this in one window, the oldest windows are evicted. */
 const maxWindows = 200_000
-/** Switched off: counted all the same, so that the headers stand on every answer. */
+/**
+ * Stands in for a limit that is switched off. Requests are still counted, because every API response carries the
+ * rate-limit headers.
+ */
 const noLimit = 1_000_000_000
 
 type Window = { startedAt: number; count: number }
@@ -55,7 +59,10 @@ export function createLocalLimiter(setting: number, now: () => number = Date.now
   }
 }
 
-/** One round trip that counts and reads the rest of the window; a key without an expiry cannot come about. */
+/**
+ * Increments the count and reads the time left in one round trip. Every key gets an expiry, even if an earlier call
+ * failed to set one.
+ */
 const countScript = `
 local count = redis.call('INCR', KEYS[1])
 if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
@@ -63,7 +70,7 @@ local left = redis.call('PTTL', KEYS[1])
 if left < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) left = tonumber(ARGV[1]) end
 return { count, left }`
 
-/** After a failure Redis is left alone for this long, so that not every request waits for it in vain. */
+/** Pause after a failure of Redis, during which requests use local counts instead of waiting for another timeout. */
 const restMs = 1_000
 
 export function createSharedLimiter(setting: number, redis: Redis, name: string, log: Log): Limiter {
@@ -71,7 +78,7 @@ export function createSharedLimiter(setting: number, redis: Redis, name: string,
   const local = createLocalLimiter(setting)
   let isDown = false
   let restsUntil = 0
-  // A command only fails for want of a connection; why there is none is told apart.
+  // A failed command only says that there is no connection; the reason arrives in a separate `error` event.
   let connectionError: Error | undefined
   redis.on('error', (error: Error) => {
     connectionError = error
@@ -99,7 +106,7 @@ export function createSharedLimiter(setting: number, redis: Redis, name: string,
   }
 }
 
-/** The code of the connection, or the word in capitals by which each refusal of Redis begins, such as NOAUTH. */
+/** The code of the connection error, or the upper-case word that starts every error reply of Redis, such as NOAUTH. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown error'
   if ('code' in error) return codeOf(error)
@@ -111,7 +118,7 @@ export function rateLimited({ resetSeconds }: Hit): Failure {
   return new Failure('rateLimited', message, { retryAfterSeconds: resetSeconds })
 }
 
-/** Whichever of the two leaves the client less. */
+/** Returns the hit that leaves the client fewer requests. */
 export function nearerToExhaustion(a: Hit, b: Hit): Hit {
   if (a.exceeded !== b.exceeded) return a.exceeded ? a : b
   return a.remaining <= b.remaining ? a : b

@@ -1,4 +1,7 @@
-/** Reserves room for the body and the response of an exchange; the room is released with its connection. */
+/**
+ * Reserves memory budget for the body and the response of an exchange, until the response ends or the connection
+ * breaks.
+ */
 import { findWorkspaceId } from '../../domain/access/access.ts'
 import { grantOf } from '../../domain/context.ts'
 import type { Exchange } from '../exchange.ts'
@@ -6,13 +9,16 @@ import { type ByteBudgets, countedBytes, type Holder, type Room } from './byte-b
 import { createRoomKeeper } from './room-keeper.ts'
 
 export type Reservations = {
-  /** Waits until so much of the body may be received. */
+  /** Waits until the budget has room for this many bytes of the body. */
   reserveBody(exchange: Exchange, bytes: number): Promise<Room>
-  /** Waits until a response of this size may leave; undefined where there is nothing to wait for. */
+  /** Waits until the budget has room for a response of this size. Undefined if no wait is needed. */
   reserveResponse(exchange: Exchange, bytes: number): Promise<void> | undefined
-  /** The same before a read is recorded: from then on its response is not refused any more. */
+  /**
+   * Like `reserveResponse`, called before a read is recorded: a recorded read must be answered, so its response is
+   * never refused later.
+   */
   reserveRead(exchange: Exchange, bytes: number): Promise<void> | undefined
-  /** Throws `overloaded` before a change whose response would find no room. */
+  /** Call before a change: throws `overloaded` if its response would find no room. */
   requireRoom(exchange: Exchange): void
 }
 
@@ -62,14 +68,14 @@ function holderOf({ ctx, network }: Exchange): Holder {
   return { client: userId || id || network, workspace: undefined, hasCredential: credential.type !== 'none' }
 }
 
-/** Only members count against a workspace: anybody can write its name into a path. */
+/** Only requests of members count against a workspace: anybody can write its name into a path. */
 async function findHolder(exchange: Exchange): Promise<Holder> {
   const holder = holderOf(exchange)
   const grant = grantOf(exchange.ctx.actor.credential)
   if (grant) return { ...holder, workspace: grant.workspaceId }
   const { ws } = Object(exchange.params)
   if (!holder.hasCredential || typeof ws !== 'string') return holder
-  // A store that is away must not make a change that is done look like one that failed.
+  // A store outage here must not turn a change that has already committed into an error.
   const workspace = await findWorkspaceId(exchange.ctx, ws).catch(() => undefined)
   return { ...holder, workspace }
 }

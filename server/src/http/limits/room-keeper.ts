@@ -8,7 +8,7 @@ type RoomKeeper = (socket: Socket, response: ServerResponse, room: Room) => void
 export function createRoomKeeper(): RoomKeeper {
   const roomsOn = new WeakMap<Socket, Set<Room>>()
 
-  /** One listener for each socket, however many of its requests are pipelined. */
+  /** One `close` listener per socket, however many of its requests are pipelined. */
   function watch(socket: Socket): Set<Room> {
     const rooms = new Set<Room>()
     roomsOn.set(socket, rooms)
@@ -22,7 +22,8 @@ export function createRoomKeeper(): RoomKeeper {
     if (socket.destroyed) room.release()
     const rooms = roomsOn.get(socket) ?? watch(socket)
     rooms.add(room)
-    // A response that waits behind others of its connection does not emit `close` when that breaks.
+    // A response queued behind others of its connection emits no `close` when the connection breaks; the socket's
+    // listener covers that case.
     response.once('close', () => {
       rooms.delete(room)
       room.release()

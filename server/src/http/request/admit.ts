@@ -1,4 +1,4 @@
-/** Who asks, how often, and with which credential: the first thing that happens to every request. */
+/** Admits a request: counts it against its rate limit and recognises its credential. First step of every request. */
 import type { Socket } from 'node:net'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import { type AddressRange, clientNetwork, isInRange, parseAddress, plainAddress } from '../../address-range.ts'
@@ -28,8 +28,8 @@ export type IdentityParts = {
 }
 
 /**
- * Headers that stand on every answer are set before any refusal. When all that it needs is at hand nothing is awaited:
- * this is on the way of every request.
+ * Sets the headers of every response before it can refuse the request. Returns undefined, instead of a promise, if
+ * everything needed is in memory: every request passes here.
  */
 export function identifier(parts: IdentityParts) {
   const { services, follower, limiter } = parts
@@ -37,7 +37,7 @@ export function identifier(parts: IdentityParts) {
     exchange.header('x-request-id', exchange.id)
     exchange.header('x-content-type-options', 'nosniff')
     const endpoint = exchange.route?.endpoint
-    // An endpoint is never reached without what follows, however its path was spelled.
+    // Decided by the matched endpoint as well as the URL, so that no spelling of a path bypasses the checks below.
     const ip = clientAddress(exchange, services.config.trustedProxies)
     exchange.network = clientNetwork(ip)
     if (!endpoint && !isApi(exchange.url)) return admitPage(exchange, parts.pageLimiter)
@@ -65,7 +65,10 @@ export function identifier(parts: IdentityParts) {
       return authenticate(hit, endpoint, waiting)
     }
 
-    /** Whether a share opens is decided from memory too, and guesses at shares have a limit of their own. */
+    /**
+     * Shares have a rate limit of their own against guessing. They are also served from memory, which must be fresh
+     * first.
+     */
     async function admitReader(globalHit: Hit): Promise<void> {
       const hit = await parts.shareLimiter.hit(exchange.network)
       showLimit(exchange, nearerToExhaustion(hit, globalHit))
@@ -88,10 +91,10 @@ export function identifier(parts: IdentityParts) {
   }
 }
 
-/** No RateLimit headers: they describe the limit of the API. */
+/** Sets no RateLimit headers, since they describe the limit of the API. */
 function admitPage(exchange: Exchange, limiter: Limiter): Promise<void> | undefined {
   requireHost(exchange)
-  // Probes are cheap, and an orchestrator that is refused would restart the service.
+  // Probes are cheap, and an orchestrator whose probe is refused would restart the service.
   if (exchange.route?.isProbe) return undefined
   const counted = limiter.hit(exchange.network)
   if (counted instanceof Promise) return counted.then(refuseExceeded)
@@ -102,7 +105,9 @@ function refuseExceeded(hit: Hit): undefined {
   if (hit.exceeded) throw rateLimited(hit)
 }
 
-/** For a request that waited, for its body or for a slot. Nothing is counted again: it is the same request. */
+/**
+ * Re-checks a request after it waited for its body or a slot. It is the same request, so no rate limit counts it again.
+ */
 export function identifierAgain(parts: IdentityParts) {
   const { services, follower } = parts
 
@@ -125,7 +130,7 @@ export function identifierAgain(parts: IdentityParts) {
   }
 }
 
-/** A client sends the same credential with every request of a connection: it is hashed once for each. */
+/** Clients send the same credential with every request of a connection, so it is hashed once per connection. */
 const lastOnSocket = new WeakMap<Socket, { readonly authorization: string; readonly key: string }>()
 
 function keyOnSocket({ socket }: Exchange, authorization: string): string {
@@ -136,17 +141,20 @@ function keyOnSocket({ socket }: Exchange, authorization: string): string {
   return key
 }
 
-/** The second limit of the exchange: per token; the headers describe whichever limit is nearer. */
+/**
+ * Applies the second rate limit of the token exchange, which is per token. The headers describe the limit that is
+ * nearer to exhaustion.
+ */
 async function limitExchange(exchange: Exchange, limiter: Limiter, globalHit: Hit): Promise<void> {
   const { credential } = exchange.ctx.actor
-  // Anything but an API token is refused further on: it uses up nobody's exchanges.
+  // Other credentials are refused later, and use up no exchanges.
   if (credential.type !== 'static' && credential.type !== 'cli-token') return
   const hit = await limiter.hit(credential.token.id)
   showLimit(exchange, nearerToExhaustion(hit, globalHit))
   if (hit.exceeded) throw rateLimited(hit)
 }
 
-/** The sender chooses its length: no more of it is kept anywhere. */
+/** Maximum stored length of the user agent, which the client could make arbitrarily long. */
 const maxUserAgentLength = 256
 
 function contextFor(parts: IdentityParts, actor: Actor, exchange: Exchange, ip: string, run: Run = newRun()): Context {
@@ -174,15 +182,15 @@ function requireHost({ headers, request }: Exchange): undefined {
 const forwardingHeader =
   /^(forwarded|via|x-(forwarded|original|real|client|envoy|cluster)-.*|(cf|true|fastly|fly)-.*ip)$/
 
-/** The request names this machine as its host, and no proxy has left a header on it. */
+/** True if the request names this machine as its host and carries no header of a proxy. */
 function isDirect({ headers }: Exchange): boolean {
   const host = URL.parse(`http://${headers.host}`)?.hostname.replace(/^\[|\]$/g, '')
   return host !== undefined && isLoopback(host) && !Object.keys(headers).some((name) => forwardingHeader.test(name))
 }
 
 /**
- * The socket's address or, where a trusted proxy speaks, the right-most address of X-Forwarded-For that is none of
- * theirs. An entry that is no address ends the search: what stands left of it is hearsay.
+ * Returns the socket's address or, behind trusted proxies, the right-most address in X-Forwarded-For that is not a
+ * trusted proxy. An invalid entry ends the search: anything to its left is unverified.
  */
 function clientAddress({ socket, headers }: Exchange, proxies: readonly AddressRange[]): string {
   let client = plainAddress(socket.remoteAddress ?? '')

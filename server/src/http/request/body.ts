@@ -1,4 +1,4 @@
-/** Bodies are UTF-8 JSON, not compressed, up to 8 MiB; text that is not well-formed Unicode is refused. */
+/** Reads request bodies: UTF-8 JSON, not compressed, up to 8 MiB. Text that is not well-formed Unicode is refused. */
 import type { IncomingMessage } from 'node:http'
 import { Failure } from '../../failure.ts'
 import type { Exchange } from '../exchange.ts'
@@ -14,7 +14,7 @@ export function hasBody({ headers }: Exchange): boolean {
   return length === undefined ? headers['transfer-encoding'] !== undefined : Number(length) > 0
 }
 
-/** Undefined where there is nothing but white space. */
+/** Returns undefined for a body of only white space. */
 export async function readJson(
   exchange: Exchange,
   limit: number,
@@ -36,7 +36,7 @@ export async function readJson(
 
 const isJson = (type: string) => /^\s*application\/json\s*(?:;|$)/i.test(type)
 
-/** In chunks, of which the first is the last: that there is no body is known only then. */
+/** For a chunked body without a JSON content type: only the end of the stream shows whether it is empty. */
 function isEmpty(request: IncomingMessage): Promise<boolean> {
   return new Promise((resolve, reject) => {
     request
@@ -46,7 +46,7 @@ function isEmpty(request: IncomingMessage): Promise<boolean> {
   })
 }
 
-/** Room for a body of unknown length is reserved in such steps. */
+/** Step in which room is reserved for a body of unknown length. */
 const stepBytes = 1024 * 1024
 
 function readBytes(exchange: Exchange, limit: number, reserve: Reservations['reserveBody']): Promise<Buffer> {
@@ -72,7 +72,7 @@ function readBytes(exchange: Exchange, limit: number, reserve: Reservations['res
     reject(leaveRest(exchange, error))
   }
 
-  /** The sender is paused until there is room. */
+  /** Pauses the sender until there is room. */
   async function makeRoom(bytes: number): Promise<void> {
     request.pause()
     reservedBytes += bytes
@@ -104,7 +104,7 @@ function readBytes(exchange: Exchange, limit: number, reserve: Reservations['res
       end()
       resolve(whole.subarray(0, length))
     })
-    // Cut off in the middle: nobody is there to be answered.
+    // The connection broke, so no client is left to answer.
     .on('error', () => {
       end()
       reject(new Failure('malformed'))
@@ -112,16 +112,19 @@ function readBytes(exchange: Exchange, limit: number, reserve: Reservations['res
   return promise
 }
 
-/** It is answered before it was read to its end. */
+/** Marks the exchange as answered before its body was read to the end. */
 function leaveRest<Refusal>(exchange: Exchange, refusal: Refusal): Refusal {
   exchange.isBodyLeft = true
   return refusal
 }
 
-/** Into room that doubles: the sender chooses how small the chunks are, and each of its own would cost far more than its bytes. */
+/**
+ * Appends to a buffer that doubles when full. The sender chooses the chunk size, and one buffer per tiny chunk would
+ * cost far more memory than its bytes.
+ */
 function append(whole: Buffer, length: number, chunk: Buffer, expected: number): Buffer {
   const end = length + chunk.length
-  // What is full may be a chunk that was received: nothing is ever written into that. No more room than can be needed.
+  // Copies when full and never writes into a received chunk. The new buffer is no larger than the expected body.
   const doubled = Math.max(2 * end, minRoomBytes)
   const room = end > whole.length ? Buffer.concat([whole], Math.max(end, Math.min(doubled, expected))) : whole
   chunk.copy(room, length)
@@ -130,11 +133,14 @@ function append(whole: Buffer, length: number, chunk: Buffer, expected: number):
 
 const minRoomBytes = 16 * 1024
 
-/** So much of what is refused is read all the same, and for so long. */
+/** Limits on how much of a refused body is still read, and for how long. */
 const maxDroppedBytes = 8 * maxBodyBytes
 const maxDropMs = 5_000
 
-/** Whoever sends all of a body before they read would be cut off in the middle of it, and never learn why. */
+/**
+ * Reads and discards the rest of a refused body. A client that sends the whole body before it reads would otherwise get
+ * a connection reset instead of the error.
+ */
 export async function dropRest({ request, headers }: Exchange): Promise<void> {
   if (request.complete || Number(headers['content-length'] ?? 0) > maxDroppedBytes) return
   let timer: NodeJS.Timeout | undefined
@@ -170,9 +176,12 @@ function parse(text: string): unknown {
   return value
 }
 
-/** A small body is parsed in no time, whatever it is. */
+/** Bodies up to this size are parsed quickly, whatever they hold. */
 const largeBytes = 64 * 1024
-/** Far more than any endpoint takes; to parse millions of them would hold up everybody else for seconds. */
+/**
+ * Far more objects and lists than any endpoint accepts. Parsing millions of them would block the event loop for
+ * seconds.
+ */
 const maxContainers = 200_000
 const maxDepth = 32
 
@@ -213,7 +222,7 @@ function notUnicode(): Failure {
   return new Failure('invalid', 'body: holds half of a surrogate pair, which is not a character.')
 }
 
-/** A loop and not a recursion: nesting is the sender's choice. */
+/** Iterative, because the sender controls the nesting and could overflow the stack of a recursion. */
 function isWellFormed(value: unknown): boolean {
   const pending: unknown[] = [value]
   while (pending.length > 0) {

@@ -1,4 +1,7 @@
-/** Reads the credential of a request: the Authorization header, or, for a web interface, the cookie on same-origin requests. */
+/**
+ * Reads the credential of a request: the Authorization header or, for a web interface, the session cookie of a
+ * same-origin request.
+ */
 import type { Config } from '../../config.ts'
 import { isLoopback } from '../../config.ts'
 import { type BearerPrefix, sessionPrefix } from '../../crypto/token.ts'
@@ -19,7 +22,7 @@ export function readCredential(exchange: Exchange, config: Config): string {
   return value
 }
 
-/** Node keeps the first of two Authorization headers; a proxy before us may have judged by the second. */
+/** Node keeps the first of two Authorization headers, but a proxy in front may have checked the second. */
 export function hasTwoCredentials({ request: { rawHeaders } }: Exchange): boolean {
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -35,14 +38,14 @@ function readBearer(header: string): string {
   return value
 }
 
-/** Only the browser can vouch for this; a request that says nothing about where it comes from is not believed. */
+/** Only the browser can attest the origin; a request without either header is not trusted. */
 function isSameOrigin({ headers }: Exchange, config: Config): boolean {
   const site = headers['sec-fetch-site']
   if (site !== undefined) return site === 'same-origin'
   return headers.origin === config.publicUrl
 }
 
-/** Browsers keep a `__Host-` cookie only with Secure, and take Secure only over TLS or from their own machine. */
+/** Browsers accept a `__Host-` cookie only with Secure, and Secure only over TLS or from loopback. */
 function isSecure(config: Config): boolean {
   const url = new URL(config.publicUrl)
   return url.protocol === 'https:' || isLoopback(url.hostname.replace(/^\[|\]$/g, ''))

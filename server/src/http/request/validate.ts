@@ -1,4 +1,4 @@
-/** Validation of what comes in, and the words for what is wrong with it: the field's name, a colon, the problem. */
+/** Validates request input and words the error message: the field's name, a colon, the problem. */
 import type { TSchema } from '@coffer/contract/schema'
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import addFormatsModule from 'ajv-formats'
@@ -15,11 +15,14 @@ const shared = {
   ownProperties: true,
   discriminator: true,
 } as const
-/** A body means what it says; paths and queries are text, and their numbers are read from it. */
+/** Bodies are typed JSON and validated strictly. Paths and queries are text, and their numbers are converted. */
 const exact = addFormats(new Ajv({ ...shared, coerceTypes: false }), ['date-time'])
 const fromText = addFormats(new Ajv({ ...shared, coerceTypes: true }), ['date-time'])
 
-/** Throws the first problem. Numbers that are read from text are put in its place. `answersIn`: see `Endpoint`. */
+/**
+ * Returns a validator that throws the first problem. Numbers in text are converted in place. For `answersIn`, see
+ * `Endpoint`.
+ */
 export function validatorOf(
   schema: TSchema,
   part: 'params' | 'querystring' | 'body',
@@ -27,14 +30,15 @@ export function validatorOf(
 ): (data: unknown) => void {
   let validate: ValidateFunction | undefined
   return (data) => {
-    // Compiled when it is first needed: most processes never serve most routes.
+    // Compiled on first use: most processes never serve most routes.
     validate ??= (part === 'body' ? exact : fromText).compile(schema)
     if (!validate(data)) throw new Failure('invalid', describe(validate.errors ?? [], part, answersIn))
   }
 }
 
 function describe(errors: readonly ErrorObject[], part: string, answersIn: string | undefined): string {
-  // Of the forms that a value may have, the one that fits it best says what is wrong: by its type, or by how far it got.
+  // With `anyOf`, each alternative reports an error. Report an alternative whose type matches, or else the error
+  // deepest in the value.
   const told = errors.filter(({ keyword }) => keyword !== 'anyOf')
   const [deepest] = told.toSorted((a, b) => b.instancePath.length - a.instancePath.length)
   const error = told.find(({ keyword }) => keyword !== 'type') ?? deepest
@@ -44,7 +48,7 @@ function describe(errors: readonly ErrorObject[], part: string, answersIn: strin
   const inside = (name: unknown) => [path, String(name)].filter(Boolean).join('.')
   if (error.keyword === 'required') return `${inside(error.params.missingProperty)}: is required.`
   if (error.keyword === 'additionalProperties') {
-    // The name is the caller's own text: cut, so that a huge one does not come back whole.
+    // The name is the caller's own text: truncate it instead of echoing a huge one.
     return `${inside(error.params.additionalProperty).slice(0, 100)}: is not a known field.`
   }
   const types = errors.filter(({ keyword, instancePath }) => keyword === 'type' && instancePath === error.instancePath)

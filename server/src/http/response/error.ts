@@ -1,4 +1,4 @@
-/** The one place that turns an error into an answer: `{ "message": … }` and nothing else, on every route but one. */
+/** The only place that turns an error into a response: `{ "message": … }` and nothing else, on every route but one. */
 import { Failure } from '../../failure.ts'
 import { type Log, traceOf } from '../../log.ts'
 import type { Exchange } from '../exchange.ts'
@@ -12,7 +12,7 @@ export function answerError(log: Log, error: unknown, exchange: Exchange): void 
   exchange.forgetAnswer()
   if (failure.status === 401) exchange.header('www-authenticate', 'Bearer')
   if (failure.retryAfterSeconds !== undefined) exchange.header('retry-after', failure.retryAfterSeconds)
-  // After these the connection has no future.
+  // The connection cannot be reused: its body was not read, or the service is stopping.
   if (exchange.isBodyLeft || failure.code === 'stopping') exchange.header('connection', 'close')
   exchange
     .status(failure.status)
@@ -20,5 +20,5 @@ export function answerError(log: Log, error: unknown, exchange: Exchange): void 
     .send(JSON.stringify(bodyOf(failure)))
 }
 
-/** Device polling is the one exception to the form of errors. */
+/** Device polling is the only exception to the error format. */
 const bodyOf = ({ code, message }: Failure) => (code === 'devicePoll' ? { error: message } : { message })

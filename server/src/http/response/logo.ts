@@ -1,4 +1,4 @@
-/** Small pictures of our own for the providers: up to three letters on a colour. */
+/** Generated logos for the sync providers: up to three letters on a colour. */
 import { Failure } from '../../failure.ts'
 import type { Route } from '../pipeline.ts'
 import { plainRoute } from '../route.ts'

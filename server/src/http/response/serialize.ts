@@ -1,8 +1,8 @@
-/** Answers as text: only what the schema declares leaves, whatever else the object holds. */
+/** Serialises responses. Only fields that the schema declares leave the server, whatever else the object holds. */
 import type { TSchema } from '@coffer/contract/schema'
 import build from 'fast-json-stringify'
 
-/** Compiled when it is first needed: most processes never serve most routes. */
+/** Compiled on first use: most processes never serve most routes. */
 export function serializerOf(schema: TSchema): (value: unknown) => string {
   let serialize: ((value: unknown) => string) | undefined
   return (value) => {

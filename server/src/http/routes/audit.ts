@@ -15,7 +15,7 @@ export const auditRoutes: Routes = (serve) => {
   serve(auditEndpoints.verifyAudit, ({ ctx, params }) => verifyAudit(ctx, params))
 }
 
-/** The first entry is awaited before anything is sent, so that a refusal is still an error answer. */
+/** Awaits the first entry before sending anything, so that a refusal can still become an error response. */
 async function sendStream(ctx: Context, params: WorkspacePath, query: AuditQuery, reply: Reply) {
   const entries = streamAudit(ctx, params, query)
   const first = await entries.next()

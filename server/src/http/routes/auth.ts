@@ -18,7 +18,8 @@ export const authRoutes: Routes = (serve) => {
 }
 
 function signIn(ctx: Context, reply: Reply, { signedIn, value }: OpenedSession) {
-  // How long it may rest is the service's to say: a browser that forgot it sooner would end a session in use.
+  // The cookie lives as long as a session possibly can, and the server enforces the idle limit: a shorter cookie would
+  // end sessions in use.
   reply.header('set-cookie', sessionCookie(ctx.config, value, sessionMaxMs / secondMs))
   return signedIn
 }

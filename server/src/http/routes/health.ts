@@ -2,7 +2,7 @@ import type { Health } from '../../domain/health.ts'
 import type { Route } from '../pipeline.ts'
 import { plainRoute } from '../route.ts'
 
-/** Outside of /v1, for whatever keeps the process running: alive, and able to serve. */
+/** Liveness and readiness probes for orchestrators, and a redirect from `/` to the docs. All are outside of /v1. */
 export function healthRoutes(health: Health): Route[] {
   return [
     plainRoute('/healthz', async () => ({ status: 'ok' }), true),

@@ -38,7 +38,7 @@ export const secretRoutes: Routes = (serve) => {
 const ifNoneMatch = (reply: Reply) => reply.headers['if-none-match']
 const ifMatch = (reply: Reply) => reply.headers['if-match']
 
-/** The body is JSON already: made once, and kept sealed until now. */
+/** The body is already JSON: it may come from the response cache. */
 function send(reply: Reply, { etag, body, bytes }: ReadAnswer): Reply {
   reply.header('etag', etag)
   if (body === undefined) return reply.status(304).send()

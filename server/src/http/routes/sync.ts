@@ -1,7 +1,10 @@
 import { syncEndpoints } from '@coffer/contract/sync'
 import { type Routes, sendPage, succeed } from '../route.ts'
 
-/** Loaded with the first request to one of them: a start does not wait for it, and without syncs it takes no memory. */
+/**
+ * Loaded on the first request to a sync route: start-up does not wait for it, and an installation without syncs saves
+ * the memory.
+ */
 const syncs = () => import('../../domain/sync/sync.ts')
 const wizard = () => import('../../domain/sync/setup/wizard.ts')
 const steps = () => import('../../domain/sync/setup/step.ts')
