@@ -1,6 +1,6 @@
 /**
- * How everything that is kept secret is sealed: AES-256-GCM with a random 96-bit nonce, bound to its place by
- * associated data. The only file that makes or opens a sealed record, and the only one that builds associated data.
+ * Seals every secret with AES-256-GCM and a random 96-bit nonce, bound to its place by associated data. No other file
+ * creates or opens sealed records, or builds associated data.
  *
  * Record: format (1 byte, 1) · key version (4 bytes, big endian) · nonce (12) · ciphertext · tag (16)
  */
@@ -13,19 +13,19 @@ const nonceBytes = 12
 const tagBytes = 16
 const headerBytes = 5
 const lengthBytes = 4
-/** How much longer a sealed record is than what is in it. */
+/** Size that sealing adds to the plaintext. */
 export const overheadBytes = headerBytes + nonceBytes + tagBytes
 export const keyBytes = 32
 const maxKeyVersion = 0x7fff_ffff
 
-/** Length-prefixed, so that no two different lists of parts give the same bytes. */
+/** Length-prefixed, so that different lists of parts never give the same bytes. */
 export function associatedData(purpose: string, ...parts: (string | number)[]): Buffer {
   return lengthPrefixed([purpose, ...parts.map(String)])
 }
 
 export function lengthPrefixed(parts: readonly (string | Uint8Array)[]): Buffer {
   let room = 0
-  // No character takes more than three bytes: to measure each part first would cost as much again as to write it.
+  // One UTF-16 unit takes at most three bytes; measuring each part first would cost as much as writing it.
   for (const part of parts) room += lengthBytes + (typeof part === 'string' ? 3 * part.length : part.length)
   const bytes = Buffer.allocUnsafe(room)
   let at = 0
@@ -55,7 +55,7 @@ export function seal(key: KeyObject, keyVersion: number, aad: Uint8Array, plaint
   return record
 }
 
-/** Throws `integrity` for anything but the very record that was sealed with this key at this place. */
+/** Throws `integrity` unless this record was sealed with this key and this associated data. */
 export function open(key: KeyObject, aad: Uint8Array, record: Uint8Array): Buffer {
   keyVersionOf(record)
   const bytes = Buffer.from(record.buffer, record.byteOffset, record.byteLength)
@@ -72,11 +72,11 @@ export function open(key: KeyObject, aad: Uint8Array, record: Uint8Array): Buffe
   }
 }
 
-/** Which version of its key a record needs. */
+/** The key version that is needed to open a record. */
 export function keyVersionOf(record: Uint8Array): number {
   if (record.length < overheadBytes || record[0] !== format) throw new Failure('integrity')
   const version = new DataView(record.buffer, record.byteOffset, record.byteLength).getUint32(1)
-  // No key has such a number, and an engine could not even look for it.
+  // No key has such a version, and the engines could not even query it.
   if (version > maxKeyVersion) throw new Failure('integrity')
   return version
 }
@@ -85,7 +85,7 @@ export function newKey(): Buffer {
   return randomBytes(keyBytes)
 }
 
-/** Keys are KeyObjects from here on: they do not print, and a raw buffer is several times slower. */
+/** Keys are KeyObjects from here on: they do not print, and raw buffers are several times slower. */
 export function asKey(bytes: Uint8Array): KeyObject {
   if (bytes.length !== keyBytes) throw new Failure('integrity')
   return createSecretKey(bytes)

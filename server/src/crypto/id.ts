@@ -1,4 +1,4 @@
-/** UUID v7: sorted by time of making, strictly so within one process. */
+/** UUID v7: ordered by creation time, strictly within one process. */
 import { randomByte } from './random-pool.ts'
 
 const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))

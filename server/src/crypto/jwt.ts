@@ -1,15 +1,15 @@
-/** Our own JWTs: EdDSA only, by a key of our own ring, with exactly the header that we write. */
+/** Our own JWTs: EdDSA only, signed by a key of our ring, with exactly the header that we write. */
 import { isSignatureGenuine, type Signer, signBytes } from './signing.ts'
 
 export const jwtLifetimeSeconds = 900
 
 export type JwtClaims = {
   readonly iss: string
-  /** The token or identity that it came from. */
+  /** Id of the token or identity that it was issued for. */
   readonly sub: string
   readonly kind: 'token' | 'oidc'
   readonly workspace: string
-  /** A rotation of the token, or a change of the identity, ends the JWTs of the generations before it. */
+  /** Rotating the token or changing the identity invalidates JWTs of earlier generations. */
   readonly generation: number
   readonly iat: number
   readonly exp: number
@@ -21,7 +21,7 @@ export function signJwt(signer: Signer, claims: JwtClaims): string {
   return `${signed}.${signBytes(signer, Buffer.from(signed)).toString('base64url')}`
 }
 
-/** The claims of a genuine, unexpired JWT of ours; undefined for anything else. */
+/** The claims of a valid, unexpired JWT of ours; undefined for anything else. */
 export function verifyJwt(
   jwt: string,
   findSigner: (id: string) => Signer | undefined,
@@ -34,7 +34,7 @@ export function verifyJwt(
   if (Object.keys(head).length !== 3) return undefined
   const signer = findSigner(head.kid)
   const signatureBytes = Buffer.from(signature, 'base64url')
-  // A second spelling of the same bytes would be a second token to the cache.
+  // A different base64url spelling of the same bytes would be a different cache key.
   if (!signer || signatureBytes.toString('base64url') !== signature) return undefined
   if (!isSignatureGenuine(signer, Buffer.from(`${header}.${payload}`), signatureBytes)) return undefined
   const claims = decode(payload)
@@ -43,7 +43,7 @@ export function verifyJwt(
   return claims.exp > nowSeconds && claims.iat <= nowSeconds + 60 ? claims : undefined
 }
 
-/** The key that it says it is signed with, whoever says so. */
+/** The key id from the unverified header. */
 export function keyIdOf(jwt: string): string | undefined {
   const kid = decode(jwt.split('.', 1)[0] ?? '')?.kid
   return typeof kid === 'string' ? kid : undefined
@@ -68,7 +68,7 @@ function encode(value: object): string {
 function decode(part: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString('utf8'))
-    // JSON gave an object: its fields are still unknown.
+    // The JSON is an object, but its fields are still unchecked.
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
   } catch {
     return undefined

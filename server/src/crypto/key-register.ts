@@ -1,6 +1,6 @@
 /**
- * The register of keys: which root is active, which roots and signing keys exist, and when each was retired. It is sealed
- * under the master key, so that write access to the database is not enough to bring a rotated key back.
+ * Register of keys: the active root, all roots and signing keys, and when each was retired. Sealed under the master
+ * key, so that write access to the database is not enough to bring back a rotated key.
  */
 import type { KeyObject } from 'node:crypto'
 import { Failure, isFailure } from '../failure.ts'
@@ -26,8 +26,8 @@ export function sealRegister(master: KeyObject, { roots, signers }: Rows): Buffe
 }
 
 /**
- * Throws `keysChanged` for rows that the register does not describe. A retired root may be missing: whatever still needs
- * it fails by itself. A store without a register is accepted only while all of its roots date from before there was one.
+ * Throws `keysChanged` if the rows do not match the register. A retired root may be missing: anything that needs it
+ * fails by itself. A store without a register is accepted only if all of its roots are older than the register.
  */
 export function requireRegistered(master: KeyObject, { roots, signers }: Rows, sealed: Uint8Array | null): void {
   if (sealed === null) {
@@ -51,7 +51,7 @@ const place = associatedData('key-register')
 
 function openRegister(master: KeyObject, sealed: Uint8Array): Register {
   try {
-    // Only sealRegister makes such a record.
+    // Only sealRegister creates such a record.
     return JSON.parse(open(master, place, sealed).toString('utf8')) as Register
   } catch (cause) {
     throw isFailure(cause, 'integrity') ? new Failure('keysChanged', undefined, { cause }) : cause

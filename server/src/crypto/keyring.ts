@@ -1,6 +1,6 @@
 /**
- * The root keys. Each is 32 random bytes, wrapped by the master key; what the service uses are keys derived from it,
- * one for each purpose. One root is active and makes new things; older ones stay readable until nothing needs them.
+ * Root keys: 32 random bytes each, wrapped by the master key. The service uses keys derived from a root, one per
+ * purpose. The active root serves all new data; older roots stay until nothing needs them.
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { Failure } from '../failure.ts'
@@ -10,9 +10,9 @@ export type RootKey = {
   readonly id: string
   /** Wraps workspace keys and signing keys. */
   readonly wrap: KeyObject
-  /** Keys the hash under which tokens, sessions and invites are stored. */
+  /** Keys the stored hashes of tokens, sessions and invites. */
   readonly token: KeyObject
-  /** Authenticates the rows that grant rights. */
+  /** Authenticates rows that grant rights. */
   readonly rowMac: KeyObject
   /** Keys the fingerprints of values in the audit trail. */
   readonly audit: KeyObject
@@ -27,10 +27,10 @@ export type Keyring = {
   find(id: string): RootKey | undefined
 }
 
-/** The version in the authenticated header of a wrapped root: 1 dates from before the register of keys, 2 requires it. */
+/** Version in the authenticated header of a wrapped root: 1 is older than the register of keys, 2 requires it. */
 const registeredVersion = 2
 
-/** The master key itself only ever wraps root keys and seals their register. */
+/** The master key is used only to wrap root keys and to seal their register. */
 export function masterWrapKey(master: Uint8Array): KeyObject {
   return deriveKey(master, 'master-wrap')
 }
@@ -41,12 +41,12 @@ export function createRootKey(id: string, master: KeyObject): { root: RootKey; w
   return { root: deriveRootKey(id, bytes), wrapped: { id, wrapped, checkValue: checkValue(id, bytes) } }
 }
 
-/** False for a root that was wrapped before there was a register of keys. */
+/** False for a root that is older than the register of keys. */
 export function isRegistered(row: WrappedRootKey): boolean {
   return keyVersionOf(row.wrapped) === registeredVersion
 }
 
-/** Wraps a root of before so that it is accepted only where the register lists it. */
+/** Wraps an old root again, so that it is accepted only if the register lists it. */
 export function rewrapRegistered(row: WrappedRootKey, master: KeyObject): Buffer {
   return wrapRootKey(row.id, open(master, associatedData('root-key', row.id), row.wrapped), master)
 }
@@ -55,7 +55,7 @@ function wrapRootKey(id: string, bytes: Uint8Array, master: KeyObject): Buffer {
   return seal(master, registeredVersion, associatedData('root-key', id), bytes)
 }
 
-/** Throws `integrity` when the master key is not the one that wrapped it. */
+/** Throws `integrity` if another master key wrapped the root. */
 export function openRootKey(row: WrappedRootKey, master: KeyObject): RootKey {
   const bytes = open(master, associatedData('root-key', row.id), row.wrapped)
   const expected = checkValue(row.id, bytes)
@@ -80,7 +80,7 @@ function deriveRootKey(id: string, bytes: Uint8Array): RootKey {
   }
 }
 
-/** Tells a wrong key from a damaged record, and shows the operator which key is which, without revealing it. */
+/** Distinguishes a wrong key from a damaged record, and lets the operator identify a key without revealing it. */
 function checkValue(id: string, bytes: Uint8Array): Buffer {
   return createHmac('sha256', deriveKey(bytes, 'check'))
     .update(lengthPrefixed(['root-key', id]))

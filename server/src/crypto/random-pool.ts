@@ -1,4 +1,4 @@
-/** Random bytes for ids and nonces, many at a time: asking for a few costs more than what they are needed for. */
+/** Random bytes for ids and nonces, fetched in bulk because small requests are slow. */
 import { randomFillSync } from 'node:crypto'
 
 const pool = new Uint8Array(4_096)

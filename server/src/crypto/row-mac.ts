@@ -1,4 +1,4 @@
-/** Rows that grant rights carry a MAC over every field that matters: a row changed behind our back grants nothing. */
+/** Rows that grant rights carry a MAC over every relevant field: a row altered in the database grants nothing. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { lengthPrefixed } from './envelope.ts'
 import type { Keyring, RootKey } from './keyring.ts'
@@ -14,12 +14,12 @@ export function isRowGenuine(keyring: Keyring, table: string, fields: readonly M
   const root = keyring.find(row.macRootId)
   if (!root) return false
   const expected = compute(root, table, fields)
-  // Whoever changes a row may also empty it.
+  // An attacker who can change a row can also set its MAC to null.
   return row.mac?.length === expected.length && timingSafeEqual(expected, row.mac)
 }
 
 function compute(root: RootKey, table: string, fields: readonly MacField[]): Buffer {
-  // A tag before each field keeps null, the number 1 and the text "1" apart.
+  // A type tag before each field distinguishes null, the number 1 and the text "1".
   const parts = fields.flatMap((field) => {
     if (field === null) return ['0', '']
     if (typeof field === 'number') return ['n', String(field)]

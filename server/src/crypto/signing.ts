@@ -1,4 +1,4 @@
-/** Ed25519 keys that sign JWTs and audit heads: random, wrapped by the root, named by a key id. */
+/** Ed25519 keys that sign JWTs and audit heads: random, wrapped by a root key, identified by a key id. */
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto'
 import { associatedData, open, seal } from './envelope.ts'
 import type { RootKey } from './keyring.ts'
@@ -29,7 +29,7 @@ export function createSigningKey(id: string, purpose: SigningPurpose, root: Root
 export function openSigningKey(row: WrappedSigningKey, root: RootKey): Signer {
   const secret = open(root.wrap, place(row.id, row.purpose, root), row.wrapped)
   const privateKey = createPrivateKey({ key: secret, format: 'der', type: 'pkcs8' })
-  // From the private key, not from the row: a swapped public key would make us trust somebody else's signatures.
+  // Derived from the private key instead of the row: a swapped public key would make us accept foreign signatures.
   return { id: row.id, privateKey, publicKey: createPublicKey(privateKey) }
 }
 
@@ -46,7 +46,7 @@ export function isSignatureGenuine(signer: Signer, bytes: Uint8Array, signature:
   return signature.length === 64 && verify(null, bytes, signer.publicKey, signature)
 }
 
-/** For those who check a signature without the service. */
+/** For verifying signatures without the service. */
 export const exportPublicKey = ({ publicKey }: Pick<Signer, 'publicKey'>): string =>
   publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
 

@@ -1,6 +1,6 @@
 /**
- * Bearer values: a prefix, 30 random base62 characters (178 bits), and 6 of CRC-32, so that a mistyped or made-up one
- * is refused before anything is looked up. Only a keyed hash of a value is ever stored.
+ * Bearer values: a prefix, 30 random base62 characters (178 bits) and a CRC-32 in 6 characters, so that a mistyped or
+ * made-up value is refused without a lookup. Only a keyed hash of a value is ever stored.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -18,11 +18,14 @@ export type BearerPrefix = typeof tokenPrefix | typeof sessionPrefix | typeof in
 
 const prefixes: readonly BearerPrefix[] = [tokenPrefix, sessionPrefix, invitePrefix, mailPrefix]
 
-/** The first word of a token is the operator's choice. Checksum and hash know it as `cof`, so any word fits any token. */
+/**
+ * The operator chooses the first word of tokens. Checksum and hash always use `cof`, so any word is valid for any
+ * token.
+ */
 const tokenWord = /^[a-z0-9]{2,12}(?=_live_)/
 const hashedWord = 'cof'
 
-/** Replaces the first word of a token, or of its visible beginning. */
+/** Replaces the first word of a token or of its visible prefix. */
 export function withTokenWord(value: string, word: string): string {
   return value.replace(tokenWord, word)
 }
@@ -32,12 +35,15 @@ export function createBearer(prefix: BearerPrefix): string {
   return body + checksum(body)
 }
 
-/** The token in the link of a share: 190 bits, in characters that no messenger mangles. It is looked up whatever its form. */
+/**
+ * Token in the link of a share: 190 bits, in characters that messengers leave intact. It has no checksum and is always
+ * looked up.
+ */
 export function createShareToken(): string {
   return randomBase62(32)
 }
 
-/** Which kind of bearer a credential is, or undefined where its form or checksum is wrong. */
+/** The kind of bearer value; undefined if the form or the checksum is wrong. */
 export function bearerKind(given: string): BearerPrefix | undefined {
   const value = withTokenWord(given, hashedWord)
   const prefix = prefixes.find((candidate) => value.startsWith(candidate))
@@ -64,7 +70,7 @@ function checksum(body: string): string {
 function randomBase62(length: number): string {
   let text = ''
   while (text.length < length) {
-    // 248 = 4 · 62: bytes above it would favour the first characters of the alphabet.
+    // 248 = 4 · 62: larger bytes would favour the first characters of the alphabet.
     for (const byte of randomBytes(length)) if (byte < 248 && text.length < length) text += alphabet.charAt(byte % 62)
   }
   return text

@@ -1,6 +1,6 @@
 /**
- * One-time codes of an authenticator app: RFC 6238 over RFC 4226, with what every app knows (SHA-1, 6 digits, 30 s).
- * Hand-written: it is fifteen lines over node:crypto, and the vectors of both RFCs are its tests.
+ * One-time codes of authenticator apps: RFC 6238 over RFC 4226, with the parameters that every app supports (SHA-1, 6
+ * digits, 30 s). Hand-written: fifteen lines over node:crypto, tested with the vectors of both RFCs.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 
@@ -22,14 +22,14 @@ export function hotp(secret: Uint8Array, counter: number): string {
   return String(number).padStart(digits, '0')
 }
 
-/** The step that a moment lies in. */
+/** The time step of a moment. */
 export function totpStep(atMs: number): number {
   return Math.floor(atMs / stepMs)
 }
 
 /**
- * The step that a code belongs to: this one, or one to either side for clocks that differ. A step up to `lastStep` has
- * been used: its code is not looked at again.
+ * The time step of a code: the current one or a neighbour, because clocks differ. Steps up to `lastStep` were already
+ * used, so their codes are refused.
  */
 export function findTotpStep(secret: Uint8Array, code: string, atMs: number, lastStep: number): number | undefined {
   const given = Buffer.from(code)
@@ -42,7 +42,7 @@ export function findTotpStep(secret: Uint8Array, code: string, atMs: number, las
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
-/** RFC 4648 without padding, as authenticator apps take a secret that is typed. */
+/** RFC 4648 without padding, the form that authenticator apps accept by hand. */
 export function base32(bytes: Uint8Array): string {
   let text = ''
   let bits = 0
@@ -59,7 +59,7 @@ export function base32(bytes: Uint8Array): string {
   return bits === 0 ? text : text + alphabet.charAt((pending << (5 - bits)) & 31)
 }
 
-/** What the square that apps scan is made of. */
+/** Content of the QR code that apps scan. */
 export function otpauthUri(issuer: string, account: string, secret: Uint8Array): string {
   const label = `${encodeURIComponent(issuer)}:${encodeURIComponent(account)}`
   const query = `secret=${base32(secret)}&issuer=${encodeURIComponent(issuer)}&algorithm=SHA1&digits=${digits}&period=30`

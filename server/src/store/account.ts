@@ -1,4 +1,4 @@
-/** People. The row carries a MAC, so that a password hash or an address cannot be exchanged behind our back. */
+/** People. The MAC exposes a password hash or an address that was replaced directly in the database. */
 import type { Preferences } from '@coffer/contract/me'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { Failure } from '../failure.ts'
@@ -13,12 +13,12 @@ export type Account = {
   readonly passwordHash: string
   readonly preferences: Preferences
   readonly createdAt: number
-  /** The second factor that a login needs. In the MAC: to take the row away does not take the factor away. */
+  /** The second factor that a login needs. Covered by the MAC, so deleting the factor's row does not switch it off. */
   readonly totpId: string | null
-  /** Since when the person is known to read the mail of the address; null where nobody has shown that. */
+  /** When the person proved that they receive mail at the address; null if never. */
   readonly emailVerifiedAt: number | null
 }
-/** As it begins: a second factor comes later. */
+/** A new account has no second factor yet. */
 export type NewAccount = Omit<Account, 'totpId'>
 type AccountRow = Omit<Account, 'preferences'> & RowMac & { readonly preferences: string }
 
@@ -33,7 +33,7 @@ const macFields = (account: AccountFields): MacField[] => [
   account.email,
   account.passwordHash,
   account.createdAt,
-  // Accounts of before carry a MAC without what came later.
+  // Older accounts were signed before these fields existed.
   ...(account.emailVerifiedAt === null
     ? account.totpId === null
       ? []
@@ -70,7 +70,7 @@ export function accountStore(db: Db, keys: Keys) {
       )
     },
 
-    /** Everybody who belongs to a workspace; rows that fail their MAC are left out, so that the others can be shown. */
+    /** All members of a workspace. Rows with a bad MAC are skipped, so that the others can still be listed. */
     async listOfWorkspace(workspaceId: string): Promise<Account[]> {
       const stored = await db.all<AccountRow>(sql`
         select ${columns} from account where id in (select user_id from member where workspace_id = ${workspaceId})`)
@@ -81,14 +81,13 @@ export function accountStore(db: Db, keys: Keys) {
       return accounts
     },
 
-    /** The addresses of everybody who belongs to a workspace. */
     async listAddresses(workspaceId: string): Promise<string[]> {
       const found = await db.all<{ email: string }>(sql`
         select email from account where id in (select user_id from member where workspace_id = ${workspaceId})`)
       return found.map(({ email }) => email)
     },
 
-    /** False where the address is taken. */
+    /** False if the address is taken. */
     async insert(account: NewAccount): Promise<boolean> {
       const { mac, macRootId } = rows.sign({ ...account, totpId: null })
       const changed = await db.run(sql`
@@ -101,7 +100,7 @@ export function accountStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** Call inside a transaction that has read the account under the lock of the system's chain. */
+    /** Call in a transaction that has read the account under the lock of the system's audit chain. */
     async update(account: Account, nowMs: number): Promise<void> {
       const { mac, macRootId } = rows.sign(account)
       await db.run(sql`

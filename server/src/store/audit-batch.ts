@@ -1,22 +1,22 @@
 /**
- * Entries that were recorded together: one row and one link of the chain for all of them, as each costs a fraction of one
- * of its own. What many of them have in common (who, from where, of what) stands in it once.
+ * Audit entries recorded together form one row and one link of the chain, which costs a fraction of single rows. Fields
+ * that entries share (actor, address, entity) are stored once.
  */
 import { type AuditLink, type AuditRow, canonicalEntry, entryOfText, hashEntry, linkOf } from './audit-entry.ts'
 import type { KeyList } from './audit-key-list.ts'
 
-/** What tells entries about the same thing by the same caller apart. */
+/** The fields in which entries about the same thing by the same caller differ. */
 export type BatchEntry = {
   readonly id: string
   readonly at: number
   readonly requestId: string
   readonly shared: SharedFields
-  /** The text of its details, where it does not share them. */
+  /** JSON text of the details, if they are not among the shared fields. */
   readonly details?: string
-  /** The lists that its details refer to. */
+  /** The key lists that the details refer to. */
   readonly lists: readonly KeyList[]
 }
-/** Two stretches of the canonical entry: those before and after the request's id. */
+/** JSON of the canonical entry's fields before and after the request id. */
 export type SharedFields = { readonly before: string; readonly after: string }
 
 export type BatchRow = {
@@ -30,7 +30,10 @@ export type BatchRow = {
 
 type Sharing = Omit<AuditRow, 'chainId' | 'sequence' | 'hash' | 'id' | 'at' | 'requestId' | 'details'>
 
-/** `details` is JSON of JSON: what is the same for many entries is made once for all of them. Without it each has its own. */
+/**
+ * `details` is JSON text encoded as a JSON string, made once for all entries that share it. Omitted if each entry has
+ * its own.
+ */
 export function sharedFields(entry: Sharing, details = 'null'): SharedFields {
   const { actorType, actorId, actorName, action, entityType, entityId, entityName } = entry
   const before = [
@@ -55,7 +58,7 @@ export function composeBatch(
   entries: readonly BatchEntry[],
 ): BatchRow {
   const places = new Map<string, number>()
-  // Reads of the same answer by the same caller hold the very same fields: their text is looked at once.
+  // Reads of one response by one caller share the same object, so its text is compared only once.
   const known = new Map<SharedFields, number>()
   const texts: string[] = []
   for (const { id, at, requestId, shared, details } of entries) {
@@ -79,7 +82,7 @@ export function composeBatch(
   return { ...row, hash: hashEntry(head.hash, linkText(row)) }
 }
 
-/** What the hash of one link covers. The entries are JSON already. */
+/** The text that the link's hash covers. `entries` is JSON already. */
 function linkText({ chainId, firstSequence, previousHash, entries }: Omit<BatchRow, 'hash'>): string {
   return `[${JSON.stringify(chainId)},${firstSequence},${JSON.stringify(previousHash)},${entries}]`
 }
@@ -102,13 +105,13 @@ const sharedNames = [
 const detailsAt = sharedNames.indexOf('details')
 
 type Composed = {
-  /** Absent from rows of the first form: their entries are links of their own, each hashed as if it stood alone. */
+  /** False for rows of the first format, whose entries are links of their own, each hashed separately. */
   isOneLink: boolean
   shared: unknown[][]
   entries: [place: number, id: string, at: number, requestId: string, details?: string][]
 }
 
-/** None where the row is not of the form in which it was written: then its entries are missing from the chain. */
+/** Returns no entries for a malformed row; the chain check then reports them missing. */
 export function expandBatch(row: BatchRow): AuditRow[] {
   const composed = parseEntries(row)
   return composed ? expand(row, composed) : []
@@ -119,11 +122,11 @@ function expand(row: BatchRow, { isOneLink, shared, entries }: Composed): AuditR
   return entries.map(([place, id, at, requestId, details], index) => {
     const fields = Object.fromEntries(sharedNames.map((name, field) => [name, shared[place]?.[field]]))
     const own = { chainId: row.chainId, sequence: row.firstSequence + index, id, at, requestId }
-    // Written by composeBatch in this very order.
+    // composeBatch writes the fields in exactly this order.
     const entry = { ...fields, ...own, details: fields.details ?? details } as Omit<AuditRow, 'hash'>
     if (isOneLink) return { ...entry, hash: row.hash }
     previous = hashEntry(previous, canonicalEntry(entry))
-    // The last one carries the hash that was stored: the check of the chain compares it with the computed one.
+    // The last entry carries the stored hash, which the chain check compares with the computed one.
     return { ...entry, hash: index === entries.length - 1 ? row.hash : previous }
   })
 }
@@ -137,7 +140,7 @@ export function linksOfBatch(row: BatchRow): AuditLink[] {
 
 function parseEntries({ entries: text, firstSequence, lastSequence }: BatchRow): Composed | undefined {
   try {
-    // Rows that were written before changes were recorded together, too, call their entries reads.
+    // The first format held only reads and called its entries `reads`.
     const { isOneLink = false, shared, reads, entries = reads } = JSON.parse(text)
     if (isOneLink && entries.length !== lastSequence - firstSequence + 1) return undefined
     const isWhole = entries.every(([place, id, at, requestId, details]: unknown[]) => {
@@ -157,7 +160,7 @@ const mayBeEmpty: ReadonlySet<string> = new Set(['projectId', 'environmentId', '
 const isShared = (fields: unknown[]) =>
   sharedNames.every((name, at) => typeof fields[at] === 'string' || (fields[at] === null && mayBeEmpty.has(name)))
 
-/** The entries of a link, from the text that was hashed; none where it is not of that form. */
+/** Parses the entries of a link from its hashed text; empty if the text is malformed. */
 export function entriesOfText(text: string, hash: string): AuditRow[] {
   const entry = entryOfText(text, hash)
   if (entry) return [entry]

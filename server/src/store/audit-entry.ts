@@ -1,4 +1,4 @@
-/** An entry of the audit trail, and the text of it that is hashed: each entry's hash covers the one before it. */
+/** An audit entry and its canonical text. Each entry's hash covers the hash before it. */
 import { hash } from 'node:crypto'
 
 export type AuditRow = {
@@ -19,7 +19,7 @@ export type AuditRow = {
   readonly userAgent: string
   readonly requestId: string
   readonly outcome: string
-  /** JSON of `{ before?, after?, lists? }`, stored and hashed as it was written; `audit-key-list.ts` expands it. */
+  /** JSON of `{ before?, after?, lists? }`, stored and hashed exactly as written; `audit-key-list.ts` expands it. */
   readonly details: string
   readonly hash: string
 }
@@ -47,18 +47,18 @@ const hashedFields = [
   'details',
 ] as const satisfies readonly (keyof AuditRow)[]
 
-/** The entry as it is hashed: a JSON list in this fixed order. */
+/** The hashed text of an entry: a JSON array in this fixed order. */
 export function canonicalEntry(row: Omit<AuditRow, 'hash'>): string {
   return JSON.stringify(hashedFields.map((field) => row[field]))
 }
 
-/** The entry whose canonical text this is; undefined where it is none. */
+/** Parses canonical text back into an entry; undefined if malformed. */
 export function entryOfText(text: string, hash: string): AuditRow | undefined {
   try {
     const values: unknown[] = JSON.parse(text)
     if (values.length !== hashedFields.length) return undefined
     const fields = Object.fromEntries(hashedFields.map((field, index) => [field, values[index]]))
-    // Written by canonicalEntry in this very order; the caller has compared the hash.
+    // canonicalEntry writes the fields in exactly this order; the caller has verified the hash.
     return { ...fields, hash } as AuditRow
   } catch {
     return undefined
@@ -70,10 +70,10 @@ export function hashEntry(previousHash: string, canonical: string): string {
   return hash('sha256', previousHash + canonical, 'hex')
 }
 
-/** A piece of the chain: one entry, or several that were recorded together. */
+/** A link of the chain: one entry, or several recorded together. */
 export type AuditLink = {
   readonly entries: readonly AuditRow[]
-  /** What is hashed, after the hash before it. */
+  /** The hashed text; the previous hash is put before it. */
   readonly text: string
   readonly hash: string
 }

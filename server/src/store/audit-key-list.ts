@@ -1,6 +1,6 @@
 /**
- * Long lists of names in the details of audit entries. A chain stores each list once, by its SHA-256; the details hold the
- * digest in its place, so the entry's hash covers it.
+ * Long lists of names in audit details. Each chain stores a list once, under its SHA-256 digest. The details hold the
+ * digest instead, so the entry's hash still covers the list.
  */
 import { hash } from 'node:crypto'
 
@@ -11,23 +11,26 @@ export type CompactDetails = { readonly text: string; readonly lists: readonly K
 export type Details = {
   readonly before?: Record<string, unknown>
   readonly after?: Record<string, unknown>
-  /** Whether the address of the person who acted was confirmed then; absent where no person did. */
+  /** Whether the acting person's address was confirmed at the time; absent if the actor is no person. */
   readonly actorVerified?: boolean
 }
 
-/** Adds to the text of details whether the actor's address is confirmed. */
+/** Adds `actorVerified` to the JSON text of the details. */
 export function withActorVerified(text: string, isVerified: boolean | undefined): string {
   if (isVerified === undefined) return text
   return `{"actorVerified":${isVerified}${text === '{}' ? '' : ','}${text.slice(1)}`
 }
 
-/** A list is noted as used once in so many entries: those that refer to it are no further than this from the noted one. */
+/**
+ * A list's `last_sequence` is updated at most once per this many entries, so entries that refer to the list may lie up
+ * to this far beyond it.
+ */
 export const listSpan = 2_000
 
-/** A shorter list takes hardly more room than its digest. */
+/** A shorter list is hardly larger than its digest. */
 const minLength = 256
 
-/** The details as they are stored: `lists` names the fields of `after` whose list was replaced by its digest. */
+/** The stored form: `lists` names the fields of `after` that hold a digest instead of their list. */
 export function compactDetails({
   before,
   after,
@@ -45,14 +48,14 @@ export function compactDetails({
 
 const digestOf = (text: string) => hash('sha256', text, 'hex')
 
-/** True where this is the text of the list that the digest names. */
+/** True if the text is the list that the digest stands for. */
 export function isListGenuine(digest: string, text: string | undefined): text is string {
   return text !== undefined && digestOf(text) === digest
 }
 
 type Parsed = Details & { readonly digests: ReadonlyMap<string, string> }
 
-/** Details that were overwritten tell nothing; the check of the chain reports them. */
+/** Details that were tampered with parse as empty; the chain check reports them. */
 function parse(details: string): Parsed {
   try {
     const { before, after, lists, actorVerified } = Object(JSON.parse(details))
@@ -69,13 +72,12 @@ function parse(details: string): Parsed {
   }
 }
 
-/** The digests of all lists that these details refer to. */
 export function digestsIn(details: string): string[] {
   return details.includes('"lists":[') ? [...parse(details).digests.values()] : []
 }
 
 type ExpandedDetails = Details & {
-  /** How long they are with their lists, more or less. */
+  /** Approximate length including the lists. */
   readonly length: number
 }
 
@@ -83,7 +85,7 @@ export type DetailsReader = (details: string) => Promise<ExpandedDetails>
 
 const maxKnownLength = 4 * 1024 * 1024
 
-/** Puts lists back in their places. A list that is missing or was changed is not shown: its digest stays there. */
+/** Puts lists back in place of their digests. If a list is missing or altered, its digest stays. */
 export function createDetailsReader(loadList: (digest: string) => Promise<string | undefined>): DetailsReader {
   const known = new Map<string, { readonly list: unknown; readonly length: number }>()
   let knownLength = 0

@@ -1,13 +1,13 @@
-/** How far each chain of the audit trail was archived and removed, and the removal itself. */
+/** Stores how far each audit chain was archived and removed, and does the removal. */
 import { listSpan } from './audit-key-list.ts'
 import { type Db, fragment, sql } from './engine/sql.ts'
 
-/** `archive`: entries up to here are in an archive file. `cut`: they were removed from the store. */
+/** `archive`: entries up to the mark are in an archive file. `cut`: they were removed from the store. */
 export type MarkKind = 'archive' | 'cut'
 
 export type AuditMark = {
   readonly sequence: number
-  /** Of the last entry that it covers. */
+  /** Hash of the last entry that the mark covers. */
   readonly hash: string
   readonly at: number
   readonly signature: Uint8Array
@@ -31,7 +31,7 @@ export function auditRetentionStore(db: Db) {
           signature = ${signature}, key_id = ${keyId}`)
     },
 
-    /** The next chain, in the order of their ids, of which more was archived than removed. */
+    /** The next chain by id with archived entries that were not removed yet. */
     async findArchivedAfter(chainId: string): Promise<string | undefined> {
       const row = await db.one<{ chainId: string }>(sql`
         select a.chain_id as "chainId" from audit_mark a
@@ -41,7 +41,10 @@ export function auditRetentionStore(db: Db) {
       return row?.chainId
     },
 
-    /** Removes entries up to this one, and the lists that no other entry refers to; the head must be locked. */
+    /**
+     * Removes entries up to this sequence, and key lists that no later entry refers to. The chain's head must be
+     * locked.
+     */
     async removeThrough(chainId: string, sequence: number): Promise<void> {
       await db.run(sql`delete from audit_entry where chain_id = ${chainId} and sequence <= ${sequence}`)
       await db.run(sql`delete from audit_batch where chain_id = ${chainId} and last_sequence <= ${sequence}`)

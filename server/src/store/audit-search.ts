@@ -1,6 +1,6 @@
 /**
- * Which entries a filter means: one rule for both kinds of rows on both engines. SQL only narrows what is looked at, and
- * lets through more than is meant rather than less.
+ * Decides which entries match a filter, by one rule for both kinds of rows on both engines. SQL only narrows the
+ * candidates and may let too many through, never too few.
  */
 import type { AuditRow } from './audit-entry.ts'
 import type { Details, DetailsReader } from './audit-key-list.ts'
@@ -16,21 +16,23 @@ export type AuditFilter = {
   readonly text: string | null
 }
 
-/** By id, type or name; a secret that is sought by its id also by its names, as reads of many record their keys alone. */
+/**
+ * Matches an id, type or name. A secret sought by id also matches by its names, because bulk reads record only keys.
+ */
 export type SoughtEntity = { readonly text: string; readonly secret?: SoughtSecret | undefined }
 type SoughtSecret = { readonly projectId: string; readonly slug: string; readonly names: readonly string[] }
 
-/** Entries that were written before they held the ids of all environments name them. */
+/** Older entries hold names of environments instead of all their ids; `known` serves to match those. */
 export type SoughtEnvironment = { readonly id: string; readonly known?: KnownEnvironment | undefined }
 type KnownEnvironment = { readonly projectId: string; readonly slug: string; readonly name: string }
 
-/** What is looked for in the details of an entry. */
+/** Everything in an entry's details that a filter can match. */
 type Mentioned = {
   readonly names: ReadonlySet<string>
   readonly ids: ReadonlySet<string>
   readonly environmentIds: readonly string[]
   readonly environmentNames: ReadonlySet<string>
-  /** Read on the way to other values: `project.environment.KEY`. */
+  /** Secrets that were read to resolve references: `project.environment.KEY`. */
   readonly referenced: readonly string[]
   readonly folded: string
 }
@@ -40,7 +42,7 @@ const maxKnownLength = 4 * 1024 * 1024
 
 export type EntryFilter = (row: AuditRow) => boolean | Promise<boolean>
 
-/** Says of each entry whether it is meant. Reads of the same answer share their details, which are parsed once. */
+/** Returns a predicate for entries. Reads of one response share their details, which are parsed once. */
 export function entryFilter(filter: AuditFilter, readDetails: DetailsReader): EntryFilter {
   const { actor, action, entity, project, environment, from, to } = filter
   const text = filter.text === null ? null : fold(filter.text)
@@ -82,14 +84,14 @@ function isEntity(row: AuditRow, text: string): boolean {
   return row.entityId === text || row.entityName === text || typesOf(text).includes(row.entityType)
 }
 
-/** Work on many secrets at once is of the type `secrets`. */
+/** Bulk operations on secrets are recorded with the type `secrets`. */
 export const typesOf = (type: string): string[] => [type, `${type}s`]
 
 function mentionsEntity(row: AuditRow, mentioned: Mentioned, { text, secret }: SoughtEntity): boolean {
   const { names, ids, referenced } = mentioned
   if (names.has(text) || ids.has(text) || referenced.some((place) => place.endsWith(`.${text}`))) return true
   if (!secret) return false
-  // Where ids were recorded, they say it better than names.
+  // Recorded ids are more precise than names, so names count only without ids.
   const isByName = ids.size === 0 && row.entityType !== 'secret' && row.projectId === secret.projectId
   if (isByName && secret.names.some((name) => names.has(name))) return true
   return referenced.some(
@@ -116,7 +118,7 @@ function readMentioned({ before = {}, after = {} }: Details): Mentioned {
   const names = [...textsIn(after.keys), ...changes.flatMap(({ key }) => textsIn(key)), ...pushed]
   const called = [before.name, after.name].flatMap(textsIn)
   const referenced = textsIn(after.referenced)
-  // Those that were read; what was compared is one of them, perhaps with a revision.
+  // Environments of a read or comparison; a compared one may have a revision after `@`.
   const read = 'keys' in after ? [after.environments, after.from, after.to].flatMap(textsIn) : []
   const environmentNames = [
     ...read.map((state) => state.replace(/@.*/, '')),
@@ -128,7 +130,7 @@ function readMentioned({ before = {}, after = {} }: Details): Mentioned {
     environmentIds: textsIn(after.environmentIds),
     environmentNames: new Set(environmentNames),
     referenced,
-    // No needle holds the end of a line: what is found lies within one name.
+    // A search text never contains a line break, so a match lies within one name.
     folded: fold([...names, ...called, ...referenced].join('\n')),
   }
 }
@@ -136,12 +138,12 @@ function readMentioned({ before = {}, after = {} }: Details): Mentioned {
 const textsIn = (value: unknown): string[] =>
   (Array.isArray(value) ? value : [value]).filter((item) => typeof item === 'string')
 
-/** Patterns for SQL, null where nothing is sought. */
+/** Patterns for SQL `like`; null if the filter does not ask for the field. */
 export function patternsFor({ entity, environment, text }: AuditFilter) {
   const secret = entity?.secret
   return {
     entityEnd: entity && endPattern(entity.text),
-    // Several names take more than one pattern: all of them are let through.
+    // One pattern cannot match several names, so with several names every row passes.
     secretEnd: secret ? endPattern(secret.names.length === 1 ? (secret.names[0] ?? '') : '') : null,
     environmentId: environment && `%${escapePattern(environment.id)}%`,
     environmentName: environment?.known ? `%${escapePattern(environment.known.name)}%` : null,
@@ -151,10 +153,13 @@ export function patternsFor({ entity, environment, text }: AuditFilter) {
 
 const escapePattern = (text: string) => text.replace(/[\\%_]/g, '\\$&')
 
-/** The end of a text within JSON: of a key, or of a place that ends with one. */
+/** Matches text at the end of a JSON string: a key, or a path that ends with the key. */
 const endPattern = (text: string) => `%${escapePattern(JSON.stringify(text).slice(1))}%`
 
-/** Engines lower-case what is not ASCII, and the letters that İ and the sign for kelvin become, each in their own way. */
+/**
+ * Engines lower-case non-ASCII letters differently, and also İ and the Kelvin sign, which become i and k: wildcards let
+ * all of them through.
+ */
 const loosePattern = (text: string) =>
   text.replace(/[%_]|[ik]|[^ !#-[\]-~]+/gu, (part) => {
     if (part === '%' || part === '_') return `\\${part}`

@@ -1,6 +1,6 @@
 /**
- * The audit trail as it is kept: one hash chain per workspace, and one for what belongs to none. Each entry's hash
- * covers the one before it; the newest hash is signed.
+ * Storage of the audit trail: one hash chain per workspace, and one for everything outside workspaces. Each entry's
+ * hash covers the hash before it; the newest hash is signed.
  */
 import { type BatchRow, expandBatch, linksOfBatch } from './audit-batch.ts'
 import { type AuditLink, type AuditRow, emptyHash, linkOf } from './audit-entry.ts'
@@ -15,7 +15,7 @@ export type SignedHead = {
   readonly keyId: string | null
 }
 export type AuditHead = SignedHead & {
-  /** Entries up to here were removed. Not signed: it only says which remembered lists may be gone. */
+  /** Entries up to here were removed. Unsigned: it only tells which cached key lists may be gone. */
   readonly cutSequence: number
 }
 
@@ -28,16 +28,16 @@ const columns = fragment(`
 
 type Stretch = { readonly after: number; readonly upTo: number }
 
-/** What is looked at in one go: so many entries, and so much of them, but one row at least. */
+/** Limits of one stretch (a range of the chain that is processed at once): entries and bytes, but at least one row. */
 const maxStretchLength = 2_000
 const maxStretchBytes = 8 * 1024 * 1024
 
 type RowSize = { readonly firstSequence: number; readonly lastSequence: number; readonly bytes: number }
 
-/** At least so many rows are narrowed down by SQL in one go, however few are asked for. */
+/** Minimum number of rows per narrowing query, even if fewer results are wanted. */
 const minNarrowed = 100
 
-/** SQL cannot look into a list that is stored apart: entries that refer to one are let through. */
+/** SQL cannot see into lists stored elsewhere, so entries that refer to one always pass. */
 const storedList = '%"lists":[%'
 
 export function auditStore(db: Db) {
@@ -48,7 +48,7 @@ export function auditStore(db: Db) {
       from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
       order by last_sequence`)
 
-  /** What the rows of a stretch take, oldest first; none of them is loaded for it. */
+  /** Sizes of the rows in a stretch, oldest first, without loading the rows. */
   const listSizes = (chainId: string, { after, upTo }: Stretch): Promise<RowSize[]> =>
     db.all<RowSize>(sql`
       select sequence as "firstSequence", sequence as "lastSequence", octet_length(details) as bytes
@@ -58,7 +58,7 @@ export function auditStore(db: Db) {
       from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
       order by 2`)
 
-  /** Entries with a row of their own, newest first: those that are meant, among those that SQL lets through. */
+  /** Matching entries with a row of their own, newest first, from the candidates that SQL returns. */
   async function searchEntries(
     chainId: string,
     stretch: Stretch,
@@ -102,7 +102,7 @@ export function auditStore(db: Db) {
   }
 
   return {
-    /** Locks the chain: entries get their place one transaction after another. */
+    /** Locks the chain, so that transactions append one after another. */
     async lockHead(chainId: string): Promise<AuditHead> {
       const head = await db.one<AuditHead>(sql`
         select ${headColumns} from audit_head where chain_id = ${chainId} ${forUpdate}`)
@@ -118,7 +118,7 @@ export function auditStore(db: Db) {
       return db.one<AuditHead>(sql`select ${headColumns} from audit_head where chain_id = ${chainId}`)
     },
 
-    /** The chain after this one, in the order of their ids: of a workspace, or of one that is gone and left a trail. */
+    /** The next chain by id, including chains of deleted workspaces. */
     async findChainAfter(chainId: string): Promise<string | undefined> {
       const row = await db.one<{ chainId: string | null }>(sql`
         select min(a.id) as "chainId" from (
@@ -174,21 +174,21 @@ export function auditStore(db: Db) {
       return row !== undefined
     },
 
-    /** The newest stretch of the chain up to here. */
+    /** The newest stretch that ends at `upTo`. */
     async stretchUpTo(chainId: string, upTo: number): Promise<Stretch> {
       const whole = { after: Math.max(0, upTo - maxStretchLength), upTo }
       const beyond = firstBeyond((await listSizes(chainId, whole)).reverse())
       return beyond ? { after: Math.min(beyond.lastSequence, upTo - 1), upTo } : whole
     },
 
-    /** The oldest stretch of the chain after this, and before its end. */
+    /** The oldest stretch after `after`, ending at `end` at most. */
     async stretchAfter(chainId: string, after: number, end: number): Promise<Stretch> {
       const whole = { after, upTo: Math.min(after + maxStretchLength, end) }
       const beyond = firstBeyond(await listSizes(chainId, whole))
       return beyond ? { after, upTo: Math.max(beyond.firstSequence - 1, after + 1) } : whole
     },
 
-    /** The links of a stretch of the chain, oldest first: the primary key bounds what is read. The last may reach beyond it. */
+    /** The links of a stretch, oldest first. The last link may end beyond the stretch. */
     async listLinks(chainId: string, { after, upTo }: Stretch): Promise<AuditLink[]> {
       const rows = await db.all<AuditRow>(sql`
         select ${columns} from audit_entry
@@ -198,7 +198,7 @@ export function auditStore(db: Db) {
       return links.filter((link) => startOf(link) > after).sort((a, b) => startOf(a) - startOf(b))
     },
 
-    /** What matches in a stretch, newest first. A chain is searched stretch by stretch, so no query runs long. */
+    /** Matches in a stretch, newest first. A chain is searched stretch by stretch, so that no query runs long. */
     async searchStretch(
       chainId: string,
       stretch: Stretch,
@@ -224,7 +224,7 @@ async function listMeant(rows: readonly AuditRow[], isMeant: EntryFilter): Promi
 
 const startOf = ({ entries }: AuditLink) => entries[0]?.sequence ?? 0
 
-/** The first row, in this order, that a stretch has no room for. */
+/** The first row, in the given order, that exceeds the size of a stretch. */
 function firstBeyond(sizes: readonly RowSize[]): RowSize | undefined {
   let total = 0
   return sizes.find(({ bytes }, index) => {

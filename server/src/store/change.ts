@@ -1,13 +1,13 @@
 /**
- * The log of changes that every node follows, so that what it remembers is never more than a second old. A change row
- * commits with the change itself.
+ * Log of changes that every node polls, so that no cache is more than a second stale. A change row commits with the
+ * change itself.
  */
 import { anyOf, type Db, sql } from './engine/sql.ts'
 
 export type ChangeSubject = 'workspace' | 'environment' | 'user' | 'keyring'
 export type Change = { readonly sequence: number; readonly subject: ChangeSubject; readonly subjectId: string }
 
-/** So many are read at once: where there are as many, there may be more. */
+/** Rows per query; a full result means there may be more. */
 export const maxListed = 10_000
 
 export function changeStore(db: Db) {
@@ -21,7 +21,7 @@ export function changeStore(db: Db) {
       return row?.sequence ?? 0
     },
 
-    /** What was logged before it has been taken away. */
+    /** Rows with a lower sequence were already removed. */
     async oldest(): Promise<number> {
       const row = await db.one<{ sequence: number }>(sql`select coalesce(min(sequence), 0) as sequence from change`)
       return row?.sequence ?? 0

@@ -1,4 +1,7 @@
-/** Sign-ins that wait for a person: found by the keyed hashes of their two codes, bound to what was asked by a MAC. */
+/**
+ * Device logins that wait for a person's approval. Found by the keyed hashes of their two codes; a MAC covers the
+ * request.
+ */
 import { createHmac } from 'node:crypto'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import type { RootKey } from '../crypto/keyring.ts'
@@ -10,13 +13,13 @@ import { genuineRows } from './signed-row.ts'
 export type DeviceLogin = {
   readonly id: string
   readonly clientId: string
-  /** Where it was asked for. */
+  /** Address of the device that asked. */
   readonly ip: string
   readonly userAgent: string
   readonly state: 'pending' | 'approved' | 'denied'
-  /** Who has answered. */
+  /** The person who approved or denied. */
   readonly userId: string | null
-  /** The session that approved. */
+  /** The session that gave the approval. */
   readonly sessionId: string | null
   readonly createdAt: number
   readonly expiresAt: number
@@ -38,7 +41,7 @@ const macFields = (row: Omit<DeviceRow, keyof RowMac>): MacField[] => [
   row.userId,
   row.createdAt,
   row.expiresAt,
-  // Rows from before approvals had a session carry a MAC without it.
+  // Older rows were signed before approvals recorded a session.
   ...(row.sessionId === null ? [] : [row.sessionId]),
 ]
 
@@ -73,7 +76,7 @@ export function deviceStore(db: Db, keys: Keys) {
 
     findByUserCode: async (code: string) => toLogin(await findRow('user-code', code)),
 
-    /** False where one of the codes is taken. */
+    /** False if one of the codes is taken. */
     async insert(login: DeviceLogin, codes: { device: string; user: string }): Promise<boolean> {
       const root = keys.keyring.active
       const deviceHash = hashOf(root, 'device-code', codes.device)
@@ -88,7 +91,7 @@ export function deviceStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** Those that nobody has answered, oldest first. */
+    /** Unanswered logins, oldest first. */
     async listWaiting(nowMs: number): Promise<Pick<DeviceLogin, 'id' | 'ip' | 'expiresAt'>[]> {
       return db.all(sql`
         select id, ip, expires_at as "expiresAt" from device_login
@@ -99,7 +102,7 @@ export function deviceStore(db: Db, keys: Keys) {
       await db.run(sql`delete from device_login where id = ${id} and state = 'pending'`)
     },
 
-    /** Notes a poll; false where the last one was later than `beforeMs`. */
+    /** Records a poll; false if the last one was after `beforeMs`. */
     async poll(id: string, nowMs: number, beforeMs: number): Promise<boolean> {
       const changed = await db.run(sql`
         update device_login set last_polled_at = ${nowMs}
@@ -107,7 +110,7 @@ export function deviceStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** The answer of a person to one that waits; false where it has been answered, or is gone. */
+    /** Stores a person's answer; false if the login was already answered or is gone. */
     async answer(code: string, answer: Pick<DeviceLogin, 'state' | 'userId' | 'sessionId'>): Promise<boolean> {
       const row = await findRow('user-code', code)
       if (row?.state !== 'pending') return false
@@ -119,7 +122,7 @@ export function deviceStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** True for one caller alone, however many ask at once, and only while the session that approved lives. */
+    /** True for exactly one of several concurrent callers, and only while the approving session exists. */
     async collect({ id, userId, sessionId }: DeviceLogin, nowMs: number): Promise<boolean> {
       const changed = await db.run(sql`
         delete from device_login where id = ${id} and user_id = ${userId} and state = 'approved'
@@ -128,7 +131,7 @@ export function deviceStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** What a person has approved and no device has collected yet. */
+    /** Removes logins that this person answered and no device has collected yet. */
     async removeApproved(userId: string): Promise<number> {
       return db.run(sql`delete from device_login where user_id = ${userId}`)
     },

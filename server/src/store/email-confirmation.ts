@@ -1,4 +1,4 @@
-/** Links that were mailed to confirm an address, at most one per person: found by the keyed hash of their token. */
+/** Mailed links that confirm an address, at most one per person. Found by the keyed hash of their token. */
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
 import { type Db, fragment, sql } from './engine/sql.ts'
@@ -8,7 +8,6 @@ import { genuineRows } from './signed-row.ts'
 export type EmailConfirmation = {
   readonly id: string
   readonly userId: string
-  /** The address that the link was mailed to. */
   readonly email: string
   readonly createdAt: number
   readonly expiresAt: number
@@ -33,7 +32,7 @@ export function emailConfirmationStore(db: Db, keys: Keys) {
   const rows = genuineRows<ConfirmationFields, ConfirmationRow>(keys, 'email_confirmation', macFields)
 
   return {
-    /** The link before it, if there is one, stops working. */
+    /** Invalidates the person's previous link, if any. */
     async replace(confirmation: EmailConfirmation, value: string): Promise<void> {
       const { id, userId, email, createdAt, expiresAt } = confirmation
       const root = keys.keyring.active
@@ -55,7 +54,7 @@ export function emailConfirmationStore(db: Db, keys: Keys) {
       return undefined
     },
 
-    /** True for one caller alone, however many follow the link at once. */
+    /** True for exactly one of several concurrent callers. */
     async take({ id, userId }: EmailConfirmation): Promise<boolean> {
       return (await db.run(sql`delete from email_confirmation where id = ${id} and user_id = ${userId}`)) === 1
     },

@@ -21,7 +21,7 @@ const toEnvironment = (row: StoredRow): EnvironmentRow => ({
   hasPersonalOverrides: row.hasPersonalOverrides === 1,
 })
 
-/** Names are ASCII and unique without regard to case. */
+/** Names are ASCII and unique regardless of case. */
 const fold = (name: string) => name.toLowerCase()
 
 export function environmentStore(db: Db, keys: Keys) {
@@ -45,14 +45,14 @@ export function environmentStore(db: Db, keys: Keys) {
       return row && toEnvironment(row)
     },
 
-    /** How many of these there are. */
+    /** Counts how many of these ids exist. */
     async count(ids: readonly string[], workspaceId: string): Promise<number> {
       const row = await db.one<{ count: number }>(sql`
         select count(*) as count from environment where id ${anyOf(ids)} and workspace_id = ${workspaceId}`)
       return row?.count ?? 0
     },
 
-    /** With its first key. False where the name is taken. */
+    /** Also creates the first key. False if the name is taken. */
     async insert(environment: EnvironmentRow): Promise<boolean> {
       const { id, workspaceId, projectId, name, hasPersonalOverrides, createdAt } = environment
       const changed = await db.run(sql`
@@ -65,7 +65,7 @@ export function environmentStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** False where the name is taken. */
+    /** False if the name is taken. */
     async update(environment: EnvironmentRow): Promise<boolean> {
       const { id, workspaceId, projectId, name, hasPersonalOverrides, updatedAt } = environment
       const taken = await db.one(sql`
@@ -79,7 +79,10 @@ export function environmentStore(db: Db, keys: Keys) {
       return true
     },
 
-    /** Its keys go with it; its values, which nobody can open from now on, are taken away step by step later. */
+    /**
+     * Deletes the keys with the row. The values can no longer be decrypted; the purge queue removes them later in small
+     * steps.
+     */
     async remove(id: string, workspaceId: string): Promise<void> {
       await db.run(sql`
         insert into leftover (environment_id)

@@ -1,4 +1,4 @@
-/** The one row of the installation itself: the lock of its first start, and a master key that a KMS has wrapped. */
+/** The row of the installation itself: a lock for the first start, and the master key if a KMS wraps it. */
 import { randomBytes } from 'node:crypto'
 import type { WrappedMaster } from '../master-key.ts'
 import { type Engine, sql } from './engine/sql.ts'
@@ -22,10 +22,13 @@ export function wrappedMaster(engine: Engine, now: () => number): WrappedMaster 
   }
 }
 
-/** Where less is left, what people ask for finds no room either. */
+/** With less space than this, normal requests would fail too. */
 const roomBytes = 64 * 1024
 
-/** A durable write that leaves nothing behind: rejects where the store takes none. Text that is random is not made smaller. */
+/**
+ * Tests a durable write without leaving data behind; rejects if the store refuses it. The data is random so that it
+ * cannot be compressed.
+ */
 export async function tryWrite(engine: Engine, nowMs: number): Promise<void> {
   const ballast = randomBytes(roomBytes).toString('base64')
   await engine.transaction('instance', async ({ db }) => {

@@ -1,4 +1,4 @@
-/** For the doctor: every row that grants rights, checked against its MAC. */
+/** For `doctor`: checks the MAC of every row that grants rights. */
 
 import type { Engine } from './engine/sql.ts'
 import type { Keys } from './key.ts'

@@ -1,4 +1,4 @@
-/** Invites: found by the keyed hash of their token. The row becomes a membership, so it carries a MAC. */
+/** Invites, found by the keyed hash of their token. The row becomes a membership, so a MAC protects it. */
 import type { Role, Scope } from '@coffer/contract/field'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
@@ -6,7 +6,7 @@ import { type Db, forUpdate, fragment, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
 import { genuineRows } from './signed-row.ts'
 
-/** What became of the message to the invited person: `off` where no mail server is set. */
+/** State of the mail to the invited person; `off` if no mail server is configured. */
 export type MailState = 'off' | 'sending' | 'sent' | 'failed'
 
 export type Invite = {
@@ -15,16 +15,16 @@ export type Invite = {
   readonly email: string
   readonly role: Role
   readonly scope: Scope
-  /** Null where the token has ended before the invite: after a decline. */
+  /** Null after a decline: the token ends before the invite. */
   readonly hash: Uint8Array | null
   readonly hashRootId: string | null
-  /** Of the token that was only mailed, under the same root; null where no mail server was set. */
+  /** Hash of the token that was only mailed, under the same root key; null if no mail server was configured. */
   readonly mailedHash: Uint8Array | null
   readonly createdAt: number
   readonly expiresAt: number
   readonly declinedAt: number | null
   readonly mail: MailState
-  /** When the newest message was written. */
+  /** When the latest mail was composed. */
   readonly mailAt: number
 }
 type InviteRow = Omit<Invite, 'scope'> & RowMac & { readonly scope: string }
@@ -46,7 +46,7 @@ const macFields = (row: InviteFields): MacField[] => [
   row.createdAt,
   row.expiresAt,
   row.declinedAt,
-  // Invites of before carry a MAC without it.
+  // Older invites were signed before this field existed.
   ...(row.mailedHash === null ? [] : [row.mailedHash]),
 ]
 
@@ -65,7 +65,7 @@ export function inviteStore(db: Db, keys: Keys) {
   }
 
   return {
-    /** Rows that fail their MAC grant nothing: they are left out. */
+    /** Rows with a bad MAC grant nothing and are skipped. */
     async list(workspaceId: string): Promise<Invite[]> {
       const stored = await db.all<InviteRow>(sql`
         select ${columns} from invite where workspace_id = ${workspaceId} order by id`)
@@ -84,7 +84,7 @@ export function inviteStore(db: Db, keys: Keys) {
       )
     },
 
-    /** By either of its tokens. */
+    /** Accepts either token of the invite. */
     async findByValue(value: string): Promise<(Invite & { readonly isMailed: boolean }) | undefined> {
       for (const root of keys.keyring.all) {
         const hash = hashBearer(root, value)
@@ -96,7 +96,7 @@ export function inviteStore(db: Db, keys: Keys) {
       return undefined
     },
 
-    /** The id of the invite that stands in the way where the address is invited already. */
+    /** Returns the id of the existing invite if the address is already invited. */
     async insert(invite: Invite): Promise<string | undefined> {
       const row = toRow(invite)
       const changed = await db.run(sql`
@@ -111,7 +111,7 @@ export function inviteStore(db: Db, keys: Keys) {
       return taken?.id
     },
 
-    /** What became of a message may have been noted since the invite was read: only a new message begins anew. */
+    /** The mail state may have changed since the invite was read, so it is overwritten only for a new mail. */
     async update(invite: Invite): Promise<void> {
       const row = toRow(invite)
       await db.run(sql`
@@ -126,21 +126,21 @@ export function inviteStore(db: Db, keys: Keys) {
       return (await db.run(sql`delete from invite where id = ${id} and workspace_id = ${workspaceId}`)) === 1
     },
 
-    /** Only for the message that was written then: another one may be on its way by now. */
+    /** Updates only the mail of that time: a newer one may already be on its way. */
     async noteMail(invite: Invite, mail: MailState): Promise<void> {
       await db.run(sql`
         update invite set mail = ${mail}
         where id = ${invite.id} and workspace_id = ${invite.workspaceId} and mail_at = ${invite.mailAt}`)
     },
 
-    /** The token of an expired invite is never accepted: its hash gives way, so that the root that keys it can go. */
+    /** An expired invite is never accepted. Dropping its hash lets the old root key be removed. */
     async forgetEndedHashes(nowMs: number, limit: number): Promise<number> {
       const old = await db.all<InviteRow>(sql`
         select ${columns} from invite
         where hash_root_id in (select id from root_key where is_active = 0) and expires_at <= ${nowMs}
         order by id limit ${limit} ${forUpdate}`)
       for (const row of old) {
-        // A tampered row must not be made genuine.
+        // A tampered row must not get a valid MAC.
         const signed = (await rows.isGenuine(row)) ? rows.sign({ ...row, hash: null, mailedHash: null }) : row
         await db.run(sql`
           update invite set hash = null, hash_root_id = null, mailed_hash = null, mac = ${signed.mac}, mac_root_id = ${signed.macRootId}

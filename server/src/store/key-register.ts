@@ -1,4 +1,4 @@
-/** The rows of root and signing keys, and the sealed register that says which of them are in use. */
+/** Rows of root and signing keys, and the sealed register of the keys in use. */
 import type { KeyObject } from 'node:crypto'
 import { newId } from '../crypto/id.ts'
 import { requireRegistered, sealRegister } from '../crypto/key-register.ts'
@@ -12,11 +12,11 @@ type KeyRows = {
   /** Active first, then newest first. */
   readonly roots: readonly RootRow[]
   readonly signers: readonly SigningRow[]
-  /** Null in a store of a version that kept none, until the service has started once. */
+  /** Null in a store of an older version until the service has started once. */
   readonly register: Uint8Array | null
 }
 
-/** One statement, hence one snapshot: the register and the rows that it lists must be of the same moment. */
+/** One statement gives one snapshot: the register must match the rows that it lists. */
 export async function readKeyRows(db: Db): Promise<KeyRows> {
   type Row = RootRow & SigningRow & { readonly kind: 'root' | 'signing' | 'register' }
   const rows = await db.all<Row>(sql`
@@ -37,7 +37,7 @@ export async function readKeyRows(db: Db): Promise<KeyRows> {
   }
 }
 
-/** At the start: makes keys where there are none, and registers those of a store that has no register yet. */
+/** At start: creates keys in an empty store, and the register in a store of an older version. */
 export async function makeKeys(engine: Engine, master: KeyObject, now: () => number): Promise<void> {
   await engine.transaction('keys', async ({ db }) => {
     await db.run(sql`insert into instance (id, created_at) values (1, ${now()}) on conflict (id) do nothing`)
@@ -55,8 +55,8 @@ export async function hasKeys(db: Db): Promise<boolean> {
 }
 
 /**
- * Changes rows of keys within a transaction. The rows are checked first, or the new register would vouch for what somebody
- * else has changed; afterwards all of them are registered.
+ * Changes key rows inside a transaction and seals a new register. The rows are verified first; otherwise the new
+ * register would confirm somebody else's changes.
  */
 export async function changeKeys<Result>(db: Db, master: KeyObject, work: () => Promise<Result>): Promise<Result> {
   await lockRegister(db)
@@ -72,7 +72,7 @@ export async function changeKeys<Result>(db: Db, master: KeyObject, work: () => 
   return result
 }
 
-/** Two nodes that start or rotate at the same time take turns. */
+/** Serialises nodes that start or rotate at the same time. */
 function lockRegister(db: Db): Promise<unknown> {
   return db.run(sql`select id from instance where id = 1 ${forUpdate}`)
 }

@@ -1,4 +1,4 @@
-/** What a rotation does to the stored keys, a batch at a time, and the count of what still needs an old root. */
+/** The steps of a key rotation, one batch at a time, and the count of what still depends on an old root key. */
 import { open, seal } from '../crypto/envelope.ts'
 import { rewrapSigningKey } from '../crypto/signing.ts'
 import { type Db, forUpdate, sql } from './engine/sql.ts'
@@ -13,7 +13,7 @@ import {
 } from './key.ts'
 import { readKeyRows } from './key-register.ts'
 
-/** Moves a batch of what an older root wraps to the active one; returns how many there were. */
+/** Re-wraps a batch of keys from older roots with the active root; returns the number of rows. */
 export async function moveWorkspaceKeys(db: Db, keys: Keys, limit: number): Promise<number> {
   const active = keys.keyring.active
   const rows = await db.all<WorkspaceKeyRow & { workspaceId: string }>(sql`
@@ -42,7 +42,7 @@ export async function moveSigningKeys(db: Db, keys: Keys, limit: number): Promis
   return rows.length
 }
 
-/** A new key unless the last rotation is still moving things to the newest one. */
+/** Creates a new key, unless the previous rotation is still moving data to the newest one. */
 export async function insertNextWorkspaceKey(db: Db, keys: Keys, workspaceId: string, nowMs: number): Promise<number> {
   const rows = await db.all<{ version: number }>(sql`
     select version from workspace_key where workspace_id = ${workspaceId} order by version desc`)
@@ -82,7 +82,7 @@ export function removeUnusedWorkspaceKeys(db: Db, workspaceId: string): Promise<
       and version not in (select workspace_key_version from sync where workspace_id = ${workspaceId})`)
 }
 
-/** Makes the next version of an environment's key, or finds the one that a killed rotation has made; returns it. */
+/** Creates the next version of an environment's key, or returns the one that an interrupted rotation created. */
 export async function insertNextEnvironmentKey(
   db: Db,
   keys: Keys,
@@ -93,7 +93,7 @@ export async function insertNextEnvironmentKey(
     select version from environment_key
     where environment_id = ${owner.environmentId} and workspace_id = ${owner.workspaceId} order by version desc`)
   const newest = rows[0]?.version ?? 0
-  // A rotation that was killed goes on with the key that it had made.
+  // An interrupted rotation continues with the key that it created.
   if (rows.length > 1) return newest
   await insertEnvironmentKey(db, keys, owner, newest + 1, nowMs)
   return newest + 1
@@ -109,7 +109,7 @@ export type RootUses = {
   readonly workspaceKeys: number
   readonly signingKeys: number
   readonly macs: number
-  /** Tokens, sessions, invites, shares, email confirmations and waiting device logins whose stored hash is keyed by this root. */
+  /** Tokens, sessions, invites, shares, email confirmations and pending device logins whose hash this root keys. */
   readonly hashes: number
 }
 

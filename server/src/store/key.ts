@@ -1,6 +1,6 @@
 /**
- * The keys as they are kept: root keys under the master key, workspace and signing keys under a root, environment keys
- * under their workspace. Keys leave this file wrapped, or as key objects.
+ * Stored keys: root keys under the master key, workspace and signing keys under a root, environment keys under their
+ * workspace. Keys leave this file only wrapped or as key objects.
  */
 import type { KeyObject } from 'node:crypto'
 import { asKey, associatedData, newKey, open, seal } from '../crypto/envelope.ts'
@@ -23,40 +23,43 @@ type KnownSigner = { readonly signer: Signer; readonly purpose: SigningPurpose; 
 export type Keys = {
   readonly keyring: Keyring
   signer(purpose: SigningPurpose): Signer
-  /** A key that signs JWTs, or that did so until the last of them is over: whoever has stolen an old one has nothing. */
+  /**
+   * A key that signs JWTs, or a retired one until its last JWT has expired. After that, a stolen old key is useless.
+   */
   findJwtSigner(id: string): Signer | undefined
-  /** A key that signs or has signed audit heads, fetched if this node has not seen it yet. */
+  /** A current or retired key for audit heads; reloads if this node does not know it yet. */
   findAuditSigner(id: string): Promise<Signer | undefined>
-  /** Reads the ring again: another process may have turned it. */
+  /** Reads the keyring again, because another process may have rotated it. */
   reload(): Promise<void>
   /**
-   * What another node has issued under keys that were turned a moment ago is found at the second look. Looks are counted
-   * by `name`, a key's id or a credential's hash, so that what is made up does not use up those of others.
+   * Looks again after reloading the keyring: another node may have issued the credential under keys rotated a moment
+   * ago. Reloads are limited per `name` (a key's id or a credential's hash), so that made-up credentials do not exhaust
+   * them.
    */
   lookTwice<Found>(name: string, look: () => Promise<Found | undefined>): Promise<Found | undefined>
-  /** True for a row whose MAC holds; a root that this node has not seen yet is fetched first. */
+  /** True if the row's MAC is valid. Reloads if this node does not know the row's root yet. */
   isGenuine(table: string, fields: readonly MacField[], row: RowMac): Promise<boolean>
-  /** Makes a new root and new signing keys within a transaction; `reload` after its commit makes them known here. */
+  /** Creates a new root and new signing keys inside a transaction. Call `reload` after the commit to use them here. */
   turn(db: Db, nowMs: number): Promise<string>
-  /** Changes rows of root or signing keys within a transaction, and seals their register anew. */
+  /** Changes rows of root or signing keys inside a transaction and seals a new register. */
   change<Result>(db: Db, work: () => Promise<Result>): Promise<Result>
-  /** A root by its id, fetched if this node has not seen it yet. */
+  /** Finds a root by id; reloads if this node does not know it yet. */
   requireRoot(id: string): Promise<RootKey>
 }
 
 const minReloadGapMs = 1_000
-/** Within that time, whatever is asked for. */
+/** Maximum number of reloads per gap, for all names together. */
 const maxReloads = 10
-/** The life of a JWT, and a minute for clocks and nodes that had not heard of the rotation. */
+/** Lifetime of a JWT, plus a minute for clock differences and for nodes that learn of the rotation late. */
 const retiredJwtMs = (jwtLifetimeSeconds + 60) * 1_000
 
 export async function loadKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
   let loaded = await readKeys(engine, master)
   let reading: Promise<void> | undefined
   let probedSince = Number.NEGATIVE_INFINITY
-  /** What was looked for since then. */
+  /** Names that caused a reload since `probedSince`. */
   const probed = new Set<string>()
-  /** Root ids that rows have named and nobody has, by when that was seen. */
+  /** Unknown root ids named by rows, with the time of the last failed search. */
   const absent = new Map<string, number>()
 
   async function reload(): Promise<void> {
@@ -70,15 +73,15 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
     return reading
   }
 
-  /** For what the ring that was seen does not explain: true where there is another one by now. */
+  /** True if the keyring is no longer `seen`; reloads it first if the limit for `name` allows. */
   async function isTurned(seen: Keyring, name: string): Promise<boolean> {
-    // A read that is under way may have begun before the keys were turned: whoever is not served by it looks again.
+    // A read in progress may have started before the rotation. If its result does not help, read again.
     await reading
     if (loaded.keyring === seen && mayProbe(name)) await reloadTogether()
     return loaded.keyring !== seen
   }
 
-  /** Made-up credentials must not become a query for every request. */
+  /** Made-up credentials must not cause a query for every request. */
   function mayProbe(name: string): boolean {
     if (now() - probedSince >= minReloadGapMs) {
       probed.clear()
@@ -92,10 +95,10 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
   async function knows(rootId: string): Promise<boolean> {
     const isKnown = () => loaded.keyring.find(rootId) !== undefined
     if (isKnown()) return true
-    // A read that is under way may have begun before that root was made: whoever is not served by it looks again.
+    // A read in progress may have started before the root was created. If its result does not help, read again.
     await reading
     if (isKnown()) return true
-    // A made-up root id in a row must not become a query for every request.
+    // A made-up root id in a row must not cause a query for every request.
     if (now() - (absent.get(rootId) ?? Number.NEGATIVE_INFINITY) < minReloadGapMs) return false
     await reloadTogether()
     if (isKnown()) return true
@@ -162,7 +165,7 @@ async function readKeys(db: Db, master: KeyObject): Promise<Loaded> {
 
 export type WorkspaceKeyRow = { version: number; rootId: string; wrapped: Uint8Array }
 
-/** The workspace's newest key, for sealing; `version` asks for an older one, for opening. */
+/** The workspace's newest key, for sealing; pass `version` to get an older one, for opening. */
 export async function requireWorkspaceKey(
   db: Db,
   keys: Keys,
@@ -226,7 +229,7 @@ export async function findEnvironmentKey(
   return openEnvironmentKey(db, keys, owner, row)
 }
 
-/** The version that new values are sealed under. */
+/** The key that new values are sealed with. */
 export async function newestEnvironmentKey(
   db: Db,
   keys: Keys,
@@ -240,7 +243,7 @@ export async function newestEnvironmentKey(
   return { version: row.version, key: await openEnvironmentKey(db, keys, owner, row) }
 }
 
-/** Deleted while the request was on its way, keys first; or a key that is missing from what is still there. */
+/** Not found if the owner was deleted during the request; an integrity failure if the owner still exists. */
 async function missingKey(owner: Promise<object | undefined>): Promise<Failure> {
   return new Failure((await owner) ? 'integrity' : 'notFound')
 }

@@ -1,4 +1,7 @@
-/** Which networks an email address has signed in from: kept as keyed hashes of the pair, so that a dump tells neither. */
+/**
+ * Networks that each email address has logged in from. Only keyed hashes of the pair are stored, so that a database
+ * dump reveals neither.
+ */
 import { createHmac } from 'node:crypto'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import type { RootKey } from '../crypto/keyring.ts'
@@ -12,7 +15,7 @@ export function loginAddressStore(db: Db, keys: Keys) {
       .digest()
 
   return {
-    /** What an older root has hashed is known as long as that root is. */
+    /** Hashes under an older root match as long as that root exists. */
     async isKnown(email: string, network: string): Promise<boolean> {
       for (const root of keys.keyring.all) {
         const hash = hashOf(root, email, network)

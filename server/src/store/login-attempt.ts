@@ -1,21 +1,24 @@
 /**
- * Guesses in vain, counted before they are looked at, so that many at once are counted too. The subject is whatever is
- * guessed at: the login of an email address, the code of a second factor, a code that a device shows.
+ * Counts failed guesses. Each attempt is counted before it is checked, so that parallel attempts count too. The subject
+ * is the thing guessed at: the login of an email address, a second factor, a device code.
  */
 import { createHmac } from 'node:crypto'
 import { type Db, skipLocked, sql } from './engine/sql.ts'
 import type { Keys } from './key.ts'
 
 const maxSubjects = 10_000
-/** Sorting them for each new one would cost more than counting it. */
+/** Trimmed in bulk: sorting all subjects for each new one would cost more than counting it. */
 const trimmedAtOnce = 1_000
 
 export function loginAttemptStore(db: Db, keys: Keys) {
-  // Unknown addresses are often mistyped ones, or a password in the wrong field: they are not kept in the clear.
+  // Unknown addresses are often typos, or a password in the wrong field, so they are stored only as hashes.
   const hashOf = (subject: string) =>
     createHmac('sha256', keys.keyring.active.token).update(`login-attempt:${subject}`).digest()
 
-  /** Strangers make up any number of subjects. Those that were guessed at least go first, so that a lock stays. */
+  /**
+   * Bounds the table, since strangers can make up any number of subjects. Subjects with the fewest failures go first,
+   * so that locked ones stay locked.
+   */
   async function trim(sinceMs: number): Promise<void> {
     const row = await db.one<{ count: number }>(sql`
       select count(*) as count from login_attempt where window_started_at >= ${sinceMs}`)
@@ -27,13 +30,14 @@ export function loginAttemptStore(db: Db, keys: Keys) {
   }
 
   return {
-    /** Counts this attempt; the number includes it, within a window that starts with the first failure. */
+    /** Counts this attempt and returns the failures including it, in a window that starts with the first failure. */
     async count(
       subject: string,
       nowMs: number,
       windowMs: number,
     ): Promise<{ failures: number; windowStartedAt: number }> {
-      // What began later was begun by a clock that was wrong and is not any more; those of two nodes differ by less.
+      // A window that starts in the far future comes from a clock that was wrong. Clocks of nodes differ by less than a
+      // window.
       const [first, last] = [nowMs - windowMs + 1, nowMs + windowMs]
       const row = await db.one<{ failures: number; windowStartedAt: number }>(sql`
         insert into login_attempt (address_hash, window_started_at, failures) values (${hashOf(subject)}, ${nowMs}, 1)

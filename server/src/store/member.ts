@@ -1,4 +1,4 @@
-/** Who belongs to a workspace, with which role and scope. The row grants rights, so it carries a MAC. */
+/** Members of a workspace with role and scope. The row grants rights, so a MAC protects it. */
 import type { Role, Scope } from '@coffer/contract/field'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { type Db, fragment, sql } from './engine/sql.ts'
@@ -47,7 +47,7 @@ export function memberStore(db: Db, keys: Keys) {
   }
 
   return {
-    /** Rows that fail their MAC grant nothing: they are left out, and counted in `tampered`. */
+    /** Rows with a bad MAC grant nothing: they are skipped and counted in `tampered`. */
     async list(workspaceId: string): Promise<{ members: Member[]; tampered: number }> {
       const stored = await db.all<MemberRow>(sql`
         select ${columns} from member where workspace_id = ${workspaceId} order by id`)
@@ -77,7 +77,7 @@ export function memberStore(db: Db, keys: Keys) {
       return row?.count ?? 0
     },
 
-    /** False where that person is a member already. */
+    /** False if the person is already a member. */
     async insert(member: Member): Promise<boolean> {
       const row = toRow(member)
       const changed = await db.run(sql`

@@ -1,7 +1,7 @@
 /**
- * The second factor of a person. Its secret lies sealed under the root whose MAC the row carries, bound to the account by
- * its associated data; a key of its own for the hashes of the recovery codes is sealed with it, so that these survive a
- * rotation of the root.
+ * A person's second factor. The secret is sealed under the root that also signs the row, with the account in the
+ * associated data. The same record seals a separate key for recovery-code hashes, so that these survive a rotation of
+ * the root.
  */
 import { createHmac, type KeyObject } from 'node:crypto'
 import { asKey, associatedData, keyBytes, lengthPrefixed, newKey, open, seal } from '../crypto/envelope.ts'
@@ -17,10 +17,10 @@ type TotpFields = {
   readonly id: string
   readonly userId: string
   readonly sealed: Uint8Array
-  /** The last step whose code was used. */
+  /** The last time step whose code was used. */
   readonly lastStep: number
   readonly createdAt: number
-  /** Null while it waits for its first code. */
+  /** Null until the first code confirms the factor. */
   readonly confirmedAt: number | null
 }
 type TotpRow = TotpFields & RowMac
@@ -59,7 +59,7 @@ export function mfaStore(db: Db, keys: Keys) {
     return { ...row, secret: bytes.subarray(0, totpSecretBytes), recoveryKey: asKey(bytes.subarray(totpSecretBytes)) }
   }
 
-  /** Sealed and signed anew under the active root; false where the row is not what it was. */
+  /** Seals and signs the row under the active root; false if the row changed meanwhile. */
   async function save(row: TotpRow, change: Partial<Pick<TotpRow, 'lastStep' | 'confirmedAt'>>): Promise<boolean> {
     const root = keys.keyring.active
     const sealed = seal(root.wrap, sealVersion, place(row, root), await openSealed(row))
@@ -72,7 +72,7 @@ export function mfaStore(db: Db, keys: Keys) {
     return changed === 1
   }
 
-  /** For one person and one enrolment: the hash of a code moved elsewhere fits nothing there. */
+  /** Bound to one person and one enrolment: a hash copied to another row matches nothing. */
   const hashOf = (totp: Totp, code: string) =>
     createHmac('sha256', totp.recoveryKey)
       .update(lengthPrefixed(['recovery-code', totp.userId, totp.id, code]))
@@ -94,10 +94,10 @@ export function mfaStore(db: Db, keys: Keys) {
         values (${totp.id}, ${totp.userId}, ${sealed}, 0, ${totp.createdAt}, null, ${mac}, ${macRootId})`)
     },
 
-    /** Notes the step whose code was used, and that it is confirmed by then; false where somebody else was faster. */
+    /** Records the used time step and the confirmation; false if another request was faster. */
     advance: (totp: Totp, lastStep: number, confirmedAt: number) => save(totp, { lastStep, confirmedAt }),
 
-    /** With its recovery codes. */
+    /** Also removes the recovery codes. */
     async remove(userId: string): Promise<void> {
       await db.run(sql`delete from totp where user_id = ${userId}`)
     },
@@ -109,7 +109,7 @@ export function mfaStore(db: Db, keys: Keys) {
       )
     },
 
-    /** True for one caller alone, however many try it at once. */
+    /** True for exactly one of several concurrent callers. */
     async spendRecoveryCode(totp: Totp, code: string): Promise<boolean> {
       const hash = hashOf(totp, code)
       return (await db.run(sql`delete from recovery_code where totp_id = ${totp.id} and hash = ${hash}`)) === 1
@@ -121,7 +121,7 @@ export function mfaStore(db: Db, keys: Keys) {
         select ${columns} from totp where mac_root_id <> ${active.id} order by mac_root_id limit ${limit}`)
       for (const row of old) {
         if (await rows.isGenuine(row)) await save(row, {})
-        // A tampered one must not become genuine: it keeps a MAC that can never hold.
+        // A tampered row must not get a valid MAC, so it keeps its old MAC under the new root, which can never match.
         else await db.run(sql`update totp set mac_root_id = ${active.id} where id = ${row.id} and mac = ${row.mac}`)
       }
       return old.length

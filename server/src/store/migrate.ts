@@ -1,6 +1,6 @@
 /**
- * Migrations: every statement is a step of its own, committed together with its bookkeeping. A kill between two steps
- * is continued by the next start, two nodes that start together take turns, and a newer schema is refused.
+ * Migrations: each statement is one step, committed with its bookkeeping. The next start continues after an
+ * interruption, nodes that start together take turns, and a newer schema is refused.
  */
 import { Failure } from '../failure.ts'
 import type { Engine } from './engine/sql.ts'
@@ -46,7 +46,7 @@ export const steps: readonly { name: string; statement: string }[] = migrations.
   migration.statements.map((statement, index) => ({ name: `${migration.name}-${index + 1}`, statement })),
 )
 
-/** Returns how many steps it applied. */
+/** Returns the number of applied steps. */
 export async function migrate(engine: Engine, nowMs: number): Promise<number> {
   const applied = await engine.migratedSteps()
   refuseNewerSchema(applied)
@@ -54,12 +54,12 @@ export async function migrate(engine: Engine, nowMs: number): Promise<number> {
     const next = steps[step - 1]
     if (next) await engine.migrateStep(step, next.name, next.statement, nowMs)
   }
-  // Somebody newer may have gone on while we waited for our turn.
+  // A newer version may have migrated further while we waited for the lock.
   refuseNewerSchema(await engine.migratedSteps())
   return steps.length - applied
 }
 
-/** For those who may use the store but not change its schema: a service of an older version may be at work on it. */
+/** For commands that must not change the schema, because a service of an older version may be running. */
 export async function requireCurrentSchema(engine: Engine): Promise<void> {
   const applied = await engine.migratedSteps()
   refuseNewerSchema(applied)

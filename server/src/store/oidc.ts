@@ -1,4 +1,4 @@
-/** Identities that outside issuers vouch for. The row grants rights, so it carries a MAC. */
+/** Identities vouched for by external issuers. The row grants rights, so a MAC protects it. */
 import type { Permission, Scope } from '@coffer/contract/field'
 import type { ClaimRules } from '@coffer/contract/oidc'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
@@ -17,7 +17,7 @@ export type IdentityRecord = {
   readonly permission: Permission
   readonly scope: Scope
   readonly enabled: boolean
-  /** JWTs that were given under an earlier one are over. */
+  /** JWTs issued under an earlier generation are invalid. */
   readonly generation: number
   readonly createdAt: number
   readonly updatedAt: number
@@ -62,7 +62,7 @@ export function oidcStore(db: Db, keys: Keys) {
     return { ...identity, enabled: isEnabled === 1, claims: JSON.parse(row.claims), scope: JSON.parse(row.scope) }
   }
 
-  /** Rows that fail their MAC grant nothing: they are left out. */
+  /** Rows with a bad MAC grant nothing and are skipped. */
   async function genuineOnly(stored: readonly IdentityRow[]): Promise<IdentityRecord[]> {
     const identities: IdentityRecord[] = []
     for (const row of stored) {
@@ -80,7 +80,7 @@ export function oidcStore(db: Db, keys: Keys) {
       )
     },
 
-    /** Locked until the commit: what is decided on the row as it was read holds for the row that is written. */
+    /** Locks the row until the commit, so that it cannot change between the check and the write. */
     async findForChange(id: string, workspaceId: string): Promise<IdentityRecord | undefined> {
       return genuine(
         await db.one<IdentityRow>(sql`
@@ -104,7 +104,7 @@ export function oidcStore(db: Db, keys: Keys) {
       )
     },
 
-    /** Those that a token of this issuer may stand for, newest first. */
+    /** Enabled identities that a token of this issuer may match, newest first. */
     async listEnabled(workspaceId: string, issuer: string): Promise<IdentityRecord[]> {
       const found = await db.all<IdentityRow>(sql`
         select ${columns} from oidc_identity

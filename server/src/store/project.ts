@@ -26,7 +26,7 @@ export function projectStore(db: Db) {
         select ${columns} from project where id = ${id} and workspace_id = ${workspaceId}`)
     },
 
-    /** False where the slug is taken. */
+    /** False if the slug is taken. */
     async insert(project: ProjectRow): Promise<boolean> {
       const changed = await db.run(sql`
         insert into project (id, workspace_id, team_id, name, slug, created_at, updated_at)
@@ -36,7 +36,7 @@ export function projectStore(db: Db) {
       return changed === 1
     },
 
-    /** False where the slug is taken. */
+    /** False if the slug is taken. */
     async update(project: ProjectRow): Promise<boolean> {
       const taken = await db.one(sql`
         select id from project
@@ -49,7 +49,7 @@ export function projectStore(db: Db) {
       return true
     },
 
-    /** With the keys of its environments; their values are taken away step by step later. */
+    /** Deletes the keys of its environments too; the purge queue removes their values later. */
     async remove(id: string, workspaceId: string): Promise<void> {
       await db.run(sql`
         insert into leftover (environment_id)

@@ -1,9 +1,9 @@
-/** What is left of deleted environments: values and versions whose keys are gone, and which nobody can reach. */
+/** Purge queue: values and versions of deleted environments. Their keys are gone, so nobody can decrypt them. */
 import { type Db, skipLocked, sql } from './engine/sql.ts'
 
 export function leftoverStore(db: Db) {
   return {
-    /** Takes away at most so many rows of one deleted environment; false once nothing is left of any. */
+    /** Removes at most `limit` rows of one deleted environment; false once the queue is empty. */
     async removeSome(limit: number): Promise<boolean> {
       const next = await db.one<{ id: string }>(sql`
         select environment_id as id from leftover where environment_id > '' order by environment_id limit 1 ${skipLocked}`)

@@ -1,4 +1,4 @@
-/** What secrets were called and how they were described before: fingerprints that find a text again, and do not tell it. */
+/** Earlier names, notes and types of secrets, stored as fingerprints that can recognise a text but not reveal it. */
 import { createHash } from 'node:crypto'
 import { lengthPrefixed } from '../crypto/envelope.ts'
 import { type Db, sql } from './engine/sql.ts'
@@ -7,14 +7,14 @@ const fields = ['name', 'note', 'type', 'dataType'] as const
 export type PastField = (typeof fields)[number]
 type Described = Readonly<Record<PastField | 'id', string>>
 
-/** Bound to its secret: equal notes of two secrets have different fingerprints. Not keyed, as it must outlive every key. */
+/** Bound to its secret, so that equal notes of two secrets differ. Unkeyed, because it must outlive every key. */
 function fingerprintOf(secretId: string, field: PastField, text: string): string {
   return createHash('sha256')
     .update(lengthPrefixed(['secret-past', secretId, field, text]))
     .digest('base64url')
 }
 
-/** Call in the transaction of the change, with what stands in the rows before it. */
+/** Call in the transaction of the change, with the rows as they were before it. */
 export async function keepPast(
   db: Db,
   before: readonly Described[],

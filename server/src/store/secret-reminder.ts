@@ -22,7 +22,6 @@ export function secretReminderStore(db: Db) {
         select ${columns} from secret_reminder where environment_id ${anyOf(environmentIds)}`)
     },
 
-    /** Those of one secret. */
     async listOf(environmentIds: readonly string[], secretId: string): Promise<ReminderRow[]> {
       return db.all<ReminderRow>(sql`
         select ${columns} from secret_reminder

@@ -5,13 +5,13 @@ import { Failure } from '../failure.ts'
 import { anyOf, type Db, fragment, type Sql, sql } from './engine/sql.ts'
 import { findEnvironmentKey, type Keys, newestEnvironmentKey } from './key.ts'
 
-/** Where a value belongs: what its seal is bound to, next to its version and key. */
+/** Location of a value. The seal is bound to it, and to the version and the key version. */
 export type ValuePlace = {
   readonly workspaceId: string
   readonly projectId: string
   readonly environmentId: string
   readonly secretId: string
-  /** The person whose own value it is; empty for the shared one. */
+  /** Owner of a personal value; empty for the shared one. */
   readonly ownerId: string
 }
 export type SealedValue = {
@@ -19,15 +19,15 @@ export type SealedValue = {
   readonly secretId: string
   readonly ownerId: string
   readonly version: number
-  /** Null where the value was removed: its version goes on from there. */
+  /** Null after the value was removed; a later value continues the version number. */
   readonly sealed: Uint8Array | null
-  /** Who wrote it, where it refers to other environments (domain/secret/author.ts); the seal is bound to it. */
+  /** Authors of a value that refers to other environments (domain/secret/author.ts); bound into the seal. */
   readonly authors: string
   readonly updatedAt: number
 }
 type ValueLocation = Pick<SealedValue, 'secretId' | 'environmentId' | 'ownerId'>
 export type NamedValue = SealedValue & { readonly name: string }
-/** A version without what is sealed in it. */
+/** A version without its sealed value. */
 export type ChangeRow = {
   readonly environmentId: string
   readonly secretId: string
@@ -50,13 +50,13 @@ export type RenameRow = {
   readonly createdBy: string
   readonly message: string
 }
-/** Opened environment keys, kept with the picture of their workspace and forgotten with it. */
+/** Decrypted environment keys, cached with the workspace snapshot and dropped with it. */
 export type KeyMemory = {
   readonly byVersion: Map<string, KeyObject>
   readonly newest: Map<string, { readonly version: number; readonly key: KeyObject }>
 }
 
-/** Where a walk over all sealed records of an environment stands. */
+/** Position in a walk over all sealed records of an environment. */
 export type ResealCursor = {
   readonly secretId: string
   readonly source: string
@@ -65,7 +65,7 @@ export type ResealCursor = {
 }
 type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: Uint8Array; readonly authors: string }
 
-/** What a row takes in memory and in an answer beside its value. */
+/** Size of a row in memory and in a response, without its value. */
 export const rowBytes = 200
 
 const locationColumns = fragment(
@@ -77,10 +77,10 @@ const valueColumns = fragment(`
 export const versionColumns = fragment(`
   environment_id as "environmentId", secret_id as "secretId", version, revision, name, action, sealed, authors,
   created_at as "createdAt", created_by as "createdBy", message`)
-/** For `sizeOf`: neither engine reads a value to know its length. */
+/** For `sizeOf`: both engines know the length without reading the value. */
 export const sealedSize = fragment(`coalesce(sum(octet_length(sealed)), 0) as bytes, count(*) as count`)
 
-/** What rows take in memory. */
+/** Size of the selected rows in memory. */
 export async function sizeOf(db: Db, query: Sql): Promise<number> {
   const size = await db.one<{ bytes: number; count: number }>(query)
   return size ? size.bytes + size.count * rowBytes : 0
@@ -111,8 +111,8 @@ export function secretValueStore(db: Db, keys: Keys) {
     },
 
     /**
-     * Before anything is sealed in a transaction. What is remembered may be old: a value under a key that was rotated
-     * away meanwhile could never be opened again, and an environment that was deleted meanwhile takes no values.
+     * Call before sealing anything in a transaction, because cached keys may be stale. A value sealed with a key that
+     * was rotated away could never be opened, and a deleted environment must take no values.
      */
     async requireNewestKeys(environmentIds: readonly string[], workspaceId: string, memory: KeyMemory): Promise<void> {
       const rows = await db.all<{ environmentId: string; version: number | null }>(sql`
@@ -135,7 +135,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       return open(key, valueData(place, row.version, row.authors, keyVersion), row.sealed).toString('utf8')
     },
 
-    /** Shared values and this person's own, of the given environments. */
+    /** Size of the shared values and of this person's own. */
 
     async measure(environmentIds: readonly string[], ownerId: string): Promise<number> {
       return measured(sql`
@@ -143,7 +143,7 @@ export function secretValueStore(db: Db, keys: Keys) {
         where environment_id ${anyOf(environmentIds)} and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
     },
 
-    /** Where some secrets have values of these owners, without what they are. */
+    /** Lists where the secrets have values of these owners, without the values. */
     async listPlacesOf(
       environmentIds: readonly string[],
       secretIds: readonly string[],
@@ -156,7 +156,7 @@ export function secretValueStore(db: Db, keys: Keys) {
           and v.owner_id ${anyOf(ownerIds)} and v.sealed is not null`)
     },
 
-    /** Values of some secrets; removed ones too, as their versions go on. */
+    /** Includes removed values, because their version numbers continue. */
     async listOf(
       environmentIds: readonly string[],
       secretIds: readonly string[],
@@ -176,7 +176,7 @@ export function secretValueStore(db: Db, keys: Keys) {
           and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
     },
 
-    /** By names, for references: any of the names in any of the environments. */
+    /** For references: any of the names in any of the environments. */
     async listByNames(
       environmentIds: readonly string[],
       names: readonly string[],
@@ -200,7 +200,6 @@ export function secretValueStore(db: Db, keys: Keys) {
           and s.name ${anyOf(names)} and s.trashed_at is null`)
     },
 
-    /** All values of environments, with their names. */
     async listNamed(environmentIds: readonly string[], ownerId: string): Promise<NamedValue[]> {
       return db.all<NamedValue>(sql`
         select ${valueColumns}, s.name
@@ -222,7 +221,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       )
     },
 
-    /** All values of a person's own in a workspace; returns how many there were. */
+    /** Removes a person's own values in a workspace; returns their number. */
     async removeOwned(ownerId: string, workspaceId: string): Promise<number> {
       return db.run(sql`delete from secret_value where workspace_id = ${workspaceId} and owner_id = ${ownerId}`)
     },
@@ -238,7 +237,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       )
     },
 
-    /** A secret that is renamed again within a revision was renamed once: from its first name to its last. */
+    /** Several renames of a secret in one revision become one, from the first name to the last. */
     async insertRenames(rows: readonly (RenameRow & { readonly workspaceId: string })[]): Promise<void> {
       await db.runMany(
         rows,
@@ -251,7 +250,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       )
     },
 
-    /** Seals a batch of values and versions anew under the newest key; returns the place to go on from, or undefined. */
+    /** Seals a batch of values and versions under the newest key; `next` is the cursor, undefined at the end. */
     async reseal(
       environment: { workspaceId: string; environmentId: string },
       after: ResealCursor,
@@ -300,7 +299,7 @@ export function secretValueStore(db: Db, keys: Keys) {
         where environment_id = ${place.environmentId} and secret_id = ${place.secretId} and version = ${version}`)
     },
 
-    /** Takes so many more revisions of an environment and returns the last; `counted` is by how much its number of values changes. */
+    /** Adds revisions to an environment and returns the newest. `counted` is the change in its number of values. */
     async advanceRevision(
       environmentId: string,
       workspaceId: string,
@@ -311,7 +310,7 @@ export function secretValueStore(db: Db, keys: Keys) {
       const row = await db.one<{ revision: number }>(sql`
         update environment set revision = revision + ${steps}, total_secrets = total_secrets + ${counted}, updated_at = ${nowMs}
         where id = ${environmentId} and workspace_id = ${workspaceId} returning revision`)
-      // It was deleted while the request was on its way.
+      // The environment was deleted during the request.
       if (!row) throw new Failure('notFound')
       return row.revision
     },
@@ -324,7 +323,7 @@ export function secretValueStore(db: Db, keys: Keys) {
   }
 }
 
-/** What is shared, and what is one's own. */
+/** The owners whose values a person sees: the shared ones and their own. */
 export const ownersSeen = (ownerId: string) => (ownerId === '' ? [''] : ['', ownerId])
 
 function valueData(place: ValuePlace, version: number, authors: string, keyVersion: number): Buffer {

@@ -1,4 +1,4 @@
-/** The past of values: their versions, and the revisions of environments that these were made in. */
+/** History of values: their versions, and the revisions of environments that contain them. */
 
 import { type Db, fragment, sql } from './engine/sql.ts'
 import {
@@ -19,18 +19,18 @@ const renameColumns = fragment(`
   created_at as "createdAt", created_by as "createdBy", message`)
 
 /**
- * Looked up for each by its key: a comparison with a list of all becomes quadratic where PostgreSQL misjudges how many there
- * are. The plus keeps SQLite from another index, of which the same is true.
+ * A lookup by key for each row. A join with the list of all newest versions becomes quadratic if PostgreSQL misjudges
+ * its size. The `+` before `revision` stops SQLite from choosing an index with the same problem.
  */
 const newest = fragment(`
   select max(n.version) from secret_version n where n.environment_id = v.environment_id and n.secret_id = v.secret_id`)
 
-/** The column has 32 bits: PostgreSQL refuses to compare it with more. */
+/** The column has 32 bits, and PostgreSQL rejects larger numbers. */
 const maxVersion = 2 ** 31 - 1
 
 export function secretVersionStore(db: Db) {
   return {
-    /** Without the values, which a list of versions does not show. */
+    /** Without values, which a list of versions does not show. */
     async list(place: ValuePlace, before: number, limit: number): Promise<ChangeRow[]> {
       return db.all<ChangeRow>(sql`
         select ${changeColumns} from secret_version
@@ -38,7 +38,7 @@ export function secretVersionStore(db: Db) {
         order by version desc limit ${limit}`)
     },
 
-    /** The revisions before one, newest first, and how much each changed. */
+    /** Revisions before the given one, newest first, with the number of changes in each. */
     async listRevisions(
       environmentId: string,
       before: number,
@@ -64,7 +64,7 @@ export function secretVersionStore(db: Db) {
         where environment_id = ${environmentId} and revision >= ${from} and revision <= ${to} order by revision`)
     },
 
-    /** What each secret's newest version was at a revision, removed ones left out. */
+    /** The newest version of each secret at a revision, without removed ones. */
     async listAt(environmentId: string, revision: number): Promise<VersionRow[]> {
       return db.all<VersionRow>(sql`
         select ${versionColumns} from secret_version v
@@ -80,7 +80,7 @@ export function secretVersionStore(db: Db) {
       return sizeOf(db, query)
     },
 
-    /** The newest revision that was there at a moment. */
+    /** The newest revision at a point in time. */
     async revisionAt(environmentId: string, atMs: number): Promise<number> {
       const row = await db.one<{ revision: number }>(sql`
         select coalesce(max(revision), 0) as revision from (

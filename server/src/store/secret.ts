@@ -1,4 +1,4 @@
-/** Secrets by name. Their values are in secret-value.ts: a name and a note are not sealed, a value always is. */
+/** Secrets by name. Names and notes are stored in plaintext; values are always sealed (secret-value.ts). */
 import type { DataType } from '@coffer/contract/secret'
 import { Failure } from '../failure.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
@@ -22,16 +22,16 @@ const columns = fragment(`
   created_at as "createdAt", updated_at as "updatedAt", trashed_at as "trashedAt"`)
 
 /**
- * SQLite has no checksums: one turned bit in the index of names leads from a name to the row of another secret. So the row is asked
- * by its id, and by another index, whether that is its name.
+ * SQLite has no checksums: a flipped bit in the index of names can lead to the row of another secret. Looking up the
+ * row by id, through another index, confirms its name.
  */
 const isNamedSo = fragment('exists (select 1 from secret row where row.id = secret.id and row.name = secret.name)')
 
-/** Engines sort text differently: by code unit is the same everywhere. */
+/** Engines sort text differently, so names are sorted here by code unit. */
 const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 
 export function secretStore(db: Db) {
-  /** Found by the environments of their projects; those of a deleted environment are leftovers. */
+  /** Finds versions through the project's environments. The purge queue handles those of deleted environments. */
   async function removeVersions(projectIds: readonly string[], secretIds: readonly string[], limit: number) {
     return db.run(sql`
       delete from secret_version where (environment_id, secret_id, version) in (
@@ -66,12 +66,15 @@ export function secretStore(db: Db) {
         where project_id = ${projectId} and name = ${name} and trashed_at is null and ${isNamedSo}`)
     },
 
-    /** Also one in the trash. */
+    /** Includes secrets in the trash. */
     async findById(projectId: string, id: string): Promise<SecretRecord | undefined> {
       return db.one<SecretRecord>(sql`select ${columns} from secret where id = ${id} and project_id = ${projectId}`)
     },
 
-    /** Every name that it has had, also of one in the trash. A rename while it has no value is known by its versions alone. */
+    /**
+     * Every name the secret ever had, even if it is in the trash. A rename of a secret without values is known only
+     * from its versions.
+     */
     async findNames(id: string, workspaceId: string): Promise<{ projectId: string; names: string[] } | undefined> {
       const rows = await db.all<{ projectId: string; name: string }>(sql`
         select project_id as "projectId", name from secret where id = ${id} and workspace_id = ${workspaceId}
@@ -86,7 +89,9 @@ export function secretStore(db: Db) {
       return first && { projectId: first.projectId, names: rows.map(({ name }) => name) }
     },
 
-    /** Whether this was the secret's name, note or type at an earlier time. Notes and types of long ago are not known. */
+    /**
+     * Whether the secret had this name, note or type before. Notes and types from before this was recorded are unknown.
+     */
     async hasHad({ id, workspaceId }: SecretRecord, field: PastField, text: string): Promise<boolean> {
       if (await hasPast(db, id, field, text)) return true
       return field === 'name' && ((await this.findNames(id, workspaceId))?.names.includes(text) ?? false)
@@ -105,7 +110,7 @@ export function secretStore(db: Db) {
         where project_id = ${projectId} and id ${anyOf(ids)} and trashed_at is null`)
     },
 
-    /** Also those in the trash. */
+    /** Includes secrets in the trash. */
     async listWithTrash(projectId: string, ids: readonly string[]): Promise<SecretRecord[]> {
       return db.all<SecretRecord>(sql`
         select ${columns} from secret where project_id = ${projectId} and id ${anyOf(ids)}`)
@@ -127,15 +132,15 @@ export function secretStore(db: Db) {
         update secret set name = ${row.name}, type = ${row.type}, data_type = ${row.dataType}, note = ${row.note},
           updated_at = ${row.updatedAt}, trashed_at = ${row.trashedAt}
         where id = ${row.id} and project_id = ${row.projectId} and workspace_id = ${row.workspaceId}`)
-      // Its time in the trash ended while the request was on its way.
+      // The secret was purged from the trash during the request.
       if (updated === 0) throw new Failure('notFound')
     },
 
-    /** The same for many, by as few statements as the engine allows. */
+    /** Like `update`, for many secrets in as few statements as the engine allows. */
     async updateMany(secrets: readonly SecretRecord[]): Promise<void> {
       if (secrets.length === 0) return
       const ids = secrets.map(({ id }) => id)
-      // Held, so that none that is taken away in between is made anew by this.
+      // Locked, so that the upsert below cannot re-create a secret deleted meanwhile.
       const held = await db.all<SecretRecord>(sql`select ${columns} from secret where id ${anyOf(ids)} ${forUpdate}`)
       if (held.length < new Set(ids).size) throw new Failure('notFound')
       await keepPast(db, held, new Map(secrets.map((secret) => [secret.id, secret])))
@@ -151,7 +156,7 @@ export function secretStore(db: Db) {
       )
     },
 
-    /** With every version of its values. */
+    /** Removes the secret and every version of its values. */
     async remove(id: string, projectId: string): Promise<void> {
       if ((await db.run(sql`delete from secret where id = ${id} and project_id = ${projectId}`)) === 0) return
       await removeVersions([projectId], [id], Number.MAX_SAFE_INTEGER)
@@ -159,8 +164,8 @@ export function secretStore(db: Db) {
     },
 
     /**
-     * Takes away at most so many secrets and about as many of their versions; false once there is none left. One that
-     * somebody takes back at that very moment is theirs.
+     * Removes at most `limit` secrets and about as many of their versions; false once none is left. Skips a secret that
+     * someone is restoring at the moment.
      */
     async removeTrashedBefore(beforeMs: number, limit: number): Promise<boolean> {
       const rows = await db.all<{ id: string; projectId: string }>(sql`
@@ -182,7 +187,7 @@ export function secretStore(db: Db) {
         where id = ${projectId} and workspace_id = ${workspaceId}`)
     },
 
-    /** Numbers of secrets by project, and of shared values by environment, and when each last changed. */
+    /** Number of secrets per project and of shared values per environment, and when each last changed. */
     async listCounts(workspaceId: string): Promise<{ id: string; count: number; updatedAt: number }[]> {
       return db.all<{ id: string; count: number; updatedAt: number }>(sql`
         select id, total_secrets as count, updated_at as "updatedAt" from project where workspace_id = ${workspaceId}
@@ -191,7 +196,7 @@ export function secretStore(db: Db) {
         where workspace_id = ${workspaceId}`)
     },
 
-    /** By project, how many secrets have a shared value in at least one of these environments. */
+    /** Per project, the number of secrets with a shared value in at least one of these environments. */
     async countIn(
       environmentIds: readonly string[],
       workspaceId: string,

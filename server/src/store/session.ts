@@ -1,4 +1,4 @@
-/** Sessions of people: found by the keyed hash of their bearer value, bound to their user by a MAC. */
+/** Sessions of people, found by the keyed hash of their bearer value. A MAC binds the row to its user. */
 import type { RootKey } from '../crypto/keyring.ts'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
@@ -82,7 +82,10 @@ export function sessionStore(db: Db, keys: Keys) {
       return sessions.flatMap((session) => session ?? [])
     },
 
-    /** Keys the hash by the active root, so that the old one can go; only the value itself makes this possible. */
+    /**
+     * Hashes the value with the active root, so that the old root can be removed. Only possible while the value is at
+     * hand.
+     */
     async rehash(session: Session, value: string): Promise<void> {
       const root = keys.keyring.active
       const hash = hashBearer(root, value)
@@ -103,7 +106,7 @@ export function sessionStore(db: Db, keys: Keys) {
       return (await db.run(sql`delete from session where id = ${id} and user_id = ${userId}`)) === 1
     },
 
-    /** All but one of a person's; returns how many there were. */
+    /** Removes all sessions of a person except one; returns their number. */
     async removeOthers(userId: string, keptId: string): Promise<number> {
       return db.run(sql`delete from session where user_id = ${userId} and id <> ${keptId}`)
     },

@@ -1,4 +1,4 @@
-/** Who opened a share, or tried to, and when; and the claims of readers whose answer may have got lost. */
+/** Views of a share and failed attempts, and claims that let a reader repeat a view whose response was lost. */
 import type { ShareOutcome } from '@coffer/contract/share'
 import { type Db, sql } from './engine/sql.ts'
 
@@ -27,7 +27,7 @@ export function shareViewStore(db: Db) {
         from share_view where share_id = ${shareId} order by id desc`)
     },
 
-    /** Whether a view was taken with this claim since then, and how often it was repeated. */
+    /** Finds a view that was taken with this claim in the time range, and how often it was repeated. */
     async findClaim(
       shareId: string,
       claimHash: Uint8Array,
@@ -41,7 +41,7 @@ export function shareViewStore(db: Db) {
       return row && row.views > 0 ? { repeats: row.repeats } : undefined
     },
 
-    /** Whether a reader may still come back for a lost answer. */
+    /** Whether a reader may still come back for a lost response. */
     async hasClaimSince(shareId: string, sinceMs: number): Promise<boolean> {
       const row = await db.one(sql`
         select id from share_view

@@ -1,6 +1,6 @@
 /**
- * Shares: found by the keyed hash of their token, contents sealed under the key of their workspace. A row that can still
- * be opened carries a MAC; when it ends, the contents and all that could open them go, and the MAC with them.
+ * Shares: found by the keyed hash of their token, with contents sealed under the workspace key. A MAC protects a row
+ * that can still be opened. When the share ends, the contents, the hashes and the MAC are erased.
  */
 import type { OpenedShare, ShareState } from '@coffer/contract/share'
 import { associatedData, keyVersionOf, open, seal } from '../crypto/envelope.ts'
@@ -19,7 +19,7 @@ export type ShareRecord = {
   readonly createdBy: string
   readonly kind: 'server' | 'e2e'
   readonly label: string
-  /** Those that its values came from, by references too; none for a text or an envelope. */
+  /** Environments that the values came from, also through references; empty for a text or an envelope. */
   readonly environmentIds: readonly string[]
   readonly hasPassword: boolean
   readonly sizeBytes: number
@@ -33,7 +33,7 @@ export type ShareRecord = {
   readonly lastViewedAt: number | null
   readonly endedAt: number | null
 }
-/** What opens it; all of it is gone when it has ended. */
+/** The hashes that a reader must match; erased when the share ends. */
 export type ShareLock = {
   readonly passwordHash: string | null
   readonly linkProofHash: Uint8Array | null
@@ -56,12 +56,12 @@ const columns = fragment(`
 const lockColumns = fragment(`
   token_hash as "tokenHash", password_hash as "passwordHash", link_proof_hash as "linkProofHash",
   pass_proof_hash as "passProofHash", mac, mac_root_id as "macRootId"`)
-/** The contents, and everything that could open or find them. */
+/** Erases the contents and everything that could find or open them. */
 const erased = fragment(`
   sealed = null, token_hash = null, token_root_id = null, password_hash = null, link_proof_hash = null,
   pass_proof_hash = null, mac = null, mac_root_id = null`)
 
-/** Everything that does not change while it can be opened: who changes the row cannot widen it. */
+/** All fields that stay constant while the share is open, so that no change of the row can extend access. */
 const macFields = (row: MacRow): MacField[] => [
   row.id,
   row.workspaceId,
@@ -82,7 +82,7 @@ const macFields = (row: MacRow): MacField[] => [
   row.passProofHash,
 ]
 
-/** Checked where there is no share; no MAC is of zeros. */
+/** Checked if no share was found. A MAC of zeros is never valid. */
 const nobodys: Omit<LockedRow, 'macRootId'> = {
   id: '00000000-0000-0000-0000-000000000000',
   workspaceId: '00000000-0000-0000-0000-000000000000',
@@ -132,7 +132,7 @@ export function shareStore(db: Db, keys: Keys) {
           ${row.passProofHash}, ${version}, ${sealed}, ${mac}, ${macRootId})`)
     },
 
-    /** One look-up and one MAC, whatever the token looks like and whether it is anybody's: all refusals take as long. */
+    /** Always one lookup and one MAC, whether or not the token exists, so that all refusals take equally long. */
     async findByToken(token: string): Promise<LockedShare | undefined> {
       const hashes = keys.keyring.all.map((root) => hashBearer(root, token).toString('hex'))
       const row = await db.one<LockedRow>(sql`
@@ -144,7 +144,7 @@ export function shareStore(db: Db, keys: Keys) {
       return { ...share, ...toRecord(row) }
     },
 
-    /** Undefined where it was erased a moment ago. */
+    /** Undefined if the contents were erased meanwhile. */
     async openContent(share: ShareRecord): Promise<ShareContent | undefined> {
       const row = await db.one<{ sealed: Uint8Array | null }>(sql`
         select sealed from share where id = ${share.id} and workspace_id = ${share.workspaceId}`)
@@ -154,8 +154,8 @@ export function shareStore(db: Db, keys: Keys) {
     },
 
     /**
-     * Takes one view, if there is one left: of any number of readers at once this statement lets exactly so many pass.
-     * Returns how often it has been viewed then.
+     * Takes one view if any is left. This single statement lets exactly `maxViews` of any number of concurrent readers
+     * pass. Returns the new number of views.
      */
     async takeView(share: ShareRecord, nowMs: number): Promise<number | undefined> {
       const row = await db.one<{ views: number }>(sql`
@@ -168,7 +168,7 @@ export function shareStore(db: Db, keys: Keys) {
       return row?.views
     },
 
-    /** Counts a wrong password; at the limit the share is locked. Undefined where it had ended before. */
+    /** Counts a wrong password and locks the share at the limit. Undefined if the share had already ended. */
     async takeFailure(share: ShareRecord, nowMs: number): Promise<number | undefined> {
       const row = await db.one<{ failures: number }>(sql`
         update share set failures = failures + 1,
@@ -180,7 +180,7 @@ export function shareStore(db: Db, keys: Keys) {
       return row?.failures
     },
 
-    /** False where nothing was left to revoke. */
+    /** False if nothing was left to revoke. */
     async revoke(share: ShareRecord, nowMs: number): Promise<boolean> {
       const changed = await db.run(sql`
         update share set state = case when state = 'active' then 'revoked' else state end,
@@ -189,14 +189,14 @@ export function shareStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** What has ended needs its contents no more. */
+    /** An ended share no longer needs its contents. */
     async erase(share: ShareRecord): Promise<void> {
       await db.run(sql`
         update share set ${erased}
         where id = ${share.id} and workspace_id = ${share.workspaceId} and state <> 'active'`)
     },
 
-    /** All that one person made in a workspace; returns how many had not ended. */
+    /** Revokes all shares of one person in a workspace; returns how many had not been erased yet. */
     async revokeOf(createdBy: string, workspaceId: string, nowMs: number): Promise<number> {
       return db.run(sql`
         update share set state = case when state = 'active' then 'revoked' else state end,
@@ -204,7 +204,7 @@ export function shareStore(db: Db, keys: Keys) {
         where workspace_id = ${workspaceId} and created_by = ${createdBy} and sealed is not null`)
     },
 
-    /** All that hold values of an environment, in whatever project they were made. */
+    /** Revokes all shares with values of an environment, in any project. */
     async revokeFrom(environmentId: string, workspaceId: string, nowMs: number): Promise<void> {
       const named = `%"${environmentId}"%`
       await db.run(sql`
@@ -214,7 +214,7 @@ export function shareStore(db: Db, keys: Keys) {
           and sealed is not null`)
     },
 
-    /** Written down when it is first seen, so that a clock that is set back revives nothing. */
+    /** Stores the expiry when it is first noticed, so that setting the clock back does not revive the share. */
     async expire(share: ShareRecord, nowMs: number): Promise<void> {
       await db.run(sql`
         update share set state = case when state = 'active' then 'expired' else state end,
@@ -230,7 +230,10 @@ export function shareStore(db: Db, keys: Keys) {
           limit ${limit} ${skipLocked})`)
     },
 
-    /** Those that were kept for the last readers; where the clock was set back they have waited long enough too. */
+    /**
+     * Erases ended shares that were kept for readers with a lost response. An end in the far future comes from a clock
+     * that was set back, and counts too.
+     */
     async eraseEnded(endedBeforeMs: number, notAfterMs: number, limit: number): Promise<number> {
       return db.run(sql`
         update share set ${erased}
@@ -252,7 +255,7 @@ export function shareStore(db: Db, keys: Keys) {
       return row && toRecord(row)
     },
 
-    /** Newest first; `createdBy` narrows it to one person's. */
+    /** Newest first; `createdBy` limits the list to one person's shares. */
     async list(projectId: string, workspaceId: string, createdBy: string | null): Promise<ShareRecord[]> {
       const found = await db.all<ShareRow>(sql`
         select ${columns} from share
@@ -269,7 +272,7 @@ export function shareStore(db: Db, keys: Keys) {
       return row?.count ?? 0
     },
 
-    /** Seals a batch of contents anew under the workspace's newest key; returns how many there were. */
+    /** Seals a batch of contents under the workspace's newest key; returns their number. */
     async reseal(workspaceId: string, limit: number): Promise<number> {
       const newest = await requireWorkspaceKey(db, keys, workspaceId)
       const old = await db.all<{ id: string; projectId: string; kind: string; sealed: Uint8Array }>(sql`
@@ -311,7 +314,7 @@ function toRecord(row: ShareRow): ShareRecord {
   return { ...row, hasPassword: row.hasPassword === 1, environmentIds: parseIds(row.environmentIds) }
 }
 
-/** A list shows rows that nobody vouches for: a damaged one names no environment that anybody reaches. */
+/** Lists include unverified rows. A damaged row gets an environment id that nobody can access. */
 function parseIds(text: string): string[] {
   try {
     const ids: unknown = JSON.parse(text)

@@ -1,13 +1,16 @@
-/** What the tables whose rows carry a MAC have in common: signing, checking, and the two walks over all of their rows. */
+/** Shared code of tables whose rows carry a MAC: signing, checking, and two walks over all rows. */
 import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
 import type { Keys } from './key.ts'
 
 type GenuineRows<Fields, Row extends Fields & RowMac & { readonly id: string }> = {
   sign(fields: Fields): RowMac
   isGenuine(row: Row): Promise<boolean>
-  /** How many rows fail their MAC; `page` reads some rows after an id, in the order of ids. */
+  /** Counts rows with a bad MAC. `page` returns rows after an id, ordered by id. */
   countTampered(page: (afterId: string) => Promise<Row[]>): Promise<number>
-  /** Moves rows to the active root. A tampered one must not become genuine: it gets a MAC that can never hold. */
+  /**
+   * Signs rows with the active root. A tampered row must not get a valid MAC: it keeps its old one, which can never
+   * match.
+   */
   resign(rows: readonly Row[], save: (row: Row, mac: RowMac) => Promise<unknown>): Promise<number>
 }
 

@@ -1,4 +1,4 @@
-/** All rooms of the store over one database handle: the pool, or the transaction that is open. */
+/** All stores over one database handle: the pool or an open transaction. */
 import { accountStore } from './account.ts'
 import { auditStore } from './audit.ts'
 import { auditRetentionStore } from './audit-retention.ts'
@@ -69,7 +69,7 @@ export type Store = ReturnType<typeof createStore>
 
 const stores = new WeakMap<Db, Store>()
 
-/** The same store for the same handle: SQLite's writer is one handle for good. */
+/** Caches the store per handle: SQLite's writer uses one handle for the life of the process. */
 export function storeOver(db: Db, keys: Keys): Store {
   let store = stores.get(db)
   if (!store) {

@@ -1,14 +1,17 @@
-/** Whose a sync is while it runs: a lease for a while, and a fence that goes up whenever somebody else decides about it. */
+/**
+ * Ownership of a running sync: a lease that expires, and a fence that rises whenever another run or a person takes
+ * over.
+ */
 import { type Db, sql } from './engine/sql.ts'
 
 export function syncHoldStore(db: Db) {
   return {
-    /** False where somebody else has decided or taken over, or the sync is gone. */
+    /** False if another run or a person has taken over, or the sync is gone. */
     async isHeld(id: string, fence: number): Promise<boolean> {
       return (await db.one(sql`select id from sync where id = ${id} and fence = ${fence}`)) !== undefined
     },
 
-    /** False as above. */
+    /** False in the same cases. */
     async renew(id: string, fence: number, leaseUntil: number): Promise<boolean> {
       return (
         (await db.run(sql`update sync set lease_until = ${leaseUntil} where id = ${id} and fence = ${fence}`)) === 1
@@ -16,8 +19,8 @@ export function syncHoldStore(db: Db) {
     },
 
     /**
-     * The end of a run whose word no longer counts. It ends this very lease: that of whoever has taken over since stays.
-     * False where the sync is gone.
+     * Ends a run that has lost its fence. Clears only its own lease, not that of a newer run. False if the sync is
+     * gone.
      */
     async release(id: string, leaseUntil: number, endedAt: number): Promise<boolean> {
       const released = await db.run(sql`

@@ -1,19 +1,23 @@
-/** What a sync has written at its target, and nothing else: only what stands here is ever updated or deleted there. */
+/**
+ * Ledger of everything a sync has written at its target. Only entries listed here are ever updated or deleted there.
+ */
 import { anyOf, type Db, sql } from './engine/sql.ts'
 
 export type LedgerEntry = {
   readonly name: string
   readonly remoteId: string | null
-  /** As it is stored, also the MAC of the row itself: see domain/sync/ledger.ts. */
+  /** The stored form also contains the MAC of the row itself; see domain/sync/ledger.ts. */
   readonly valueMac: string
   readonly mark: string | null
   readonly origin: 'created' | 'adopted'
-  /** `pending`: a call was begun and its end is not known. `new`: likewise, and it would be the first. */
+  /**
+   * `pending`: a call was started and its outcome is unknown. `new`: the same, and it is the first call for this name.
+   */
   readonly status: 'new' | 'pending' | 'synced'
   readonly updatedAt: number
 }
 
-/** A name at a target, and the sync that has written it. */
+/** A name at a target and the sync that wrote it. */
 export type OthersEntry = {
   readonly name: string
   readonly syncName: string
@@ -51,7 +55,7 @@ export function syncLedgerStore(db: Db) {
       await db.run(sql`delete from sync_ledger where sync_id = ${syncId}`)
     },
 
-    /** What other syncs, also of other workspaces, have written at the same place. */
+    /** Entries of other syncs, in any workspace, at the same target. */
     async listOthers(syncId: string, placeHash: string): Promise<OthersEntry[]> {
       return db.all<OthersEntry>(sql`
         select l.name, s.name as "syncName", s.workspace_id as "workspaceId", s.project_id as "projectId",

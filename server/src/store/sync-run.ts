@@ -1,4 +1,4 @@
-/** How the runs of a sync went: names and counts, never values. */
+/** Results of sync runs: names and counts, never values. */
 import type { SyncCounts, SyncRunItem, SyncRunState, SyncTrigger } from '@coffer/contract/sync'
 import { type Db, fragment, sql } from './engine/sql.ts'
 
@@ -14,7 +14,7 @@ export type SyncRunRecord = {
   readonly attempts: number
   readonly items: readonly SyncRunItem[]
 }
-/** Without its items, which may be as many as there are secrets. */
+/** Without the items, which can be as many as the secrets. */
 export type SyncRunSummary = Omit<SyncRunRecord, 'items'>
 type SummaryRow = Omit<SyncRunSummary, 'counts'> & { readonly counts: string }
 type RunRow = SummaryRow & { readonly items: string }
@@ -44,7 +44,7 @@ export function syncRunStore(db: Db) {
       return rows.map((row) => ({ ...row, counts: JSON.parse(row.counts) }))
     },
 
-    /** Keeps the newest `keep` of a sync. */
+    /** Keeps only the newest `keep` runs of a sync. */
     async trim(syncId: string, keep: number): Promise<void> {
       await db.run(sql`
         delete from sync_run where sync_id = ${syncId} and id < (

@@ -1,6 +1,7 @@
 /**
- * Syncs: their place in line, and their settings, which are one sealed record bound to the workspace, project, provider,
- * environment and maker that stand beside it. Whoever changes those columns behind our back makes it unreadable.
+ * Syncs: their schedule and their settings. The settings are one sealed record, bound to the workspace, project,
+ * provider, environment and creator in the row. Changing one of those columns in the database makes the record
+ * unreadable.
  */
 import type { Scope } from '@coffer/contract/field'
 import type { SyncState, SyncTrigger } from '@coffer/contract/sync'
@@ -11,22 +12,22 @@ import { type Keys, requireWorkspaceKey } from './key.ts'
 
 type Answers = Readonly<Record<string, string>>
 
-/** What a run needs. `scopes`: how far the credential reached with which it was set up. */
+/** Everything a run needs. `scopes` is the reach of the credential that set up the sync. */
 export type SyncSettings = {
   readonly credential: Answers
-  /** Who has entered it. */
+  /** The person who entered the credential. */
   readonly credentialBy: string
   readonly account: string
   readonly target: Answers
   readonly options: Answers
   readonly mapping: Answers
   readonly scopes: readonly Scope[]
-  /** Of the values that were pushed, so that unchanged ones are known without being kept. Base64. */
+  /** Base64 key for MACs of pushed values, which detect unchanged values without storing them. */
   readonly macKey: string
 }
-/** The wizard's answers so far; those of a sync that runs leave it as it is until the last step. */
+/** The wizard's answers so far. A draft of a running sync has no effect until the last step. */
 export type SyncDraft = {
-  /** The answers of the step auth that are no secrets, to be shown again. */
+  /** Answers of the auth step that are not secret and can be shown again. */
   readonly auth?: Answers
   readonly credential?: Answers
   readonly credentialBy?: string
@@ -49,7 +50,7 @@ export type SyncRecord = {
   readonly createdBy: string
   readonly target: string | null
   readonly lastError: string | null
-  /** Why it is blocked, in one word. */
+  /** Short code of why the sync is blocked. */
   readonly reason: string | null
   readonly triggerNext: SyncTrigger
   readonly draftUntil: number | null
@@ -63,11 +64,11 @@ export type SyncRecord = {
   readonly notBefore: number
   readonly scanAt: number | null
   readonly changeCount: number
-  /** The oldest change that has not been pushed. */
+  /** Time of the oldest change that has not been pushed. */
   readonly changedAt: number | null
   readonly failCount: number
   readonly failingSince: number | null
-  /** How many deletes a person has looked at and agreed to. */
+  /** Number of deletes that a person has reviewed and allowed. */
   readonly allowedDeletes: number
   readonly lastRunAt: number | null
   readonly lastOkAt: number | null
@@ -77,7 +78,7 @@ export type SyncRecord = {
 export type SealedSync = SyncRecord & { readonly sealed: Uint8Array }
 export type ClaimedSync = SealedSync & { readonly leaseUntil: number }
 
-/** Nothing is put off for more than a day: what is due, or held, later than that is so by a clock that was wrong. */
+/** No delay is longer than a day: a due time or lease beyond this limit comes from a clock that was wrong. */
 const maxDelayMs = 2 * 24 * 60 * 60 * 1_000
 
 const columns = fragment(`
@@ -132,7 +133,7 @@ export function syncStore(db: Db, keys: Keys) {
       return db.one<SealedSync>(sql`select ${columns} from sync where id = ${id}`)
     },
 
-    /** The same, held until the transaction ends. */
+    /** Like `find`, and locks the row until the transaction ends. */
     async findLocked(id: string): Promise<SealedSync | undefined> {
       return db.one<SealedSync>(sql`select ${columns} from sync where id = ${id} ${forUpdate}`)
     },
@@ -143,8 +144,8 @@ export function syncStore(db: Db, keys: Keys) {
     },
 
     /**
-     * Everything that the wizard and people decide; what the runs count stays as it is. With a higher `fence`, a run in
-     * progress loses its hold: it asks the vendor nothing more, and what was decided here stands.
+     * Saves everything that the wizard and people decide; the counters of runs stay. With a higher `fence`, a run in
+     * progress loses its hold: it stops calling the vendor and cannot overwrite this decision.
      */
     async save(sync: SyncRecord, content: SyncContent): Promise<void> {
       const { version, sealed } = await sealContent(sync, content)
@@ -165,13 +166,13 @@ export function syncStore(db: Db, keys: Keys) {
       return (await db.run(sql`delete from sync where id = ${id} and workspace_id = ${workspaceId}`)) === 1
     },
 
-    /** Those that push from an environment that is deleted. */
+    /** Removes the syncs that push from a deleted environment. */
     async removeOf(environmentId: string, workspaceId: string): Promise<{ id: string; name: string }[]> {
       return db.all(sql`
         delete from sync where environment_id = ${environmentId} and workspace_id = ${workspaceId} returning id, name`)
     },
 
-    /** Called in the transaction of every change of an environment's values: whatever is pushed from it is due soon. */
+    /** Call in the transaction of every change of an environment's values: schedules the syncs that push from it. */
     async wake(environmentId: string, nowMs: number): Promise<void> {
       await db.run(sql`
         update sync set change_count = change_count + 1, changed_at = coalesce(changed_at, ${nowMs}),
@@ -187,7 +188,10 @@ export function syncStore(db: Db, keys: Keys) {
         where id in (select sync_id from sync_source where environment_id = ${environmentId})`)
     },
 
-    /** Rights may have changed: each run asks for them anew. Or names that references lead by. Counted for the run under way. */
+    /**
+     * Schedules all syncs after a change of rights, or of names that references use. A run in progress is followed by
+     * another.
+     */
     async wakeAll(workspaceId: string, nowMs: number): Promise<void> {
       await db.run(sql`
         update sync set due_at = ${nowMs}, change_count = change_count + 1,
@@ -203,12 +207,12 @@ export function syncStore(db: Db, keys: Keys) {
     },
 
     /**
-     * Takes the next one that is due and that nobody works at, unless as many as may use its credential at a time do.
-     * `fence` goes up with every claim: whoever comes back late is told apart by it.
+     * Claims the next due sync that no run holds, unless its credential is already used by as many runs as allowed.
+     * `fence` rises with every claim, which exposes a run that comes back late.
      */
     async claim(nowMs: number, leaseUntil: number, exceptOf: readonly string[]): Promise<ClaimedSync | undefined> {
       const far = nowMs + maxDelayMs
-      // One claim at a time, or two nodes would each see room for one more.
+      // One claim at a time; otherwise two nodes could both see room for one more run.
       await db.one(sql`select id from instance where id = 1 ${forUpdate}`)
       return db.one<ClaimedSync>(sql`
         update sync set fence = fence + 1, lease_until = ${leaseUntil}
@@ -224,7 +228,10 @@ export function syncStore(db: Db, keys: Keys) {
         returning ${columns}, lease_until as "leaseUntil"`)
     },
 
-    /** What came of a run; a change that arrived meanwhile makes it due again. False where somebody else took over. */
+    /**
+     * Stores the result of a run. A change that arrived meanwhile makes the sync due again. False if the run lost its
+     * fence.
+     */
     async finish(
       sync: Pick<SyncRecord, 'id' | 'fence' | 'changeCount'>,
       end: Pick<
@@ -241,7 +248,7 @@ export function syncStore(db: Db, keys: Keys) {
       },
     ): Promise<boolean> {
       const [isDone, wasRemoving] = [end.isDone ? 1 : 0, end.wasRemoving ? 1 : 0]
-      // What has changed meanwhile may have mended it.
+      // A change that arrived meanwhile may have fixed a problem of the source.
       const isOfSource = end.reason === 'source' ? 1 : 0
       const changed = await db.run(sql`
         update sync set lease_until = null, last_error = ${end.lastError}, reason = ${end.reason},
@@ -279,14 +286,14 @@ export function syncStore(db: Db, keys: Keys) {
       )
     },
 
-    /** Setups that nobody finished, with what was entered in them. */
+    /** Removes setups that nobody finished, with everything entered in them. */
     async removeAbandoned(nowMs: number, limit: number): Promise<number> {
       return db.run(sql`
         delete from sync where id in (
           select id from sync where draft_until <= ${nowMs} and state = 'draft' limit ${limit} ${skipLocked})`)
     },
 
-    /** Changes of those that run which nobody finished. */
+    /** Drops unfinished edits of syncs that are already set up. */
     async forgetAbandonedEdits(nowMs: number, limit: number): Promise<number> {
       const rows = await db.all<SealedSync>(sql`
         select ${columns} from sync where draft_until <= ${nowMs} and state <> 'draft' limit ${limit} ${skipLocked}`)
@@ -298,7 +305,7 @@ export function syncStore(db: Db, keys: Keys) {
             update sync set sealed = ${sealed}, workspace_key_version = ${version}
             where id = ${row.id} and workspace_id = ${row.workspaceId}`)
         }
-        // One that cannot be opened is not tried again for ever: the doctor tells of it.
+        // A record that cannot be opened is not retried forever; `doctor` reports it.
         await db.run(sql`update sync set draft_until = null where id = ${row.id}`)
       }
       return rows.length
@@ -316,7 +323,7 @@ export function syncStore(db: Db, keys: Keys) {
       }
     },
 
-    /** The oldest change of each that has not arrived at its target, for the metrics. */
+    /** For metrics: time of the oldest change that has not reached its target. */
     async oldestChange(): Promise<number | undefined> {
       const row = await db.one<{ at: number | null }>(sql`
         select min(changed_at) as at from sync where due_at is not null and changed_at is not null`)

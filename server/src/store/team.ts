@@ -21,7 +21,7 @@ export function teamStore(db: Db) {
         select ${columns} from team where id = ${id} and workspace_id = ${workspaceId}`)
     },
 
-    /** False where the name is taken. */
+    /** False if the name is taken. */
     async insert(team: TeamRow): Promise<boolean> {
       const changed = await db.run(sql`
         insert into team (id, workspace_id, name, created_at, updated_at)
@@ -30,7 +30,7 @@ export function teamStore(db: Db) {
       return changed === 1
     },
 
-    /** False where the name is taken. */
+    /** False if the name is taken. */
     async rename(id: string, workspaceId: string, name: string, nowMs: number): Promise<boolean> {
       const taken = await db.one(sql`
         select id from team where workspace_id = ${workspaceId} and name = ${name} and id <> ${id}`)

@@ -1,4 +1,4 @@
-/** API tokens: found by the keyed hash of their value; the row grants rights, so it carries a MAC. */
+/** API tokens, found by the keyed hash of their value. The row grants rights, so a MAC protects it. */
 import type { Permission, Scope } from '@coffer/contract/field'
 import { newKey } from '../crypto/envelope.ts'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
@@ -72,7 +72,7 @@ export function tokenStore(db: Db, keys: Keys) {
     return { ...token, scope: JSON.parse(row.scope), allowedIps: JSON.parse(row.allowedIps) }
   }
 
-  /** Rows that fail their MAC grant nothing: they are left out. */
+  /** Rows with a bad MAC grant nothing and are skipped. */
   async function genuineOnly(stored: readonly TokenRow[]): Promise<TokenRecord[]> {
     const tokens: TokenRecord[] = []
     for (const row of stored) {
@@ -100,7 +100,7 @@ export function tokenStore(db: Db, keys: Keys) {
       )
     },
 
-    /** Locked until the commit: what is decided on the row as it was read holds for the row that is written. */
+    /** Locks the row until the commit, so that it cannot change between the check and the write. */
     async findForChange(id: string, workspaceId: string): Promise<TokenRecord | undefined> {
       return genuine(
         await db.one<TokenRow>(sql`
@@ -108,7 +108,7 @@ export function tokenStore(db: Db, keys: Keys) {
       )
     },
 
-    /** Where a value belongs, whether it is the current or the previous one; nothing is checked but the hash. */
+    /** Finds the token of a current or previous value. Checks only the hash, not the MAC or the expiry. */
     async locate(value: string): Promise<{ id: string; workspaceId: string; isUnderOldRoot: boolean } | undefined> {
       for (const root of keys.keyring.all) {
         const hash = hashBearer(root, value)
@@ -122,7 +122,10 @@ export function tokenStore(db: Db, keys: Keys) {
       return undefined
     },
 
-    /** Keys the hash by the active root, so that the old one can go; only the value itself makes this possible. */
+    /**
+     * Hashes the value with the active root, so that the old root can be removed. Only possible while the value is at
+     * hand.
+     */
     async rehash(id: string, workspaceId: string, value: string): Promise<boolean> {
       const token = await this.findForChange(id, workspaceId)
       const isCurrent = token && keys.keyring.all.some((root) => hashBearer(root, value).equals(token.hash))
@@ -131,7 +134,10 @@ export function tokenStore(db: Db, keys: Keys) {
       return save(toRow({ ...token, hash: hashBearer(root, value), hashRootId: root.id }), token.hash)
     },
 
-    /** A page before an id, newest first; `createdBy` narrows it to one person's. `next` is where the next page begins. */
+    /**
+     * A page before the id `before`, newest first; `createdBy` limits it to one person's tokens. `next` is the cursor
+     * of the next page.
+     */
     async list(
       workspaceId: string,
       createdBy: string | null,
@@ -146,7 +152,7 @@ export function tokenStore(db: Db, keys: Keys) {
       return { tokens: await genuineOnly(shown), next: found.length > limit ? shown.at(-1)?.id : undefined }
     },
 
-    /** Removes ended tokens of a person, oldest first, until there is room for one more; false where too many live. */
+    /** Removes a person's ended tokens, oldest first, until one more fits; false if too many are still valid. */
     async makeRoom(workspaceId: string, createdBy: string, nowMs: number, max: number): Promise<boolean> {
       const owned = await db.one<{ count: number }>(sql`
         select count(*) as count from token where workspace_id = ${workspaceId} and created_by = ${createdBy}`)
@@ -177,12 +183,12 @@ export function tokenStore(db: Db, keys: Keys) {
           ${row.expiresAt}, ${row.mac}, ${row.macRootId})`)
     },
 
-    /** Writes value, generation and revocation; false where somebody else changed its value meanwhile. */
+    /** Writes value, generation and revocation; false if the value changed meanwhile. */
     async update(token: TokenRecord, expected: TokenRecord): Promise<boolean> {
       return save(toRow(token), expected.hash)
     },
 
-    /** All that a person made in a workspace; returns how many there were. */
+    /** Removes all tokens of a person in a workspace; returns their number. */
     async removeOf(userId: string, workspaceId: string): Promise<number> {
       return db.run(sql`delete from token where workspace_id = ${workspaceId} and created_by = ${userId}`)
     },
@@ -201,7 +207,7 @@ export function tokenStore(db: Db, keys: Keys) {
             and (last_used_at is null or last_used_at < ${usedAt}) ${skipLocked})`)
     },
 
-    /** A value that is over is never asked for again: its hash gives way, so that the root that keys it can go. */
+    /** An ended value is never accepted again. Replacing its hash lets the old root key be removed. */
     async forgetEndedHashes(nowMs: number, limit: number): Promise<number> {
       const active = keys.keyring.active.id
       const old = await db.all<TokenRow>(sql`
@@ -215,7 +221,7 @@ export function tokenStore(db: Db, keys: Keys) {
         const isOver = row.revokedAt !== null || (row.expiresAt !== null && row.expiresAt <= nowMs)
         const none = { previousHash: null, previousHashRootId: null, previousUntil: null }
         const next = { ...row, ...none, ...(isOver ? { hash: newKey(), hashRootId: active } : {}) }
-        // A tampered row must not be made genuine.
+        // A tampered row must not get a valid MAC.
         const signed = (await rows.isGenuine(row)) ? { ...next, ...rows.sign(next) } : next
         await save(signed, row.hash)
       }

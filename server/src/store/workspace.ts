@@ -14,7 +14,7 @@ export function workspaceStore(db: Db, keys: Keys) {
       return db.one<WorkspaceRow>(sql`select id, name, slug, created_at as "createdAt" from workspace where id = ${id}`)
     },
 
-    /** By slug or id, among the workspaces of this person. */
+    /** By slug or id, among this person's workspaces. */
     async findIdForUser(userId: string, slugOrId: string): Promise<string | undefined> {
       const row = await db.one<{ id: string }>(sql`
         select w.id from workspace w join member m on m.workspace_id = w.id
@@ -29,14 +29,14 @@ export function workspaceStore(db: Db, keys: Keys) {
       return rows.map(({ id }) => id)
     },
 
-    /** By slug or id, for the operator and for those who prove only then who they are. */
+    /** By slug or id, for operators and for callers that authenticate only afterwards. */
     async findIdForAnybody(slugOrId: string): Promise<string | undefined> {
       const row = await db.one<{ id: string }>(sql`
         select id from workspace where slug = ${slugOrId} or id = ${slugOrId} order by id limit 1`)
       return row?.id
     },
 
-    /** With its first key. False where the slug is taken. */
+    /** Also creates the first key. False if the slug is taken. */
     async insert(workspace: WorkspaceRow): Promise<boolean> {
       const changed = await db.run(sql`
         insert into workspace (id, name, slug, created_at, updated_at)
@@ -46,7 +46,7 @@ export function workspaceStore(db: Db, keys: Keys) {
       return changed === 1
     },
 
-    /** False where the slug is taken. */
+    /** False if the slug is taken. */
     async update(id: string, change: { name: string; slug: string }, nowMs: number): Promise<boolean> {
       const taken = await db.one(sql`select id from workspace where slug = ${change.slug} and id <> ${id}`)
       if (taken) return false
@@ -56,14 +56,14 @@ export function workspaceStore(db: Db, keys: Keys) {
     },
 
     /**
-     * With all that it owns; its keys go with it, so that what is left in backups cannot be opened by a copy of it, and
-     * values that are left here until they are taken away step by step cannot be opened at all.
+     * Deletes the workspace with everything it owns, including its keys. Without them, this database can decrypt
+     * neither values that still wait in the purge queue nor values copied back from a backup.
      */
     async remove(id: string): Promise<void> {
       await db.run(sql`
         insert into leftover (environment_id)
         select id from environment where workspace_id = ${id}`)
-      // Projects hold on to their teams, so they go first.
+      // Projects reference their teams, so they are deleted first.
       await db.run(sql`delete from project where workspace_id = ${id}`)
       await db.run(sql`delete from workspace where id = ${id}`)
     },

@@ -1,7 +1,7 @@
 /**
- * Group commit. While one transaction waits for the disk others queue up, and then share the next commit, each behind
- * its own savepoint: one that fails takes nothing with it. Those that ask for the same joint work are done in one go.
- * The same code serves both engines.
+ * Group commit for both engines. While one transaction waits for the disk, others queue up and share the next commit.
+ * Each runs behind its own savepoint, so a failed one does not undo the rest. Transactions that ask for the same joint
+ * work are done in one call.
  */
 import { nextTurn } from '../../event-loop.ts'
 import type { Db, JointWork, Transaction } from './sql.ts'
@@ -13,17 +13,17 @@ export type Connection = {
   releaseSavepoint(): Promise<void>
   rollbackToSavepoint(): Promise<void>
   commit(): Promise<void>
-  /** Resolves once what was committed survives a power failure, where `commit` alone does not wait for that. */
+  /** Resolves once the commit survives a power failure. Present only if `commit` itself does not wait for the disk. */
   harden?(): Promise<void>
   rollback(): Promise<void>
-  /** True once the engine itself has given the transaction up: nothing in it can be saved. */
+  /** True once the engine has aborted the whole transaction, so that no savepoint can rescue it. */
   isLost(error: unknown): boolean
 }
 
 type Job = {
   readonly work: JointWork<unknown, unknown>
   readonly item: unknown
-  /** Jobs of the same group and work are done together; undefined for what is done alone. */
+  /** Jobs with the same group and work run together; undefined if the job runs alone. */
   readonly group: string | undefined
   resolve(value: unknown): void
   reject(error: unknown): void
@@ -31,12 +31,12 @@ type Job = {
 type Outcome = { readonly job: Job; readonly settled: PromiseSettledResult<unknown> }
 
 const maxBatch = 128
-/** What is done in one go cannot be interrupted. */
+/** Joint work cannot be interrupted, so its size is bounded. */
 const maxGroup = 64
-/** Nobody waits longer than this for company, or than so long for somebody who does not come again. */
+/** Maximum total wait for more jobs, and maximum wait without a new arrival. */
 const maxGatherMs = 2
 const maxQuietMs = 0.15
-/** A batch that has run this long commits what it has: others want the event loop too. */
+/** A batch that has run this long commits early, to give the event loop back to other requests. */
 const maxBatchMs = 8
 
 export type CommitQueue = {
@@ -47,7 +47,7 @@ export type CommitQueue = {
 
 type Listeners = {
   readonly onIdle?: () => void
-  /** A batch was lost, for whatever reason: that of the storage or that of a work that was alone in it. */
+  /** A batch was lost: the storage failed, or the only job in the batch did. */
   readonly onFailure?: (error: unknown) => void
 }
 
@@ -94,8 +94,9 @@ export function createCommitQueue(
 }
 
 /**
- * Waits for company as long as turns of the event loop bring more, so that many at once share a commit, and a moment
- * longer for as many as the last time: who has just been answered mostly asks again. One alone hardly waits.
+ * Waits while each turn of the event loop brings more jobs, so that they share a commit. Waits slightly longer if the
+ * last batch was larger, because clients often send their next request right after a response. A single job hardly
+ * waits.
  */
 export async function gather(count: () => number, lastCount = 0): Promise<void> {
   const startedAt = performance.now()
@@ -110,7 +111,7 @@ export async function gather(count: () => number, lastCount = 0): Promise<void> 
   } while (now - startedAt < maxGatherMs && (grownAt === now || (count() < lastCount && now - grownAt < maxQuietMs)))
 }
 
-/** Returns the jobs that it did not get to. */
+/** Returns the jobs that were not started in time. */
 async function runBatch(
   begin: () => Promise<Connection>,
   jobs: Job[],
@@ -143,7 +144,7 @@ async function runBatch(
       }
       jobs.unshift(...group.map((job) => ({ ...job, group: undefined })))
       if (!isAll) continue
-      // Nobody else is in it: they begin anew in the next one.
+      // The failed group is the whole batch: roll back and run its jobs one by one in the next batch.
       await connection.rollback().catch(() => undefined)
       return jobs
     }
@@ -152,16 +153,16 @@ async function runBatch(
   } catch (error) {
     onFailure?.(error)
     await connection.rollback().catch(() => undefined)
-    // Also those that were refused: what refused them may have been a change of this batch, which never came to be.
+    // Jobs that were refused fail too: a change of this batch may have caused the refusal, and it was rolled back.
     for (const { job } of outcomes) job.reject(error)
     const pending = jobs.splice(0)
     for (const job of pending) job.reject(error)
-    // Those that threw are in neither list: their own promises are rejected by runGroup.
+    // Jobs that threw are in neither list; runGroup has already rejected them.
     return []
   }
   const softness = await connection.harden?.().catch((error: unknown) => ({ error }))
   if (softness) onFailure?.(softness.error)
-  // It has happened, even where nobody may rely on it yet: whoever keeps a picture of it has to know.
+  // The commit has happened even if it is not durable yet, so caches must be invalidated now.
   for (const done of transaction.afterCommit) tell(done)
   for (const { job, settled } of outcomes) {
     if (softness) job.reject(softness.error)
@@ -171,7 +172,7 @@ async function runBatch(
   return jobs
 }
 
-/** The commit stands, and so do the answers to it, whatever somebody who hears of it does. */
+/** A failing listener must affect neither the commit nor the results of its jobs. */
 function tell(done: () => void): void {
   try {
     done()
@@ -180,7 +181,7 @@ function tell(done: () => void): void {
   }
 }
 
-/** The first job, with all that are done together with it. */
+/** Removes and returns the first job and all jobs that run together with it. */
 function takeGroup(jobs: Job[]): Job[] {
   const first = jobs.shift()
   if (!first) return []
@@ -190,7 +191,7 @@ function takeGroup(jobs: Job[]): Job[] {
   return [...group]
 }
 
-/** Undefined where what was done together failed as a whole, for whichever of them: then each is to be done alone. */
+/** Returns undefined if joint work failed as a whole: each of its jobs must then run alone. */
 async function runGroup(
   connection: Connection,
   transaction: Transaction,
@@ -219,7 +220,7 @@ async function runGroup(
       throw error
     }
     await connection.rollbackToSavepoint().catch((lost: unknown) => {
-      // The connection is gone with the whole batch: nobody else knows of these jobs.
+      // The connection is lost with the whole batch. These jobs are in no list, so reject them here.
       rejectAll()
       throw lost
     })

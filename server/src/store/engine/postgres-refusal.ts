@@ -1,4 +1,4 @@
-/** Why PostgreSQL cannot be used, in words that help: by the code of the error, since its text may hold anything. */
+/** Explains why PostgreSQL cannot be used. Errors are recognised by code, because their text may contain secrets. */
 import { codeOf } from '../../error-code.ts'
 
 const noTls =
@@ -29,7 +29,7 @@ const reasons: Readonly<Record<string, string>> = {
   '57P03': 'the server is starting or stopping; try again in a moment',
 }
 
-/** The driver gives these no code: they are known by their text, which is not repeated. */
+/** The driver gives these errors no code, so their text is matched; it is never repeated to the user. */
 const byText: readonly [text: RegExp, reason: string][] = [
   [/does not support SSL/, noTls],
   [/URI malformed/, 'a special character in COFFER_DATABASE_URL is not percent-encoded'],
@@ -45,11 +45,14 @@ const tlsParameters: ReadonlySet<string> = new Set([
   'sslnegotiation',
 ])
 
-/** What the driver passes over, so that a connection would not be encrypted that was meant to be, or falls silent on. */
+/**
+ * Finds parameters that the driver silently ignores (a mistyped TLS setting would leave the connection unencrypted) or
+ * a port that makes it hang.
+ */
 export function parameterProblem(url: string): string | undefined {
   const parameters = new URL(url).searchParams
   const mistyped = [...parameters.keys()].find((name) => /ssl|tls/i.test(name) && !tlsParameters.has(name))
-  // The driver takes any name, and a part of a password may have become one: it is not repeated.
+  // The name is not repeated: an unescaped password may have ended up as a parameter name.
   if (mistyped !== undefined)
     return 'a parameter of COFFER_DATABASE_URL is not one for TLS: use sslmode and sslrootcert'
   const port = parameters.get('port') ?? '5432'

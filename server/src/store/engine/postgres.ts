@@ -1,4 +1,7 @@
-/** The scale engine: PostgreSQL through a pool of prepared statements. A lost connection is a 503, never a stuck pool. */
+/**
+ * The engine for many nodes: PostgreSQL through a pool of prepared statements. A lost connection is a 503 and never
+ * blocks the pool.
+ */
 import { hash } from 'node:crypto'
 import pg from 'pg'
 import { Failure } from '../../failure.ts'
@@ -8,17 +11,17 @@ import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
 
 const poolSize = 20
-/** Work within a transaction may ask for what lies outside of it, such as new keys: for that, connections are always left. */
+/** Below the pool size: work in a transaction may need a second connection, for example to load new keys. */
 const maxTransactions = 16
 const connectTimeoutMs = 5_000
 const statementMs = 30_000
-/** A step of a migration may fill an index or copy a table, however large, and others wait for it: nobody hurries them. */
+/** A migration step may build an index or copy a large table while other nodes wait for its lock. */
 const migrationMs = 24 * 60 * 60 * 1_000
-/** Nothing of ours pauses within a transaction: whoever does has frozen, and holds the locks that others wait for. */
+/** Our transactions never pause. One that does has hung and holds locks that others wait for. */
 const idleTransactionTimeoutMs = 10_000
 const int8 = 20
 
-/** Commit positions and times fit a double exactly; everything else stays as the driver gives it. */
+/** bigint columns hold commit positions and times, which fit a double exactly. */
 const types: pg.CustomTypesConfig = {
   getTypeParser: (id, format) => (id === int8 ? Number : pg.types.getTypeParser(id, format)),
 }
@@ -35,9 +38,10 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
     keepAlive: true,
     types,
   })
-  // An idle connection that breaks is simply replaced by the next query.
+  // The pool replaces a broken idle connection at the next query.
   pool.on('error', () => undefined)
-  // The pool hands a new one out a moment before whoever asked can listen: an error that nobody hears ends the process.
+  // The pool hands out a new connection before its user can attach a listener. An unhandled error event would end the
+  // process.
   pool.on('connect', (client) => client.on('error', () => undefined))
 
   const refusals = createRefusalBell(passingCodes)
@@ -70,13 +74,15 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
   }
 }
 
-/** What the driver does by these names anyway, and would warn of in many lines. */
+/** The driver already treats these modes as verify-full, but prints a long warning about it. */
 function strict(url: string): string {
   if (/[?&]uselibpqcompat=true(&|$)/.test(url)) return url
   return url.replace(/(?<=[?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, 'verify-full')
 }
 
-/** Each workspace shares the connections by itself; so do all logins together, and all shares, however many locks they have. */
+/**
+ * Party for the fair sharing of connections: each workspace is one; all logins together are one, and so are all shares.
+ */
 const partyOf = (lock: string): string => lock.split(':')[0] ?? lock
 
 async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Connection> {
@@ -99,7 +105,7 @@ async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Con
     try {
       return await client.query(query)
     } catch (error) {
-      // Whoever has not answered does not answer a rollback either: others wait for the end of this.
+      // A server that did not answer this query will not answer a rollback either: discard the connection.
       if (error instanceof Error && !(error instanceof pg.DatabaseError)) brokenBy ??= error
       throw error
     }
@@ -121,7 +127,7 @@ async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Con
     rollbackToSavepoint: () => execute('rollback to savepoint one_of_many'),
     commit: async () => {
       const { command } = await wrapErrors(() => ask({ text: 'commit' }))
-      // After an error that the work has swallowed the server answers a commit with a rollback, and calls it a success.
+      // If the work swallowed an error, the server answers a commit with a rollback and reports success.
       if (command !== 'COMMIT') throw new Failure('internal')
       release()
     },
@@ -139,7 +145,7 @@ async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Con
 
 type Runner = (query: pg.QueryConfig) => Promise<pg.QueryResult>
 
-/** A prepared statement is named by its text: the same on every connection, and no two texts share a name. */
+/** Names a prepared statement by the digest of its text: equal on every connection, distinct for distinct texts. */
 const nameOf = (text: string) => `coffer_${hash('sha256', text, 'hex').slice(0, 32)}`
 const compiledQueries = new WeakMap<TemplateStringsArray, Compiled & { readonly name: string }>()
 
@@ -156,7 +162,7 @@ function postgresDb(run: Runner): Db {
     return wrapErrors(() => run({ name, text, values }))
   }
   return {
-    // Rows are what the statement says they are: the one place where SQL meets types.
+    // The only place where untyped rows get the type that their query promises.
     one: async <Row>(query: Sql) => (await execute(query)).rows[0] as Row | undefined,
     all: async <Row>(query: Sql) => (await execute(query)).rows as Row[],
     run: async (query) => (await execute(query)).rowCount ?? 0,
@@ -171,7 +177,7 @@ function postgresDb(run: Runner): Db {
   }
 }
 
-/** What is written out at once, and so stands in memory several times over. */
+/** Limits of one insert: its values are in memory several times while it is sent. */
 const rowsPerInsert = 1_000
 const lengthPerInsert = 4 * 1024 * 1024
 
@@ -193,12 +199,12 @@ function* portions<Row>(rows: readonly Row[], query: (row: Row) => Sql): Generat
 }
 
 type ListType = 'text' | 'bigint' | 'bytea' | undefined
-/** By template, and then by the types of its lists. */
+/** Keyed by template, then by the column types of its lists. */
 const joinedInserts = new WeakMap<TemplateStringsArray, Map<string, { readonly name: string; readonly text: string }>>()
 
 /**
- * One prepared insert for however many rows, which takes the list of their values for each parameter of the template: a
- * text with a parameter for every value would be read and planned anew each time. All queries are of the same template.
+ * One prepared insert for any number of rows, with one array parameter per template value. A parameter for each single
+ * value would make the server parse and plan every row count anew. All queries must come from the same template.
  */
 function joinInserts(queries: readonly Sql[]): pg.QueryConfig {
   const [first] = queries
@@ -213,7 +219,7 @@ function joinInserts(queries: readonly Sql[]): pg.QueryConfig {
   return { ...insert, values: lists.filter((_, place) => types[place]) }
 }
 
-/** Undefined where no row has a value. */
+/** Undefined if all values are null. */
 function listType(list: readonly unknown[]): ListType {
   const value = list.find((one) => one !== null)
   if (value === undefined) return undefined
@@ -241,7 +247,7 @@ async function checkDurability(pool: pg.Pool): Promise<void> {
   }
 }
 
-/** The server itself checks each page that it reads. */
+/** With data checksums, the server itself verifies every page that it reads. */
 async function checkFiles(pool: pg.Pool): Promise<string> {
   const { rows } = await wrapErrors(() => pool.query('show data_checksums'))
   return rows[0]?.data_checksums === 'on'
@@ -256,7 +262,7 @@ async function migratedSteps(pool: pg.Pool): Promise<number> {
   return Number(rows[0]?.step)
 }
 
-/** Two nodes may start together: "if not exists" itself is not safe against that. */
+/** Two nodes may start at once, and "create table if not exists" alone can fail under concurrency. */
 const makeBook = `do $$ begin
     perform pg_advisory_xact_lock(7236824);
     create table if not exists schema_step (step integer primary key, name text, applied_at bigint);
@@ -270,7 +276,7 @@ async function migrateStep(pool: pg.Pool, step: number, name: string, statement:
     const client = await pool.connect()
     try {
       const patiently = (text: string) => {
-        // The driver knows it, and its types do not.
+        // The driver supports `query_timeout` per query, but its types do not declare it.
         const query = { text, query_timeout: migrationMs }
         return client.query(query)
       }
@@ -285,20 +291,20 @@ async function migrateStep(pool: pg.Pool, step: number, name: string, statement:
       await client.query('commit')
       client.release()
     } catch (error) {
-      // Closing the connection rolls back, whatever state it is in.
+      // Closing the connection rolls back, whatever its state.
       client.release(true)
       throw error
     }
   })
 }
 
-/** SQLSTATE classes of a server that is away, starting, stopping, full or out of reach, or that lets nobody in any more. */
+/** SQLSTATE classes of a server that is down, starting, stopping, full or unreachable, or that rejects our login. */
 const unavailableClasses: ReadonlySet<string> = new Set(['08', '28', '3D', '53', '57', '58'])
-/** A primary that has become a standby, or that takes no writes until its disk has room. */
+/** The server became a standby, or went read-only until its disk has space. */
 const readOnly = '25006'
 const uniqueViolation = '23505'
 const foreignKeyViolation = '23503'
-/** Serialization failures, a deadlock, and a transaction that paused for too long: it may go well the next time. */
+/** Serialization failure, deadlock, idle-in-transaction timeout: a retry may succeed. */
 const passingCodes: ReadonlySet<string> = new Set(['40001', '40P01', '25P03'])
 
 async function wrapErrors<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -314,7 +320,7 @@ function asFailure(error: unknown): unknown {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
   if (code === uniqueViolation || code === foreignKeyViolation)
     return new Failure('conflict', undefined, { cause: error })
-  // Anything but an answer of the server is the socket or the pool that failed; EPIPE only looks like a SQLSTATE.
+  // Errors that are not DatabaseError come from the socket or the pool. EPIPE only looks like a SQLSTATE.
   const isServerAnswer = error instanceof pg.DatabaseError
   const isRefusal = code === undefined || code === readOnly || unavailableClasses.has(code.slice(0, 2))
   if (!isServerAnswer || isRefusal || passingCodes.has(code)) {

@@ -1,15 +1,15 @@
-/** Who wants to know when the storage itself refuses a commit: a full disk, a server that is away. */
+/** Notifies a listener when the storage itself refuses a commit, for example on a full disk or a lost server. */
 import { codeOf } from '../../error-code.ts'
 import { type Failure, isFailure } from '../../failure.ts'
 
 type Bell = { ring(error: unknown): void; listen(listener: (error: Failure) => void): void }
 
-/** `passing` are the codes of what only meets with others and is tried again: the storage is well. */
+/** `passing` lists codes of conflicts with other transactions, which are retried and say nothing about the storage. */
 export function createRefusalBell(passing: ReadonlySet<string> = new Set()): Bell {
   let tell: ((error: Failure) => void) | undefined
   return {
     ring(error) {
-      // Work that finds itself overtaken says so with the same code, and without a cause.
+      // Domain code also throws `unavailable` when it loses a race, but without a cause.
       const isStorage = isFailure(error, 'unavailable') && error.cause !== undefined
       if (isStorage && !passing.has(codeOf(error.cause))) tell?.(error)
     },

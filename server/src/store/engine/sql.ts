@@ -1,7 +1,7 @@
 /**
- * One small SQL layer for two engines. A query is a tagged template; each place in the code is compiled and prepared
- * once per engine, keyed by the template object itself. SQL is portable: text, bigint and bytea columns, `returning`,
- * `on conflict`; the two places where the engines differ are the fragments below.
+ * One small SQL layer for two engines. A query is a tagged template, compiled and prepared once per engine and keyed by
+ * its template object. SQL is portable (text, bigint and bytea columns, `returning`, `on conflict`); the engines differ
+ * only in the fragments below.
  */
 import type { Failure } from '../../failure.ts'
 
@@ -14,46 +14,48 @@ export function sql(strings: TemplateStringsArray, ...values: SqlValue[]): Sql {
   return { strings, values }
 }
 
-/** `where id ${anyOf(ids)}`: one parameter, whatever the length of the list. */
+/** `where id ${anyOf(ids)}`: one parameter for a list of any length. */
 export function anyOf(list: readonly string[]): List {
   return { list }
 }
 
-/** Text that stands in several queries, such as a list of columns. */
+/** SQL text shared by several queries, such as a list of columns. */
 export function fragment(text: string): Fragment {
   return { sqlite: text, postgres: text }
 }
 
-/** Locks the selected rows until the transaction ends. SQLite has one writer at a time anyway. */
+/** Locks the selected rows until the transaction ends. SQLite has only one writer anyway. */
 export const forUpdate: Fragment = { sqlite: '', postgres: 'for update' }
-/** Passes over rows that another node has claimed. */
+/** Skips rows that another node has locked. */
 export const skipLocked: Fragment = { sqlite: '', postgres: 'for update skip locked' }
 
 export type Db = {
   one<Row>(query: Sql): Promise<Row | undefined>
   all<Row>(query: Sql): Promise<Row[]>
-  /** How many rows it changed. */
+  /** Returns the number of changed rows. */
   run(query: Sql): Promise<number>
-  /** The same insert for many rows: one `values (…)` group in the template, as few round trips as the engine allows. */
+  /**
+   * Runs one insert for many rows, in as few round trips as the engine allows. The template has one `values (…)` group.
+   */
   runMany<Row>(rows: readonly Row[], query: (row: Row) => Sql): Promise<void>
 }
 
 /**
- * What happens inside a transaction. Transactions that arrive together share one commit: `scratch` and `beforeCommit`
- * live as long as that commit, and are put back when one of the transactions in it fails.
+ * State of one transaction. Transactions that share a commit share this object; if one fails, its additions to
+ * `scratch`, `beforeCommit` and `afterCommit` are undone.
  */
 export type Transaction = {
   readonly db: Db
   scratch: Map<string, unknown>
-  /** Runs once before the commit, however many transactions ask for it under the same name. */
+  /** Runs once before the commit, even if several transactions register the same name. */
   beforeCommit: Map<string, () => Promise<void>>
-  /** Runs after the commit and before anyone is told of it. */
+  /** Runs after the commit and before any caller learns of it. */
   afterCommit: (() => void)[]
 }
 
 /**
- * One piece of work for many who ask for the same at the same moment, each of whom is answered apart. Where it throws,
- * it is done again for each alone.
+ * One piece of work for callers that ask for the same thing at the same moment; each gets a result of its own. If it
+ * throws, it is repeated for each caller alone.
  */
 export type JointWork<Item, Result> = (
   transaction: Transaction,
@@ -67,17 +69,17 @@ export type Engine = Db & {
    * this node and may share a commit; nothing slow may happen in `work`.
    */
   transaction<Result>(lock: string, work: (transaction: Transaction) => Promise<Result>): Promise<Result>
-  /** The same, done in one go with all others of the same group that wait for the same work. */
+  /** Like `transaction`, but runs together with all waiting items of the same group and work. */
   joinTransaction<Item, Result>(lock: string, group: string, item: Item, work: JointWork<Item, Result>): Promise<Result>
-  /** Calls back whenever the storage fails to take a commit, and stays silent about work that has failed by itself. */
+  /** Called when the storage fails to commit; not called when the work itself fails. */
   onRefusal(listener: (error: Failure) => void): void
-  /** Throws an Error with one sentence when a commit would not survive a power failure. */
+  /** Throws an Error with one sentence if a commit would not survive a power failure. */
   checkDurability(): Promise<void>
-  /** What is known about damage to the files; throws where there is some. */
+  /** Describes how file damage is detected; throws if damage is found. */
   checkFiles(): Promise<string>
-  /** Runs one migration statement and its bookkeeping as one transaction; the first one makes the book. */
+  /** Runs one migration statement and its bookkeeping in one transaction. Step 1 also creates the bookkeeping table. */
   migrateStep(step: number, name: string, statement: string, nowMs: number): Promise<void>
-  /** The highest migration step that was ever applied; 0 in an empty database, which stays empty. */
+  /** The highest migration step ever applied, or 0. Does not write to an empty database. */
   migratedSteps(): Promise<number>
   close(): Promise<void>
 }
@@ -85,8 +87,8 @@ export type Engine = Db & {
 export type Compiled = { readonly text: string; readonly kinds: readonly ('value' | 'list' | 'fragment')[] }
 
 /**
- * Compiles with the engine's own placeholders; the result can be kept for the life of the template object. With
- * `singleItems` it serves lists of one item each, which is a plain comparison and several times faster in SQLite.
+ * Compiles with the engine's placeholders; the result is valid for the life of the template object. With `singleItems`,
+ * lists of one item become a plain comparison, which is several times faster in SQLite.
  */
 export function compile(query: Sql, engine: keyof Fragment, singleItems = false): Compiled {
   const kinds: Compiled['kinds'][number][] = []

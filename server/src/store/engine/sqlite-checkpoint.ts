@@ -1,4 +1,4 @@
-/** The thread of `sqlite-wal.ts`: brings what SQLite wrote ahead into its file, and never makes a reader or writer wait. */
+/** Worker thread of `sqlite-wal.ts`: checkpoints the WAL into the database file without blocking readers or writers. */
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 
@@ -12,7 +12,7 @@ parentPort?.on('message', (wish) => {
   try {
     connection.exec('pragma wal_checkpoint(passive)')
   } catch {
-    // A full disk: the log grows meanwhile, and it is tried again soon.
+    // Most likely a full disk: the log keeps growing until a later attempt succeeds.
   }
   parentPort?.postMessage('done')
 })

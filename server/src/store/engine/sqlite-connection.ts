@@ -1,4 +1,4 @@
-/** One connection to the file of the embedded engine: how it is opened, how it speaks our SQL, what its errors mean. */
+/** One SQLite connection: opening the file, running our SQL, translating errors. */
 import { statSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { codeOf } from '../../error-code.ts'
@@ -18,7 +18,7 @@ type Prepared = {
 const asJson = (list: readonly string[]) => [JSON.stringify(list)]
 const asItems = (list: readonly string[]) => list
 
-/** Who only reads changes nothing in the file, its journal included. */
+/** With `read`, nothing in the file changes, not even its journal mode. */
 export type Access = 'read' | 'write'
 
 export function openConnection(path: string, access: Access): DatabaseSync {
@@ -31,7 +31,7 @@ export function openConnection(path: string, access: Access): DatabaseSync {
   return connection
 }
 
-/** Found out before anything is done to the file: to switch its journal would already change it. */
+/** Called before the file is opened for use: switching a foreign file to WAL would already modify it. */
 export function inspectFile(path: string): 'nothing' | 'store' | 'foreign' {
   if (!statSync(path, { throwIfNoEntry: false })) return 'nothing'
   const connection = new DatabaseSync(path, { timeout: busyTimeoutMs })
@@ -47,7 +47,8 @@ export function inspectFile(path: string): 'nothing' | 'store' | 'foreign' {
 
 function switchJournal(connection: DatabaseSync): void {
   const deadline = performance.now() + busyTimeoutMs
-  // SQLite itself does not wait here: where another process opens the same new file, it says "locked" at once.
+  // SQLite's busy timeout does not apply here: if another process opens the same new file, it fails with "locked" at
+  // once.
   while (!isJournalSwitched(connection)) {
     if (performance.now() > deadline) throw new Failure('unavailable')
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
@@ -91,7 +92,7 @@ export function sqliteDb(connection: DatabaseSync): Db {
     try {
       const { compiled, statement, plain, encodeList } = prepare(query)
       const values = plain ? query.values : parameters(query, compiled, encodeList)
-      // Sql values are strings, numbers, bytes and null once lists and fragments are dealt with.
+      // Without lists and fragments, values are strings, numbers, bytes and null.
       return use(statement, values as SQLInputValue[])
     } catch (error) {
       throw asFailure(error)
@@ -99,7 +100,7 @@ export function sqliteDb(connection: DatabaseSync): Db {
   }
 
   return {
-    // Rows are what the statement says they are: the one place where SQL meets types.
+    // The only place where untyped rows get the type that their query promises.
     one: async <Row>(query: Sql) => call(query, (statement, values) => statement.get(...values) as Row | undefined),
     all: async <Row>(query: Sql) => call(query, (statement, values) => statement.all(...values) as Row[]),
     run: async (query) => call(query, (statement, values) => Number(statement.run(...values).changes)),
@@ -107,14 +108,14 @@ export function sqliteDb(connection: DatabaseSync): Db {
       let done = 0
       for (const row of rows) {
         call(query(row), (statement, values) => statement.run(...values))
-        // Readers go on while a large import is written.
+        // Lets readers run while a large import is written.
         if (++done % rowsPerTurn === 0) await nextTurn()
       }
     },
   }
 }
 
-/** For what every transaction does: the text is read once. */
+/** For the statements of every transaction: prepared once, run often. */
 export function prepareStep(connection: DatabaseSync, text: string): () => Promise<void> {
   const statement = connection.prepare(text)
   return async () => {
@@ -136,7 +137,7 @@ export function execute(connection: DatabaseSync, text: string): void {
 
 const constraintUnique: ReadonlySet<number> = new Set([2067, 1555, 2579])
 const constraintForeignKey = 787
-/** Primary result codes of a disk or file that does not answer: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN. */
+/** Primary result codes of an unavailable disk or file: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN. */
 const unavailable: ReadonlySet<number> = new Set([5, 6, 7, 8, 10, 13, 14])
 
 export function asFailure(error: unknown): unknown {
@@ -147,7 +148,7 @@ export function asFailure(error: unknown): unknown {
   return error
 }
 
-/** By the primary result codes of SQLite: READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB. */
+/** Keyed by SQLite's primary result codes: READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB. */
 const troubles: ReadonlyMap<number, string> = new Map([
   [8, 'cannot be written: check the rights on the folder and its files.'],
   [10, 'cannot be read or written: check that its disk works and has room.'],
@@ -157,7 +158,7 @@ const troubles: ReadonlyMap<number, string> = new Map([
   [26, 'is damaged or not a database: restore it from a backup.'],
 ])
 
-/** What is wrong with the file or its disk, and what to do; undefined where neither is to blame. */
+/** Describes the problem of the file or its disk and how to fix it; undefined if neither is the cause. */
 export function fileTrouble(error: unknown): string | undefined {
   if (error instanceof Failure) return fileTrouble(error.cause)
   if (codeOf(error) === 'ENOSPC') return troubles.get(13)

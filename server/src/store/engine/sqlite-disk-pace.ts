@@ -1,19 +1,19 @@
-/** Where a disk is waited for: on the spot while it is mostly quick, beside the event loop while it is not. */
+/** Decides where to wait for the disk: a fast disk is synced on the event loop, a slow one off it. */
 
-/** To hand a wait over to another thread and back takes about this long where the cores are free, and far longer else. */
+/** Handing a sync to another thread and back costs about this much on an idle machine, and far more on a busy one. */
 const quickMs = 0.5
-/** A slow disk is given another chance after this. */
+/** How long a disk counts as slow before it is tried on the event loop again. */
 const againAfterMs = 1_000
 /**
- * What is usual is measured over about so many syncs, and one that is slower counts as this many quick ones at most: five
- * or more in a row make a quick disk a slow one, a single one never does.
+ * Moving average over about 32 syncs. One sync counts at most as four times the threshold, so that a single outlier
+ * hardly changes the average of a fast disk, while several in a row do.
  */
 const usualOver = 32
 const maxWeight = 4
 
 type DiskPace = {
   isQuick(nowMs: number): boolean
-  /** How long a sync took that was waited for on the spot. */
+  /** Records the duration of a sync that ran on the event loop. */
   note(startedAt: number, endedAt: number): void
 }
 

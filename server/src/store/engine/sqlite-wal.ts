@@ -1,7 +1,7 @@
 /**
- * The log that SQLite writes ahead of its file. SQLite only hands a commit to the operating system; here the disk is
- * waited for before anybody is told of that commit: the promise of `synchronous = full`. A slow disk is waited for beside
- * the event loop, and what the log holds is brought into the file by a thread of its own, while other requests go on.
+ * SQLite's write-ahead log (WAL). SQLite hands a commit only to the operating system; `harden` waits for the disk
+ * before a caller learns of it, which gives the guarantee of `synchronous = full`. A slow disk is synced off the event
+ * loop, and a worker thread checkpoints the log into the file while requests go on.
  */
 import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -13,18 +13,18 @@ import { createDiskPace } from './sqlite-disk-pace.ts'
 
 const syncData = promisify(fdatasync)
 
-/** As long as SQLite itself lets it become; where it grows faster than it is brought in, writers wait. */
+/** Checkpoint at SQLite's own default length. If the log grows to the second limit, writers wait for the checkpoint. */
 const longPages = 1_000
 const tooLongPages = 4_000
-/** To look costs as much as a small commit: not every transaction does. */
+/** Reading the log's length costs as much as a small commit, so only every eighth transaction does. */
 const commitsPerLook = 8
 
 type Wal = {
-  /** Before a transaction; rejects where the disk has failed and what it lost cannot be made good. */
+  /** Call before a transaction. Rejects if a disk failure may have lost commits that cannot be recovered. */
   prepare(): Promise<void>
-  /** Resolves once all that is committed is on the disk. */
+  /** Resolves once every commit is on the disk. */
   harden(): Promise<void>
-  /** After a commit that failed, most likely for want of room: the log is emptied before the next one. */
+  /** Call after a failed commit, most likely on a full disk: the log is checkpointed before the next one. */
   makeRoom(): void
   close(): Promise<void>
 }
@@ -38,13 +38,15 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
   let commitsSinceLook = 0
   let checkpointer: Worker | undefined
   let hasThread = true
-  /** Beside those that write; the second is when it is done, and while none of them does. */
+  /**
+   * A checkpoint has two passes: the first runs beside writers, the second once that is done, with writers held back.
+   */
   let firstPass: Promise<void> | undefined
   let isFirstPassDone = false
 
   function open(): number {
     const opened = openSync(`${path}-wal`, 'r')
-    // The names of new files are on the disk once their folder is.
+    // The directory entry of a new file is durable only after its folder is synced.
     const folder = openSync(dirname(path), 'r')
     fsyncSync(folder)
     closeSync(folder)
@@ -52,11 +54,11 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
   }
 
   function startCheckpointer(): Worker {
-    // Only where it is needed: an idle service does without.
+    // Loaded on demand: an idle service needs no worker thread.
     const { Worker } = process.getBuiltinModule('node:worker_threads')
     const worker = new Worker(new URL('./sqlite-checkpoint.ts', import.meta.url), { workerData: path })
     worker.unref()
-    // Where none can be had it is done here: others wait for it, but the log stays short.
+    // Without a thread, checkpoints run on the event loop: they delay requests, but the log stays short.
     return worker
       .on('error', () => {
         hasThread = false
@@ -73,7 +75,7 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
     pace.note(startedAt, performance.now())
   }
 
-  /** Also resolves where it could not be done: then the log is still long, and the next look begins anew. */
+  /** Resolves even if the checkpoint failed: the log is then still long, and the next look starts another. */
   async function checkpoint(): Promise<void> {
     if (!hasThread) return checkpointHere()
     checkpointer ??= startCheckpointer()
@@ -92,7 +94,7 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
     try {
       writer.exec('pragma wal_checkpoint(passive)')
     } catch {
-      // As in the thread.
+      // As in the worker thread: a later attempt may succeed.
     }
   }
 
@@ -109,7 +111,10 @@ export function openWal(path: string, writer: DatabaseSync, quickEnoughMs?: numb
     isFirstPassDone = false
   }
 
-  /** The system may have dropped what it failed to write: all of it goes into the file, or nothing goes on. */
+  /**
+   * After a failed sync the operating system may have dropped pages of the log. Refuse to go on until a full checkpoint
+   * has moved everything into the file.
+   */
   function regainTrust(): void {
     const { busy } = writer.prepare('pragma wal_checkpoint(truncate)').get() ?? {}
     if (busy !== 0) throw new Failure('unavailable')

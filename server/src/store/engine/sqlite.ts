@@ -1,6 +1,6 @@
 /**
- * The embedded engine: node:sqlite in WAL mode; a commit counts once the disk has it (sqlite-wal.ts). One connection writes,
- * one reads, so that a reader never sees what is not committed.
+ * The embedded engine: node:sqlite in WAL mode; a commit counts once it is on the disk (sqlite-wal.ts). One connection
+ * writes and another reads, so that readers never see uncommitted data.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { nextTurn } from '../../event-loop.ts'
@@ -13,7 +13,7 @@ import { openWal } from './sqlite-wal.ts'
 export function openSqlite(path: string, access: Access = 'write'): Engine {
   const writer = openConnection(path, access)
   const reader = openConnection(path, access)
-  // SQLite keeps the log beside the file that a link leads to.
+  // If the path is a symbolic link, SQLite keeps the WAL beside the link's target.
   const wal = openWal(writer.location() ?? path, writer)
   const writeDb = sqliteDb(writer)
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
@@ -75,7 +75,7 @@ export function openSqlite(path: string, access: Access = 'write'): Engine {
           execute(writer, statement.replaceAll('$serial', 'integer primary key autoincrement'))
           writer.prepare('insert into schema_step (step, name, applied_at) values (?, ?, ?)').run(step, name, nowMs)
         }
-        // Not waited for by the disk: what a power failure takes along is done again, and the first commit that counts hardens all.
+        // Not synced: a step lost in a power failure is applied again, and the first regular commit syncs everything.
         execute(writer, 'commit')
       } catch (error) {
         if (writer.isTransaction) execute(writer, 'rollback')
@@ -95,7 +95,7 @@ const makeBook = 'create table if not exists schema_step (step integer primary k
 
 function checkDurability(connection: DatabaseSync, access: Access): void {
   const expected: [name: string, value: string | number][] = [
-    // A restored file may have another one until the service switches it at its next start.
+    // A restored file may have another journal mode until the service next starts.
     ...(access === 'write' ? [['journal_mode', 'wal'] satisfies [string, string]] : []),
     ['synchronous', 1],
     ['wal_autocheckpoint', 0],
@@ -107,13 +107,13 @@ function checkDurability(connection: DatabaseSync, access: Access): void {
   }
 }
 
-/** Pages carry no checksum: a bit that turned in a name or an index is seen only where two places disagree. */
+/** SQLite pages have no checksum: a flipped bit shows only if two places, such as a table and its index, disagree. */
 function checkFiles(connection: DatabaseSync): string {
   let isWhole = false
   try {
     isWhole = connection.prepare('pragma integrity_check(1)').get()?.integrity_check === 'ok'
   } catch {
-    // What cannot even be read is damaged too.
+    // An unreadable file is damaged too.
   }
   if (!isWhole)
     throw new Error('the file is damaged, and what it answers may lack something: restore it from a backup.')

@@ -1,4 +1,4 @@
-/** Keys, people, workspaces with what they hold, credentials, the audit chain and the log of changes. */
+/** Keys, people, workspaces and their contents, credentials, the audit chain and the change log. */
 export const foundation = {
   name: 'foundation',
   statements: [

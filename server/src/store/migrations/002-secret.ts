@@ -1,4 +1,4 @@
-/** Secrets: their names, their current values, every version of each, and the reads of them in the audit trail. */
+/** Secrets: names, current values, all versions, and their reads in the audit trail. */
 export const secret = {
   name: 'secret',
   statements: [

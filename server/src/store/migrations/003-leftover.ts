@@ -1,6 +1,6 @@
 /**
- * What is left of deleted environments. Their values go later and step by step, so these tables no longer hold on to
- * what owns their rows: the deletion of a project would otherwise wait for every version that it ever had.
+ * Purge queue (`leftover`) of deleted environments. Values are removed later in small steps, so these tables lose their
+ * foreign keys: otherwise, deleting a project would wait for every version that it ever had.
  */
 const secretValue = `
   create table secret_value_kept (
@@ -71,7 +71,7 @@ export const leftover = {
     `create table leftover (
        environment_id text primary key
      )`,
-    // Each in one step: a node of the version before must not write into a table that was copied already.
+    // Each copy in one step: a node of the previous version must not write into a table that was already copied.
     secretValue,
     secretVersion,
     secretRename,

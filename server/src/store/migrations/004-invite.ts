@@ -1,4 +1,7 @@
-/** Invites to workspaces: found by the keyed hash of their token, which is null once they are declined or over. */
+/**
+ * Invites to workspaces, found by the keyed hash of their token; the hash is null once the invite is declined or
+ * expired.
+ */
 export const invite = {
   name: 'invite',
   statements: [

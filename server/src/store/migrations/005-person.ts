@@ -1,8 +1,8 @@
-/** What belongs to a person: the second factor with its recovery codes, sign-ins of devices, known addresses. */
+/** Data of a person: the second factor with recovery codes, device logins, known login addresses. */
 export const person = {
   name: 'person',
   statements: [
-    // The row that it names refers to the account: a foreign key here would go in a circle.
+    // No foreign key: the totp row already references the account, so it would be circular.
     `alter table account add column totp_id text`,
     `create table totp (
        id text primary key,

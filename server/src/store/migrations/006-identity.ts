@@ -1,4 +1,4 @@
-/** Identities that outside issuers vouch for. */
+/** Identities vouched for by external issuers. */
 export const identity = {
   name: 'identity',
   statements: [

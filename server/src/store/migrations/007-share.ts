@@ -1,4 +1,4 @@
-/** Shares: a sealed copy behind a link, how often it was opened, and by whom. An ended one keeps its metadata only. */
+/** Shares: a sealed copy behind a link, and its views. An ended share keeps only metadata. */
 export const share = {
   name: 'share',
   statements: [

@@ -1,4 +1,4 @@
-/** Syncs: what is pushed where, what has been pushed, and how it went. Settings and credentials are one sealed record. */
+/** Syncs: sources, targets, the ledger and the runs. Settings and credentials are one sealed record. */
 export const sync = {
   name: 'sync',
   statements: [

@@ -1,6 +1,6 @@
 /**
- * Changes that are made together are recorded together, as reads were before. Versions are found by their environments:
- * an index of them by secrets cost every write and served only the removal of a secret.
+ * Changes made together are now recorded together, as reads already were. Versions are found through their
+ * environments: the index by secret slowed every write and served only the removal of a secret.
  */
 export const batch = {
   name: 'batch',

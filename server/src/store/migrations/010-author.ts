@@ -1,6 +1,6 @@
 /**
- * Who wrote a value that refers to other environments: what is handed on in somebody else's name leads no further than
- * its authors may read. Part of what the seal is bound to; empty for values that refer to none, and for older ones.
+ * Authors of a value that refers to other environments: a value delegated to someone else resolves only what its
+ * authors may read. Bound into the seal; empty for values without such references, and for older ones.
  */
 export const author = {
   name: 'author',

@@ -1,4 +1,4 @@
-/** Tokens for command lines are made by the dozen, and removed a while after they have ended. */
+/** CLI tokens are created in large numbers and removed some time after they expire. */
 export const cliToken = {
   name: 'cli-token',
   statements: [`create index token_cli_end on token (expires_at) where type = 'cli'`],

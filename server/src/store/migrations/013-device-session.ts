@@ -1,4 +1,4 @@
-/** An approval belongs to the session that gave it: however that session ends, the approval goes with it. */
+/** An approval belongs to the session that gave it and ends with that session. */
 export const deviceSession = {
   name: 'device-session',
   statements: [

@@ -1,4 +1,4 @@
-/** Long lists of names in audit entries are stored once per chain, by their SHA-256. */
+/** Long lists of names in audit entries are stored once per chain, under their SHA-256 digest. */
 export const auditList = {
   name: 'audit-list',
   statements: [

@@ -1,4 +1,4 @@
-/** How far each chain of the audit trail was archived and removed, signed. */
+/** Signed marks of how far each audit chain was archived and removed. */
 export const auditMark = {
   name: 'audit-mark',
   statements: [

@@ -1,6 +1,6 @@
 /**
- * Earlier names, notes and types of secrets, so that a client which sends one of them back is told from one that wants it.
- * Fingerprints, not texts: a note that was taken away stays away.
+ * Earlier names, notes and types of secrets, to distinguish a client that sends back old data from one that wants the
+ * change. Stored as fingerprints, so that a deleted note stays deleted.
  */
 export const secretPast = {
   name: 'secret-past',

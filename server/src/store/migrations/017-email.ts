@@ -1,4 +1,6 @@
-/** Confirmed email addresses: since when, the mailed link of an invite, and links that wait to be followed. */
+/**
+ * Confirmed email addresses: the time of confirmation, the mailed link of an invite, and pending confirmation links.
+ */
 export const email = {
   name: 'email',
   statements: [
