@@ -1,4 +1,4 @@
-/** Providers that are to come: shown in the list, not yet to be set up. */
+/** Planned providers: shown in the list, but not available yet. */
 import type { AnnouncedProvider } from './provider.ts'
 
 export const announced: readonly AnnouncedProvider[] = [

@@ -1,11 +1,11 @@
-/** Who we are at AWS: keys of a user, or a role that such keys may take on for this one sync. */
+/** Signing in to AWS: with the access keys of a user, or with a role that these keys assume for this one sync. */
 import { isByRole } from './aws-form.ts'
 import { partitionIdOf, partitionOf } from './aws-region.ts'
 import { type AwsAnswer, type AwsKeys, sendToAws, tagIn } from './aws-request.ts'
 import { isFault, VendorFault } from './fault.ts'
 import type { Connection, Values } from './provider.ts'
 
-/** One service in one region, signed in at most once. */
+/** One service in one region; signs in at most once. */
 export type AwsService = {
   call(operation: string, input: unknown, expected?: readonly string[]): Promise<AwsAnswer>
 }
@@ -83,12 +83,14 @@ function requireTag(xml: string, tag: string): string {
   return text
 }
 
-/** The place that two syncs share if they share an account and a region. */
+/** Equal for two syncs with the same account and region. */
 export function awsPlace({ region = '' }: Values, credential: Values): string {
   return `${partitionIdOf(credential)}/${accountOf(credential)}/${region}`
 }
 
-/** A role's ARN names its account; a key id of the newer kind, whose first bit is set, spells it in 40 bits after that. */
+/**
+ * A role's ARN names its account. In a newer access key id, whose first bit is set, the next 40 bits are the account.
+ */
 function accountOf({ method, roleArn = '', accessKeyId = '' }: Values): string {
   if (method === 'role') return roleArn.split(':')[4] ?? ''
   const digits = [...accessKeyId.slice(4, 13)].map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter))

@@ -1,4 +1,4 @@
-/** The questions about an account that the providers on AWS share. */
+/** Form fields about the account, shared by the AWS providers. */
 import { isRegion, partitionIdOf, partitionOf, partitionOptions, regionOptions } from './aws-region.ts'
 import type { Field, InputField, SelectField, Values } from './provider.ts'
 
@@ -6,7 +6,7 @@ export const isByRole = ({ method }: Values) => method === 'role'
 
 export type PolicyFacts = { readonly syncId: string; readonly partition: string; readonly takesOver: boolean }
 
-/** `policy`: what the user, or the role, must be allowed. */
+/** `policy` returns the permissions that the user or role needs. */
 export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field[] {
   return [
     {
@@ -66,7 +66,7 @@ export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field
   ]
 }
 
-/** The id of the sync is the external id: another sync, or another installation, cannot take on the role. */
+/** The sync's id is the external id, so that no other sync or installation can assume the role. */
 const trustPolicy = (syncId: string, partition: string) => ({
   Version: '2012-10-17',
   Statement: [
@@ -90,7 +90,7 @@ export const awsRegion: SelectField = {
   check: (value) => (isRegion(value) ? undefined : 'is not a region.'),
 }
 
-/** `what` it encrypts. */
+/** `what`: the things that the key encrypts. */
 export const awsKmsKey = (what: string): InputField => ({
   kind: 'text',
   id: 'kmsKeyId',

@@ -1,10 +1,12 @@
-/** The parts of AWS that know nothing of each other, and their regions. A region's name becomes part of a host name. */
+/**
+ * AWS partitions, which are isolated from each other, and their regions. A region's name becomes part of a host name.
+ */
 import type { Option, Values } from './provider.ts'
 
 export type Partition = {
   readonly label: string
   readonly domain: string
-  /** Where a key is asked whose it is, before a region is chosen. */
+  /** Verifies a key before a region is chosen. */
   readonly sts: { readonly host: string; readonly region: string }
   readonly regions: Readonly<Record<string, string>>
 }
@@ -75,7 +77,7 @@ type PartitionId = keyof typeof partitions
 
 const isPartition = (id: string): id is PartitionId => Object.hasOwn(partitions, id)
 
-/** As the credential's form asked for it. */
+/** The partition chosen in the credential's form. */
 export const partitionIdOf = ({ partition = '' }: Values): PartitionId => (isPartition(partition) ? partition : 'aws')
 export const partitionOf = (credential: Values): Partition => partitions[partitionIdOf(credential)]
 

@@ -1,4 +1,7 @@
-/** A signed request to AWS. A refusal means what its code says; the status is mostly 400, and 404 at some places. */
+/**
+ * Signed requests to AWS. The error code decides what a refusal means, because the status is mostly 400 and sometimes
+ * 404.
+ */
 import { type FaultKind, type VendorFault, VendorRefusal } from './fault.ts'
 import type { Connection } from './provider.ts'
 import { clockFault } from './vendor-clock.ts'
@@ -13,15 +16,17 @@ type AwsRequest = {
   readonly region: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
-  /** Codes of refusals that the caller sorts out itself. */
+  /** Error codes that the caller handles itself. */
   readonly expected?: readonly string[]
 }
 
-/** A refusal that was expected, and the fault that it is where the caller does not know better. */
+/** An expected refusal, with the fault to throw if the caller cannot handle it. */
 export type AwsRefusal = { readonly code: string; readonly fault: VendorFault }
 export type AwsAnswer = { readonly response: VendorResponse; readonly refusal?: AwsRefusal }
 
-/** Of a connection: what is derived from the secret for a day, a region and a service, so that each call signs but once. */
+/**
+ * Signing keys per connection, derived for a day, region and service, so that each call computes only one signature.
+ */
 const signingKeys = new WeakMap<object, Map<string, ArrayBuffer>>()
 
 function signingKeysOf(http: Connection['http']): Map<string, ArrayBuffer> {
@@ -47,14 +52,14 @@ export async function sendToAws(
     region,
     cache: signingKeysOf(http),
     datetime: new Date(now()).toISOString().replace(/[:-]|\.\d{3}/g, ''),
-    // The content type is to be signed, too, which aws4fetch leaves out by itself.
+    // Also signs the content type, which aws4fetch leaves out by default.
     allHeaders: true,
   })
   const signed = await signer.sign()
   const response = await http.send({
     method: 'POST',
     url,
-    // Asked for JSON, STS leaves its XML, which is all that its description knows.
+    // With an Accept header for JSON, STS would not answer with XML, the only format in its documentation.
     headers: { accept: '*/*', ...Object.fromEntries(signed.headers) },
     body,
     ...(service === 'sts' && { service: 'AWS STS' }),
@@ -73,7 +78,7 @@ export async function sendToAws(
   return { response, refusal: { code, fault } }
 }
 
-/** In the order of the official clients. `__type` may carry a namespace before a #, the header a URL after a colon. */
+/** In the order of the official clients. `__type` may have a namespace before a #, the header a URL after a colon. */
 function codeOf({ headers, json, text }: VendorResponse): string {
   const header = headers['x-amzn-errortype']
   const named = typeof header === 'string' && header !== '' ? header : maybeTextAt(json, 'code')
@@ -94,7 +99,7 @@ function awsFault(response: VendorResponse, nowMs: number, code: string): Vendor
   })
 }
 
-/** The answer in the wizard's form that a refusal is about. */
+/** The field of the wizard's form that an error code refers to. */
 const fieldByCode: Readonly<Record<string, string>> = {
   InvalidClientTokenId: 'accessKeyId',
   UnrecognizedClientException: 'accessKeyId',
@@ -120,7 +125,7 @@ const codesByKind: Partial<Record<FaultKind, readonly string[]>> = {
     'RequestExpired',
   ],
   scope: ['AccessDenied', 'AccessDeniedException', 'NotAuthorized', 'UnauthorizedOperation'],
-  // The account is closed, or has never had this service.
+  // The account is closed, or never had this service.
   gone: ['OptInRequired', 'SubscriptionRequiredException', 'RegionDisabledException'],
   rate: [
     'Throttling',
@@ -140,7 +145,7 @@ const kinds: Readonly<Record<string, FaultKind>> = Object.fromEntries(
   Object.entries(codesByKind).flatMap(([kind, codes]) => codes.map((code) => [code, kind as FaultKind])),
 )
 
-/** The text of an element without attributes or children, which is all that STS has for us. */
+/** Text of an element without attributes or children, which suffices for STS. */
 export function tagIn(xml: string, tag: string): string | undefined {
   return new RegExp(`<${tag}>([^<]*)</${tag}>`).exec(xml)?.[1]
 }

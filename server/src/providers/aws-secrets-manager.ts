@@ -1,6 +1,6 @@
 /**
- * Secrets of AWS Secrets Manager: each name is one secret. What a push writes is one version, whose id is that of the
- * operation, so that a repeated one is no second version. A delete leaves the vendor's recovery window open.
+ * AWS Secrets Manager: one secret per name. Each push writes one version under the operation's id, so that a retry
+ * creates no second version. A delete keeps the vendor's recovery window.
  */
 import { type AwsService, awsPlace, awsService, verifyAws } from './aws-account.ts'
 import { awsAuth, awsKmsKey, awsRegion, type PolicyFacts } from './aws-form.ts'
@@ -13,7 +13,7 @@ import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 type Write = Exclude<Op, { kind: 'delete' }>
 
-/** What the listing and the description of a secret have in common; only the place of its versions differs. */
+/** Listing and description of a secret differ only in the field of its versions. */
 function itemOf(secret: unknown, versions: string, syncId: string): RemoteItem {
   const mark = currentVersion(at(secret, versions))
   return {
@@ -33,10 +33,10 @@ async function findSecret(aws: AwsService, name: string): Promise<unknown> {
   return refusal === undefined ? response.json : undefined
 }
 
-/** Some answers spell a date that is not set as null. */
+/** Some responses return null for a date that is not set. */
 const isDeleted = (secret: unknown) => (at(secret, 'DeletedDate') ?? undefined) !== undefined
 
-/** A listing may be minutes behind; a description is not. */
+/** A listing may lag by minutes; a description does not. */
 async function describeItem(aws: AwsService, name: string, syncId: string): Promise<RemoteItem | undefined> {
   const secret = await findSecret(aws, name)
   return secret === undefined || isDeleted(secret) ? undefined : itemOf(secret, 'VersionIdsToStages', syncId)
@@ -60,7 +60,7 @@ async function* listSecrets(aws: AwsService, wanted: ReadonlySet<string>, syncId
   } while ('NextToken' in page)
 }
 
-/** A filter takes ten beginnings of names; of more names, only what all of them begin with can be asked for. */
+/** A filter takes ten name prefixes. For more names, only their common prefix can be used. */
 function prefixesOf(names: readonly string[]): string[] {
   if (names.length <= 10) return [...names]
   const [first = '', ...others] = names
@@ -88,7 +88,7 @@ function writer(aws: AwsService, { syncId, options }: Connection) {
     return refusal.code === 'ResourceNotFoundException' ? create(op) : takeBack(op, refusal)
   }
 
-  /** The name is taken, by a secret that is there or by one that waits for its end: only if it is ours it is written to. */
+  /** The name is taken by an existing secret or by one in its recovery window. Writes to it only if it is ours. */
   async function takeBack(op: Write, { fault }: AwsRefusal): Promise<Done> {
     const secret = await findSecret(aws, op.name)
     if (secret === undefined) throw fault
@@ -141,7 +141,7 @@ function permissions({ syncId, partition, takesOver }: PolicyFacts) {
         Resource: secrets,
         Condition: { StringEquals: { 'aws:ResourceTag/coffer-sync': syncId } },
       },
-      // A secret that is taken over keeps its tags, and is never deleted.
+      // A secret that is taken over keeps its tags and is never deleted.
       ...(takesOver
         ? [{ Sid: 'TakeOver', Effect: 'Allow', Action: 'secretsmanager:PutSecretValue', Resource: secrets }]
         : []),

@@ -1,4 +1,4 @@
-/** Parameters of AWS Systems Manager, all under one path and encrypted; a name is what follows the path. */
+/** Parameters of AWS Systems Manager, encrypted and under one path; a name is the part after the path. */
 import { type AwsService, awsPlace, awsService, verifyAws } from './aws-account.ts'
 import { awsAuth, awsKmsKey, awsRegion, type PolicyFacts } from './aws-form.ts'
 import { isOurs, ourTags } from './aws-tags.ts'
@@ -22,7 +22,7 @@ async function* pages(aws: AwsService, operation: string, input: object): AsyncI
   } while ('NextToken' in page)
 }
 
-/** The listing shows no tags, but which parameters bear one can be asked for all at once. */
+/** The listing shows no tags, so a separate query finds the parameters with our tag. */
 async function* listParameters(aws: AwsService, { target, syncId }: Connection): AsyncIterable<RemoteItem> {
   const path = pathOf(target)
   const marked = new Set<string>()
@@ -33,7 +33,7 @@ async function* listParameters(aws: AwsService, { target, syncId }: Connection):
   for await (const parameter of pages(aws, 'DescribeParameters', { ParameterFilters, MaxResults: 50 })) {
     marked.add(textAt(parameter, 'Name'))
   }
-  // Without decryption: the version tells of changes, and the credential needs no right to read values.
+  // Without decryption: the version shows changes, and the credential needs no right to read values.
   const input = { Path: path, Recursive: false, WithDecryption: false, MaxResults: 10 }
   for await (const parameter of pages(aws, 'GetParametersByPath', input)) {
     const name = textAt(parameter, 'Name')
@@ -41,16 +41,19 @@ async function* listParameters(aws: AwsService, { target, syncId }: Connection):
   }
 }
 
-/** A parameter of another type is not the one that we wrote, whatever tags it bears. */
+/** We write only SecureString, so a parameter of another type is not ours, even with our tags. */
 function itemOf(parameter: unknown, path: string, isMarked: boolean): RemoteItem {
   const isOurs = isMarked && maybeTextAt(parameter, 'Type') === 'SecureString'
   return { name: textAt(parameter, 'Name').slice(path.length + 1), mark: textAt(parameter, 'Version'), isOurs }
 }
 
-/** As many names as one filter takes. */
+/** Maximum number of names in one filter. */
 const namesPerFilter = 50
 
-/** One call tells of all that bear our tag. The other names are asked for once more, to tell foreign from gone. */
+/**
+ * The first query finds all parameters with our tag. The second finds the remaining names, to distinguish foreign
+ * parameters from missing ones.
+ */
 async function* findParameters(
   aws: AwsService,
   { target, syncId }: Connection,
@@ -94,11 +97,11 @@ function writer(aws: AwsService, { target, options, syncId }: Connection) {
   async function update(op: Write): Promise<Done> {
     const { response, refusal } = await put(op, { Overwrite: true }, ['AccessDeniedException'])
     if (refusal === undefined) {
-      // A first version means that it had vanished: overwriting made it anew, and takes no tags.
+      // Version 1 means that the parameter was missing: the overwrite created it anew, without tags.
       if (textAt(response.json, 'Version') === '1') await tag(op.name)
       return done(response.json)
     }
-    // By our policy, what bears no tags may not be overwritten, nor made anew without them.
+    // Our policy denies overwriting an untagged parameter and creating one without tags.
     const anew = await put(op, { Overwrite: false, Tags }, ['ParameterAlreadyExists'])
     if (anew.refusal !== undefined) throw refusal.fault
     return done(anew.response.json)
@@ -115,7 +118,7 @@ function writer(aws: AwsService, { target, options, syncId }: Connection) {
   return (op: Write) => (op.kind === 'create' ? create(op) : update(op))
 }
 
-/** Those that the answer calls invalid are those that were gone. */
+/** Names that the response calls invalid were already gone. */
 async function* removeAll(aws: AwsService, target: Values, ops: readonly Op[]): AsyncIterable<OpResult> {
   if (ops.length === 0) return
   const { response } = await aws.call('DeleteParameters', { Names: ops.map(({ name }) => fullName(target, name)) })
@@ -152,7 +155,7 @@ function permissions({ syncId, partition, takesOver }: PolicyFacts) {
         Resource: parameters,
         Condition: { StringEquals: { 'aws:ResourceTag/coffer-sync': syncId } },
       },
-      // A parameter that is taken over keeps its tags, and is never deleted.
+      // A parameter that is taken over keeps its tags and is never deleted.
       ...(takesOver ? [{ Sid: 'TakeOver', Effect: 'Allow', Action: 'ssm:PutParameter', Resource: parameters }] : []),
     ],
   }
@@ -174,7 +177,7 @@ export const awsSsm: Provider = {
   limits: {
     name: /^[A-Za-z0-9_.-]+$/,
     nameHint: 'letters, digits and _ . -',
-    // The vendor's 1,011 are for the whole ARN, path included.
+    // The vendor's limit of 1,011 applies to the whole ARN, including the path.
     nameMax: 400,
     valueMaxBytes: 8_192,
     allowsEmpty: false,

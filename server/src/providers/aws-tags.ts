@@ -1,10 +1,10 @@
-/** Our mark in the form that AWS gives it. */
+/** Our owner mark as AWS tags. */
 import { ownerTags } from './provider.ts'
 import { maybeTextAt } from './vendor-json.ts'
 
 export const ourTags = (syncId: string) => Object.entries(ownerTags(syncId)).map(([Key, Value]) => ({ Key, Value }))
 
-/** `tags` as AWS answered them, which it leaves out where there are none. */
+/** `tags` as returned by AWS, which omits the field if there are none. */
 export function isOurs(tags: unknown, syncId: string): boolean {
   if (!Array.isArray(tags)) return false
   return ourTags(syncId).every(({ Key, Value }) =>

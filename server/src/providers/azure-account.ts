@@ -1,4 +1,4 @@
-/** Who we are at Azure: an application with a secret, in one tenant of one of Microsoft's clouds. */
+/** Signing in to Azure: an application with a secret, in one tenant of one of Microsoft's clouds. */
 import { VendorFault } from './fault.ts'
 import type { Connection, Field, Option, Values } from './provider.ts'
 import { faultOf, type VendorResponse } from './vendor-http.ts'
@@ -14,7 +14,7 @@ const clouds = {
 
 const isCloud = (id: string): id is keyof typeof clouds => Object.hasOwn(clouds, id)
 
-/** As the credential's form asked for it. */
+/** The cloud chosen in the credential's form. */
 export const cloudOf = ({ cloud = '' }: Values): Cloud => clouds[isCloud(cloud) ? cloud : 'public']
 
 const cloudOptions: readonly Option[] = Object.entries(clouds).map(([value, { label }]) => ({ label, value }))
@@ -71,7 +71,7 @@ export async function fetchAzureToken(connection: Connection): Promise<string> {
   return textAt(response.json, 'access_token')
 }
 
-/** By the number of the refusal, the answer in the form that is at fault. */
+/** The field of the wizard's form that an error code refers to. */
 const fieldByCode: Readonly<Record<string, string>> = {
   '90002': 'tenantId',
   '900023': 'tenantId',

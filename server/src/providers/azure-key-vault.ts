@@ -1,6 +1,6 @@
 /**
- * Secrets of one Azure Key Vault. A write is a new version with our tags; a delete leaves the secret recoverable, and its
- * name taken, so that a key that comes back is recovered first.
+ * Secrets of one Azure Key Vault. A write is a new version with our tags. A deleted secret stays recoverable and keeps
+ * its name taken, so it is recovered before it is written again.
  */
 import { azureAuth, cloudOf, fetchAzureToken } from './azure-account.ts'
 import { isFault, VendorFault, VendorRefusal } from './fault.ts'
@@ -41,7 +41,7 @@ function api(connection: Connection) {
     try {
       return await connection.http.send({ ...request, url, headers })
     } catch (error) {
-      // A vault that was deleted loses its host name. That of the login was found just now, so names are resolved.
+      // A deleted vault loses its host name. The login host was just resolved, so DNS itself works.
       if (!isFault(error, 'transient') || !error.message.includes('could not be resolved (ENOTFOUND)')) throw error
       throw new VendorFault('gone', 'There is no vault at this address.', { field: 'vaultUri' })
     }
@@ -52,7 +52,7 @@ function api(connection: Connection) {
 const isOurs = (secret: unknown, syncId: string) =>
   Object.entries(ownerTags(syncId)).every(([tag, value]) => at(secret, 'tags', tag) === value)
 
-/** The private halves of certificates are kept as secrets, too. They are shown, so that their names count as taken. */
+/** Private keys of certificates are stored as secrets too. They are listed, so that their names count as taken. */
 const isOfCertificate = (secret: unknown) =>
   at(secret, 'managed') === true || /x-pkcs12|x-pem-file/i.test(maybeTextAt(secret, 'contentType') ?? '')
 
@@ -79,7 +79,9 @@ function connect(connection: Connection) {
     isOurs: isOurs(secret, syncId) && !isOfCertificate(secret),
   })
 
-  /** The answer holds the value, too, which is not looked at. A credential without the right to get secrets may list them. */
+  /**
+   * The response also holds the value, which is ignored. If the credential may not get secrets, fall back to listing.
+   */
   async function findOne({ name }: KnownItem): Promise<RemoteItem | undefined> {
     const { status, json } = await vault.send(vault.url(`/secrets/${encodeURIComponent(name)}`), {
       method: 'GET',
@@ -117,7 +119,7 @@ function connect(connection: Connection) {
     await vault.send(vault.url(`${deleted}/recover`), { method: 'POST' })
   }
 
-  /** Deleting and recovering take the vault some seconds, for which it refuses everything else. */
+  /** Deleting and recovering take the vault some seconds, during which it refuses everything else. */
   function refusalOf(response: VendorResponse): VendorFault {
     const isBusy = innerCode(response)?.startsWith('Object') === true
     const { kind, message, facts } = faultOf(response, now(), isBusy ? 'transient' : undefined)
@@ -126,7 +128,7 @@ function connect(connection: Connection) {
 
   async function remove(op: Op): Promise<Done> {
     const response = await vault.send(vault.url(pathOf(op)), { method: 'DELETE', accept: [404, 409] })
-    // Being deleted, or deleted already.
+    // A conflict is fine if the secret is being deleted or already deleted.
     if (response.status === 409 && innerCode(response)?.includes('Deleted') !== true) throw refusalOf(response)
     return {}
   }

@@ -1,4 +1,4 @@
-/** Secured variables of Bitbucket Pipelines: of a repository, or of one of its deployment environments. */
+/** Secured variables of Bitbucket Pipelines, of a repository or of one of its deployment environments. */
 import { VendorFault } from './fault.ts'
 import { offering } from './offered-options.ts'
 import { applyEach } from './one-by-one.ts'
@@ -8,7 +8,7 @@ import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 const api = 'https://api.bitbucket.org/2.0'
 
-/** A token of a repository, a project or a workspace goes by itself; that of a person, with the person's address. */
+/** A token of a repository, project or workspace is used alone; a personal token needs the person's email address. */
 function headersOf({ credential: { email = '', token = '' } }: Connection) {
   const basic = Buffer.from(`${email}:${token}`).toString('base64')
   return { authorization: email === '' ? `Bearer ${token}` : `Basic ${basic}` }
@@ -57,7 +57,7 @@ function openVariables(connection: Connection): Remote {
   const url = variablesUrl(connection)
   const headers = headersOf(connection)
   const one = (id: string) => `${url}/${encodeURIComponent(id)}`
-  /** Made anew by an update of this run, whose answer may have been lost. */
+  /** Names re-created by an update of this run; the response to that may have been lost. */
   const remade = new Set<string>()
 
   async function* list() {
@@ -69,14 +69,14 @@ function openVariables(connection: Connection): Remote {
     return undefined
   }
 
-  /** Undefined where there is no such variable any more. */
+  /** Undefined if the variable no longer exists. */
   async function put(id: string, name: string, value: string) {
     const json = { key: name, value, secured: true }
     const { status } = await http.send({ method: 'PUT', url: one(id), headers, json, accept: [404] })
     return status === 404 ? undefined : { id }
   }
 
-  /** Undefined where there is a variable of this name already. */
+  /** Undefined if a variable of this name already exists. */
   async function post(name: string, value: string) {
     const json = { key: name, value, secured: true }
     const response = await http.send({ method: 'POST', url, headers, json, accept: [409] })
@@ -85,7 +85,10 @@ function openVariables(connection: Connection): Remote {
 
   const create = async (name: string, value: string) => (await post(name, value)) ?? takeOver(name, value)
 
-  /** Ours, if an earlier answer was lost. Bitbucket has no room for a mark, but all of ours are secured. */
+  /**
+   * The variable is ours if an earlier response was lost. Bitbucket has no place for an owner mark, but all of ours are
+   * secured.
+   */
   async function takeOver(name: string, value: string) {
     const found = await find(name)
     const done = found?.isSecured ? await put(found.id, name, value) : undefined
@@ -95,7 +98,7 @@ function openVariables(connection: Connection): Remote {
 
   const taken = () => new VendorFault('conflict', 'A variable of this name is there already.')
 
-  /** An id that is gone means that ours was removed: a variable of the same name is then somebody else's. */
+  /** A missing id means that our variable was deleted: one with the same name then belongs to somebody else. */
   async function update(name: string, value: string, knownId: string | undefined) {
     const id = knownId ?? (await find(name))?.id
     const done = id === undefined ? undefined : await put(id, name, value)
@@ -111,7 +114,7 @@ function openVariables(connection: Connection): Remote {
     const id = knownId ?? (await find(name))?.id
     if (id === undefined) return
     const { status } = await http.send({ method: 'DELETE', url: one(id), headers, accept: [404] })
-    // What a token may not see is not found either: the list tells which.
+    // The vendor also answers 404 if the token lacks the right, so check the list.
     if (status === 404 && (await find(name))?.id === id) {
       throw new VendorFault('scope', 'The token may see this variable but not delete it.')
     }
@@ -180,7 +183,7 @@ export const bitbucketPipelines: Provider = {
     },
     { kind: 'password', id: 'token', label: 'Access token or API token' },
   ],
-  /** A token that may not see whose it is can still be a good one. */
+  /** A token that may not read its own account can still be valid. */
   async verify(connection) {
     const headers = headersOf(connection)
     const { json } = await connection.http.send({ method: 'GET', url: `${api}/user`, headers, accept: [403, 404] })

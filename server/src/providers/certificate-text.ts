@@ -1,12 +1,11 @@
 /**
- * Certificates as people have them at hand: PEM whose lines were joined on the way through a form, or the base64 around
- * PEM that a kubeconfig holds.
+ * Reads certificates as people have them: PEM whose line breaks a form removed, or the base64 of PEM in a kubeconfig.
  */
 import { X509Certificate } from 'node:crypto'
 
 const block = /-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----/gs
 
-/** Undefined where there is no certificate in the text, or one that is broken. */
+/** Undefined if the text contains no certificate or a broken one. */
 export function readCertificates(text: string): string | undefined {
   const pem = text.includes('-----BEGIN') ? text : Buffer.from(text, 'base64').toString('utf8')
   const certificates = [...pem.matchAll(block)].map(([, body = '']) => wrap(body.replace(/\\[nr]|\s/g, '')))

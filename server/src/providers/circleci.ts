@@ -40,7 +40,7 @@ async function* listContexts(connection: Connection): AsyncIterable<Option> {
   for await (const item of listItems(connection, url)) yield { label: textAt(item, 'name'), value: textAt(item, 'id') }
 }
 
-/** A project's list shows the last characters of each value: they are no mark, for a mark is kept. */
+/** A project's list shows the last characters of each value. They are not used as a mark, because marks are stored. */
 async function* listVariables(connection: Connection): AsyncIterable<RemoteItem> {
   for await (const item of listItems(connection, variablesUrl(connection))) {
     if (isContext(connection)) yield { name: textAt(item, 'variable'), mark: textAt(item, 'updated_at') }
@@ -52,7 +52,7 @@ function openVariables(connection: Connection): Remote {
   const url = variablesUrl(connection)
   const headers = headersOf(connection)
 
-  /** Both calls overwrite what is there. */
+  /** Both calls overwrite an existing variable. */
   async function write(name: string, value: string): Promise<{ mark?: string }> {
     if (!isContext(connection)) {
       await connection.http.send({ method: 'POST', url, headers, json: { name, value } })
@@ -65,7 +65,7 @@ function openVariables(connection: Connection): Remote {
 
   async function remove(name: string): Promise<void> {
     const { status } = await connection.http.send({ method: 'DELETE', url: `${url}/${name}`, headers, accept: [404] })
-    // The variable, or everything around it: only where the list can be seen, the variable is really gone.
+    // The variable or its whole project may be missing: the variable is gone only if the list can be read.
     if (status === 404) await connection.http.send({ method: 'GET', url, headers })
   }
 

@@ -1,4 +1,7 @@
-/** Environment variables of a Cloudflare Pages project, all written as secrets: one merge patch of the project's settings. */
+/**
+ * Environment variables of a Cloudflare Pages project, all written as secrets in one merge patch of the project's
+ * settings.
+ */
 import { accountPath, askCloudflare, authFields, listNames, verifyToken } from './cloudflare-request.ts'
 import type { Connection, Op, Provider, Remote, RemoteItem } from './provider.ts'
 import { at, entriesAt, maybeTextAt } from './vendor-json.ts'
@@ -21,12 +24,12 @@ function connect(connection: Connection): Remote {
   }
 
   return {
-    /** Those that are no secrets bear names, too. */
+    /** Includes variables that are not secrets, since they occupy names too. */
     async *list(): AsyncIterable<RemoteItem> {
       const variables = at(await readSettings(), 'env_vars') ?? {}
       for (const [name, variable] of entriesAt(variables)) if (variable !== null) yield { name }
     },
-    /** A patch that does not repeat the hash drops it, and the project would no longer be known as Wrangler's. */
+    /** A patch that omits the config hash deletes it, and the project would no longer count as managed by Wrangler. */
     async *apply(ops: readonly Op[]) {
       const hash = maybeTextAt(settings ?? (await readSettings()), 'wrangler_config_hash')
       const variables = ops.map((op) => [

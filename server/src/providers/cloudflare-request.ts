@@ -1,4 +1,4 @@
-/** Cloudflare's envelope: an answer says by itself whether it succeeded, whatever its status, and why not by number. */
+/** Cloudflare's response envelope: its `success` field decides, not the status, and error codes give the reason. */
 import { type FaultKind, isFault, VendorFault } from './fault.ts'
 import type { Connection, Field } from './provider.ts'
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
@@ -8,14 +8,14 @@ const api = 'https://api.cloudflare.com/client/v4'
 
 type CloudflareRequest = Pick<VendorRequest, 'method' | 'json'> & { readonly path: string }
 
-/** What is meant where the status does not say it. Not among them is what the status says well enough. */
+/** Error codes whose meaning the status does not show. */
 const kinds: Readonly<Record<string, FaultKind>> = {
-  6003: 'auth', // The header that carries the token is malformed, and so is the token.
+  6003: 'auth', // The authorization header is malformed, so the token is too.
   7000: 'gone',
-  7003: 'gone', // No route: the account is none.
-  10053: 'conflict', // The name is taken by a binding that is no secret.
+  7003: 'gone', // No route: the account does not exist.
+  10053: 'conflict', // Another kind of binding has this name.
   10055: 'quota',
-  10215: 'conflict', // The newest version is not the deployed one, and a secret would deploy it.
+  10215: 'conflict', // The newest version is not deployed, and writing a secret would deploy it.
 }
 
 function sort({ status, json }: VendorResponse): FaultKind | undefined {
@@ -25,7 +25,7 @@ function sort({ status, json }: VendorResponse): FaultKind | undefined {
   return kinds[code] ?? (status < 300 ? 'invalid' : undefined)
 }
 
-/** The whole answer, whose `result` is known to be one. */
+/** Returns the whole response after checking that it succeeded. */
 export async function askCloudflare(connection: Connection, { path, ...request }: CloudflareRequest): Promise<unknown> {
   const response = await connection.http.send({
     ...request,
@@ -38,12 +38,12 @@ export async function askCloudflare(connection: Connection, { path, ...request }
   throw new VendorFault('protocol', 'The answer does not say whether it succeeded.')
 }
 
-/** What a list holds; null where it holds nothing. */
+/** The items of a list; Cloudflare sends null for an empty one. */
 export const resultsOf = (answer: unknown) => listAt({ result: at(answer, 'result') ?? [] }, 'result')
 
 export const accountPath = ({ credential }: Connection) => `/accounts/${credential.accountId}`
 
-/** A token belongs to a person or to an account, and is known in one of two places. */
+/** A token belongs to a person or to an account, each with its own verify endpoint. */
 async function statusOf(connection: Connection): Promise<string> {
   try {
     return textAt(await askCloudflare(connection, { method: 'GET', path: '/user/tokens/verify' }), 'result', 'status')
@@ -63,14 +63,14 @@ export async function verifyToken(connection: Connection): Promise<string> {
   try {
     return textAt(await askCloudflare(connection, { method: 'GET', path: accountPath(connection) }), 'result', 'name')
   } catch (error) {
-    // Its name is for people: a token that may not read it is good all the same.
+    // The name is only for display: a token that may not read it is still valid.
     if (isFault(error, 'scope')) return `account ${connection.credential.accountId}`
     if (isFault(error, 'gone')) throw new VendorFault('gone', 'There is no such account.', { field: 'accountId' })
     throw error
   }
 }
 
-/** Undefined where the token may not list it. `pageSize`: where the list has pages, the largest that the vendor takes. */
+/** Undefined if the token may not list. `pageSize`: the vendor's maximum, if the list has pages. */
 export async function listNames(
   connection: Connection,
   path: string,

@@ -1,4 +1,4 @@
-/** Secrets of a Worker: one merge patch for up to a hundred of them, which deploys one new version at once. */
+/** Secrets of a Worker: one merge patch for up to a hundred of them, deployed at once as one new version. */
 import { accountPath, askCloudflare, authFields, listNames, resultsOf, verifyToken } from './cloudflare-request.ts'
 import type { Connection, Op, Provider, RemoteItem } from './provider.ts'
 import { textAt } from './vendor-json.ts'
@@ -7,13 +7,13 @@ const scripts = (connection: Connection) => `${accountPath(connection)}/workers/
 const script = (connection: Connection) =>
   `${scripts(connection)}/${encodeURIComponent(connection.target.script ?? '')}`
 
-/** Names only; a secret key bears a name, too, and nobody else may have it. */
+/** Names only. Secrets of other types are included, since they occupy names too. */
 async function* listSecrets(connection: Connection): AsyncIterable<RemoteItem> {
   const answer = await askCloudflare(connection, { method: 'GET', path: `${script(connection)}/secrets` })
   for (const secret of resultsOf(answer)) yield { name: textAt(secret, 'name') }
 }
 
-/** All or nothing: a name that is refused refuses the whole call, and the vendor's words name it. */
+/** All or nothing: one refused name fails the whole call, and the vendor's message names it. */
 async function* patchSecrets(connection: Connection, ops: readonly Op[]) {
   const entries = ops.map((op) => [
     op.name,

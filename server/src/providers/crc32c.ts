@@ -1,4 +1,4 @@
-/** The checksum by which Google sees that a value arrived whole (Castagnoli's polynomial; node:zlib has another one). */
+/** CRC-32C (Castagnoli), which Google uses to verify that a value arrived intact; node:zlib has another polynomial. */
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   let sum = byte
   for (let bit = 0; bit < 8; bit++) sum = sum & 1 ? (sum >>> 1) ^ 0x82f63b78 : sum >>> 1

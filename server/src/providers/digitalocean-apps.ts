@@ -1,7 +1,7 @@
 /**
- * Environment variables of an app on DigitalOcean's App Platform. There is no call for one of them: the whole spec of
- * the app is read, changed where it is ours, and written back a moment later. Secrets come back sealed (`EV[1:…]`), and
- * a sealed value that is written back stays what it is.
+ * Environment variables of an app on DigitalOcean's App Platform. No call changes a single variable: the whole app spec
+ * is read, changed and written back. Secrets are returned encrypted (`EV[1:…]`), and writing back such a value keeps it
+ * unchanged.
  */
 import { createHash } from 'node:crypto'
 import { parseExactly } from './exact-json.ts'
@@ -15,7 +15,7 @@ type Json = Readonly<Record<string, unknown>>
 
 const api = 'https://api.digitalocean.com/v2'
 const componentKinds = ['services', 'workers', 'jobs', 'functions', 'static_sites']
-/** Stands for the variables that all components share. */
+/** Stands for the variables shared by all components. */
 const wholeApp = '*'
 
 function send({ http, credential }: Connection, url: string, request: Omit<VendorRequest, 'url'>) {
@@ -29,7 +29,7 @@ async function listApps(connection: Connection): Promise<Option[]> {
   let url: string | undefined = `${api}/apps?per_page=200`
   while (url !== undefined) {
     const { json } = await send(connection, url, { method: 'GET' })
-    // An account without apps has no list of them at all.
+    // An account without apps has no `apps` field.
     for (const app of listAt({ apps: at(json, 'apps') ?? [] }, 'apps')) {
       options.push({ label: textAt(app, 'spec', 'name'), value: textAt(app, 'id') })
     }
@@ -39,7 +39,7 @@ async function listApps(connection: Connection): Promise<Option[]> {
   return options
 }
 
-/** Numbers in it stay as they were written, since it is going to be written back. */
+/** Keeps numbers exactly as written, because the spec is written back. */
 async function readSpec(connection: Connection): Promise<Json> {
   const { text } = await send(connection, appUrl(connection), { method: 'GET' })
   return objectAt(parseExactly(text), 'app', 'spec')
@@ -60,7 +60,7 @@ async function listComponents(connection: Connection): Promise<Option[]> {
 
 const membersOf = (holder: unknown, name: string) => listAt({ list: at(holder, name) ?? [] }, 'list')
 
-/** Where the variables of the target stand: the app itself, or one of its components. */
+/** The object that holds the target's variables: the app or one of its components. */
 function holderOf(spec: Json, component: string | undefined): unknown {
   if (component === wholeApp) return spec
   const all = componentKinds.flatMap((kind) => membersOf(spec, kind))
@@ -85,7 +85,7 @@ function withEnvs(spec: Json, component: string | undefined, envs: readonly unkn
 
 const isSealed = (value: string) => /^EV\[\d+:/.test(value)
 
-/** Sealing takes a new nonce each time, so the sealed text changes with every change, and only then. */
+/** Encryption uses a new nonce each time, so the ciphertext changes with every write of the value, and only then. */
 function markOf(env: unknown): { mark?: string } {
   const value = maybeTextAt(env, 'value') ?? ''
   return isSealed(value) ? { mark: createHash('sha256').update(value).digest('base64url') } : {}
@@ -99,7 +99,7 @@ async function* list(connection: Connection): AsyncIterable<RemoteItem> {
   }
 }
 
-/** The entry of a variable after an op; undefined where it is to go. */
+/** The variable's entry after the op; undefined if it is deleted. */
 function changed(connection: Connection, op: Op, existing: unknown): Json | undefined {
   if (op.kind === 'delete') return undefined
   const fresh = { key: op.name, scope: connection.options.scope ?? 'RUN_AND_BUILD_TIME' }

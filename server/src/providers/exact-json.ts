@@ -1,10 +1,10 @@
 /**
- * For what is read to be written back whole. A number that JavaScript cannot hold (a large id, say) would come out of
- * JSON.parse as its neighbour; here it stays as it was written.
+ * For JSON that is read and written back whole. JSON.parse would round numbers that JavaScript cannot represent, such
+ * as large ids; here they keep their text.
  */
 import { VendorFault } from './fault.ts'
 
-// Both are part of Node, but not yet of the types.
+// Node supports both, but its types do not declare them yet.
 const parse = JSON.parse as (
   text: string,
   revive: (key: string, value: unknown, at: { source: string }) => unknown,

@@ -1,24 +1,25 @@
-/** What goes wrong at a vendor's, sorted by what is to be done about it. */
+/** Vendor errors, classified by the reaction that they need. */
 
 /**
- * `auth`: the credential is not accepted. `scope`: it is, but may not do this. `gone`: the target is not there.
- * `invalid`: the vendor refuses this name or value. `quota`: a limit of the account. `conflict`: somebody else's.
- * `rate`: later. `transient`: again; whether it was done is not known. `protocol`: an answer that makes no sense.
+ * `auth`: the credential is rejected. `scope`: the credential lacks a right. `gone`: the target does not exist.
+ * `invalid`: the vendor rejects this name or value. `quota`: a limit of the account. `conflict`: the entry belongs to
+ * somebody else. `rate`: retry later. `transient`: retry; the outcome is unknown. `protocol`: the response makes no
+ * sense.
  */
 export type FaultKind = 'auth' | 'scope' | 'gone' | 'invalid' | 'quota' | 'conflict' | 'rate' | 'transient' | 'protocol'
 
 type FaultFacts = {
   readonly status?: number
-  /** The vendor's own words: they may quote a value, so they are scrubbed before anybody sees them. */
+  /** The vendor's message. It may quote a value, so it is scrubbed before anyone sees it. */
   readonly vendorMessage?: string
   readonly retryAfterMs?: number
-  /** There was no connection at all: the address is wrong, not allowed, or nobody is there. */
+  /** No connection was made: the address is wrong, not allowed or not listening. */
   readonly isUnreached?: true
-  /** The server showed a certificate that no trusted authority has signed. */
+  /** The server's certificate is not signed by a trusted authority. */
   readonly isUntrusted?: true
-  /** Who answered, where that is another service of the vendor's than the one that is pushed to. */
+  /** The vendor's service that answered, if it is not the push target itself. */
   readonly service?: string
-  /** Of the wizard's form, where the answer to it is at fault. */
+  /** The field of the wizard's form whose answer caused the fault. */
   readonly field?: string
 }
 
@@ -35,8 +36,8 @@ export class VendorFault extends Error {
 }
 
 /**
- * A refusal that nobody here has explained: its message holds the status and no more, so people are shown the vendor's
- * words. A provider that knows what is wrong throws a `VendorFault` with its own sentence, which is shown instead.
+ * A refusal without an explanation of ours: its message holds only the status, so people see the vendor's message. A
+ * provider that knows the cause throws a `VendorFault` with its own sentence, which is shown instead.
  */
 export class VendorRefusal extends VendorFault {}
 

@@ -1,4 +1,4 @@
-/** Secrets of a Fly.io app: one call for all of them. They are staged; a running machine gets them when it is updated. */
+/** Secrets of a Fly.io app, all in one call. They are staged: a running machine gets them when it is updated. */
 import { type FaultKind, isFault } from './fault.ts'
 import { askGraphql } from './graphql-request.ts'
 import type { Connection, Op, Option, Provider, Remote, RemoteItem } from './provider.ts'
@@ -8,7 +8,7 @@ import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 const machinesApi = 'https://api.machines.dev/v1'
 const graphqlApi = 'https://api.fly.io/graphql'
 
-/** As `fly tokens create` prints it, scheme and all; the tokens of people have no scheme of their own. */
+/** Accepts the output of `fly tokens create`, with or without its scheme. Personal tokens use Bearer. */
 function authorizationOf({ credential }: Connection): string {
   const token = (credential.token ?? '').trim().replace(/^(FlyV1|Bearer)\s+/i, '')
   return /^fm(1r|1a|2)_/.test(token) ? `FlyV1 ${token}` : `Bearer ${token}`
@@ -29,7 +29,7 @@ function sort({ code, message }: { code: string; message: string }): FaultKind |
   return undefined
 }
 
-/** The API for machines does not know whose a token is, nor its apps; the older one does. */
+/** The Machines API knows neither the owner of a token nor its apps; the older GraphQL API does. */
 async function ask(connection: Connection, document: string, variables?: Record<string, unknown>): Promise<unknown> {
   const headers = { authorization: authorizationOf(connection) }
   return askGraphql(connection, { url: graphqlApi, headers, document, sort, ...(variables && { variables }) })
@@ -54,7 +54,7 @@ async function listApps(connection: Connection): Promise<readonly Option[] | und
         at(data, 'apps', 'pageInfo', 'hasNextPage') === true ? textAt(data, 'apps', 'pageInfo', 'endCursor') : undefined
     } while (after !== undefined)
   } catch (error) {
-    // The token was verified: what it lacks is the right to list, as a deploy token does.
+    // The token was verified, so it only lacks the right to list, like a deploy token.
     if (isFault(error, 'scope') || isFault(error, 'auth') || isFault(error, 'invalid')) return undefined
     throw error
   }
@@ -67,20 +67,23 @@ async function* listSecrets(connection: Connection): AsyncIterable<RemoteItem> {
   }
 }
 
-/** Null stands for none: the vendor's language writes an empty list so. */
+/** The vendor writes an empty list as null. */
 function digestsIn(json: unknown): [name: string, digest: string | undefined][] {
   const secrets = listAt({ secrets: at(json, 'secrets') ?? [] }, 'secrets')
   return secrets.map((secret) => [textAt(secret, 'name'), maybeTextAt(secret, 'digest')])
 }
 
-/** Machines of a release or of a console live for a moment only, and one that is going has no use for secrets. */
+/** Machines of a release command or console are short-lived, and a machine being destroyed needs no secrets. */
 function isLasting(machine: unknown): boolean {
   const group = maybeTextAt(machine, 'config', 'metadata', 'fly_process_group') ?? ''
   const state = maybeTextAt(machine, 'state') ?? ''
   return !/^fly_app_(release_command|console)$/.test(group) && !/^destroy/.test(state)
 }
 
-/** The machine as it is, anew: it comes back with the secrets of that version. One that stands still stays so. */
+/**
+ * Updates a machine with its unchanged config, so that it restarts with the new secrets. A stopped machine stays
+ * stopped.
+ */
 async function updateMachine(connection: Connection, machine: unknown, version: string | undefined): Promise<void> {
   const isRunning = maybeTextAt(machine, 'state') === 'started'
   await send(connection, {
@@ -88,7 +91,7 @@ async function updateMachine(connection: Connection, machine: unknown, version: 
     path: `/machines/${encodeURIComponent(textAt(machine, 'id'))}`,
     json: {
       config: at(machine, 'config'),
-      // Refused where somebody has changed the machine since it was read.
+      // The vendor refuses the update if the machine has changed since it was read.
       current_version: textAt(machine, 'instance_id'),
       ...(version !== undefined && { min_secrets_version: Number(version) }),
       ...(!isRunning && { skip_launch: true }),

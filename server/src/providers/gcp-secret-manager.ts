@@ -1,6 +1,6 @@
 /**
- * Secrets of Google Cloud: each name is one secret, each push one version of it. Adding a version is not safe to repeat,
- * so what is there is compared first; a delete names the etag of what was seen.
+ * Google Cloud secrets: one secret per name, one version per push. Adding a version is not idempotent, so the current
+ * value is compared first. A delete names the etag that was seen.
  */
 import { crc32c } from './crc32c.ts'
 import { isFault, VendorFault } from './fault.ts'
@@ -32,7 +32,7 @@ function placeOf({ project, location = 'global' }: Values, credential: Values) {
   return { host, parent: `${parent}/locations/${location}`, project: id, location }
 }
 
-/** A project that is not there is a 403 with a reason; an etag or a state that does not fit is a 400 with a status. */
+/** A missing project is a 403 with a reason; a mismatched etag or state is a 400 with a status. */
 function sort({ json }: VendorResponse) {
   const details = at(json, 'error', 'details')
   const reasons = Array.isArray(details) ? details.map((detail) => maybeTextAt(detail, 'reason')) : []
@@ -61,7 +61,7 @@ async function* pages(google: Api, path: string, field: string): AsyncIterable<u
   do {
     const query = new URLSearchParams({ pageSize: '1000', ...(pageToken && { pageToken }) })
     const { json } = await google.send(`${path}?${query}`, { method: 'GET' })
-    // A list of nothing is left out.
+    // The field is omitted if the list is empty.
     if (at(json, field) !== undefined) yield* listAt(json, field)
     pageToken = maybeTextAt(json, 'nextPageToken')
   } while (pageToken)
@@ -75,7 +75,7 @@ const isOurs = (secret: unknown, syncId: string) =>
 function connect(connection: Connection) {
   const { syncId, now } = connection
   const google = api(connection)
-  /** As of the listing of this run, on which the decision to delete rests. */
+  /** Etags from this run's listing, on which the decision to delete was based. */
   const etags = new Map<string, string>()
 
   async function* list() {
@@ -116,13 +116,16 @@ function connect(connection: Connection) {
     try {
       return await addVersion(op)
     } catch (error) {
-      // The secret has vanished; a project that has gone says so here.
+      // The secret is gone; if the whole project is gone, `create` fails with that.
       if (!isFault(error, 'gone')) throw error
       return create(op)
     }
   }
 
-  /** After a lost answer it may be there already. Who may not read it, or finds no version that is alive, adds one. */
+  /**
+   * True if the value is already current, as after a lost response. Without the right to read, or without a live
+   * version, a new version is added.
+   */
   async function isCurrent(op: Write): Promise<boolean> {
     const { status, json } = await google.send(`${pathOf(op)}/versions/latest:access`, {
       method: 'GET',

@@ -1,4 +1,7 @@
-/** GitHub Actions secrets of a repository, one of its environments, or an organization: one call each, sealed by us. */
+/**
+ * GitHub Actions secrets of a repository, one of its environments or an organization. One call per secret, encrypted by
+ * us.
+ */
 import { isFault } from './fault.ts'
 import { offering } from './offered-options.ts'
 import { applyEach, findFew } from './one-by-one.ts'
@@ -23,7 +26,7 @@ const headersOf = ({ credential }: Connection) => ({
 
 const repositoryPath = (repository = '') => `/repos/${repository.split('/').map(encodeURIComponent).join('/')}`
 
-/** Each place has a list of its own, and a key of its own. */
+/** Each scope has its own list and its own public key. */
 function secretsUrl({ credential, target }: Connection): string {
   const { scope, repository, environment = '', organization = '' } = target
   const api = apiOf(credential)
@@ -65,7 +68,7 @@ async function* listOrganizations(connection: Connection): AsyncIterable<Option>
   }
 }
 
-/** To a fine-grained token this list is empty, whatever it may write: the person types the name. */
+/** For a fine-grained token this list is always empty, so the person types the name. */
 async function offerOrganizations(connection: Connection): Promise<readonly Option[] | undefined> {
   const options = await offering(listOrganizations)(connection)
   return options?.length === 0 ? undefined : options
@@ -77,7 +80,7 @@ async function* listSecrets(connection: Connection): AsyncIterable<RemoteItem> {
   }
 }
 
-/** Who may use a secret of an organization has to be said with every write. */
+/** Every write of an organization's secret must say which repositories may use it. */
 async function readAudience(connection: Connection): Promise<Record<string, unknown>> {
   const { scope, visibility = 'private', repositories = '', organization } = connection.target
   if (scope !== 'organization') return {}
@@ -111,14 +114,14 @@ function openSecrets(connection: Connection): Remote {
     audience ??= await readAudience(connection)
     const response = await put(name, value, key)
     if (response.status !== 422) return
-    // Keys are replaced now and then; with the same key it is the secret that is refused.
+    // GitHub replaces its keys at times. If the key is unchanged, the secret itself was refused.
     const fresh = await fetchKey()
     const again = fresh.id === key.id ? response : await put(name, value, fresh)
     key = fresh
     if (again.status === 422) throw faultOf(again, connection.now())
   }
 
-  /** The answer to a write is empty. What cannot be read now is read with the next list. */
+  /** The response to a write is empty. A mark that cannot be read now is read with the next list. */
   async function readMark(name: string): Promise<{ mark?: string }> {
     try {
       return { mark: textAt((await get(connection, `${url}/${name}`)).json, 'updated_at') }
@@ -130,7 +133,7 @@ function openSecrets(connection: Connection): Remote {
 
   async function remove(name: string): Promise<void> {
     const { status } = await connection.http.send({ method: 'DELETE', url: `${url}/${name}`, headers, accept: [404] })
-    // What a token may not see is not found either: only where the list can be seen, the secret is really gone.
+    // GitHub also answers 404 if the token lacks the right: the secret is gone only if the list can be read.
     if (status === 404) await get(connection, `${url}?per_page=1`)
   }
 
@@ -178,7 +181,7 @@ export const githubActions: Provider = {
     allowsEmpty: false,
     maxItems: ({ scope }) => (scope === 'organization' ? 1_000 : 100),
     foldsCase: true,
-    // Each write is followed by a read: that makes the one write a second that GitHub asks for.
+    // Each write is followed by a read, which gives the one write per second that GitHub asks for.
     rate: { perSecond: 2, concurrency: 1 },
   },
   auth: [
@@ -284,7 +287,7 @@ export const githubActions: Provider = {
   describeTarget({ scope, repository = '', environment = '', organization = '' }, credential) {
     const place = scope === 'organization' ? organization : repository
     const label = scope === 'environment' ? `${repository} (${environment})` : place
-    // GitHub does not tell upper from lower case in any of these names.
+    // All of these names are case-insensitive at GitHub.
     const parts = [apiOf(credential), scope, place, scope === 'environment' ? environment : '']
     return { label, fingerprint: JSON.stringify(parts).toLowerCase() }
   },

@@ -1,4 +1,4 @@
-/** GitLab's calls for CI/CD variables. The same key may stand in several environment scopes; one of them is ours. */
+/** GitLab's calls for CI/CD variables. A key may exist in several environment scopes; the sync uses one of them. */
 import { VendorFault } from './fault.ts'
 import { applyEach, findFew } from './one-by-one.ts'
 import { type Connection, type Op, ownerText, type Remote, type RemoteItem } from './provider.ts'
@@ -32,7 +32,7 @@ async function* listVariables(connection: Connection): AsyncIterable<RemoteItem>
   }
 }
 
-/** A hidden variable has no value to show, and a server older than 16.2 no description. */
+/** A hidden variable shows no value, and servers before 16.2 have no description. */
 function itemOf({ syncId }: Connection, variable: unknown): RemoteItem {
   const value = maybeTextAt(variable, 'value')
   const description = at(variable, 'description')
@@ -43,10 +43,10 @@ function itemOf({ syncId }: Connection, variable: unknown): RemoteItem {
   }
 }
 
-/** As GitLab has it for values that are not expanded. */
+/** GitLab's rule for values that are not expanded. */
 export const isMaskable = (value: string) => /^\S{8,}$/.test(value)
 
-/** What a refusal says of one field. */
+/** A refusal's message about one field. */
 const complaintOf = ({ status, json }: VendorResponse, field: string) =>
   status === 400 ? at(json, 'message', field) : undefined
 const isTaken = (response: VendorResponse) => /already been taken/.test(String(complaintOf(response, 'key')))
@@ -58,7 +58,7 @@ export function openVariables(connection: Connection): Remote {
   const scope = scopeOf(connection)
   const headers = headersOf(connection)
   const attributes = {
-    // Or GitLab would expand every $ in a value.
+    // Otherwise GitLab would expand every $ in a value.
     raw: true,
     protected: options.protected === 'yes',
     variable_type: options.type === 'file' ? 'file' : 'env_var',
@@ -70,7 +70,7 @@ export function openVariables(connection: Connection): Remote {
       http.send({ ...request, headers, json: { ...more, ...attributes, value, masked }, accept: [400, 404] })
     const masked = options.masked === 'require' || (options.masked !== 'off' && isMaskable(value))
     const response = await send(masked)
-    // Older servers mask less.
+    // Older servers can mask fewer values, so retry unmasked.
     const isRefused = masked && options.masked !== 'require' && complaintOf(response, 'value') !== undefined
     return isRefused ? send(false) : response
   }
@@ -81,7 +81,7 @@ export function openVariables(connection: Connection): Remote {
     return isBare ? { note: 'It is not masked in job logs.' } : {}
   }
 
-  /** A group’s writes may fall back to a variable of another scope with the same key: look before each. */
+  /** A group's write may hit a variable of another scope with the same key, so look before each write. */
   async function find(name: string): Promise<unknown> {
     const response = await http.send({ method: 'GET', url: one(name), headers, accept: [404] })
     if (response.status === 404) {
@@ -91,7 +91,7 @@ export function openVariables(connection: Connection): Remote {
     return at(response.json, 'environment_scope') === scope ? response.json : undefined
   }
 
-  /** A variable that is not found, or the whole project. */
+  /** Throws if the project or group is missing, rather than only the variable. */
   function requireTarget(response: VendorResponse): void {
     if (!/Variable Not Found/.test(maybeTextAt(response.json, 'message') ?? ''))
       throw faultOf(response, connection.now())
@@ -103,12 +103,12 @@ export function openVariables(connection: Connection): Remote {
     if (isTaken(response)) return takeOver(name, value)
     const result = resultOf(response)
     if (at(response.json, 'environment_scope') === scope) return result
-    // A group without a plan for scopes makes it valid everywhere, which nobody asked for.
+    // A group without a plan for scopes creates the variable for all environments. Nobody asked for that, so delete it.
     await http.send({ method: 'DELETE', url: `${url}/${name}?filter%5Benvironment_scope%5D=%2A`, headers })
     throw new VendorFault('invalid', 'GitLab does not keep environment scopes for this group; they need a paid plan.')
   }
 
-  /** Ours, if an earlier answer was lost; somebody else's otherwise. */
+  /** The variable is ours if an earlier response was lost; otherwise it belongs to somebody else. */
   async function takeOver(name: string, value: string) {
     const found = await find(name)
     const isOurs = at(found, 'description') === ownerText(syncId) || at(found, 'value') === value

@@ -1,4 +1,4 @@
-/** Who we are at Google: a service account, whose key signs for a token of an hour. */
+/** Signing in to Google: a service account's key signs the request for a token, which lasts an hour. */
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto'
 import { VendorFault } from './fault.ts'
 import type { Connection } from './provider.ts'
@@ -13,7 +13,7 @@ type ServiceAccount = {
   readonly key: KeyObject
 }
 
-/** The key file as Google hands it out, in one line, or in base64. What it says about addresses is not heeded. */
+/** Reads Google's key file, on one line or in base64. URLs in the file are ignored. */
 export function readServiceAccount(text: string): ServiceAccount | undefined {
   const json = parse(text) ?? parse(Buffer.from(text, 'base64').toString('utf8'))
   const email = maybeTextAt(json, 'client_email')
@@ -65,7 +65,7 @@ export async function fetchGoogleToken(connection: Connection): Promise<string> 
     isRead: true,
     accept: [400],
   })
-  // A key that was deleted, or a clock that is wrong: invalid_grant.
+  // invalid_grant: the key was deleted or our clock is wrong.
   const nowMs = connection.now()
   if (response.status === 400) throw clockFault(response, nowMs) ?? faultOf(response, nowMs, 'auth')
   return textAt(response.json, 'access_token')

@@ -1,4 +1,4 @@
-/** GraphQL: one address, and refusals that come with status 200 and are told apart by their words. */
+/** GraphQL: one URL, and errors with status 200 that are recognised by code or message. */
 import { type FaultKind, VendorFault } from './fault.ts'
 import type { Connection } from './provider.ts'
 import { faultOf, type VendorResponse } from './vendor-http.ts'
@@ -9,11 +9,11 @@ type GraphqlRequest = {
   readonly headers: Readonly<Record<string, string>>
   readonly document: string
   readonly variables?: Readonly<Record<string, unknown>>
-  /** What this vendor means by an error; undefined where its words say nothing. */
+  /** Maps the vendor's error to a kind; undefined if the error says nothing. */
   readonly sort: (error: { readonly message: string; readonly code: string }) => FaultKind | undefined
 }
 
-/** The `data` of an answer without errors. */
+/** Returns `data` of a response without errors. */
 export async function askGraphql(connection: Connection, request: GraphqlRequest): Promise<unknown> {
   const { url, headers, document, variables } = request
   const sort = ({ json }: VendorResponse) =>
@@ -34,7 +34,7 @@ export async function askGraphql(connection: Connection, request: GraphqlRequest
   const hasErrors = at(response.json, 'errors', 0) !== undefined
   if (hasErrors) throw faultOf(response, connection.now(), sort(response) ?? 'invalid')
   const data = at(response.json, 'data')
-  // A page of somebody in between has status 200, too: what was to be written has not arrived.
+  // A proxy's page may have status 200 too; then the write never arrived.
   if (typeof data !== 'object' || data === null) throw new VendorFault('protocol', 'The answer lacks data.')
   return data
 }

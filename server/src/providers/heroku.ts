@@ -1,4 +1,4 @@
-/** Config vars of a Heroku app: one call for all of them, which makes one release and restarts the app. */
+/** Config vars of a Heroku app: one call for all, which creates one release and restarts the app. */
 import type { Connection, Op, Provider, RemoteItem } from './provider.ts'
 import { entriesAt, listAt, textAt } from './vendor-json.ts'
 
@@ -11,7 +11,7 @@ const headersOf = ({ credential }: Connection) => ({
 
 const configVars = ({ target }: Connection) => `${api}/apps/${encodeURIComponent(target.app ?? '')}/config-vars`
 
-/** Pages are asked for by header: `Next-Range` of an answer is the `Range` of the next request. */
+/** Pagination by header: `Next-Range` of a response is the `Range` of the next request. */
 async function listApps(connection: Connection) {
   const options: { label: string; value: string }[] = []
   let range: string | undefined = 'name ..; max=1000'
@@ -37,12 +37,12 @@ async function* listVars(connection: Connection): AsyncIterable<RemoteItem> {
   for (const [name, value] of entriesAt(json)) yield { name, value: String(value) }
 }
 
-/** A merge: names that are not in it stay as they are, null removes one. */
+/** A merge patch: other names stay as they are, null removes a name. */
 async function* patchVars(connection: Connection, ops: readonly Op[]) {
   const json = Object.fromEntries(ops.map((op) => [op.name, op.kind === 'delete' ? null : op.value]))
   const request = { method: 'PATCH', url: configVars(connection), headers: headersOf(connection), json } as const
   const response = await connection.http.send(request)
-  // The vendor answers with all of them; a page of somebody in between has status 200, too.
+  // The vendor answers with all config vars; a proxy's page with status 200 does not.
   entriesAt(response.json)
   for (const { name } of ops) yield { name }
 }

@@ -1,4 +1,4 @@
-/** The wizard's questions about a cluster and a Secret in it. */
+/** The wizard's fields for a cluster and a Secret in it. */
 import { readCertificates } from './certificate-text.ts'
 import { checkOrigin } from './origin.ts'
 import type { Field, Problem, SelectField } from './provider.ts'
@@ -15,7 +15,7 @@ kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.
 kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.certificate-authority-data}{"\\n"}'
 kubectl create token coffer -n "$NAMESPACE" --duration=8760h`
 
-/** The keys that a Secret of each type must hold; of those in one list, any one of them. */
+/** Keys that a Secret of each type must have; an inner list means any one of its keys. */
 const requiredKeys: Readonly<Record<string, readonly (readonly string[])[]>> = {
   Opaque: [],
   'kubernetes.io/tls': [['tls.crt'], ['tls.key']],
@@ -24,7 +24,7 @@ const requiredKeys: Readonly<Record<string, readonly (readonly string[])[]>> = {
 }
 const types = Object.keys(requiredKeys)
 
-/** What a Secret of this type would lack if it held these keys. */
+/** Required keys that a Secret of this type would lack with these keys. */
 export function findMissing(type: string, keys: ReadonlySet<string>): Problem[] {
   return (requiredKeys[type] ?? []).flatMap((anyOf) => {
     const [name = ''] = anyOf

@@ -1,10 +1,10 @@
 /**
- * Keys of one Secret, by server-side apply: the cluster itself keeps who owns which key, under a name that only this
- * sync uses. An apply replaces all that its manager owns, so each one repeats the keys of ours that do not change, as
- * they were read a moment before. If somebody else has changed one since, it is theirs now and the apply is refused.
+ * Keys of one Secret, by server-side apply: the cluster records which field manager owns each key, and each sync is its
+ * own manager. An apply replaces everything its manager owns, so each apply repeats our unchanged keys as just read. If
+ * somebody has changed one since, they own it and the apply is refused.
  *
- * Keys of others are taken over by force only where the op allows it. A forced apply names the version of the Secret that
- * it was planned for, so it never overwrites an edit that nobody looked at.
+ * Keys of others are taken over by force only if the op allows it. A forced apply names the version of the Secret that
+ * was read, so it never overwrites an edit that the plan did not see.
  */
 import { readCertificates } from './certificate-text.ts'
 import { VendorFault } from './fault.ts'
@@ -16,17 +16,17 @@ import type { Connection, Op, OpResult, Option, Provider, Remote, RemoteItem, Va
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
-/** Values stay in base64: those of others may be no text at all. */
+/** Values stay in base64, because values of others may be binary. */
 type Live = {
   readonly exists: boolean
   readonly version: string | undefined
   readonly type: string | undefined
   readonly data: ReadonlyMap<string, string>
-  /** Keys that this sync owns. */
+  /** Keys owned by this sync. */
   readonly owned: ReadonlySet<string>
-  /** Keys that another field manager owns, alone or with this sync. */
+  /** Keys owned by another field manager, alone or together with this sync. */
   readonly ofOthers: ReadonlySet<string>
-  /** Those of them that another manager declares by apply. */
+  /** The subset of these that another manager declares by apply. */
   readonly declared: ReadonlySet<string>
   readonly ownsType: boolean
 }
@@ -59,7 +59,7 @@ async function verify(connection: Connection): Promise<string> {
     accept: [403, 404],
   })
   if (review.status === 201) return textAt(review.json, 'status', 'userInfo', 'username')
-  // Before 1.28 a cluster cannot say who one is. A wrong token is refused here, too.
+  // Clusters before 1.28 cannot name the caller. A wrong token is refused here too.
   const { json } = await send(connection, '/version', { method: 'GET' })
   return `Kubernetes ${textAt(json, 'gitVersion')}`
 }
@@ -119,7 +119,7 @@ async function read(connection: Connection): Promise<Live> {
   }
 }
 
-/** A Secret that is not there yet is none the worse; a namespace that is not there is. Not every token may tell. */
+/** A missing Secret is fine, a missing namespace is not. Some tokens may not read namespaces. */
 async function requireNamespace(connection: Connection): Promise<void> {
   await send(connection, namespaceOf(connection), { method: 'GET', accept: [403] })
 }
@@ -127,14 +127,14 @@ async function requireNamespace(connection: Connection): Promise<void> {
 type Plan = {
   readonly data: ReadonlyMap<string, string>
   readonly isChange: boolean
-  /** Whether a key of others is among the changes. */
+  /** Whether the changes include a key of others. */
   readonly force: boolean
-  /** Keys to delete that an apply cannot remove, as it does not own them. */
+  /** Keys to delete that an apply cannot remove, because it does not own them. */
   readonly removals: readonly string[]
   readonly results: OpResult[]
 }
 
-/** All that is to be ours afterwards. */
+/** Plans everything that this sync should own afterwards. */
 function plan(live: Live, ops: readonly Op[], takesBack: boolean): Plan {
   const { data, owned, ofOthers, declared } = live
   const planned = new Map([...data].filter(([name]) => owned.has(name)))
@@ -169,7 +169,7 @@ function plan(live: Live, ops: readonly Op[], takesBack: boolean): Plan {
 function mayReplace({ owned }: Live, op: Op, found: string, takesBack: boolean): boolean {
   if (op.kind === 'create') return false
   if (op.kind === 'update' && (takesBack || op.takesOver)) return true
-  // Somebody edited a key of ours and put it back: it is still ours, though its editor owns it now.
+  // Somebody edited our key and put the value back: they are the recorded owner now, but the value is still ours.
   return !owned.has(op.name) && op.isOurValue?.(decode(found)) === true
 }
 
@@ -178,7 +178,7 @@ const conflict = () => new VendorFault('conflict', 'The key belongs to another f
 
 function sendApply(connection: Connection, live: Live, { data, force }: Plan): Promise<VendorResponse> {
   const { target } = connection
-  // A type that we have set is ours and has to be repeated, too; of a Secret that is there already it stays as it is.
+  // A type that we set is ours and must be repeated too; a type that others set stays as it is.
   const type = live.exists ? (live.ownsType ? live.type : undefined) : target.type
   const query = new URLSearchParams({ fieldManager: managerOf(connection), ...(force && { force: 'true' }) })
   return send(connection, `${secretOf(connection)}?${query}`, {
@@ -199,13 +199,13 @@ function sendApply(connection: Connection, live: Live, { data, force }: Plan): P
   })
 }
 
-/** The keys that a refusal finds not valid. */
+/** The keys that a refusal calls invalid. */
 function keysIn({ json }: VendorResponse): Set<string> {
   const causes = listAt({ list: at(json, 'details', 'causes') ?? [] }, 'list')
   return new Set(causes.flatMap((cause) => /^data\[(.+)\]$/s.exec(maybeTextAt(cause, 'field') ?? '')?.[1] ?? []))
 }
 
-/** Of a Secret at this very version: a merge patch deletes keys whoever owns them. */
+/** A merge patch deletes keys regardless of their owner, so it names the exact version of the Secret. */
 function sendRemoval(connection: Connection, version: string | undefined, keys: readonly string[]) {
   const query = new URLSearchParams({ fieldManager: managerOf(connection) })
   return send(connection, `${secretOf(connection)}?${query}`, {
@@ -230,19 +230,19 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
       return yield* noted(results, left, response)
     }
 
-    // The Secret is no longer as it was read: it is planned for anew.
+    // The Secret has changed since it was read: read and plan again.
     if (response.status === 409) continue
     const keys = keysIn(response)
-    // About the Secret as a whole, or about a key that its type asks for and nobody pushes: no other try mends that.
+    // The refusal concerns the whole Secret, or a required key that nobody pushes: retrying does not help.
     if (!left.some(({ name }) => keys.has(name))) throw faultOf(response, connection.now())
-    // Nothing was done. A key that the refusal names is a fault of its own.
+    // Nothing was written. Report each key that the refusal names, and retry without them.
     for (const { name } of left) if (keys.has(name)) yield { name, fault: faultOf(response, connection.now()) }
     left = left.filter(({ name }) => !keys.has(name))
   }
   throw giveUp(new VendorFault('transient', 'Others kept changing the Secret while it was to be written.'))
 }
 
-/** A key that others own as well, with the same value, stays when we let it go. */
+/** A key with another owner stays in the Secret when we release it. */
 function noted(results: readonly OpResult[], ops: readonly Op[], response: VendorResponse | undefined): OpResult[] {
   const deleted = new Set(ops.filter(({ kind }) => kind === 'delete').map(({ name }) => name))
   const isLeft = (name: string) => deleted.has(name) && at(response?.json, 'data', name) !== undefined

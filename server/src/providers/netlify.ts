@@ -1,6 +1,6 @@
 /**
- * Environment variables of a Netlify site or team. A variable has one value per deploy context; the sync keeps that of
- * its own context, and the others stay as they are. A call that replaces all contexts exists and is never made.
+ * Environment variables of a Netlify site or team. A variable has one value per deploy context; the sync writes only
+ * its own context. Netlify's call that replaces all contexts is never used.
  */
 import { VendorFault } from './fault.ts'
 import { unlessForbidden } from './offered-options.ts'
@@ -12,14 +12,14 @@ type Variable = {
   readonly key: string
   readonly isSecret: boolean
   readonly mark: string | undefined
-  /** In the sync's context. */
+  /** The value in the sync's context. */
   readonly own: { readonly id: string; readonly value: string | undefined } | undefined
   readonly others: number
 }
 type Write = Exclude<Op, { kind: 'delete' }>
 
 const api = 'https://api.netlify.com/api/v1'
-/** Values of these are for everybody to read, so Netlify takes no secrets in them. */
+/** Values in these contexts can be read at Netlify, so Netlify accepts no secrets there. */
 const openContexts = ['all', 'dev', 'dev-server']
 
 const wantsSecret = ({ target, options }: Connection) =>
@@ -114,7 +114,7 @@ function resultOf(connection: Connection, item: unknown): OpResult {
   }
 }
 
-/** Variables that are in no context yet, all in one call. */
+/** Creates variables that exist in no context yet, in one call. */
 async function* createVariables(connection: Connection, ops: readonly Write[]): AsyncIterable<OpResult> {
   if (ops.length === 0) return
   const isSecret = wantsSecret(connection)
@@ -123,7 +123,8 @@ async function* createVariables(connection: Connection, ops: readonly Write[]): 
     json: ops.map(({ name, value }) => ({
       key: name,
       is_secret: isSecret,
-      // Post-processing writes values into pages, where no secret may go; without secrets, all scopes are the default.
+      // Secrets must not have the post-processing scope, which writes values into pages. Other variables get all scopes
+      // by default.
       ...(isSecret && { scopes: ['builds', 'functions', 'runtime'] }),
       values: [{ ...contextOf(connection), value }],
     })),
@@ -136,7 +137,7 @@ async function* createVariables(connection: Connection, ops: readonly Write[]): 
   }
 }
 
-/** Undefined where there is no variable of the name. */
+/** Undefined if there is no variable of this name. */
 async function setValue(connection: Connection, { name, value }: Write): Promise<OpResult | undefined> {
   const { status, json } = await send(connection, envUrl(connection, `/${encodeURIComponent(name)}`), {
     method: 'PATCH',
@@ -146,7 +147,7 @@ async function setValue(connection: Connection, { name, value }: Write): Promise
   return status === 404 ? undefined : resultOf(connection, json)
 }
 
-/** The variable is looked at once more, so that a context that somebody has added meanwhile does not go with it. */
+/** Reads the variable again, so that a context added meanwhile is not deleted with it. */
 async function remove(connection: Connection, name: string): Promise<OpResult> {
   const path = `/${encodeURIComponent(name)}`
   const { status, json } = await send(connection, envUrl(connection, path), { method: 'GET', accept: [404] })

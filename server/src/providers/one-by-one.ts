@@ -1,10 +1,10 @@
-/** For vendors that take one item a call. */
+/** Helpers for vendors that take one item per call. */
 import { isFault } from './fault.ts'
 import type { KnownItem, Op, OpResult, RemoteItem } from './provider.ts'
 
 export type Done = { readonly id?: string; readonly mark?: string; readonly note?: string }
 
-/** What is wrong with one name is said of that name; anything else would meet the next op, too, and ends the call. */
+/** A fault about one name is reported for that name. Any other fault would hit the next op too, so it ends the call. */
 export async function* applyEach<One extends Op>(
   ops: readonly One[],
   perform: (op: One) => Promise<Done | undefined>,
@@ -19,10 +19,10 @@ export async function* applyEach<One extends Op>(
   }
 }
 
-/** A list may have hundreds of pages, so a few entries are asked for one by one. */
+/** A list may have hundreds of pages, so up to this many entries are looked up one by one. */
 const mostSingleLooks = 10
 
-/** `Remote.find` for vendors whose list has pages. */
+/** `Remote.find` for vendors with a paginated list. */
 export async function* findFew(
   entries: readonly KnownItem[],
   findOne: (entry: KnownItem) => Promise<RemoteItem | undefined>,

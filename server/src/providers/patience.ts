@@ -1,27 +1,27 @@
 /**
- * Trying again what may be repeated, a few times and for a few seconds; what lasts longer is for a later run. Only the
- * innermost that can repeat a thing does: a read by itself, a write by whoever knows what it wrote.
+ * Retries, a few times and for a few seconds; longer outages are left to a later run. Only the innermost layer that can
+ * safely repeat a call retries it: reads retry themselves, writes are retried by the code that knows what it wrote.
  */
 import { isFault, type VendorFault } from './fault.ts'
 
 const maxTries = 5
 const firstWaitMs = 250
-/** Nobody is kept waiting for longer within a run. */
+/** Maximum wait between two tries of a run. */
 const maxWaitMs = 10_000
 
 const givenUp = new WeakSet<VendorFault>()
 
-/** Of what was tried often enough: whoever is around it does not start over. */
+/** Marks a fault as already retried, so that outer layers do not retry it again. */
 export function giveUp(fault: VendorFault): VendorFault {
   givenUp.add(fault)
   return fault
 }
 
-/** Rejects where the signal ends it. */
+/** Rejects if the signal aborts. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>
 export type Patience = { readonly sleep: Sleep; readonly signal: AbortSignal | undefined }
 
-/** Over as soon as nobody wants what comes after it: who comes after it sees that by the signal. */
+/** Returns early if the signal aborts; the caller must check the signal. */
 export async function rest(ms: number, { sleep, signal }: Patience): Promise<void> {
   await sleep(ms, signal).catch((error) => {
     if (!signal?.aborted) throw error
@@ -42,7 +42,7 @@ export async function patiently<Result>(work: () => Promise<Result>, patience: P
   }
 }
 
-/** How long to wait before the next try; undefined where it would not help, or not soon. */
+/** Wait before the next try; undefined if a retry would not help, or not soon. */
 function waitAfter(error: unknown, tries: number): number | undefined {
   const mayPass = isFault(error, 'transient') || isFault(error, 'rate')
   if (!mayPass || tries >= maxTries || givenUp.has(error)) return undefined

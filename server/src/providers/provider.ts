@@ -1,7 +1,7 @@
 /**
- * What a sync target is to the rest of the house: forms, limits and capabilities as data, and a few calls. A provider is
- * one file that exports one `Provider`, and one line in registry.ts. It sees the vendor's HTTP, its own settings and its
- * ops, nothing else; no code anywhere else asks which provider it is.
+ * Contract of a sync provider: forms, limits and capabilities as data, and a few calls. A provider is one file with one
+ * exported `Provider`, and one line in registry.ts. It sees only the vendor's HTTP, its own settings and its ops; no
+ * other code asks which provider it is.
  */
 import type { VendorHttp } from './vendor-http.ts'
 
@@ -9,50 +9,50 @@ export type Values = Readonly<Record<string, string>>
 export type Option = { readonly label: string; readonly value: string }
 
 type FieldBase = {
-  /** In camelCase; an error about it starts with it. */
+  /** In camelCase. Error messages about the field start with it. */
   readonly id: string
   readonly label: string
   readonly description?: string
-  /** It is shown once these earlier fields of its form are answered: what it offers depends on them. */
+  /** Earlier fields of the form that must be answered before this one is shown, because its options depend on them. */
   readonly after?: readonly string[]
-  /** It is asked only where this holds of the earlier answers of its form. */
+  /** Whether to ask this field, given the earlier answers of its form. */
   readonly when?: (values: Values) => boolean
 }
 
 type AnsweredField = FieldBase & {
   readonly placeholder?: string
   readonly defaultValue?: string
-  /** Or where it is, given the other answers of its form. */
+  /** A function decides from the other answers of the form. */
   readonly isOptional?: true | ((values: Values) => boolean)
-  /** Says where the service is: where nobody is there, it is this answer that is wrong. */
+  /** The address of the service: blamed if nothing can be reached there. */
   readonly isAddress?: true
-  /** Holds the certificate of the service's authority: this answer is wrong where the certificate cannot be verified. */
+  /** The CA certificate of the service: blamed if the server's certificate cannot be verified. */
   readonly isAuthority?: true
-  /** A refusal of the vendor's is about other answers than this one. */
+  /** Never blamed for a refusal by the vendor. */
   readonly isFree?: true
-  /** Part of what each entry at the target is: with another answer, all of them are written anew. */
+  /** Stored in each entry at the target: if the answer changes, all entries are written again. */
   readonly isStored?: true
-  /** No password, and yet somebody may have put a token into it: nobody's words may quote it. */
+  /** Not a password, but it may contain a token, so no message may quote it. */
   readonly mayHoldToken?: true
-  /** What is wrong with an answer, to be read after the field's id and a colon: "is not a region." */
+  /** Describes what is wrong with an answer, to be read after the field's id and a colon: "is not a region." */
   readonly check?: (value: string, values: Values) => string | undefined
 }
 
-/** One line of text; `password` is never shown again. */
+/** One line of text; a `password` is never shown again. */
 export type InputField = AnsweredField & { readonly kind: 'text' | 'password' }
 
 /**
- * A list to choose from. Where it is asked of the vendor, `undefined` means that the credential may not list it: the
- * person types it instead.
+ * A list to choose from. If the vendor provides it, `undefined` means that the credential may not list; the person
+ * types a value instead.
  */
 export type SelectField = AnsweredField & {
   readonly kind: 'select'
-  /** A label may be answered in place of its value, and errors list labels. */
+  /** Accepts a label instead of its value; error messages list labels. */
   readonly byLabel?: true
   readonly options: readonly Option[] | ((connection: Connection) => Promise<readonly Option[] | undefined>)
 }
 
-/** Something to take along: a policy, a command. */
+/** Text for the person to copy, such as a policy or a command. */
 export type CopyField = FieldBase & {
   readonly kind: 'copy'
   readonly language: 'text' | 'json' | 'bash'
@@ -61,15 +61,15 @@ export type CopyField = FieldBase & {
 
 type CopyFacts = {
   readonly syncId: string
-  /** The answers of its form. */
+  /** The answers of the same form. */
   readonly values: Values
-  /** Whether the sync takes over what is there already: a policy then allows that as well. */
+  /** Whether the sync takes over existing entries, which a policy must then allow. */
   readonly takesOver: boolean
 }
 
 export type Field = InputField | SelectField | CopyField
 
-/** Everything that one run, or one step of the wizard, may use. `target` and `options` are empty before they are chosen. */
+/** Everything that one run or wizard step may use. `target` and `options` are empty until they are chosen. */
 export type Connection = {
   readonly http: VendorHttp
   readonly credential: Values
@@ -80,15 +80,15 @@ export type Connection = {
 }
 
 export type RemoteItem = {
-  /** As the vendor stores it. */
+  /** As stored by the vendor. */
   readonly name: string
-  /** The vendor's own id, where a later call needs it. */
+  /** The vendor's id, if a later call needs it. */
   readonly id?: string
-  /** Changes when somebody changes the value: a version, a digest, a time. */
+  /** Changes whenever the value changes: a version, a digest or a time. */
   readonly mark?: string
-  /** Only where the listing shows it anyway; `list` makes no extra call for it. */
+  /** Set only if the listing includes it; `list` makes no extra call for it. */
   readonly value?: string
-  /** Whether it bears the mark of this very sync; undefined where the vendor has no place for one. */
+  /** Whether the item carries the owner mark of this sync; undefined if the vendor has no place for one. */
   readonly isOurs?: boolean
 }
 
@@ -100,7 +100,7 @@ export type Op =
       readonly value: string
       readonly id?: string
       readonly operationId: string
-      /** The person lets this sync overwrite it, whoever owns it now. */
+      /** The person lets this sync overwrite the entry, whoever owns it. */
       readonly takesOver?: true
       readonly isOurValue?: IsOurValue
     }
@@ -112,82 +112,81 @@ export type Op =
       readonly isOurValue?: IsOurValue
     }
 
-/** Whether a value found at the target is the one that this sync wrote there last. */
+/** Whether a value at the target is the one that this sync last wrote there. */
 type IsOurValue = (value: string) => boolean
 
-/** What became of one op. `id` and `mark` are remembered for the next time. */
+/** Result of one op. `id` and `mark` are stored for the next run. */
 export type OpResult =
   | { readonly name: string; readonly id?: string; readonly mark?: string; readonly note?: string }
   | { readonly name: string; readonly fault: Error }
 
-/** A name, and what is wrong with it, to be read after the name. */
+/** A problem with a name, phrased to be read after the name. */
 export type Problem = { readonly name: string; readonly problem: string }
 
-/** An entry that the ledger holds. */
+/** An entry of the ledger. */
 export type KnownItem = { readonly name: string; readonly id?: string }
 
-/** The far side during one run: logged in at most once, keys fetched at most once. */
+/** The target during one run: logs in at most once, fetches keys at most once. */
 export type Remote = {
-  /** All that is there, or at least whatever bears one of the wanted names. */
+  /** Lists all items, or at least those with one of the wanted names. */
   list(wanted: ReadonlySet<string>): AsyncIterable<RemoteItem>
   /**
-   * The look before an update: those of these entries that are there, told like `list` tells them. For one entry it is one
-   * call. Left out where `list` is one call, however much is there.
+   * Looks up these entries before an update and returns those that exist, in the form of `list`. One call for one
+   * entry. Omitted if `list` is always one call.
    */
   find?(entries: readonly KnownItem[]): AsyncIterable<RemoteItem>
-  /** After `list`: what the target would refuse if these names were all that this sync has there. */
+  /** Call after `list`. Problems that the target would have if this sync had exactly these names there. */
   findProblems?(names: ReadonlySet<string>): readonly Problem[]
   /**
-   * At most `capabilities.bulk` ops, no name twice; creates and updates never together with deletes unless
-   * `capabilities.mixes`. Safe to repeat: an op that was done already ends as done (deleting what is gone, too). An op
-   * without a result counts as not known; an error thrown counts for all ops without a result.
+   * Takes at most `capabilities.bulk` ops with distinct names, and mixes deletes with writes only if
+   * `capabilities.mixes`. Idempotent: an op that was already done succeeds, even deleting a missing entry. An op
+   * without a result has an unknown outcome; a thrown error applies to all ops without a result.
    */
   apply(ops: readonly Op[]): AsyncIterable<OpResult>
-  /** After the last op of a run that changed something. */
+  /** Called after the last op of a run that changed something. */
   finish?(): Promise<void>
 }
 
 /**
- * What an update is conditional on, so that it does not overwrite an entry that somebody else has put in the place of
- * ours. The first three look at the target before the update:
- * `mark`: the entry bears our mark. `version`: its version, digest or value is the one that we left. `id`: the vendor's
- * id is the one that we know. `precondition`: the vendor itself refuses the update; there is no look.
- * `none`: the vendor shows nothing to compare.
+ * The check that keeps an update from overwriting an entry that somebody else has put in place of ours. The first three
+ * read the target before the update. `mark`: the entry carries our owner mark. `version`: its version, digest or value
+ * is the one that we left. `id`: the vendor's id is the one that we know. `precondition`: the vendor itself refuses the
+ * update, without a read. `none`: the vendor shows nothing to compare.
  */
 export type Guard = 'mark' | 'version' | 'id' | 'precondition' | 'none'
 
 type Capabilities = {
-  /** What `list` tells of an item beyond its name; `nothing` where there is no list at all. */
+  /** The most that `list` tells about an item; `nothing` if there is no list at all. */
   readonly read: 'value' | 'mark' | 'names' | 'nothing'
-  /** How many ops one call of the vendor's takes. */
+  /** Maximum number of ops per call to the vendor. */
   readonly bulk: number
-  /** The vendor's bulk call takes deletes beside the rest. */
+  /** The vendor's bulk call accepts deletes together with writes. */
   readonly mixes: boolean
-  /** `list` tells whether an item bears our mark; how the vendor calls the place, for the docs. */
+  /** Set if `list` reports our owner mark: the vendor's name for its place, for the docs. */
   readonly ownerMark?: string
   /** An update puts our mark on the entry as well, so the mark does not prove that this sync made it. */
   readonly marksUpdates?: true
   readonly guard: Guard | ((target: Values) => Guard)
-  /** Each push deploys or restarts something: changes are gathered for longer. */
+  /** Each push deploys or restarts something, so changes are collected for longer. */
   readonly deploysOnPush?: true
   readonly defaultMode: 'per-key' | 'json'
 }
 
 export type Limits = {
-  /** Of a name after `normaliseName`. */
+  /** Pattern of a name after `normaliseName`. */
   readonly name: RegExp
   readonly nameHint: string
   readonly nameMax?: number
   readonly valueMaxBytes: number
   readonly allowsEmpty: boolean
-  /** Of all values of one target together. */
+  /** Limit for all values of one target together. */
   readonly totalMaxBytes?: number
   readonly maxItems?: number | ((target: Values) => number)
-  /** Names that differ only by case are the same to the vendor. */
+  /** The vendor treats names that differ only in case as equal. */
   readonly foldsCase?: true
-  /** What the vendor would misread in a value, to be read after the key's name: "holds {{, which …". */
+  /** A problem with a value that the vendor would misread, to be read after the key's name: "holds {{, which …". */
   readonly refuseValue?: (value: string, options: Values) => string | undefined
-  /** Of calls with one credential; `concurrency` is how many runs may use one credential at a time. */
+  /** Rate limit of calls per credential; `concurrency` is the number of runs that may use one credential at a time. */
   readonly rate: { readonly perSecond: number; readonly concurrency: number }
 }
 
@@ -195,26 +194,26 @@ export type Provider = {
   readonly slug: string
   readonly name: string
   readonly website: string
-  /** The vendor's page on the API that is used. */
+  /** The vendor's documentation of the API in use. */
   readonly docs: string
-  /** Drawn into the logo: up to three letters on a colour. */
+  /** Drawn as the logo: up to three letters on a colour. */
   readonly glyph: { readonly text: string; readonly colour: string }
-  /** Sentences for the docs and the review: what a push does there, when it takes effect, what it cannot do. */
+  /** Sentences for the docs and the review: what a push does, when it takes effect, what it cannot do. */
   readonly notes: readonly string[]
   readonly capabilities: Capabilities
   readonly limits: Limits
   readonly auth: readonly Field[]
-  /** A real call with the credential; names the account that it belongs to. */
+  /** Makes a real call with the credential and returns the name of its account. */
   verify(connection: Connection): Promise<string>
   readonly target: readonly Field[]
-  /** Choices of this provider in the mapping step. */
+  /** The provider's own choices in the mapping step. */
   readonly options: readonly Field[]
-  /** `fingerprint`: equal for two syncs that write to the same place. */
+  /** `fingerprint` is equal for two syncs that write to the same target. */
   describeTarget(target: Values, credential: Values): { readonly label: string; readonly fingerprint: string }
   normaliseName(name: string): string
   /**
-   * Only where an edit at the vendor's takes our mark off an entry: whether this sync may then overwrite the edit. At other
-   * vendors an entry of the ledger without our mark has been replaced, and is somebody else's.
+   * Only for vendors at which an edit removes our mark from an entry: whether this sync may overwrite the edit. At
+   * other vendors, a ledger entry without our mark was replaced and belongs to somebody else.
    */
   takesBack?(options: Values): boolean
   connect(connection: Connection): Remote
@@ -223,9 +222,9 @@ export type Provider = {
 export const guardOf = ({ capabilities: { guard } }: Provider, target: Values): Guard =>
   typeof guard === 'function' ? guard(target) : guard
 
-/** Announced: shown in the list, not yet to be set up. */
+/** Planned: shown in the list, but not available yet. */
 export type AnnouncedProvider = Pick<Provider, 'slug' | 'name' | 'website' | 'docs' | 'glyph'>
 
-/** What our marks at a vendor's say, in the forms that vendors have room for. */
+/** Our owner mark, in the two forms that vendors can store. */
 export const ownerTags = (syncId: string) => ({ 'managed-by': 'coffer', 'coffer-sync': syncId })
 export const ownerText = (syncId: string) => `managed-by:coffer sync=${syncId}`

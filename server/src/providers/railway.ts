@@ -1,4 +1,4 @@
-/** Variables of a Railway service, or those that an environment shares: one upsert for all of them, which deploys. */
+/** Variables of a Railway service, or the shared ones of an environment: one upsert for all, which deploys. */
 import { type FaultKind, isFault } from './fault.ts'
 import { askGraphql } from './graphql-request.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem, SelectField, Values } from './provider.ts'
@@ -6,7 +6,7 @@ import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 const url = 'https://backboard.railway.com/graphql/v2'
 
-/** The vendor gives nearly every error the same code: the words are what there is. */
+/** The vendor gives nearly every error the same code, so only the message can be matched. */
 function sort({ message }: { message: string }): FaultKind | undefined {
   if (/not authorized|unauthorized|unauthenticated/i.test(message)) return 'auth'
   if (/not found/i.test(message)) return 'gone'
@@ -36,7 +36,7 @@ const projectsDocument = `query ($workspaceId: String, $after: String) {
 const environmentsDocument = 'query ($id: String!) { project(id: $id) { environments { edges { node { id name } } } } }'
 const servicesDocument = 'query ($id: String!) { project(id: $id) { services { edges { node { id name } } } } }'
 
-/** References are asked for as they are written; sealed variables have a name only, which another list tells. */
+/** Asks for references unresolved. Sealed variables have no readable value, so a second list gives their names. */
 const variablesDocument = `query ($projectId: String!, $environmentId: String!, $serviceId: String) {
   variables(projectId: $projectId, environmentId: $environmentId, serviceId: $serviceId, unrendered: true)
   environment(id: $environmentId, projectId: $projectId) {
@@ -79,7 +79,7 @@ async function listServices(connection: Connection): Promise<Option[]> {
   return listAt(data, 'project', 'services', 'edges').map((edge) => optionOf(at(edge, 'node')))
 }
 
-/** The token was verified: if it is not authorised here, it may not list. */
+/** The token was verified, so "not authorized" means that it may not list. */
 const orTyped = (list: (connection: Connection) => Promise<Option[]>) => (connection: Connection) =>
   list(connection).catch((error: unknown) => {
     if (isFault(error, 'auth') || isFault(error, 'scope')) return undefined
@@ -94,7 +94,7 @@ function placeOf({ target }: Connection) {
 async function* listVariables(connection: Connection): AsyncIterable<RemoteItem> {
   const place = placeOf(connection)
   const data = await ask(connection, variablesDocument, place)
-  // The vendor's own are set for everybody and are nobody's to write.
+  // Railway's own variables are set everywhere and cannot be written.
   const values = entriesAt(data, 'variables').filter(([name]) => !name.startsWith('RAILWAY_'))
   for (const [name, value] of values) yield { name, value: String(value) }
   const readable = new Set(values.map(([name]) => name))
@@ -118,7 +118,7 @@ async function* applyOps(connection: Connection, ops: readonly Op[]): AsyncItera
   const variables = Object.fromEntries(ops.flatMap((op) => (op.kind === 'delete' ? [] : [[op.name, op.value]])))
   if (Object.keys(variables).length > 0) {
     const skipDeploys = connection.options.deploy === 'no'
-    // Never replace: it would remove whatever is not among these.
+    // Never replace: that would remove all variables that are not in this call.
     const input = { ...placeOf(connection), variables, replace: false, skipDeploys }
     await ask(connection, upsertDocument, { input })
     for (const name of Object.keys(variables)) yield { name }

@@ -1,4 +1,4 @@
-/** Every provider, one line each, in the order in which they are shown. */
+/** All providers, in display order. */
 import { awsSecretsManager } from './aws-secrets-manager.ts'
 import { awsSsm } from './aws-ssm.ts'
 import { azureKeyVault } from './azure-key-vault.ts'

@@ -1,4 +1,7 @@
-/** Environment variables of a Render service, or of an environment group: a call for each, as the bulk call replaces all. */
+/**
+ * Environment variables of a Render service or environment group. One call each, because the bulk call replaces
+ * everything.
+ */
 import { isFault } from './fault.ts'
 import { findFew } from './one-by-one.ts'
 import type { Connection, Op, OpResult, Option, Provider, RemoteItem, Values } from './provider.ts'
@@ -17,7 +20,7 @@ async function send(
   return json
 }
 
-/** Each item brings its cursor, and nothing tells the last page but the empty one after it. */
+/** Each item has a cursor, and only an empty page marks the end. */
 async function* listPages(connection: Connection, path: string): AsyncIterable<unknown> {
   let cursor: string | undefined
   while (true) {
@@ -51,7 +54,7 @@ function placeOf({ target }: Connection): string {
     : `/services/${encodeURIComponent(target.service ?? '')}`
 }
 
-/** A group is one object, which holds its variables; those of a service come in pages. */
+/** A group is one object with its variables; the variables of a service are paginated. */
 async function* listVariables(connection: Connection): AsyncIterable<RemoteItem> {
   if (isGroup(connection.target)) {
     const group = await send(connection, { method: 'GET', path: placeOf(connection) })

@@ -1,7 +1,7 @@
-/** Boxes that only the owner of a key can open (libsodium's crypto_box_seal); Node's own crypto has no XSalsa20. */
+/** Sealed boxes (libsodium's crypto_box_seal), which only the key's owner can open. Node's crypto has no XSalsa20. */
 import { VendorFault } from './fault.ts'
 
-/** Loaded when the first box is sealed: most services never need it. */
+/** Imports libsodium on first use, because most installations never need it. */
 export async function sealBox(plaintext: string, publicKey: string): Promise<string> {
   const { default: sodium } = await import('libsodium-wrappers')
   await sodium.ready

@@ -1,4 +1,4 @@
-/** The optional address of a service that people run themselves, where most use the vendor's own. */
+/** The optional address of a self-hosted service, for vendors whose cloud most people use. */
 import { checkOrigin, originOf } from './origin.ts'
 import type { InputField } from './provider.ts'
 
@@ -13,7 +13,7 @@ export function baseUrlField(field: Pick<InputField, 'label' | 'description' | '
   } as const satisfies InputField
 }
 
-/** The vendor's own where none was given. */
+/** Returns the vendor's own address if none was given. */
 export function baseUrlOf(baseUrl: string | undefined, fallback: string): string {
   return baseUrl === undefined || baseUrl === '' ? fallback : originOf(baseUrl)
 }

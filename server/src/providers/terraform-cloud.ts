@@ -18,7 +18,7 @@ import { at, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
 const hcp = 'https://app.terraform.io'
 const apiOf = ({ credential }: Connection) => `${baseUrlOf(credential.baseUrl, hcp)}/api/v2`
-/** Syncs of earlier versions have it among their options. */
+/** Syncs of earlier versions have the category among their options. */
 const categoryOf = ({ target, options }: Pick<Connection, 'target' | 'options'>) =>
   (target.category ?? options.category) === 'terraform' ? 'terraform' : 'env'
 const headersOf = ({ credential }: Connection) => ({
@@ -66,7 +66,7 @@ function itemOf(connection: Connection, variable: unknown): RemoteItem & { reado
   }
 }
 
-/** A key may stand once in each category; the other one is not ours. */
+/** A key may exist once in each category; only those of our category count. */
 async function* listVariables(connection: Connection) {
   for await (const variable of listItems(connection, variablesUrl(connection))) {
     if (at(variable, 'attributes', 'category') === categoryOf(connection)) yield itemOf(connection, variable)
@@ -90,7 +90,7 @@ function openVariables(connection: Connection): Remote {
     return { id, ...(mark !== undefined && { mark }) }
   }
 
-  /** Undefined where there is no such variable any more. */
+  /** Undefined if the variable no longer exists. */
   async function patch(id: string, value: string) {
     const json = { data: { id, type: 'vars', attributes: { value, sensitive: true, hcl: false } } }
     const response = await connection.http.send({ method: 'PATCH', url: `${url}/${id}`, headers, json, accept: [404] })
@@ -108,7 +108,7 @@ function openVariables(connection: Connection): Remote {
     return resultOf(response)
   }
 
-  /** Ours, if an earlier answer was lost; somebody else's otherwise. */
+  /** The variable is ours if an earlier response was lost; otherwise it belongs to somebody else. */
   async function takeOver(name: string, value: string) {
     const found = await find(name)
     const done = found?.isOurs ? await patch(found.id, value) : undefined
@@ -126,7 +126,7 @@ function openVariables(connection: Connection): Remote {
     const id = knownId ?? (await find(name))?.id
     if (id === undefined) return
     const { status } = await connection.http.send({ method: 'DELETE', url: `${url}/${id}`, headers, accept: [404] })
-    // Not found also means not allowed: the list tells which.
+    // The vendor also answers 404 if the token lacks the right, so check the list.
     if (status === 404 && (await find(name))?.id === id) {
       throw new VendorFault('scope', 'The token may see this variable but not delete it.')
     }
@@ -138,7 +138,7 @@ function openVariables(connection: Connection): Remote {
     return void (await remove(op.name, op.id))
   }
 
-  /** Somebody may have made the variable anew, under another id: only the list tells. */
+  /** Somebody may have re-created the variable under another id, which only the list shows. */
   async function findOne({ name, id }: KnownItem) {
     if (id === undefined) return find(name)
     const { status, json } = await connection.http.send({ method: 'GET', url: `${url}/${id}`, headers, accept: [404] })
@@ -259,7 +259,7 @@ export const terraformCloud: Provider = {
     const { kind, organization = '', workspace = '', variableSet = '' } = target
     const id = kind === 'variableSet' ? variableSet : workspace
     const category = categoryOf({ target, options: {} })
-    // What earlier versions called a place is still that of environment variables.
+    // Earlier versions had no category in the fingerprint; environment variables keep that form.
     const place = [baseUrlOf(credential.baseUrl, hcp), id, ...(category === 'env' ? [] : [category])]
     return { label: `${organization} ${id} (${category})`, fingerprint: JSON.stringify(place) }
   },

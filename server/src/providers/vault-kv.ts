@@ -1,6 +1,6 @@
 /**
- * One path of a KV store, version 2, of HashiCorp Vault or OpenBao: every name is a key inside it, beside keys of
- * others. Each write names the version that it was made for, so it never undoes what somebody else wrote meanwhile.
+ * One path of a KV version 2 store, in HashiCorp Vault or OpenBao. Every name is a key inside the path, beside keys of
+ * others. Each write names the version it is based on (check-and-set), so it never undoes somebody else's write.
  */
 import { parseExactly } from './exact-json.ts'
 import { VendorFault } from './fault.ts'
@@ -11,17 +11,17 @@ import type { Connection, Op, OpResult, Option, Provider, RemoteItem } from './p
 import { faultOf, type VendorRequest, type VendorResponse } from './vendor-http.ts'
 import { at, entriesAt, listAt, maybeTextAt, textAt } from './vendor-json.ts'
 
-/** One run's session. */
+/** The session of one run. */
 type Vault = {
   readonly connection: Connection
   /** Logs in at most once. */
   token(): Promise<string>
   canPatch: boolean
-  /** As of the look, on which the plan rests. */
+  /** The data as listed, on which the plan is based. */
   seen: Snapshot['data']
 }
 
-/** `data` is undefined where there is nothing: never written, or deleted, which leaves its version behind. */
+/** `data` is undefined if the path was never written or was deleted; a deleted path keeps its version. */
 type Snapshot = { readonly version: number; readonly data: ReadonlyMap<string, unknown> | undefined }
 
 const maxAttempts = 5
@@ -42,20 +42,20 @@ const headersOf = ({ credential }: Connection) => ({
   ...(credential.namespace && { 'x-vault-namespace': credential.namespace }),
 })
 
-/** A token that has run out is refused with 403, like a path that it may not use; only the words differ, and only lately. */
+/** An expired token gets a 403, like a forbidden path; only the message differs, and only on recent servers. */
 const isInvalidToken = ({ json }: VendorResponse) =>
   /invalid token|bad token/.test(String(maybeTextAt(json, 'errors', 0)))
 
 const sort = (response: VendorResponse) =>
   response.status === 403 && isInvalidToken(response) ? ('auth' as const) : undefined
 
-/** With a token that it knows, a server refuses a namespace that it has not, or that is not the token's. */
+/** If the token is known, a 403 means that the namespace does not exist or is not the token's. */
 const blameNamespace =
   ({ credential }: Connection) =>
   (response: VendorResponse) =>
     credential.namespace && response.status === 403 && !isInvalidToken(response) ? 'namespace' : undefined
 
-/** Some servers say which of the two is wrong; one without such a mount refuses like any path without a token. */
+/** Some servers say which id is wrong. A missing AppRole mount is refused like any path without a token. */
 const blameLogin = (connection: Connection) => (response: VendorResponse) => {
   if (response.status === 400)
     return /role id/i.test(maybeTextAt(response.json, 'errors', 0) ?? '') ? 'roleId' : 'secretId'
@@ -112,7 +112,7 @@ async function verify(connection: Connection): Promise<string> {
   return textAt(json, 'data', 'display_name')
 }
 
-/** This list is open to every token, and shows what the token may use of it. */
+/** Every token may read this list; it shows the mounts that the token can use. */
 async function listMounts(connection: Connection): Promise<Option[] | undefined> {
   const answer = await unlessForbidden(send(open(connection), 'sys/internal/ui/mounts', { method: 'GET' }))
   const mounts = entriesAt(answer?.json ?? { data: { secret: {} } }, 'data', 'secret')
@@ -124,7 +124,7 @@ async function listMounts(connection: Connection): Promise<Option[] | undefined>
 async function read(vault: Vault): Promise<Snapshot> {
   const response = await send(vault, dataPath(vault.connection), { method: 'GET', accept: [404] })
   if (response.status === 404) {
-    // What was deleted keeps its version, a path without any has no errors, and a mount that is not there has one.
+    // A deleted path has a version, an unused path has no errors, and a missing mount has one.
     const version = at(response.json, 'data', 'metadata', 'version')
     if (typeof version === 'number') return { version, data: undefined }
     if (listAt(response.json, 'errors').length > 0) throw faultOf(response, vault.connection.now(), 'gone', 'mount')
@@ -134,7 +134,7 @@ async function read(vault: Vault): Promise<Snapshot> {
   return { version, data: new Map(entriesAt(parseExactly(response.text), 'data', 'data')) }
 }
 
-/** Whether the mount is one of version 1, where a first write would leave our request itself as a secret. */
+/** Throws if the mount is KV version 1, where the first write would store our request body itself as the secret. */
 async function requireVersionTwo(vault: Vault): Promise<void> {
   const { target } = vault.connection
   const path = `sys/internal/ui/mounts/${encodePath(target.mount)}/${encodePath(target.path)}`
@@ -145,7 +145,7 @@ async function requireVersionTwo(vault: Vault): Promise<void> {
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
 
-/** What is to change, and what becomes of each op once it has. */
+/** The changes to write, and the result of each op once they are written. */
 function plan({ seen }: Vault, data: Snapshot['data'], ops: readonly Op[]) {
   const changes = new Map<string, string | null>()
   const results: OpResult[] = []
@@ -163,7 +163,7 @@ function plan({ seen }: Vault, data: Snapshot['data'], ops: readonly Op[]) {
   return { changes, results }
 }
 
-/** False where the path is no longer what it was when it was read. */
+/** False if the path has changed since it was read. */
 async function write(vault: Vault, current: Snapshot, changes: ReadonlyMap<string, string | null>): Promise<boolean> {
   const path = dataPath(vault.connection)
   const options = { cas: current.version }
@@ -178,7 +178,7 @@ async function write(vault: Vault, current: Snapshot, changes: ReadonlyMap<strin
     if (response.status === 200) return true
     if (response.status === 400) return isStale(vault, response)
     if (response.status === 403 && isInvalidToken(response)) throw faultOf(response, vault.connection.now(), 'auth')
-    // Old servers do not know it, many policies do not allow it, and what was deleted meanwhile cannot be patched.
+    // Old servers do not support patch, many policies do not allow it, and a path deleted meanwhile cannot be patched.
     vault.canPatch = false
     if (response.status === 404) return false
   }

@@ -1,11 +1,11 @@
-/** Vendors who check when a request was signed refuse all that comes from a clock that is wrong: no credential mends that. */
+/** Detects a wrong local clock. Vendors that check signing times then refuse every request, whatever the credential. */
 import { VendorFault } from './fault.ts'
 import type { VendorResponse } from './vendor-http.ts'
 
-/** The strictest allow five minutes; an answer may be on its way for some of them. */
+/** The strictest vendors allow five minutes; the response may have been on its way for a part of that. */
 const toleratedMs = 4 * 60_000
 
-/** The fault of our own clock, by the time that their answer bears; undefined where the two agree. */
+/** Compares our clock with the response's date; undefined if they agree. */
 export function clockFault({ status, headers, service }: VendorResponse, nowMs: number): VendorFault | undefined {
   const aheadMs = nowMs - Date.parse(headers.date ?? '')
   if (!(Math.abs(aheadMs) > toleratedMs)) return undefined

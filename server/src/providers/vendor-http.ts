@@ -1,6 +1,6 @@
 /**
- * HTTP as providers see it: JSON in and out, paced, and every refusal sorted into a fault. Only reading is tried again
- * here, a few times; what writes is tried again by whoever knows what it wrote. Beneath it is the one door to the outside.
+ * HTTP for providers: JSON in and out, rate-limited, with every refusal classified as a fault. Only reads are retried
+ * here, a few times; writes are retried by the code that knows what it wrote. All requests go through outbound.ts.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { OutboundError, type OutboundRequest, type WorkspaceOutbound } from '../outbound.ts'
@@ -12,20 +12,20 @@ export type VendorRequest = {
   readonly method: NonNullable<OutboundRequest['method']>
   readonly url: string
   readonly headers?: Readonly<Record<string, string>>
-  /** Sent as JSON; its content type is application/json unless `headers` name another. */
+  /** Sent as JSON, with content type application/json unless `headers` name another. */
   readonly json?: unknown
   readonly body?: string | Uint8Array
-  /** Changes nothing, or nothing that matters, though it is no GET: it may be repeated like one. */
+  /** Changes nothing that matters, although it is no GET, so it may be retried like one. */
   readonly isRead?: boolean
-  /** Statuses, or answers, beside 2xx that the caller sorts out itself. */
+  /** Statuses or responses besides 2xx that the caller handles itself. */
   readonly accept?: readonly number[] | ((response: VendorResponse) => boolean)
-  /** Where this vendor means something else by a refusal than others do. */
+  /** Overrides the classification if this vendor uses a refusal differently. */
   readonly sort?: (response: VendorResponse) => FaultKind | undefined
-  /** Of the wizard's form, the answer that a refusal is about, where the response tells. */
+  /** Returns the field of the wizard's form that the refusal is about, if the response tells. */
   readonly blame?: (response: VendorResponse) => string | undefined
-  /** Certificates of the target's own authority, in PEM. */
+  /** PEM certificates of the target's own CA. */
   readonly ca?: string
-  /** The name of whom is asked, where that is another service than the one that is pushed to: a login, say. */
+  /** Name of the service that is called, if it is not the push target itself, for example a login. */
   readonly service?: string
 }
 
@@ -33,9 +33,9 @@ export type VendorResponse = {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
-  /** Undefined where the body is no JSON. */
+  /** Undefined if the body is not JSON. */
   readonly json: unknown
-  /** As the request named it. */
+  /** Copied from the request. */
   readonly service?: string
 }
 
@@ -46,16 +46,16 @@ type VendorHttpParts = {
   readonly now: () => number
   readonly perSecond: number
   readonly sleep: Sleep
-  /** Somebody waits for the answer: a list without an end would keep them, and us. */
+  /** Set if a person waits for the result: an endless list must not block them. */
   readonly maxRequests?: number
-  /** Ends the wait for an answer: what became of the request is then not known. */
+  /** Stops waiting for a response; the outcome of the request is then unknown. */
   readonly signal?: AbortSignal
-  /** For the metrics. */
+  /** For metrics. */
   readonly onAnswer?: (status: number) => void
 }
 
 const timeoutMs = 20_000
-/** Room for a page of a hundred values, each as large as a secret may be. */
+/** Room for a page of a hundred values of the maximum size. */
 const maxBytes = 8 * 1024 * 1024
 const maxBytesOfAll = 64 * 1024 * 1024
 
@@ -67,11 +67,11 @@ export function createVendorHttp(parts: VendorHttpParts): VendorHttp {
   let nextAt = 0
   let askedAt = 0
 
-  /** A short burst is fine everywhere; it is the lasting pace that vendors limit. */
+  /** Short bursts are allowed: vendors limit the sustained rate. */
   async function pace(): Promise<void> {
     const burstMs = Math.min(1_000, gapMs * 5)
     const at = now()
-    // By a clock that was set back the next one would be due when it is again where it was.
+    // If the clock was set back, `nextAt` would lie far in the future.
     if (at < askedAt) nextAt = at
     askedAt = at
     nextAt = Math.max(nextAt, at - burstMs) + gapMs
@@ -139,7 +139,7 @@ async function exchange(outbound: WorkspaceOutbound, request: VendorRequest): Pr
     return { status: answer.status, headers: answer.headers, text, json: parse(text), ...service }
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error
-    // What may not be reached will not be allowed by waiting; everything else is the weather.
+    // Waiting does not help if the address is not allowed; all other errors may pass.
     const isForGood = error.kind === 'refused' || error.kind === 'bad_url'
     throw new VendorFault(isForGood ? 'gone' : 'transient', error.message, {
       ...(error.isUnreached && { isUnreached: true }),
@@ -161,7 +161,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** The fault that a refusal stands for; providers use it for refusals that they asked to see first. */
+/** Converts a refusal into a fault; providers use it for refusals that they inspect first. */
 export function faultOf(
   response: VendorResponse,
   nowMs: number,
@@ -193,10 +193,10 @@ function kindOf({ status, headers }: VendorResponse): FaultKind {
   return 'protocol'
 }
 
-/** Whoever says more is asked once a day: it may be a mistake, and no moment that has a date. */
+/** Upper limit for the vendor's retry time: a larger value may be a mistake or exceed the range of dates. */
 const maxRetryAfterMs = 24 * 60 * 60 * 1_000
 
-/** In how long the vendor wants to be asked again; undefined where it does not say. */
+/** The wait that the vendor asks for; undefined if it does not say. */
 function retryAfterOf(response: VendorResponse, nowMs: number): number | undefined {
   const ms = askedWaitOf(response, nowMs)
   return ms === undefined ? undefined : Math.min(Math.max(0, ms), maxRetryAfterMs)
@@ -212,12 +212,12 @@ function askedWaitOf({ headers, json }: VendorResponse, nowMs: number): number |
     headers['x-ratelimit-reset'] ?? headers['ratelimit-reset'] ?? maybeTextAt(json, 'error', 'limit', 'reset')
   const value = Number(Array.isArray(reset) ? reset[0] : reset)
   if (reset === undefined || !Number.isFinite(value)) return undefined
-  // Seconds from now, or a moment in seconds or milliseconds: their sizes tell them apart.
+  // Seconds from now, or a timestamp in seconds or milliseconds, distinguished by size.
   if (value < 1e8) return value * 1_000
   return (value < 1e11 ? value * 1_000 : value) - nowMs
 }
 
-/** Where vendors put their words. */
+/** Paths of the error message in the responses of different vendors. */
 const messagePaths: readonly (string | number)[][] = [
   ['message'],
   ['error', 'message'],
@@ -234,15 +234,15 @@ const messagePaths: readonly (string | number)[][] = [
 function messageOf({ json }: VendorResponse): string | undefined {
   for (const path of messagePaths) {
     const value = at(json, ...path)
-    // Cut only after it was scrubbed: half of a value would not be recognised.
+    // Not truncated here: scrubbing would not recognise half of a value.
     if (typeof value === 'string' && value !== '') return value
   }
-  // Some say which field is wrong, and how.
+  // Some vendors send an object with one message per field.
   const byField = at(json, 'message')
   return typeof byField === 'object' && byField !== null ? writtenOut(byField) : undefined
 }
 
-/** Undefined for what nests so deeply that it can be read, but not written again: nobody says anything with that. */
+/** Undefined if the value is nested too deeply to serialise, which no real message is. */
 function writtenOut(value: object): string | undefined {
   try {
     return JSON.stringify(value)
@@ -251,7 +251,7 @@ function writtenOut(value: object): string | undefined {
   }
 }
 
-/** The next page, which a vendor may only send us to on its own ground. */
+/** Resolves a link to the next page and refuses one to another origin. */
 export function sameOrigin(from: string, link: string): string {
   const next = URL.parse(link, from)
   if (next === null || next.origin !== new URL(from).origin) {
@@ -260,10 +260,10 @@ export function sameOrigin(from: string, link: string): string {
   return next.href
 }
 
-/** `Link: <…>; rel="next"`, checked. */
+/** Returns the checked `Link: <…>; rel="next"`. */
 export function nextLink(from: string, { headers }: VendorResponse): string | undefined {
   const link = headers.link
-  // An address may hold commas, so each link begins where the next one's does; no text is looked at twice.
+  // A URL may contain commas, so links are split at angle brackets. The pattern runs in linear time.
   for (const [, url, parameters] of [link ?? []]
     .flat()
     .join(', ')

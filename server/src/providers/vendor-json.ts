@@ -1,4 +1,4 @@
-/** Reading what a vendor answered: whatever is not as expected is a fault, never a crash. */
+/** Reads vendor responses: unexpected data is a fault, never a crash. */
 import { VendorFault } from './fault.ts'
 
 export function at(json: unknown, ...path: (string | number)[]): unknown {
@@ -16,7 +16,7 @@ export function textAt(json: unknown, ...path: (string | number)[]): string {
   return value
 }
 
-/** Numbers, too, as text: ids are now this, now that. */
+/** Also converts numbers to text, because vendors use both for ids. */
 export function maybeTextAt(json: unknown, ...path: (string | number)[]): string | undefined {
   const value = at(json, ...path)
   if (typeof value === 'number') return String(value)

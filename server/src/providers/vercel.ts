@@ -1,6 +1,6 @@
 /**
- * Environment variables of a Vercel project. One record may cover several environments there, with one value for all:
- * ours cover exactly the environments of the sync, and a record that covers others as well is never touched.
+ * Environment variables of a Vercel project. A record may cover several environments with one value. Ours cover exactly
+ * the environments of the sync; a record that also covers others is never touched.
  */
 import { VendorFault, VendorRefusal } from './fault.ts'
 import { unlessForbidden } from './offered-options.ts'
@@ -33,7 +33,7 @@ const environmentsPattern =
 const environmentsOf = ({ target }: Connection) => (target.environments ?? '').split(',').sort()
 const branchOf = ({ target }: Connection) => (target.environments === 'preview' && target.gitBranch) || undefined
 
-/** A token that is not known is refused with 403 here, too, but says so. */
+/** Vercel also answers 403 to an unknown token, but marks the response. */
 function sort({ status, json }: VendorResponse) {
   if (status === 403 && at(json, 'error', 'invalidToken') === true) return 'auth' as const
   return status === 400 ? kindOf(maybeTextAt(json, 'error', 'code')) : undefined
@@ -60,7 +60,7 @@ function send(
 
 const projectPath = ({ target }: Connection) => encodeURIComponent(target.project ?? '')
 
-/** `cursor`: the parameter that takes `pagination.next` of the page before. */
+/** `cursor` is the query parameter that takes `pagination.next` of the previous page. */
 async function listPages(connection: Connection, path: string, list: string, cursor: string): Promise<Option[]> {
   const options: Option[] = []
   let next: string | undefined = ''
@@ -91,7 +91,7 @@ async function listEnvironments(connection: Connection): Promise<Option[]> {
   ]
 }
 
-/** The records that cover any of our environments, by name. */
+/** Records that cover any of our environments, by name. */
 async function readRecords(connection: Connection): Promise<Map<string, EnvRecord[]>> {
   const environments = environmentsOf(connection)
   const { json } = await send(connection, `/v10/projects/${projectPath(connection)}/env`, {}, { method: 'GET' })
@@ -105,7 +105,7 @@ async function readRecords(connection: Connection): Promise<Map<string, EnvRecor
       ...(Array.isArray(target) ? target : [target]),
       ...listAt({ list: at(item, 'customEnvironmentIds') ?? [] }, 'list'),
     ]
-    // A variable of one branch is another than that of all branches.
+    // A variable of one branch and one for all branches are different variables.
     const isHere = (maybeTextAt(item, 'gitBranch') || undefined) === branchOf(connection)
     if (!isHere || !covered.some((one) => environments.includes(String(one)))) continue
     const record = {
@@ -142,7 +142,7 @@ function bodyOf(connection: Connection, { name, value }: Write) {
   return {
     key: name,
     value,
-    // Vercel has no sensitive variables in development.
+    // Vercel does not allow sensitive variables in development.
     type: environments.includes('development') ? 'encrypted' : (connection.options.type ?? 'sensitive'),
     target: environments.filter((environment) => builtIn.includes(environment)),
     ...(custom.length > 0 && { customEnvironmentIds: custom }),
@@ -151,7 +151,7 @@ function bodyOf(connection: Connection, { name, value }: Write) {
   }
 }
 
-/** Names among them may fail by themselves, even where the answer says that it went well. */
+/** Single names may fail even if the response as a whole succeeds. */
 async function* post(connection: Connection, ops: readonly Write[], upsert: boolean): AsyncIterable<OpResult> {
   if (ops.length === 0) return
   const { json } = await send(
@@ -213,7 +213,7 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
       yield { name: op.name, fault: new VendorFault('conflict', 'The project has a variable of this name already.') }
     } else if (op.kind !== 'delete') (exact === undefined ? creates : updates).push(op)
   }
-  // What was not there a moment ago is made without leave to overwrite.
+  // Variables that did not exist a moment ago are created without permission to overwrite.
   yield* post(connection, creates, false)
   yield* post(connection, updates, true)
   yield* remove(connection, deletes)

@@ -1,13 +1,13 @@
 /**
- * For everyone else: the names of the keys that changed, and if so chosen their values, posted to an address and signed
- * by the Standard Webhooks scheme. What the receiver makes of it is not known, and nothing can be asked back.
+ * A generic target: posts the names of changed keys, and optionally their values, to a URL, signed by the Standard
+ * Webhooks scheme. The receiver's state is unknown and cannot be read back.
  */
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import type { Connection, Op, OpResult, Provider, Values } from './provider.ts'
 
 const secretPrefix = 'whsec_'
 
-/** What is sent with a push. The types of other messages may be answered with any 2xx and passed over. */
+/** The body of a push. Receivers may answer any 2xx to other message types and ignore them. */
 type Push = {
   readonly type: 'sync.push'
   readonly syncId: string
@@ -27,8 +27,8 @@ function pushOf({ syncId, options }: Connection, ops: readonly Op[]): Push {
 }
 
 /**
- * The same message of the same run has the same id, however often it is sent: receivers drop by it what they have seen.
- * In another run it has another one: what is said again then may be a later change.
+ * A message keeps its id when it is retried in the same run, so that receivers can drop duplicates. Another run gives
+ * it another id, because it may then be a later change.
  */
 async function post(connection: Connection, runKey: Buffer, message: Message): Promise<void> {
   const { url = '', secret = '' } = connection.credential
@@ -59,7 +59,7 @@ async function* applyOps(connection: Connection, runKey: Buffer, ops: readonly O
 
 function checkUrl(value: string): string | undefined {
   const url = URL.parse(value)
-  // Which hosts may be reached by plain http is for outbound.ts.
+  // Which hosts may be reached by plain http is decided by outbound.ts.
   const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:'
   if (url === null || !isWeb || value.length > 2_048) return 'must be an address with https://.'
   if (url.username !== '' || url.password !== '') return 'must not hold a user name or a password.'
@@ -147,7 +147,7 @@ export const webhook: Provider = {
       },
     },
   ],
-  /** The address may hold a token in its path: its host is what may be shown. */
+  /** The URL's path may contain a token, so only the host is shown. */
   describeTarget: (_target, { url = '' }) => ({
     label: hostOf(url),
     fingerprint: createHash('sha256')
