@@ -1,4 +1,4 @@
-/** The endpoint table: everything that is served under /v1, each exactly once. */
+/** The endpoint table: every endpoint under /v1, each exactly once. */
 import { auditEndpoints } from './audit.ts'
 import { authEndpoints } from './auth.ts'
 import { deviceEndpoints } from './device.ts'

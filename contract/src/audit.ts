@@ -35,7 +35,7 @@ export const AuditEntry = Type.Object({
   outcome: words('success', 'failure'),
   before: Type.Optional(Metadata),
   after: Type.Optional(Metadata),
-  /** Whether the address of the person who acted was confirmed at that time; absent where no person did. */
+  /** Whether the person's email address was confirmed at that time. Absent if the actor is not a person. */
   details: Type.Optional(Type.Object({ actorVerified: Type.Boolean() })),
   hash: Type.String(),
 })

@@ -28,7 +28,7 @@ export const Registration = Type.Object(
 )
 export type Registration = Static<typeof Registration>
 
-/** A password of any length may be tried: only one that was set has the limits of a new one. */
+/** No minimum length here: the length rules apply when a password is set, not when it is checked. */
 export const Login = Type.Object(
   {
     email: Email,

@@ -1,4 +1,4 @@
-/** Signing in a device that has no browser: it shows a code, and a person who is signed in approves it. */
+/** Signs in a device without a browser: the device shows a code, and a signed-in person approves it. */
 import { AccessToken } from './auth.ts'
 import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
 import { closed, line, Success, Timestamp, words } from './field.ts'
@@ -22,7 +22,7 @@ export type DeviceCode = Static<typeof DeviceCode>
 export const DevicePoll = Type.Object({ clientId: ClientId, deviceCode: line(200) }, closed)
 export type DevicePoll = Static<typeof DevicePoll>
 
-/** The one error that is not a message: clients of the device flow go by these words. */
+/** The only error that is not `{ message }`: clients of the device flow parse these codes. */
 export const pollErrors = ['authorization_pending', 'slow_down', 'access_denied', 'expired_token'] as const
 export const PollRefusal = Type.Object({ error: words(...pollErrors) }, closed)
 export type PollRefusal = Static<typeof PollRefusal>
@@ -33,7 +33,7 @@ export type DeviceAnswer = Static<typeof DeviceAnswer>
 export const DeviceQuestion = Type.Object({ userCode: UserCode }, closed)
 export type DeviceQuestion = Static<typeof DeviceQuestion>
 
-/** What a person should look at before approving: who asks, and from where. */
+/** Shown to a person before approving: which client asks, and from where. */
 export const WaitingDevice = Type.Object({
   clientId: Type.String(),
   ip: Type.String(),

@@ -1,9 +1,9 @@
-/** What one endpoint is, for the server that serves it and for the clients that call it. */
+/** Definition of an endpoint, for the server that serves it and the clients that call it. */
 import type { TSchema } from './schema.ts'
 
 /**
- * What a caller needs. `public` needs no credential; the other words are decided in the server's access room, from the
- * role, scope and permission behind the credential.
+ * The permission that a caller needs. `public` needs no credential; the server's access module decides the others, from
+ * the role, scope and permission behind the credential.
  */
 export const permissions = [
   'public',
@@ -59,28 +59,31 @@ export type Endpoint = {
   readonly body?: TSchema
   readonly status: 200 | 201
   readonly response: TSchema
-  /** Statuses beyond those that every endpoint may answer: 400, 408, 429, 431, 500, 503, and 401 unless it is public. */
+  /** Error statuses beyond those of every endpoint: 400, 408, 429, 431, 500, 503, and 401 unless it is public. */
   readonly errors: readonly (401 | 403 | 404 | 409 | 412)[]
-  /** The body that a 400 may have instead of `{ message }`: device polling alone has one. */
+  /** Body that a 400 may have instead of `{ message }`. Only device polling has one. */
   readonly refusal?: TSchema
-  /** Set where a successful answer is a stream of another kind than JSON on demand. */
+  /** Content types other than JSON that the caller may request. */
   readonly streams?: readonly ('application/x-ndjson' | 'application/yaml' | 'text/csv' | 'text/plain')[]
-  /** Answers with an ETag, and with 304 to a matching If-None-Match. */
+  /** Responds with an ETag, and with 304 to a matching If-None-Match. */
   readonly isCached?: true
-  /** Takes If-Match, and answers 412 where the ETag in it is no longer that of the secret. */
+  /** Accepts If-Match, and responds with 412 if the ETag no longer matches the secret. */
   readonly isConditional?: true
-  /** Where bodies are smaller than everywhere else. */
+  /** Set if the limit is lower than the general one. */
   readonly maxBodyBytes?: number
-  /** The part of the body that answers a form: what is wrong in it starts with the id of the form's field. */
+  /**
+   * The field of the body that holds the answers to a form. Errors inside it start with the id of the form's field,
+   * without this prefix.
+   */
   readonly answersIn?: string
-  /** A dry run creates nothing: it answers 200. */
+  /** A dry run creates nothing, and responds with 200. */
   readonly dryRuns?: true
 }
 
-/** For whoever needs no credential: more than such a body ever holds, and parsed in no time. */
+/** Body limit of endpoints without a credential: more than such a body needs, and small enough to parse quickly. */
 export const maxPublicBodyBytes = 64 * 1024
 
-/** Every error status that the endpoint declares; the body of each is `{ message }`, but for `refusal`. */
+/** Every error status of the endpoint. The body of each is `{ message }`, except for `refusal`. */
 export function errorStatuses(endpoint: Endpoint): number[] {
   const always = [400, 408, 429, 431, 500, 503]
   const withCredential = endpoint.permission === 'public' ? [] : [401]

@@ -1,4 +1,4 @@
-/** The fields that many records share: their lengths and patterns stand here once. */
+/** Fields that many records share, with their lengths and patterns. */
 import { type Static, type TSchema, Type } from './schema.ts'
 
 const hex = '[0-9a-fA-F]'
@@ -11,11 +11,11 @@ export const nullable = (schema: TSchema) => Type.Unsafe<string | null>({ ...sch
 export const Timestamp = Type.String({ format: 'date-time', maxLength: 30 })
 export const MaybeTimestamp = nullable(Timestamp)
 
-/** One line of text with something to see in it: no control characters. */
+/** One line of text without control characters, and not only white space. */
 export const line = (maxLength: number) =>
   Type.String({ minLength: 1, maxLength, pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f]+$' })
 export const Name = line(64)
-/** No control characters inside, and an address of the form local@domain. */
+/** An address of the form local@domain, without white space and control characters. */
 export const Email = Type.String({
   minLength: 3,
   maxLength: 254,
@@ -23,7 +23,7 @@ export const Email = Type.String({
 })
 export const Password = Type.String({ minLength: 12, maxLength: 256 })
 
-/** Optional, so that a missing one is refused like a wrong one: 403, and counted like a failed login. */
+/** Optional, so that a missing password is refused like a wrong one: with 403, and counted like a failed login. */
 export const ConfirmingPassword = Type.Optional(
   Type.String({ maxLength: 256, description: 'The password of the account' }),
 )
@@ -34,12 +34,12 @@ export const Success = Type.Object({ success: Type.Boolean() })
 export const ErrorBody = Type.Object({ message: Type.String() }, closed)
 export const Nothing = Type.Object({}, closed)
 
-/** One of a few words, as plain JSON schema that every tool reads. */
+/** One of a few words, as a plain JSON schema that every tool understands. */
 export const words = <const Words extends readonly string[]>(...list: Words) =>
   Type.Unsafe<Words[number]>({ type: 'string', enum: list })
 
 type Shape = TSchema & { readonly properties: Record<string, TSchema> }
-/** One of several shapes, told apart by the word in one field: what is wrong is then said of the shape that is meant. */
+/** A discriminated union: errors are reported for the shape that `field` names. */
 export const variants = <const Shapes extends readonly Shape[]>(field: string, ...shapes: Shapes) =>
   Type.Unsafe<Static<Shapes[number]>>({
     type: 'object',
@@ -55,7 +55,7 @@ export const Role = words('member', 'developer', 'admin')
 export type Role = Static<typeof Role>
 
 const idList = Type.Array(Id, { maxItems: 1000 })
-/** As sent: absent lists mean empty ones. */
+/** A scope in a request, where an absent list means an empty one. */
 export const NewScope = Type.Object(
   {
     all: Type.Optional(Type.Boolean()),
@@ -78,7 +78,7 @@ export type EnvironmentPath = Static<typeof EnvironmentPath>
 export const IdPath = Type.Object({ ws: Slug, id: Id })
 export type IdPath = Static<typeof IdPath>
 
-/** Long lists: the next cursor is in the response header X-Next-Cursor, absent on the last page. */
+/** Query of paginated lists. The next cursor is in the response header X-Next-Cursor, absent on the last page. */
 export const page = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 50 })),
   cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 200, pattern: '^[A-Za-z0-9_-]+$' })),

@@ -18,13 +18,13 @@ import { type Static, Type } from './schema.ts'
 export const NewInvite = Type.Object({ email: Email, role: Role, scope: NewScope }, closed)
 export type NewInvite = Static<typeof NewInvite>
 
-/** The only answer that ever holds the token itself. */
+/** The only response that ever contains the token. */
 export const IssuedInvite = Type.Object({
   id: Id,
   inviteUrl: Type.String(),
   inviteToken: Type.String(),
   expiresAt: Timestamp,
-  /** Nobody waits for the mail server: what became of the message is told by the list of members. */
+  /** The response does not wait for the mail server; the list of members shows whether the mail was sent. */
   mail: words('off', 'sending'),
 })
 export type IssuedInvite = Static<typeof IssuedInvite>

@@ -23,7 +23,7 @@ export const Preferences = Type.Object({
 export type Preferences = Static<typeof Preferences>
 
 const { theme, defaultWorkspace, maskValues, emailNotifications } = Preferences.properties
-/** What is left out stays as it is. */
+/** Omitted fields stay unchanged. */
 export const PreferencesChange = Type.Object(
   {
     theme: Type.Optional(theme),
@@ -59,7 +59,9 @@ export const MeChange = Type.Object(
 )
 export type MeChange = Static<typeof MeChange>
 
-/** The current password may be of any length: only one that is set has the limits of a new one. */
+/**
+ * No minimum length for the current password: the length rules apply when a password is set, not when it is checked.
+ */
 export const PasswordChange = Type.Object(
   { currentPassword: Type.String({ minLength: 1, maxLength: 256 }), newPassword: Password },
   closed,

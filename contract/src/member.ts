@@ -2,15 +2,17 @@ import type { Endpoint } from './endpoint.ts'
 import { closed, Id, IdPath, NewScope, Role, Scope, Success, Timestamp, WorkspacePath, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
-/** Somebody who belongs to a workspace or is invited to it. An invite keeps its id when it becomes a membership. */
+/** A member of a workspace, or a person invited to it. An invite keeps its id when it becomes a membership. */
 export const Member = Type.Object({
   id: Id,
   workspaceId: Id,
-  /** Of an invited person only the address is told: id and name are empty, whether there is an account or not. */
+  /**
+   * For an invite only the address is shown; id and name are empty, so that nobody learns whether an account exists.
+   */
   user: Type.Object({
     id: Type.String(),
     email: Type.String(),
-    /** The person has shown that they read the mail of the address. */
+    /** True if the person has proved that they receive mail at the address. */
     emailVerified: Type.Boolean(),
     name: Type.String(),
   }),
@@ -19,7 +21,7 @@ export const Member = Type.Object({
   isOwner: Type.Boolean(),
   scope: Scope,
   invitedAt: Timestamp,
-  /** Of an invite only: until when it can be accepted, and what became of its newest message. */
+  /** Only for invites: when the invite expires, and the delivery status of its newest mail. */
   expiresAt: Type.Optional(Timestamp),
   mail: Type.Optional(words('off', 'sending', 'sent', 'failed')),
 })

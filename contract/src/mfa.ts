@@ -2,11 +2,11 @@ import type { Endpoint } from './endpoint.ts'
 import { ConfirmingPassword, closed, line, Success } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
-/** Shown once, for the authenticator app: as a URI for its camera, and as text to type. */
+/** Shown once, for the authenticator app: as a URI for a QR code, and as text to type. */
 export const TotpEnrolment = Type.Object({ secret: Type.String(), otpauthUri: Type.String() })
 export type TotpEnrolment = Static<typeof TotpEnrolment>
 
-/** A code of the app, or a recovery code where one is taken. */
+/** A code from the app, or a recovery code if the endpoint accepts one. */
 export const MfaCode = Type.Object({ code: line(64) }, closed)
 export type MfaCode = Static<typeof MfaCode>
 
@@ -15,7 +15,7 @@ export type TotpStart = Static<typeof TotpStart>
 export const TotpRemoval = Type.Object({ code: line(64), password: ConfirmingPassword }, closed)
 export type TotpRemoval = Static<typeof TotpRemoval>
 
-/** The only answer that ever holds the codes. */
+/** The only response that ever contains the codes. */
 export const RecoveryCodes = Type.Object({ recoveryCodes: Type.Array(Type.String()) })
 export type RecoveryCodes = Static<typeof RecoveryCodes>
 

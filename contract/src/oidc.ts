@@ -20,7 +20,10 @@ import { type Static, Type } from './schema.ts'
 
 const Pattern = line(500)
 
-/** By the claim's name: what its value must be, or a list of which one must fit. `*` stands for any text. */
+/**
+ * For each claim, the pattern that its value must match, or a list of patterns of which one must match. `*` matches any
+ * text.
+ */
 export const ClaimRules = Type.Unsafe<Readonly<Record<string, string | readonly string[]>>>({
   type: 'object',
   maxProperties: 20,
@@ -63,7 +66,7 @@ export const NewIdentity = Type.Object(
 )
 export type NewIdentity = Static<typeof NewIdentity>
 
-/** What is left out stays; a subject of null and claims of {} take these rules away. */
+/** Omitted fields stay unchanged. A null subject or empty claims remove these rules. */
 export const IdentityChange = Type.Object(
   {
     name: Type.Optional(fields.name),
@@ -79,7 +82,7 @@ export const IdentityChange = Type.Object(
 )
 export type IdentityChange = Static<typeof IdentityChange>
 
-/** A form to fill in: words in capitals stand for what differs from case to case. */
+/** A template; words in capitals are placeholders to replace. */
 export const IdentityPreset = Type.Object({
   id: Type.String(),
   name: Type.String(),

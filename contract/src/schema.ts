@@ -1,6 +1,6 @@
 /**
- * JSON schemas with types. The types are TypeBox's; at run time only these few builders are needed, and TypeBox itself
- * would cost every process 20 MB and 80 ms to load.
+ * JSON schemas with TypeBox's types. At run time only these few builders are needed; loading TypeBox itself would cost
+ * every process 20 MB and 80 ms.
  */
 import type TypeBox from 'typebox'
 
@@ -30,5 +30,5 @@ const builders = {
   Unsafe: (schema: Schema) => schema,
 }
 
-/** The same signatures as TypeBox's own builders, so that the types are inferred as it infers them. */
+/** The signatures of TypeBox's own builders, so that types are inferred in the same way. */
 export const Type = builders as unknown as Pick<typeof TypeBox, Builders | 'Union' | 'Unknown' | 'Unsafe'>

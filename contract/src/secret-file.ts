@@ -1,4 +1,4 @@
-/** Secrets as files: read into an environment, and written out of one. */
+/** Secrets as files: import into an environment, and export from one. */
 import type { Endpoint } from './endpoint.ts'
 import { closed, ProjectPath, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
@@ -48,7 +48,7 @@ export const secretFileEndpoints = {
     params: ProjectPath,
     query: SecretExport,
     status: 200,
-    // As JSON it is an object of keys and values; in every other format a text.
+    // JSON exports are an object of keys and values; every other format is text.
     response: Type.Union([Type.Record(Type.String(), Type.String()), Type.String()]),
     errors: [404, 409],
     streams: ['text/plain', 'application/yaml', 'text/csv'],

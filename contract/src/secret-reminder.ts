@@ -1,4 +1,4 @@
-/** Reminders of values. What a reminder looks like beside its value is in secret.ts. */
+/** Reminders on values. `secret.ts` defines how a reminder is shown with its value. */
 import type { Endpoint } from './endpoint.ts'
 import { closed, Success, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
@@ -16,7 +16,7 @@ export const NewReminder = Type.Object(
 export type NewReminder = Static<typeof NewReminder>
 export const ReminderQuery = Type.Object(oneEnvironment)
 export type ReminderQuery = Static<typeof ReminderQuery>
-/** The environment may also stand in the body, beside what the reminder was put with. */
+/** The environment may also be given in the body. The other fields of `NewReminder` are accepted and ignored. */
 export const ReminderRemoval = Type.Object(
   {
     environmentId: Type.Optional(EnvironmentKey),

@@ -5,18 +5,18 @@ import { type Static, Type } from './schema.ts'
 export const maxValueBytes = 64 * 1024
 export const maxSecretsPerRequest = 10_000
 
-/** 1-255 characters, and never shaped like an id: a path takes either. */
+/** 1-255 characters, and never shaped like an id, because paths accept both. */
 export const SecretName = Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9_-]+$' })
-/** Words that follow `secret/` in paths: no new secret gets one of them as its name. */
+/** Path segments that follow `secret/`; no new secret may have one of these names. */
 export const reservedSecretNames = ['batch', 'diff', 'export', 'import', 'trash', 'locate'] as const
-/** A name or an id in a path. A text that cannot be either is answered with 404, like an absent one. */
+/** A name or an id in a path. Text that can be neither is answered with 404, like an absent secret. */
 export const SecretKey = Type.String({ minLength: 1, maxLength: 4_096 })
-/** Any text up to 64 KiB, kept byte for byte; the size in bytes is checked where it is written. */
+/** Any text up to 64 KiB, kept byte for byte. The size in bytes is checked on write. */
 export const SecretValue = Type.String({ maxLength: maxValueBytes })
 export const DataType = words('text', 'json', 'multiline', 'url', 'number', 'boolean')
 export type DataType = Static<typeof DataType>
 const SecretType = Type.String({ minLength: 1, maxLength: 32, pattern: '^[A-Za-z0-9_-]+$' })
-/** Text with line breaks and all, but without NUL, which not every engine can keep. */
+/** Text that may hold line breaks, but no NUL, which not every database can store. */
 const plainText = (maxLength: number) => Type.String({ maxLength, pattern: '^[^\\u0000]*$' })
 const Note = plainText(4_096)
 export const Message = plainText(512)
@@ -34,7 +34,7 @@ export const SecretRow = Type.Object({
   environmentId: Id,
   value: Type.Optional(Type.String()),
   isPersonal: Type.Boolean(),
-  /** Absent where references were resolved: such a value is not to be written back. */
+  /** Absent if references were resolved: a resolved value must not be written back. */
   version: Type.Optional(Type.Integer()),
   updatedAt: Timestamp,
   unresolved: Type.Optional(Type.Array(Type.String())),
@@ -62,7 +62,7 @@ const readQuery = {
   onUnresolved: Type.Optional(words('keep', 'empty', 'error')),
   view: Type.Optional(words('full', 'keys')),
 }
-/** An empty one finds everything. */
+/** An empty text matches everything. */
 const SearchText = Type.String({ maxLength: 255, pattern: '^[^\\u0000-\\u001f\\u007f]*$' })
 export const SecretQuery = Type.Object(readQuery)
 export type SecretQuery = Static<typeof SecretQuery>
@@ -152,7 +152,7 @@ export const ValueChange = Type.Object(
 )
 export type ValueChange = Static<typeof ValueChange>
 
-/** One environment, in either of the spellings that reads take too. */
+/** One environment, in either of the two spellings that reads accept. */
 export const oneEnvironment = {
   environmentId: Type.Optional(EnvironmentKey),
   environment_id: Type.Optional(EnvironmentKey),
@@ -208,7 +208,7 @@ export type SecretBatch = Static<typeof SecretBatch>
 export const RevisionResults = Type.Object({ ...WriteResults.properties, revision: Type.Integer() })
 export type RevisionResults = Static<typeof RevisionResults>
 
-/** Where the secrets of a project are, and one of them. */
+/** Paths of the secrets of a project, and of one secret. */
 export const secretsPath = '/v1/workspace/:ws/project/:prj/secret'
 export const secretPath = `${secretsPath}/:key`
 

@@ -2,9 +2,12 @@ import { type Endpoint, maxPublicBodyBytes } from './endpoint.ts'
 import { closed, Id, line, MaybeTimestamp, ProjectPath, Slug, Success, Timestamp, words } from './field.ts'
 import { type Static, Type } from './schema.ts'
 
-/** What a share holds at most, as JSON before it is sealed: the largest value of a secret fits, six bytes for each of its own at worst. */
+/**
+ * Maximum size of a share as JSON before it is sealed. The largest secret value fits, even if JSON escapes every byte
+ * as six.
+ */
 export const maxShareBytes = 512 * 1024
-/** Nonce, tag and at least one block of padding around what an end-to-end share holds. */
+/** An end-to-end ciphertext holds at least one padded block, plus nonce and tag. */
 export const shareBlockBytes = 256
 export const shareOverheadBytes = 12 + 16
 
@@ -17,7 +20,7 @@ const binary = (minBytes: number, maxBytes = minBytes) =>
     maxLength: base64UrlLength(maxBytes),
   })
 
-/** What the sender's browser or command line has sealed; the key to it is not here. */
+/** Sealed by the sender's browser or command line. The server never gets the key. */
 export const ShareEnvelope = Type.Object(
   {
     ciphertext: binary(shareBlockBytes + shareOverheadBytes, maxShareBytes + shareOverheadBytes),
@@ -49,7 +52,7 @@ export const NewShare = Type.Object(
 )
 export type NewShare = Static<typeof NewShare>
 
-/** The only answer that ever holds the token. */
+/** The only response that ever contains the token. */
 export const IssuedShare = Type.Object({
   id: Id,
   token: Type.String(),
@@ -83,7 +86,7 @@ export type Share = Static<typeof Share>
 export const shareOutcomes = ['success', 'repeated', 'failure'] as const
 export type ShareOutcome = (typeof shareOutcomes)[number]
 
-/** `repeated`: the same reader once more, after a lost answer. `failure`: a wrong password. */
+/** `repeated`: the same reader again, after a lost response. `failure`: a wrong password. */
 export const ShareView = Type.Object({
   at: Timestamp,
   ip: Type.String(),
@@ -94,7 +97,7 @@ export type ShareView = Static<typeof ShareView>
 
 export const SharePath = Type.Object({ ws: Slug, prj: Slug, id: Id })
 export type SharePath = Static<typeof SharePath>
-/** Of any form: a malformed token is answered like one that nobody has. */
+/** No pattern: a malformed token is answered like an unknown one. */
 export const ShareTokenPath = Type.Object({ token: Type.String({ maxLength: 4_096 }) })
 export type ShareTokenPath = Static<typeof ShareTokenPath>
 
@@ -107,7 +110,7 @@ export const ShareMeta = Type.Object({
 })
 export type ShareMeta = Static<typeof ShareMeta>
 
-/** `password` opens the server's kind; `linkProof` and `passProof` are for the end-to-end kind. */
+/** `password` opens a share sealed by the server; `linkProof` and `passProof` are for end-to-end shares. */
 export const ShareKey = Type.Object(
   {
     password: Type.Optional(Password),

@@ -1,4 +1,4 @@
-/** Syncs: providers, the wizard that sets one up, and what it does afterwards. Flow steps forbid additional properties. */
+/** Syncs: the providers, the wizard that sets up a sync, and its runs. Flow steps forbid additional properties. */
 import type { Endpoint } from './endpoint.ts'
 import {
   closed,
@@ -103,7 +103,7 @@ const syncFields = {
   name: Type.String(),
   state: words(...syncStates),
   environmentId: nullable(Id),
-  /** In words: which repository, project, path. */
+  /** Human-readable, such as the repository, project or path. */
   target: nullable(Type.String()),
   lastRunAt: MaybeTimestamp,
   lastError: nullable(Type.String()),
@@ -113,7 +113,7 @@ const syncFields = {
 export const Sync = Type.Object(syncFields)
 export type Sync = Static<typeof Sync>
 
-/** Answers of the mapping step, by field; never those of the auth step. */
+/** `mapping` holds the answers of the mapping step by field; answers of the auth step are never returned. */
 export const SyncDetail = Type.Object({
   ...syncFields,
   mapping: Type.Record(Type.String(), Type.String()),
@@ -129,7 +129,7 @@ export const SyncPlan = Type.Object({
   delete: names,
   unchanged: names,
   conflict: names,
-  /** Why each name in `conflict` is left alone. */
+  /** Why each name in `conflict` is not touched. */
   reasons: Type.Array(Type.Object({ name: Type.String(), reason: Type.String() })),
   /** Keys that the target cannot hold, and why. */
   problems: Type.Array(Type.Object({ name: Type.String(), problem: Type.String() })),
@@ -170,7 +170,7 @@ const runFields = {
   endedAt: MaybeTimestamp,
   counts: SyncCounts,
   error: nullable(Type.String()),
-  /** In a row, this one included, since the last that succeeded. */
+  /** Number of runs since the last successful one, including this one. */
   attempts: Type.Integer(),
 }
 export const SyncRun = Type.Object(runFields)

@@ -51,7 +51,7 @@ export const NewToken = Type.Object(
 )
 export type NewToken = Static<typeof NewToken>
 
-/** The only answer that ever holds the token itself. */
+/** The only response that ever contains the token. */
 export const IssuedToken = Type.Object({
   id: Id,
   token: Type.String(),
@@ -74,7 +74,7 @@ export type NewCliToken = Static<typeof NewCliToken>
 export const TokenListQuery = Type.Object(page)
 export type TokenListQuery = Static<typeof TokenListQuery>
 
-/** Of one person in one workspace; ended ones give way to new ones. */
+/** Limit per person and workspace. Ended tokens are removed to make room for new ones. */
 export const maxTokens = 1_000
 
 const list = '/v1/workspace/:ws/tokens'

@@ -22,7 +22,7 @@ export type WorkspaceChange = Static<typeof WorkspaceChange>
 export const Handover = Type.Object({ memberId: Id }, closed)
 export type Handover = Static<typeof Handover>
 
-/** Words that stand in a path where a slug could: no workspace or project may be called so. */
+/** Path segments that could be mistaken for a slug: no workspace or project may have one of them as its slug. */
 export const reservedSlugs: ReadonlySet<string> = new Set([
   'audit',
   'batch',

@@ -1,13 +1,13 @@
 /**
- * The share envelope, version 1: made by the sender, opened by the reader, in a browser or in Node, by WebCrypto alone.
- * The link secret stays in the URL's fragment, which no browser sends; the server gets the ciphertext, the commitment
- * and hashes of proofs, and so can tell a holder of the link from a stranger without being able to read.
+ * The share envelope, version 1: sealed by the sender and opened by the reader, in a browser or in Node, with WebCrypto
+ * alone. The link secret stays in the URL fragment, which browsers never send. The server gets the ciphertext, the
+ * commitment and hashes of proofs: enough to recognise a holder of the link, but not to read the content.
  */
 export type ShareContent =
   | { readonly t: 'text'; readonly v: string }
   | { readonly t: 'kv'; readonly items: readonly { readonly name: string; readonly value: string }[] }
 
-/** What the server is sent; binary fields are base64url without padding. */
+/** Sent to the server. Binary fields are base64url without padding. */
 export type Envelope = {
   readonly ciphertext: string
   readonly commit: string
@@ -16,7 +16,7 @@ export type Envelope = {
 }
 export type SealedShare = { readonly envelope: Envelope; readonly fragment: string }
 
-/** What a reader shows the server, and the way to open its answer. */
+/** The proofs that a reader sends to the server, and the function that opens its response. */
 export type UnlockedShare = {
   readonly linkProof: string
   readonly passProof?: string
@@ -43,9 +43,9 @@ const checkBytes = 4
 const nonceBytes = 12
 const tagBytes = 16
 const lengthBytes = 4
-/** All contents of similar length look alike from outside. */
+/** Plaintexts are padded to a multiple of this, to hide their exact length. */
 const paddingBytes = 256
-/** The largest value of a secret fits, also where JSON needs six bytes for each of its own. */
+/** The largest secret value fits, even if JSON escapes every byte as six. */
 const maxPlaintextBytes = 512 * 1024
 const passphraseRounds = 600_000
 
@@ -58,7 +58,7 @@ export async function seal(content: ShareContent, passphrase?: string): Promise<
   return sealWith(secret, crypto.getRandomValues(new Uint8Array(nonceBytes)), content, passphrase)
 }
 
-/** The same from a given link secret and nonce, for test vectors: neither may ever be used twice. */
+/** Seals with a given link secret and nonce, for test vectors. Neither may ever be reused. */
 export async function sealWith(
   secret: Bytes,
   nonce: Bytes,
@@ -78,7 +78,7 @@ export async function sealWith(
   return { envelope, fragment: `#1.${toBase64Url(join(secret, await checkOf(secret)))}` }
 }
 
-/** Derives all that a reader needs once: with a passphrase this takes a noticeable moment, on purpose. */
+/** Derives the reader's keys. Slow with a passphrase, on purpose, to make guessing expensive. */
 export async function unlock(fragment: string, passphrase?: string): Promise<UnlockedShare> {
   const keys = await deriveShareKeys(await readFragment(fragment), passphrase)
   return {
@@ -119,7 +119,8 @@ export async function deriveShareKeys(secret: Bytes, passphrase = ''): Promise<S
 }
 
 async function openWith(keys: ShareKeys, ciphertext: string, commit: string): Promise<ShareContent> {
-  // GCM alone does not commit to its key: without this one ciphertext could be made to open differently for two readers.
+  // GCM does not commit to its key: without this check, one ciphertext could be crafted to open differently for two
+  // readers.
   if (commit !== toBase64Url(keys.commit)) {
     throw new ShareEnvelopeError('wrong-key', 'This link, or the passphrase, does not belong to this content.')
   }
@@ -133,7 +134,7 @@ async function openWith(keys: ShareKeys, ciphertext: string, commit: string): Pr
   try {
     return parseContent(unpad(new Uint8Array(plaintext)))
   } catch {
-    // Sealed by whoever has the link, but not in this format.
+    // The content decrypted, but is not in this format.
     throw damagedContent()
   }
 }
@@ -144,7 +145,7 @@ function cipher(nonce: Bytes, keys: ShareKeys) {
   return { name: 'AES-GCM', iv: nonce, additionalData, tagLength: tagBytes * 8 }
 }
 
-/** Fields are written in this order, whatever order they were given in. */
+/** Fixed field order, whatever the order of the input. */
 function toJson(content: ShareContent): string {
   if (content.t === 'text') return JSON.stringify({ t: content.t, v: content.v })
   return JSON.stringify({ t: content.t, items: content.items.map(({ name, value }) => ({ name, value })) })
@@ -180,7 +181,7 @@ function unpad(padded: Bytes): string {
   return new TextDecoder('utf-8', { fatal: true }).decode(padded.subarray(lengthBytes, lengthBytes + length))
 }
 
-/** A mangled link is noticed here, before anything is asked of the server. */
+/** Detects a damaged link before any request to the server. */
 async function readFragment(fragment: string): Promise<Bytes> {
   const bytes = fragment.startsWith('#1.') ? fromBase64Url(fragment.slice('#1.'.length)) : undefined
   const secret = bytes?.slice(0, secretBytes)
@@ -196,7 +197,7 @@ async function checkOf(secret: Bytes): Promise<Bytes> {
 }
 
 async function stretch(passphrase: string, salt: Bytes): Promise<Bytes> {
-  // The same characters, however a keyboard composes them.
+  // Keyboards may compose the same characters differently; NFKC makes them equal.
   const key = await crypto.subtle.importKey('raw', utf8(passphrase.normalize('NFKC')), 'PBKDF2', false, ['deriveBits'])
   const how = { name: 'PBKDF2', hash: 'SHA-256', salt, iterations: passphraseRounds }
   return new Uint8Array(await crypto.subtle.deriveBits(how, key, 256))
@@ -234,7 +235,7 @@ export function toBase64Url(bytes: Bytes): string {
   return btoa(text).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 }
 
-/** Undefined for anything but the one spelling of some bytes. */
+/** Returns undefined for anything but canonical base64url. */
 export function fromBase64Url(text: string): Bytes | undefined {
   if (!/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) return undefined
   const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (char) => char.charCodeAt(0))

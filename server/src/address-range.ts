@@ -1,13 +1,13 @@
 /**
- * IP addresses as numbers, and the ranges that are not the public internet. What cannot be read as an address counts as
- * special: a spelling that we do not understand must not be a way in.
+ * IP addresses as numbers, and the ranges that are not the public internet. Text that cannot be parsed as an address
+ * counts as special-purpose: an unknown notation must not bypass the check.
  */
 import { isIPv4, isIPv6 } from 'node:net'
 
 export type Address = { family: 4 | 6; bits: bigint }
 export type AddressRange = { family: 4 | 6; network: bigint; prefixLength: number }
 
-/** An IPv4-mapped IPv6 address is returned as the IPv4 address that the kernel would connect to. */
+/** Returns an IPv4-mapped IPv6 address as IPv4, since the kernel would connect to that. */
 export function parseAddress(text: string): Address | undefined {
   if (isIPv4(text)) return { family: 4, bits: bitsOfGroups(text.split('.').map(Number), 8n) }
   // A zone ("fe80::1%eth0") only exists on link-local addresses and is not part of the number.
@@ -17,7 +17,7 @@ export function parseAddress(text: string): Address | undefined {
   return bits >> 32n === 0xffffn ? { family: 4, bits: bits & 0xffff_ffffn } : { family: 6, bits }
 }
 
-/** The address as it is usually written: an IPv4-mapped one with dots, all else as it stands. */
+/** Returns an IPv4-mapped address in dotted notation, and any other text unchanged. */
 export function plainAddress(text: string): string {
   if (!text.includes(':')) return text
   const address = parseAddress(text)
@@ -25,7 +25,10 @@ export function plainAddress(text: string): string {
   return [24n, 16n, 8n, 0n].map((shift) => String((address.bits >> shift) & 0xffn)).join('.')
 }
 
-/** Reads "10.0.0.0/8" or a single address; undefined also where bits are set beyond the prefix, as that is a slip. */
+/**
+ * Parses "10.0.0.0/8" or a single address. Returns undefined if bits are set beyond the prefix, which is most likely a
+ * typo.
+ */
 export function parseRange(text: string): AddressRange | undefined {
   const [addressText = '', prefixText, ...rest] = text.split('/')
   const address = parseAddress(addressText)
@@ -40,7 +43,7 @@ export function parseRange(text: string): AddressRange | undefined {
   return BigInt.asUintN(width - range.prefixLength, range.network) === 0n ? range : undefined
 }
 
-/** What is wrong with a range that cannot be read, and what to write instead. */
+/** Explains why a range cannot be parsed, and what to write instead. */
 export function rangeProblem(text: string): string {
   const meant = meantRange(text)
   return meant
@@ -48,7 +51,7 @@ export function rangeProblem(text: string): string {
     : `${text} is not an IP address or CIDR range.`
 }
 
-/** "10.0.0.0/8" for "10.0.0.1/8", which is a slip: what it was most likely meant to be. */
+/** Suggests the range that was probably meant: "10.0.0.0/8" for "10.0.0.1/8". */
 export function meantRange(text: string): string | undefined {
   const [addressText = '', prefixText = ''] = text.split('/')
   const address = parseAddress(addressText)
@@ -75,14 +78,17 @@ export function isSingleAddress(range: AddressRange): boolean {
   return range.prefixLength === widthOf(range.family)
 }
 
-/** Everything in the IANA special-purpose registries that a request to the public internet has no business with. */
+/** True for the IANA special-purpose ranges that a request to the public internet must not reach. */
 export function isSpecialPurpose(address: Address): boolean {
   if (isCloudMetadata(address)) return true
   if (address.family === 4) return specialIPv4.some((range) => isInRange(address, range))
   return !isInRange(address, globalUnicastIPv6) || specialIPv6.some((range) => isInRange(address, range))
 }
 
-/** Where a cloud hands out the machine's own credentials: a wide allowed range must not open these by accident. */
+/**
+ * True for addresses where a cloud serves the machine's own credentials. A wide allowed range must not include them by
+ * accident.
+ */
 export function isCloudMetadata(address: Address): boolean {
   return cloudMetadata.some((range) => isInRange(address, range))
 }
@@ -109,7 +115,7 @@ function networkOf(ip: string, prefix: number): string {
 }
 
 function bitsOfIPv6(text: string): bigint {
-  // The URL parser writes every spelling, also a dotted tail, as plain hexadecimal groups.
+  // The URL parser normalises every notation, including a dotted tail, to plain hexadecimal groups.
   const [head = '', tail = ''] = new URL(`http://[${text}]`).hostname.slice(1, -1).split('::')
   const before = hexGroups(head)
   const after = hexGroups(tail)
@@ -145,8 +151,8 @@ const specialIPv4 = [
   '240.0.0.0/4', // reserved and broadcast
 ].map(range)
 
-// Only this block is handed out to networks. Loopback, unique local, link-local, multicast, NAT64, discard and the
-// IPv4-compatible form all lie outside it, and so will whatever is invented next.
+// Only this block is assigned to public networks. Loopback, unique local, link-local, multicast, NAT64, discard and
+// IPv4-compatible addresses all lie outside it, as will any future special range.
 const globalUnicastIPv6 = range('2000::/3')
 
 const specialIPv6 = [

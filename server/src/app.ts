@@ -1,4 +1,4 @@
-/** The only place where the floors meet: puts the service together on its store. */
+/** Assembles the service on its store. The only place where the layers meet. */
 import type { Server } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -43,8 +43,8 @@ export type App = {
   readonly metrics: Metrics
   readonly budgets: ByteBudgets
   /**
-   * Takes no new connections, answers 503 on the ones there are for `farewellMs`, each answer the last of its connection,
-   * lets requests in flight finish, then closes the store.
+   * Stops accepting connections, answers 503 on open ones for `farewellMs` (each response closes its connection), lets
+   * requests in flight finish, then closes the store.
    */
   stop(farewellMs?: number): Promise<void>
 }
@@ -88,27 +88,31 @@ export async function createApp(
 }
 
 const sweepEveryMs = 20
-/** Requests in flight have so long; so do connections that were opened and say nothing. */
+/** Grace period for requests in flight, and for connections that were opened but have sent nothing. */
 const patienceMs = 5_000
 
-/** Nobody new is let in; who has a connection gets an answer. Those that rest are closed, or they would hold it up. */
+/**
+ * Stops accepting connections and answers the requests of open ones. Idle connections are closed, because the server
+ * would wait for them.
+ */
 async function closeServer(http: Server, farewellMs: number): Promise<void> {
   const farewellEnds = performance.now() + farewellMs
   const sweep = setInterval(() => {
     if (performance.now() >= farewellEnds) http.closeIdleConnections()
   }, sweepEveryMs)
   const patience = setTimeout(() => http.closeAllConnections(), farewellMs + patienceMs)
-  // Of the plain server: that of HTTP cuts off at once what only seems to rest.
+  // Calls `close` of the plain TCP server: the HTTP server's own `close` also ends connections that only seem idle,
+  // because their next request is still on its way.
   if (http.listening) await new Promise<void>((resolve) => void NetServer.prototype.close.call(http, () => resolve()))
   clearInterval(sweep)
   clearTimeout(patience)
   http.close()
 }
 
-/** The way out of the house, waiting, and patience with slow peers: what tests replace. */
+/** Dependencies that tests replace: outbound requests, sleeping, and memory budgets for slow peers. */
 export type Doors = Pick<Services, 'outbound' | 'sleep'> & { readonly budgets: ByteBudgets }
 
-/** Metrics are wanted most when something is wrong: they do not wait for the store. */
+/** Maximum wait for the store: metrics matter most during an outage, and must not hang with it. */
 const lagWithinMs = 1_000
 
 async function syncFigures({ syncStats, store, now }: Services) {
@@ -119,7 +123,7 @@ async function syncFigures({ syncStats, store, now }: Services) {
   return { ...syncStats, lagSeconds }
 }
 
-/** Everything below HTTP, for the service: the store is made or brought up to date where it has to be. */
+/** Everything below HTTP, for the service. Creates or migrates the store if needed. */
 export async function createServices(
   given: Config,
   log: Log,
@@ -129,7 +133,7 @@ export async function createServices(
   return assemble(given, await makeStore(given, now), log, now, doors)
 }
 
-/** The same for the operator's commands: on the store that is there, as it is. */
+/** Everything below HTTP, for operator commands. Uses the existing store and never creates or migrates one. */
 export async function openServices(config: Config, log: Log, access: Access): Promise<Services> {
   return assemble(config, await findStore(config, access), log, Date.now, {})
 }
@@ -205,7 +209,7 @@ async function createLimiters(config: Config, log: Log): Promise<Limiters> {
       close: async () => undefined,
     }
   }
-  // Loaded only where it is used: most installations have one node.
+  // Loaded on demand: most installations have one node and no Redis.
   const { Redis } = await import('ioredis')
   const redis = new Redis(redisUrl, { maxRetriesPerRequest: 0, commandTimeout: 500, connectTimeout: 2_000 })
   redis.on('error', () => undefined)

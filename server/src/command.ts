@@ -1,4 +1,4 @@
-/** What can be asked of the server's program on the command line. */
+/** The commands of the server's command line. */
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
@@ -87,7 +87,10 @@ function print(text: string): number {
   return 0
 }
 
-/** Expected refusals speak for themselves; anything else shows where it arose, not what it said. */
+/**
+ * Expected errors show their message. Any other error shows only where it occurred, because its message might hold a
+ * secret.
+ */
 function explain(error: unknown, isStart: boolean): string {
   const isExpected = [ConfigError, StartError, MasterKeyError, Failure].some((kind) => error instanceof kind)
   if (isExpected && error instanceof Error) return isStart ? `Coffer cannot start. ${error.message}` : error.message
@@ -100,10 +103,11 @@ async function serve(config: Config): Promise<number> {
   const app = await tellFileTrouble(config, () => createApp(config, log))
   const stopMetrics = await tellFileTrouble(config, () => open(app, config))
 
-  // Written now and not at the end: a process that is killed should start quickly too.
+  // Written now instead of at exit, so that the next start is fast even if this process is killed.
   flushCompileCache()
 
-  // Whoever signals a whole group of processes is heard twice, here and by npm, which passes it on: the second one ends nothing.
+  // A signal to the process group arrives twice: directly, and passed on by npm. The second one must not interrupt the
+  // stop.
   const signal = await new Promise<string>((resolve) => {
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.on(name, () => resolve(name))
   })
@@ -116,7 +120,7 @@ async function serve(config: Config): Promise<number> {
   return 0
 }
 
-/** What cannot be opened is stopped again: open connections would keep the process alive. */
+/** Starts listening. On failure everything is stopped again, because open connections would keep the process alive. */
 async function open(app: App, config: Config): Promise<() => Promise<void>> {
   let stopMetrics = async () => {}
   try {
@@ -136,7 +140,7 @@ async function open(app: App, config: Config): Promise<() => Promise<void>> {
 async function welcome(app: App, port: number): Promise<void> {
   const { config, engine, log, setupCode, store } = app.services
   const where = engine.kind === 'sqlite' ? config.dataDir : 'PostgreSQL'
-  // A port that the system has chosen is known only now.
+  // With COFFER_PORT=0 the port is known only after listening.
   const url = config.port === 0 ? config.publicUrl.replace(/:0$/, `:${port}`) : config.publicUrl
   const lines = [`Coffer is ready at ${url} (API reference: ${url}/docs). Data: ${where}.`]
   const isNew = (await store.accounts.count()) === 0
@@ -147,13 +151,13 @@ async function welcome(app: App, port: number): Promise<void> {
       'Make the first account:',
       `  curl ${url}/v1/auth/register -H 'content-type: application/json' -d '{"email":"you@example.com","name":"You","password":"…12 characters or more…"${code}}'`,
     )
-    // Whoever has chosen it knows it, and may have others read the log.
+    // An operator who chose the code knows it, and others may read the log.
     if (setupCode.isChosen) lines.push('Setup code for it: the one in COFFER_SETUP_CODE')
     else if (isAsked) lines.push(`Setup code for it: ${setupCode.value}`)
     else lines.push(`Setup code, needed only through a proxy: ${setupCode.value}`)
   }
   const isHidden = config.logLevel !== 'info' && config.logLevel !== 'debug'
-  // A generated code that nobody sees would lock everyone out, however little is logged.
+  // Print a generated code even if the log level hides it: without the code nobody could create the first account.
   if (process.stdout.isTTY || (isHidden && isNew && isAsked && !setupCode.isChosen))
     process.stdout.write(`${lines.join('\n')}\n`)
   else for (const line of lines) log.info(line)
@@ -172,13 +176,13 @@ async function serveMetrics(app: App, config: Config): Promise<() => Promise<voi
   return () =>
     new Promise((resolve) => {
       server.close(() => resolve())
-      // Also those that were opened and say nothing, which would be waited for.
+      // Also closes idle connections, which `close` would wait for.
       server.closeAllConnections()
     })
 }
 
 function listenOn(server: Server, host: string, portSetting: string, port: number): Promise<void> {
-  // By its name it would be whichever of its addresses comes first, and not the same one everywhere.
+  // The name could resolve to IPv4 or IPv6, depending on the machine.
   const address = host === 'localhost' ? '127.0.0.1' : host
   return new Promise((resolve, reject) => {
     const refuse = (error: Error) => reject(new StartError(whyNotOn(host, portSetting, port, codeOf(error))))

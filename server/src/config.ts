@@ -1,4 +1,6 @@
-/** Reads and checks every setting; a wrong one stops the start with one sentence. `setting.ts` lists them. */
+/**
+ * Reads and validates every setting. An invalid one stops the start with a one-sentence error. `setting.ts` lists them.
+ */
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
@@ -21,19 +23,19 @@ export type Config = {
   readonly rateLimit: number
   readonly exchangeRateLimit: number
   readonly shareRateLimit: number
-  /** The first word of new API tokens. */
+  /** Prefix of new API tokens. */
   readonly tokenPrefix: string
   readonly trustedProxies: readonly AddressRange[]
   readonly redisUrl: string | undefined
   readonly signup: 'invite' | 'open'
-  /** Whether secrets are pushed to the targets of syncs. */
+  /** Whether this node pushes secrets to the targets of syncs. */
   readonly sync: boolean
-  /** Undefined where the operator has chosen none. */
+  /** Undefined unless the operator chose one. */
   readonly setupCode: string | undefined
-  /** Archived entries of the audit trail are removed after so many days; undefined keeps them. */
+  /** Archived audit entries are removed after this many days; undefined keeps them. */
   readonly auditDays: number | undefined
   readonly outboundAllow: AllowList
-  /** Slugs or ids of the workspaces that may use it. */
+  /** Slugs or ids of the workspaces that may use `outboundAllow`. */
   readonly outboundWorkspaces: 'all' | ReadonlySet<string>
   readonly smtpUrl: string | undefined
   readonly mailFrom: string | undefined
@@ -97,24 +99,25 @@ function withFile(environment: Environment): Environment {
   } catch (error) {
     throw new ConfigError(`COFFER_CONFIG: the file ${path} cannot be read (${codeOf(error)}).`)
   }
-  // Editors of Windows begin a file with a mark, which would become a part of the first name.
+  // Windows editors may write a byte order mark, which would become part of the first name.
   const lines = content.replace(/^\uFEFF/, '').split('\n')
   lines.forEach((line, index) => {
     const problem = problemOf(line.trim())
-    // The text may be a password that stands in the wrong place: it is not repeated.
+    // The line may hold a password, so it is not quoted in the message.
     if (problem) throw new ConfigError(`COFFER_CONFIG: line ${index + 1} of the file ${path} ${problem}.`)
   })
   return { ...parseEnv(lines.join('\n')), ...environment }
 }
 
-/** What is not understood would be left out silently, and a quote that stays open would take the next lines along. */
+/** `parseEnv` silently skips lines that it cannot parse, and an unclosed quote swallows the lines after it. */
 function problemOf(line: string): string | undefined {
   if (line === '' || line.startsWith('#')) return undefined
   const value = /^(?:export\s+)?[A-Za-z_]\w*\s*=\s*(.*)$/.exec(line)?.[1]
   if (value === undefined) return 'is not NAME=value'
   const quote = /^["'`]/.exec(value)?.[0]
   if (quote === undefined) {
-    // A comment begins at the first # wherever it stands: half a password would be taken for the whole.
+    // `parseEnv` treats any # in an unquoted value as the start of a comment, and would silently cut off a password
+    // that contains one.
     return /^[^#]*[^\s#]#/.test(line) ? 'has a # in its value: put the value in quotes' : undefined
   }
   const end = value.indexOf(quote, 1)
@@ -175,7 +178,7 @@ function readTransit(address: string, token: string | undefined, namespace: stri
   return namespace === undefined ? source : { ...source, namespace }
 }
 
-/** Whether there is such a host, and whether it is this one, is found out by listening. */
+/** Checks only the syntax; listening shows whether the host exists and is this machine. */
 function readHost(value: string): string {
   const isName = /^[a-z\d_]([a-z\d._-]*[a-z\d_])?$/i.test(value) && !/(^|\.)\d+$/.test(value)
   if (isIP(value) === 0 && !isName) {
@@ -246,7 +249,7 @@ function readWord<const Word extends string>(name: string, value: string, list: 
 
 function readUrl(name: string, value: string | undefined, protocols: readonly string[]): string | undefined {
   if (value === undefined) return undefined
-  // The value may hold a password: it is not repeated.
+  // The value may hold a password, so it is not quoted in the message.
   if (!protocols.some((protocol) => value.startsWith(`${protocol}//`))) {
     throw new ConfigError(`${name} must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}.`)
   }
@@ -259,7 +262,7 @@ function readUrl(name: string, value: string | undefined, protocols: readonly st
 }
 
 function ownUrl(host: string, port: number): string {
-  // The system chooses the port when the service listens, and links that lead nowhere would be sent to others.
+  // The port is not known yet, so links sent to other people would lead nowhere.
   if (port === 0 && !isLoopback(host)) {
     throw new ConfigError('COFFER_PUBLIC_URL is needed where COFFER_PORT is 0 and COFFER_HOST is not loopback.')
   }

@@ -1,4 +1,6 @@
-/** The code of an error of Node or of a library, such as ENOENT: its text, which may hold anything, is left behind. */
+/**
+ * Returns the code of a Node or library error, such as ENOENT. The message is dropped, because it may hold anything.
+ */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
 }

@@ -1,7 +1,7 @@
-/** The event loop, shared: deadlines for what takes too long, and pauses in what works for long. */
+/** Helpers for sharing the event loop: deadlines for slow work, and pauses in long work. */
 import { Failure } from './failure.ts'
 
-/** Rejects as `unavailable` where the work takes longer; it goes on, but nobody waits for it. */
+/** Rejects with `unavailable` if the work takes longer. The work itself is not cancelled. */
 export async function within<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Failure('unavailable')), limitMs)
@@ -12,12 +12,12 @@ export async function within<Result>(limitMs: number, work: Promise<Result>): Pr
   }
 }
 
-/** Between the steps of what takes long: whoever else waits for the event loop has it first. */
+/** Await between the steps of long work, so that other requests get the event loop. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
 
 /**
- * For a walk of many steps: says after each whether it is time for `nextTurn`, which is after so much work. A step counts
- * somewhat more than what it works on, as many that work on little are work, too.
+ * Returns a function to call after each step of long work; it returns true when it is time for `nextTurn`. Each step
+ * counts `workPerStep` in addition to its own work, since many tiny steps add up too.
  */
 export function createPause(workPerTurn: number, workPerStep: number): (work: number) => boolean {
   let done = 0

@@ -1,12 +1,11 @@
 /**
- * Everything that can go wrong on purpose, in one catalogue. The code is for logs and tests; the message is for the
- * person and is all that reaches the wire. A message never holds a value, a token, a URL with a query, SQL, or another
- * library's text.
+ * Catalogue of all expected errors. The code is for logs and tests; the message is for the person, and the only part
+ * that reaches the wire. A message never holds a value, a token, a URL with a query, SQL, or another library's text.
  */
 const catalogue = {
   invalid: { status: 400, message: 'The request is not valid.' },
   malformed: { status: 400, message: 'The request could not be parsed.' },
-  /** The words of the device flow, which clients go by: `{ error }` on the wire. */
+  /** Device flow clients parse the message, which is sent as `{ error }`. */
   devicePoll: { status: 400, message: 'expired_token' },
   unauthenticated: { status: 401, message: 'A valid credential is required: send "Authorization: Bearer <token>".' },
   exchangeRefused: {
@@ -61,7 +60,7 @@ export class Failure extends Error {
   }
 }
 
-/** A value that the caller sent and can mend: the message starts with the field's name. */
+/** An invalid input value that the caller can fix. The message starts with the field's name. */
 export function invalid(field: string, problem: string): Failure {
   return new Failure('invalid', `${field}: ${problem}`)
 }

@@ -7,7 +7,7 @@ export type Parties = readonly string[]
 
 type FairQueue<Entry> = {
   readonly size: number
-  /** Adds an entry. Returns the entry that had to leave a full queue: another party's, or the new one itself. */
+  /** Adds an entry. Returns the entry dropped from a full queue: another party's, or the new one itself. */
   add(parties: Parties, entry: Entry): Entry | undefined
   /** Removes and returns the next entry, passing over parties that are not eligible, wide or narrow. */
   take(isEligible?: (party: string) => boolean): Entry | undefined
@@ -17,7 +17,7 @@ type FairQueue<Entry> = {
 type Level<Entry> = {
   size: number
   readonly entries: Set<Entry>
-  /** In the order in which they are served next. */
+  /** In the order in which they are served. */
   readonly parties: Map<string, Level<Entry>>
 }
 
@@ -89,7 +89,7 @@ function takeNext<Entry>(level: Level<Entry>, isEligible?: (party: string) => bo
     if (entry === undefined) continue
     level.size--
     level.parties.delete(party)
-    // Served last, the party is next again after all others.
+    // Re-inserted at the end, so that all other parties are served first.
     if (inner.size > 0) level.parties.set(party, inner)
     return entry
   }
@@ -105,7 +105,10 @@ function removeFrom<Entry>(level: Level<Entry>, [party, ...narrower]: Parties, e
   return true
 }
 
-/** The path to a party that holds more than the newcomer would; undefined where the newcomer itself holds the most. */
+/**
+ * Returns the path to a party that holds more than the newcomer would, or undefined if the newcomer itself holds the
+ * most.
+ */
 function findCrowded<Entry>(level: Level<Entry>, [party, ...narrower]: Parties): Parties | undefined {
   if (party === undefined) return undefined
   const own = level.parties.get(party)

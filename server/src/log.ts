@@ -1,6 +1,6 @@
 /**
- * The log takes declared fields and nothing else: no bodies, queries, headers, values or other libraries' texts can
- * reach it by accident. JSON lines, or readable ones on a terminal.
+ * The log accepts only declared fields: bodies, queries, headers, values and other libraries' messages cannot reach it
+ * by accident. Writes JSON lines, or readable ones on a terminal.
  */
 import pino from 'pino'
 
@@ -57,10 +57,12 @@ export function createLog(level: LogLevel, destination: { write(line: string): v
   }
 }
 
-/** Beside its code SQLite tells a number, of which 13 is a full disk, and mail what was behind it or the server's reply. */
+/**
+ * SQLite adds a number to its code (13 is a full disk); nodemailer adds the underlying code or the server's reply code.
+ */
 const codeFields = ['code', 'errcode', 'originalCode', 'responseCode']
 
-/** Where an error arose, without its message: messages of libraries quote what they were given. */
+/** Describes where an error occurred, without its message: libraries quote their input in messages. */
 export function traceOf(error: unknown, depth = 0): LogFields {
   if (!(error instanceof Error)) return { errorName: typeof error }
   const codes = codeFields.map((name): unknown => Reflect.get(error, name))
@@ -73,7 +75,10 @@ export function traceOf(error: unknown, depth = 0): LogFields {
   }
 }
 
-/** A stack opens with the message, and a line of a message may look like a frame: only what follows it is taken. */
+/**
+ * A stack starts with the message, and a line of the message may look like a frame. Only lines after the message are
+ * used.
+ */
 function framesOf({ stack = '', message }: Error): string[] {
   const start = stack.indexOf(message)
   const rest = start < 0 ? '' : stack.slice(start + message.length)

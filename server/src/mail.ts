@@ -1,7 +1,7 @@
 /**
- * The one door to the mail server. Letters are sent in the background, each over a connection of its own, and given up
- * after a fixed time whatever the server does: nobody waits for one, and nothing fails with it. How it went is told to
- * whoever posted it; the log names the error, never the letter.
+ * The only module that talks to the mail server. Mails are sent in the background, each over its own connection, and
+ * given up after a fixed time: no request waits for a mail or fails with it. The caller is told the outcome; the log
+ * names the error, never the mail.
  */
 import { isLoopback } from './config.ts'
 import { type Log, traceOf } from './log.ts'
@@ -9,16 +9,16 @@ import { type Log, traceOf } from './log.ts'
 export type Letter = { readonly to: string; readonly subject: string; readonly text: string; readonly html: string }
 
 export type Mail = {
-  /** Returns at once; `settled` is called exactly once, when it is known how it went. */
+  /** Returns at once. `settled` is called exactly once, with the outcome. */
   post(letter: Letter, settled: (outcome: 'sent' | 'failed') => Promise<void>): void
-  /** Gives what is under way a moment to finish, and the rest up. */
+  /** Lets mails in progress finish for a moment, then cancels the rest. */
   close(): Promise<void>
 }
 
 type MailSettings = {
   readonly smtpUrl: string
   readonly from: string
-  /** How the service introduces itself to the mail server. */
+  /** Name that the service gives to the mail server in EHLO. */
   readonly clientName: string
   readonly log: Log
   readonly giveUpAfterMs?: number
@@ -31,7 +31,7 @@ const maxPending = 1_000
 
 class MailError extends Error {
   override readonly name = 'MailError'
-  /** All that the log tells of it. */
+  /** The only part of the error that the log shows. */
   readonly code: string
 
   constructor(code: string, message: string) {
@@ -49,7 +49,7 @@ export function createMail(settings: MailSettings): Mail {
   let sending = 0
   let isClosed = false
 
-  /** A few at a time; what has waited too long is not begun any more. */
+  /** Sends a few mails at a time. A mail that has waited too long is dropped. */
   async function send(letter: Letter): Promise<void> {
     if (pending.size >= maxPending) throw new MailError('EBUSY', 'too many letters')
     const giveUpAt = performance.now() + giveUpAfterMs
@@ -69,7 +69,7 @@ export function createMail(settings: MailSettings): Mail {
 
   async function transfer(letter: Letter, withinMs: number): Promise<void> {
     if (!plainAddress.test(letter.to)) throw new MailError('EENVELOPE', 'not a plain address')
-    // Loaded only where it is used: many installations mail nothing.
+    // Loaded on demand: many installations send no mail.
     const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
     const { default: SmtpConnection } = await import('nodemailer/lib/smtp-connection')
     const { subject, text, html } = letter
@@ -128,16 +128,16 @@ export function createMail(settings: MailSettings): Mail {
   }
 }
 
-/** One mailbox and nothing that a mail server could take for more than one. */
+/** Exactly one mailbox: no character that a mail server could parse as a list or a route. */
 const plainAddress = /^[^\s@<>()[\]\\,;:"]+@[^\s@<>()[\]\\,;:"]+$/
 
-/** Where the letters go, and how: by the URL of the settings. */
+/** Connection options from the SMTP URL of the settings. */
 export function serverOf({ smtpUrl, clientName }: Pick<MailSettings, 'smtpUrl' | 'clientName'>) {
   const url = new URL(smtpUrl)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const [user, pass] = [url.username, url.password].map(decodeURIComponent)
   const secure = url.protocol === 'smtps:'
-  // A password is not sent in the clear, unless it stays on this machine.
+  // Require TLS before sending a password, unless the server is on this machine.
   const requireTLS = !secure && user !== '' && !isLoopback(host)
   const port = url.port === '' ? (secure ? 465 : 587) : Number(url.port)
   return {

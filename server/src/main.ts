@@ -1,6 +1,6 @@
-/** The process: `serve` by default, the operator's commands otherwise. Anything that stops it says why in a sentence. */
+/** Entry point: `serve` by default, or an operator command. A process that stops says why in one sentence. */
 import { runCommand } from './command.ts'
 
 process.exitCode = await runCommand(process.argv.slice(2), process.env)
-// What has failed half-way may have left something open, which would keep the process alive.
+// A failed command may have left a connection open, which would keep the process alive.
 if (process.exitCode !== 0) process.exit()

@@ -1,4 +1,4 @@
-/** One sentence that says what to do; the start stops with it. It has no cause, since a cause might hold the key. */
+/** Stops the start with one sentence that says what to do. It has no cause, since a cause might hold the key. */
 export class MasterKeyError extends Error {
   constructor(message: string) {
     super(message)

@@ -1,4 +1,6 @@
-/** Key services that wrap the master key, so that only its ciphertext is stored and the service decides who opens it. */
+/**
+ * Key services that wrap the master key: Coffer stores only the ciphertext, and the service decides who may unwrap it.
+ */
 import { AwsV4Signer } from 'aws4fetch'
 import { MasterKeyError } from './master-key-error.ts'
 import { type Outbound, OutboundError, type OutboundResponse } from './outbound.ts'
@@ -30,7 +32,10 @@ export type Wrapping = {
 type WrappingOptions = { outbound: Outbound }
 type ServiceRequest = { url: string; headers: Record<string, string>; body: string }
 
-/** Encrypt and Decrypt of AWS KMS; the encryption context keeps other ciphertexts of the same key from passing as ours. */
+/**
+ * Wraps with AWS KMS. The encryption context keeps other ciphertexts made with the same KMS key from being accepted as
+ * ours.
+ */
 export function awsKmsWrapping(source: AwsKms, { outbound }: WrappingOptions): Wrapping {
   const name = 'AWS KMS'
   const credentials = requireCredentials(source)
@@ -50,7 +55,7 @@ export function awsKmsWrapping(source: AwsKms, { outbound }: WrappingOptions): W
       ...credentials,
       service: 'kms',
       region: source.region,
-      // AWS asks that the content type be signed too, which aws4fetch leaves out by itself.
+      // AWS requires the content type to be signed; aws4fetch omits it by default.
       allHeaders: true,
     })
     const signed = await signer.sign()
@@ -70,7 +75,7 @@ export function awsKmsWrapping(source: AwsKms, { outbound }: WrappingOptions): W
   }
 }
 
-/** The transit engine of Vault or OpenBao. */
+/** Wraps with the transit engine of Vault or OpenBao. */
 export function transitWrapping(source: Transit, { outbound }: WrappingOptions): Wrapping {
   const name = 'the transit engine'
   const base = requireUrl(source.address, name).href.replace(/\/+$/, '')
@@ -102,7 +107,7 @@ function requireCredentials({ credentials }: AwsKms): AwsCredentials {
   if (!credentials) {
     throw new MasterKeyError('AWS KMS needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.')
   }
-  // Both travel in headers; the secret itself only signs.
+  // Both are sent in headers; the secret key is only used to sign.
   const sent = { AWS_ACCESS_KEY_ID: credentials.accessKeyId, AWS_SESSION_TOKEN: credentials.sessionToken ?? 'none' }
   const wrong = Object.entries(sent).find(([, value]) => !/^[\x21-\x7e]+$/.test(value))?.[0]
   if (wrong) throw new MasterKeyError(`AWS KMS needs another ${wrong}: this one holds what no header can carry.`)
@@ -126,7 +131,7 @@ async function callService(outbound: Outbound, name: string, request: ServiceReq
 
 async function send(outbound: Outbound, name: string, request: ServiceRequest): Promise<OutboundResponse> {
   try {
-    // The operator chose the service, and a private endpoint gives even Amazon's own name a private address.
+    // The operator chose the service, and a private endpoint can give even Amazon's own host name a private address.
     return await outbound.request({ ...request, method: 'POST', reach: 'operator' })
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error

@@ -1,6 +1,6 @@
 /**
- * Where the 32-byte master key comes from. It is never made where the database already has keys, as a new one could not
- * open them, and no message here holds key material or what another program printed.
+ * Loads the 32-byte master key from its source. A new key is never made if the database already has keys, since it
+ * could not open them. Error messages hold no key material and no output of other programs.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -18,7 +18,10 @@ export type MasterKeySource =
   | AwsKms
   | Transit
 
-/** Kept in the database, so that nodes need no state of their own; `saveIfAbsent` returns the one that won. */
+/**
+ * Wrapped key in the database, so that nodes need no local state. `saveIfAbsent` returns the stored key, which may be
+ * another node's.
+ */
 export type WrappedMaster = {
   find(): Promise<string | undefined>
   saveIfAbsent(wrapped: string): Promise<string>
@@ -28,7 +31,7 @@ export type MasterKeyOptions = {
   wrapped: WrappedMaster
   outbound: Outbound
   env: Record<string, string | undefined>
-  /** False where the database already has keys: then nothing is ever created. */
+  /** False if the database already has keys. No key is created then. */
   mayCreate: boolean
   commandTimeoutMs?: number
 }
@@ -51,7 +54,7 @@ export async function loadMasterKey(source: MasterKeySource, options: MasterKeyO
 const keyBytes = 32
 const missingKey = 'the database already has keys that a new master key could not open'
 
-/** Whoever has lost a part of the key must not be told how to make another one: that would be the end of the store. */
+/** Do not suggest a new key to an operator whose key is damaged: a new key would make the store unreadable. */
 const putBack = 'put back the key that this database was made with, since no other one opens it'
 
 function parseKey(text: string, origin: string, mayCreate: boolean): Uint8Array {
@@ -64,7 +67,7 @@ function parseKey(text: string, origin: string, mayCreate: boolean): Uint8Array 
   return requireKey(Buffer.from(trimmed, isHex ? 'hex' : 'base64'), origin, mayCreate)
 }
 
-/** Returns a copy and wipes what was given, which for small buffers lies in memory that Node shares. */
+/** Returns a copy and wipes the input, since small buffers share Node's memory pool. */
 function requireKey(bytes: Uint8Array, origin: string, mayCreate: boolean): Uint8Array {
   if (bytes.length !== keyBytes) {
     throw new MasterKeyError(`The master key from ${origin} must be exactly ${keyBytes} bytes long.`)
@@ -84,7 +87,8 @@ async function loadFromFile(path: string, mayCreate: boolean): Promise<Uint8Arra
     throw new MasterKeyError(`The master key file ${path} is missing; put it back, since ${missingKey}.`)
   }
   if (found !== undefined) {
-    // Another process may have made it a moment ago; where the folder cannot be opened, the operator brought the file.
+    // Another process may have just created the file, so its folder is synced. A folder that cannot be opened means
+    // that the operator provided the file.
     if (mayCreate) await syncFolder(path).catch(() => {})
     return found
   }
@@ -97,7 +101,7 @@ async function loadFromFile(path: string, mayCreate: boolean): Promise<Uint8Arra
 }
 
 async function findKeyInFile(path: string, mayCreate: boolean): Promise<Uint8Array | undefined> {
-  // Without O_NONBLOCK a named pipe would hold the start for ever.
+  // Without O_NONBLOCK, opening a named pipe would block the start forever.
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT') return undefined
     throw fileError(path, 'read', codeOf(error))
@@ -105,7 +109,7 @@ async function findKeyInFile(path: string, mayCreate: boolean): Promise<Uint8Arr
   if (handle === undefined) return undefined
 
   try {
-    // Of the open handle, not of the path: the file that is checked is the file that is read.
+    // Uses the open handle instead of the path, so that the file checked is the file read.
     const status = await handle.stat()
     if (!status.isFile()) throw new MasterKeyError(`The master key file ${path} must be a regular file.`)
     if ((status.mode & 0o077) !== 0) {
@@ -119,7 +123,7 @@ async function findKeyInFile(path: string, mayCreate: boolean): Promise<Uint8Arr
   }
 }
 
-/** Written in full under another name, then linked: of two processes one wins, and none ever sees half a key. */
+/** Writes a temporary file, then links it: if two processes race, one wins, and neither sees half a key. */
 async function createKeyFile(path: string): Promise<void> {
   const unfinishedPath = `${path}.${randomBytes(8).toString('hex')}.new`
   try {
@@ -137,7 +141,7 @@ async function createKeyFile(path: string): Promise<void> {
   }
 }
 
-/** Keys must not rest on a name that a power cut could undo. */
+/** Makes the new file name survive a power failure before any key depends on it. */
 async function syncFolder(path: string): Promise<void> {
   try {
     const handle = await open(dirname(path), 'r')
@@ -158,7 +162,7 @@ async function loadFromCommand(command: string, options: MasterKeyOptions): Prom
     stopGroup(shell.pid)
   }
 
-  // A group of its own, so that stopping the shell also stops what it started.
+  // Runs in its own process group, so that stopping the shell also stops its children.
   const shell = spawn('/bin/sh', ['-c', command], {
     stdio: ['ignore', 'pipe', 'ignore'],
     env: options.env,
@@ -187,7 +191,7 @@ function stopGroup(pid: number | undefined): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL')
   } catch {
-    // The group has ended by itself in the meantime.
+    // The group has already ended.
   }
 }
 

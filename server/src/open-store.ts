@@ -1,4 +1,4 @@
-/** How the store is found, made where there is none, and unlocked; what stands in the way is said in one sentence. */
+/** Finds or creates the store and unlocks its keys. Each problem becomes a one-sentence error. */
 import type { KeyObject } from 'node:crypto'
 import { chmodSync, mkdirSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -23,7 +23,7 @@ export const databaseFile = 'coffer.db'
 
 export type OpenStore = { readonly engine: Engine; readonly keys: Keys }
 
-/** The store, migrated and durable, with its keys unlocked; where there is none, a new one. */
+/** Opens the store, or creates it: checks that its commits are durable, migrates it and unlocks its keys. */
 export async function makeStore(config: Config, now: () => number): Promise<OpenStore> {
   return orClosed(await makeEngine(config), async (engine) => {
     await refuseOnError(engine, () => engine.checkDurability())
@@ -35,7 +35,7 @@ export async function makeStore(config: Config, now: () => number): Promise<Open
   })
 }
 
-/** The store that is there; whoever mistyped where it is must not find an empty one there from then on. */
+/** Opens an existing store and never creates one: a mistyped path must not leave an empty store behind. */
 export async function findStore(config: Config, access: Access): Promise<OpenStore> {
   return orClosed(await findEngine(config, access), async (engine) => {
     await refuseOnError(engine, () => engine.checkDurability())
@@ -125,7 +125,7 @@ async function findEngine(config: Config, access: Access): Promise<Engine> {
 async function connect(url: string): Promise<Engine> {
   const problem = parameterProblem(url)
   if (problem !== undefined) throw new StartError(`The database cannot be used: ${problem}.`)
-  // Loaded only where it is used: its driver takes time and memory.
+  // Loaded on demand: the driver takes time and memory.
   const { openPostgres } = await import('./store/engine/postgres.ts')
   return openPostgres(url)
 }
@@ -139,7 +139,7 @@ function onFile<Result>(config: Config, work: (path: string) => Result): Result 
   }
 }
 
-/** What is wrong with the file of SQLite, its folder or its disk. */
+/** Explains a problem with the SQLite file, its folder or its disk. */
 export const fileError = ({ dataDir }: Config, error: unknown) =>
   new StartError(`The database in ${dataDir} ${fileTrouble(error) ?? folderTrouble(codeOf(error))}`)
 
@@ -152,14 +152,14 @@ function folderTrouble(code: string): string {
   return `cannot be opened (${code}): check that the folder and its files belong to the user of this process.`
 }
 
-/** Another program's tables must not get ours beside them. */
+/** Refuses another program's database, so that our tables are never created in it. */
 function requireOurs(path: string): 'nothing' | 'store' {
   const content = inspectFile(path)
   if (content !== 'foreign') return content
   throw new StartError(`The database ${path} belongs to another program: it has tables, and none of them is Coffer's.`)
 }
 
-/** What goes wrong with the file of SQLite or its disk, at whatever moment, in one sentence for the operator. */
+/** Turns an error of the SQLite file or its disk, at any time during the work, into one sentence for the operator. */
 export async function tellFileTrouble<Result>(config: Config, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
@@ -174,7 +174,7 @@ async function refuseOnError(engine: Engine, work: () => Promise<unknown>): Prom
     await work()
   } catch (error) {
     if (isFailure(error) && (engine.kind === 'sqlite' || error.code === 'internal')) throw error
-    // What has neither a code nor a cause is a sentence of ours.
+    // Only our own errors have neither a code nor a cause.
     const isOurs = error instanceof Error && !('code' in error) && error.cause === undefined
     const isServers = engine.kind === 'postgres' && !isOurs
     const reason = isServers ? `${postgresRefusal(error)}.` : error instanceof Error ? error.message : 'unknown error'

@@ -1,6 +1,7 @@
 /**
- * The only door to the outside. An address that a user typed may lead to the public internet and nowhere else: every
- * address of the name is checked first, the connection is pinned to those addresses, and no redirect is followed.
+ * The only module that sends HTTP requests. An address typed by a user may lead only to the public internet: every
+ * address of the host is checked first, the connection is pinned to the checked addresses, and redirects are not
+ * followed.
  */
 import { lookup as lookupName } from 'node:dns/promises'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -17,22 +18,23 @@ import {
 } from './address-range.ts'
 import { codeOf } from './error-code.ts'
 
-// An import would load everything that it offers, 10 MB of a WebSocket client included.
+// An import would load the whole module, including 10 MB of a WebSocket client.
 const { request: requestHttp, validateHeaderName, validateHeaderValue } = process.getBuiltinModule('node:http')
 
 export type AllowList = { hosts: ReadonlySet<string>; ranges: readonly AddressRange[] }
-/** A resolver of one's own may lead to another port than the one that was asked for. */
+/** A custom resolver may return a port other than the requested one. */
 type ResolvedAddress = { address: string; family: number; port?: number }
 export type Resolve = (hostname: string) => Promise<ResolvedAddress[]>
 
 /**
- * On whose behalf a request is sent. `operator`: the address is from the operator's own settings, and the rules on
- * addresses, ports and https are skipped. `allowed`: a workspace that may use COFFER_OUTBOUND_ALLOW. `public`: any other.
+ * Decides which addresses a request may reach. `operator`: the address is from the operator's settings, and the rules
+ * on addresses, ports and https are skipped. `allowed`: a workspace that may use COFFER_OUTBOUND_ALLOW. `public`:
+ * everyone else.
  */
 export type OutboundReach = 'operator' | 'allowed' | 'public'
 
 export type OutboundRequest = {
-  /** Required, so that no caller reaches the inner network by leaving it out. */
+  /** Required, so that no caller reaches the internal network by omitting it. */
   reach: OutboundReach
   url: string
   method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -40,22 +42,24 @@ export type OutboundRequest = {
   body?: string | Uint8Array
   timeoutMs?: number
   maxBytes?: number
-  /** Replaces the well-known authorities for this request. */
+  /** Replaces the default certificate authorities for this request. */
   ca?: string
 }
 export type OutboundResponse = { status: number; headers: IncomingHttpHeaders; body: Buffer }
 export type Outbound = { request(request: OutboundRequest): Promise<OutboundResponse> }
-/** The same on behalf of one workspace. */
+/** Outbound requests on behalf of one workspace. */
 export type WorkspaceOutbound = { request(request: Omit<OutboundRequest, 'reach'>): Promise<OutboundResponse> }
 
 type OutboundErrorKind = 'refused' | 'timeout' | 'too_large' | 'connection' | 'bad_url'
 
-/** The message names the host at most, never a path, query, header or body; there is no cause, as that might. */
+/**
+ * The message names at most the host, never a path, query, header or body. The error has no cause, since a cause might.
+ */
 export class OutboundError extends Error {
   readonly kind: OutboundErrorKind
-  /** There was no connection, TLS included: the address is wrong, not allowed, or nobody is there. */
+  /** No connection was established, TLS included: the address is wrong, not allowed, or nothing listens there. */
   readonly isUnreached: boolean
-  /** The server showed a certificate that no trusted authority has signed. */
+  /** The server's certificate is not signed by a trusted authority. */
   readonly isUntrusted: boolean
 
   constructor(
@@ -79,7 +83,7 @@ type Target = { url: URL; hostname: string; headers: Record<string, string>; isR
 export function createOutbound(options: {
   allow: AllowList
   resolve?: Resolve
-  /** Replaces the well-known authorities. */
+  /** Replaces the default certificate authorities. */
   ca?: string | string[]
 }): Outbound {
   const resolve = options.resolve ?? ((hostname) => lookupName(hostname, { all: true }))
@@ -127,10 +131,11 @@ export function parseAllowList(text: string): AllowList {
 }
 
 function requireHostName(entry: string): string {
-  // What ends the host in a URL, domainToASCII would quietly cut off: another name than the one that was written.
+  // domainToASCII silently cuts off everything after such a character, which would allow a different host than the one
+  // written.
   const name = /[/?#@:\\]/.test(entry) ? '' : domainToASCII(entry.replace(/\.$/, ''))
   const isName = /^(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/.test(name)
-  // A name that ends in a number is an address in disguise (0177.0.0.1), or a slip (10.0.0/8).
+  // A name that ends in a number is an IP address in another notation (0177.0.0.1), or a typo (10.0.0/8).
   if (!isName || /(^|\.)(\d+|0x[0-9a-f]*)$/.test(name)) {
     throw new Error(`"${entry}" is not a host name, an IP address or a range such as 10.0.0.0/8.`)
   }
@@ -152,7 +157,7 @@ function readTarget({ url: text, headers = {} }: OutboundRequest): Target {
   return { url, hostname, headers: checkedHeaders(url, hostname, headers), isReached: false }
 }
 
-// These say where the message goes and where it ends, which is for this file to decide.
+// These headers define the message's destination and length, which only this file may decide.
 const reservedHeaders: ReadonlySet<string> = new Set(
   'host connection content-length transfer-encoding keep-alive te trailer upgrade expect proxy-connection'.split(' '),
 )
@@ -187,7 +192,7 @@ async function resolveTarget(target: Target, resolve: Resolve): Promise<Resolved
   return addresses
 }
 
-/** One bad address among many refuses them all: which of them the connection would use is up to whoever answers. */
+/** One forbidden address refuses the request, because the DNS server decides which address the connection would use. */
 function requirePermitted(
   target: Target,
   addresses: ResolvedAddress[],
@@ -198,7 +203,7 @@ function requirePermitted(
   const unlisted = addresses.filter(({ address }) => !mayUseList || !isListed(target.hostname, address, allow))
   if (unlisted.length === 0) return
 
-  // The same sentence whether the host is listed or not: a workspace must not learn which inner hosts are.
+  // The message is the same whether or not the host is listed: a workspace must not learn which internal hosts are.
   const advice = mayUseList || allow.hosts.size + allow.ranges.length === 0 ? '' : ` ${unlistedWorkspace}`
   const refuse = (reason: string) => {
     throw new OutboundError('refused', `Connecting to ${target.hostname} is refused: ${reason}.${advice}`, {
@@ -218,7 +223,8 @@ function isListed(hostname: string, text: string, allow: AllowList): boolean {
   if (address === undefined) return false
 
   const matching = allow.ranges.filter((range) => isInRange(address, range))
-  // The machine's own cloud credentials are opened by their very address only, not by a range or a name around it.
+  // Cloud metadata serves the machine's own credentials: only the exact address allows it, never a range or a host
+  // name.
   if (isCloudMetadata(address)) return matching.some(isSingleAddress)
   return matching.length > 0 || allow.hosts.has(hostname)
 }
@@ -236,7 +242,7 @@ async function exchange(
   const length = body === undefined ? {} : { 'content-length': String(body.length) }
   const { promise, resolve, reject } = Promise.withResolvers<OutboundResponse>()
 
-  // TLS takes a start some 20 ms: it is loaded by the first who needs it.
+  // Loaded on the first https request: loading TLS would slow every start by some 20 ms.
   const send = url.protocol === 'https:' ? process.getBuiltinModule('node:https').request : requestHttp
   const outgoing = send({
     host: hostname,
@@ -244,11 +250,11 @@ async function exchange(
     path: url.pathname + url.search,
     method: request.method ?? 'GET',
     headers: { ...target.headers, ...length },
-    // A connection of its own, never a pooled one or an environment's proxy, which would choose the address again.
+    // A new connection: a pooled one, or a proxy from the environment, would bypass the checked addresses.
     agent: false,
     lookup: pinnedLookup(addresses),
     signal,
-    // Said aloud, since NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise switch it off.
+    // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would switch verification off.
     rejectUnauthorized: true,
     servername: isIP(hostname) === 0 ? hostname : '',
     ...(ca === undefined ? {} : { ca }),
@@ -279,7 +285,7 @@ async function exchange(
   return promise.finally(() => outgoing.destroy())
 }
 
-/** Answers with what was checked, so that the name is never resolved a second time. */
+/** Returns the checked addresses, so that the name is never resolved a second time. */
 function pinnedLookup(addresses: ResolvedAddress[]): LookupFunction {
   return (_hostname, { all }, callback) => {
     const [first] = addresses
@@ -288,7 +294,7 @@ function pinnedLookup(addresses: ResolvedAddress[]): LookupFunction {
   }
 }
 
-/** OpenSSL's words for a chain that does not end at an authority that we know. */
+/** OpenSSL's codes for a certificate chain that does not end at a trusted authority. */
 const untrustedCodes: ReadonlySet<string> = new Set([
   'CERT_SIGNATURE_FAILURE',
   'CERT_UNTRUSTED',
@@ -299,7 +305,7 @@ const untrustedCodes: ReadonlySet<string> = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ])
 
-/** Keeps the error's code and drops its text, which is another library's. */
+/** Keeps the error's code and drops its message, which is another library's text. */
 function connectionError(target: Target, what: string, error?: unknown): OutboundError {
   const code = codeOf(error)
   const suffix = /^[A-Z][A-Z0-9_]{2,50}$/.test(code) ? ` (${code})` : ''

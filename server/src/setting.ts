@@ -1,4 +1,4 @@
-/** Every setting by its name, default and meaning: the list that --help and the docs show. `config.ts` reads them. */
+/** Every setting with its default and meaning, as shown by --help and the docs. `config.ts` reads them. */
 type Setting = { readonly name: string; readonly default: string; readonly meaning: string }
 
 export const settings: readonly Setting[] = [

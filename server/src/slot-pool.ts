@@ -1,12 +1,12 @@
-/** Slots for costly work: a few run at a time, a bounded number waits, shared fairly between those who ask. */
+/** Slots for expensive work: a few run at a time, a bounded number waits, and callers share them fairly. */
 import { Failure } from './failure.ts'
 import { createFairQueue, type Parties } from './fair-queue.ts'
 
-/** Held while the costly work runs. Functions that must not run without one ask for it by type. */
+/** Held while expensive work runs. A function that must not run without a slot takes one as a parameter. */
 export type Slot = { release(): void }
 
 export type SlotPool = {
-  /** A slot that is free right now, with nobody ahead. */
+  /** Returns a free slot, or undefined if the caller would have to wait. */
   tryAcquire(parties: Parties): Slot | undefined
   /** Waits for a slot. Rejects with `overloaded` when the queue is full, and with `unavailable` after `patienceMs`. */
   acquire(parties: Parties): Promise<Slot>
@@ -54,7 +54,7 @@ export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ..
     }
   }
 
-  /** Handed over at once, so that nobody who comes in between takes the slot. */
+  /** Passes freed slots directly to waiters, so that a new caller cannot overtake them. */
   function handOver(): void {
     while (free > 0) {
       const next = queue.take(isBelowShare)
@@ -90,7 +90,7 @@ export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ..
   }
 }
 
-/** A pool of its own for each key, kept while somebody holds one of its slots or waits for one. */
+/** Keeps one pool per key, for as long as a caller holds or awaits one of its slots. */
 export function createKeyedSlots(limits: Limits): (key: string, parties: Parties) => Promise<Slot> {
   const pools = new Map<string, SlotPool>()
   return async (key, parties) => {
