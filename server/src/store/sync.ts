@@ -1,7 +1,6 @@
 /**
- * Syncs: their schedule and their settings. The settings are one sealed record, bound to the workspace, project,
- * provider, environment and creator in the row. Changing one of those columns in the database makes the record
- * unreadable.
+ * Syncs: their schedule and their settings, one sealed record bound to the workspace, project, provider, environment
+ * and creator in the row. Changing one of those columns in the database makes the record unreadable.
  */
 import type { Scope } from '@coffer/contract/field'
 import type { SyncState, SyncTrigger } from '@coffer/contract/sync'
@@ -188,10 +187,7 @@ export function syncStore(db: Db, keys: Keys) {
         where id in (select sync_id from sync_source where environment_id = ${environmentId})`)
     },
 
-    /**
-     * Schedules all syncs after a change of rights, or of names that references use. A run in progress is followed by
-     * another.
-     */
+    /** Schedules all syncs after a change of rights or of referenced names. A run in progress is followed by another. */
     async wakeAll(workspaceId: string, nowMs: number): Promise<void> {
       await db.run(sql`
         update sync set due_at = ${nowMs}, change_count = change_count + 1,
@@ -228,10 +224,7 @@ export function syncStore(db: Db, keys: Keys) {
         returning ${columns}, lease_until as "leaseUntil"`)
     },
 
-    /**
-     * Stores the result of a run. A change that arrived meanwhile makes the sync due again. False if the run lost its
-     * fence.
-     */
+    /** Stores the result of a run; a change that arrived meanwhile makes the sync due again. False for a lost fence. */
     async finish(
       sync: Pick<SyncRecord, 'id' | 'fence' | 'changeCount'>,
       end: Pick<
