@@ -296,7 +296,7 @@ function startMigrations(): Migrations {
   const script = `
     import { writeSync } from 'node:fs'
     import { createInterface } from 'node:readline'
-    import { ${kind === 'sqlite' ? 'openSqlite' : 'openPostgres'} as open } from ${at(`${kind}.ts`)}
+    import { ${kind === 'sqlite' ? 'openSqlite' : 'openPostgres'} as open } from ${at(`engine/${kind}.ts`)}
     import { migrate } from ${at('migrate.ts')}
     writeSync(1, 'ready\\n')
     for await (const where of createInterface({ input: process.stdin })) {
@@ -410,7 +410,9 @@ type Statement = { readonly file: string; readonly sqlite: string; readonly post
 /** Every statement in the store's source, compiled for both engines; a new room is covered by being there. */
 function listStatements(): Statement[] {
   const folder = resolve(import.meta.dirname)
-  const files = readdirSync(folder).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.ts') && !name.endsWith('.test.ts') && !name.startsWith('migrations/'),
+  )
   return files.flatMap((file) => {
     const text = readFileSync(join(folder, file), 'utf8')
     const fragments = new Map(

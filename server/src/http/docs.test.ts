@@ -18,13 +18,13 @@ import {
   registerOwner,
   startService,
   type TestService,
-} from '../../../../test/harness.ts'
-import { type Claims, loopbackAllowed, startIssuer } from '../../../../test/issuer.ts'
-import { serve } from '../../../../test/process.ts'
-import { runProgram, startNode } from '../../../../test/program.ts'
-import { pushDue } from '../../../../test/sync.ts'
-import { fakeGitLab } from '../../../../test/vendor/fake/gitlab-ci.ts'
-import { startFake } from '../../../../test/vendor/fake.ts'
+} from '../../../test/harness.ts'
+import { type Claims, loopbackAllowed, startIssuer } from '../../../test/issuer.ts'
+import { serve } from '../../../test/process.ts'
+import { runProgram, startNode } from '../../../test/program.ts'
+import { pushDue } from '../../../test/sync.ts'
+import { fakeGitLab } from '../../../test/vendor/fake/gitlab-ci.ts'
+import { startFake } from '../../../test/vendor/fake.ts'
 
 const docs = join(import.meta.dirname, '../../../docs')
 
