@@ -22,7 +22,7 @@ let service: TestService
 let owner: TestUser
 const idle: Socket[] = []
 
-/** Whoever stalls is found out soon, and whoever waits is never refused because the machine is slow. */
+/** A short stall limit finds stalled peers soon; a long wait keeps a slow machine from refusing requests. */
 const patience = { stalledMs: 200, waitMs: 50_000 }
 
 async function start(given: Parameters<typeof createByteBudgets>[0] = patience): Promise<void> {

@@ -187,7 +187,7 @@ test('all endpoints that write did wait, and all reads that are recorded', () =>
   expect([...waiting, ...recordedReads].filter((name) => !waited.has(name))).toEqual([])
 })
 
-/** What the loss itself changes, the syncs that it wakes, and counted attempts. */
+/** Ignores changes made by the loss itself, by the syncs that it wakes, and by counted attempts. */
 function isOthers(change: string): boolean {
   if (/^(token changed|session removed|member removed|login_attempt )/.test(change)) return false
   const [was = '', is = ''] = change.replaceAll(/ (due_at|change_count|changed_at)=\S+/g, '').split(' → ')

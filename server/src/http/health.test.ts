@@ -1,4 +1,4 @@
-/** What is told to whatever keeps the process running. The full disk of SQLite is in store/engine/sqlite-file.test.ts. */
+/** Health checks for orchestrators. The full disk of SQLite is in store/engine/sqlite-file.test.ts. */
 import { connect, createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { engine, openService, registerOwner, startService, type TestService } from '../../../test/harness.ts'

@@ -44,7 +44,7 @@ describe('an issuer', () => {
   const identity = (workspace: string, url: string) =>
     createIdentity(service, owner.session, { issuer: url, subject: 'somebody' }, workspace)
 
-  /** What an admin is told about the signature. */
+  /** The sentence that an admin reads about the signature. */
   async function problem(workspace: string, id: string, token: string): Promise<string> {
     const path = `/v1/workspace/${workspace}/oidc/${id}/test`
     const { body } = await service.call<IdentityVerdict>('POST', path, { token: owner.session, body: { token } })

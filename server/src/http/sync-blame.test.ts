@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => hall.service.stop())
 
-/** What is entered instead of the right answers, and the field to blame for it. */
+/** Wrong answers in the wizard, and the field that the refusal must name. */
 type Wrong = readonly [changed: Values, field: string]
 type Faults = { readonly auth: readonly Wrong[]; readonly target?: readonly Wrong[] }
 

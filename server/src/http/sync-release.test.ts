@@ -1,4 +1,4 @@
-/** What a sync has taken over from somebody else, at every vendor: it is never deleted, whatever has become of its key. */
+/** Entries that a sync has taken over are never deleted, at any vendor, even if their key goes and comes back. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { engine } from '../../../test/harness.ts'
 import type { SecretProject } from '../../../test/secret-project.ts'

@@ -26,7 +26,7 @@ function requiredAnswers(fields: readonly FlowField[], known: Values): Record<st
   )
 }
 
-/** Where the vendor signs people in by another service than the one that is pushed to. */
+/** Vendors whose sign-in service is not the service that is pushed to. */
 const logins: Readonly<Record<string, string>> = {
   'aws-secrets-manager': 'AWS STS',
   'aws-ssm': 'AWS STS',

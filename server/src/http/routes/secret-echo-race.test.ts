@@ -11,7 +11,7 @@ import { createSecretProject, type SecretProject } from '../../../../test/secret
 const environments = ['development', 'staging', 'production'] as const
 /** Never deleted, so that the secret stays visible. */
 const lasting = 'production'
-/** Where both have a value of their own. */
+/** The environment in which both clients have a personal value. */
 const personal = 'development'
 
 let service: TestService

@@ -37,7 +37,7 @@ beforeEach(async () => {
 
 const read = (token = owner.session, query = '') => project.must<Secret>('GET', `/secret/KEY${query}`, undefined, token)
 
-/** What a client sends after a person edited some of the rows that it had read. */
+/** The body that a client sends after a person edited some of the rows that it had read. */
 function edited({ name, note, type, dataType, values }: Secret, edits: Record<string, string>, own?: string) {
   const edit = (row: SecretRow) => {
     const environment = ['development', 'staging', 'production'].find(

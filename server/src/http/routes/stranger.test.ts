@@ -1,4 +1,4 @@
-/** What people without a credential can make the service store is bounded, however many of them there are. */
+/** Rows that people without a credential cause are bounded, however many people there are. */
 import type { DeviceCode } from '@coffer/contract/device'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { addUser, password, registerOwner, startService, type TestService } from '../../../../test/harness.ts'
