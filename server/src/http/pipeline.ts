@@ -6,6 +6,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { pipeline as pipe, Readable } from 'node:stream'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
+import { setBounded } from '../bounded-map.ts'
 import { confirmRights } from '../domain/access/confirm.ts'
 import type { Context, Run } from '../domain/context.ts'
 import { nextRun, releaseSlots } from '../domain/slot.ts'
@@ -91,10 +92,9 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     if (method !== 'GET' || !route?.endpoint?.isCached || url.length > maxRememberedLength) return
     const fields = Object.values(Object(query))
     if (fields.length > maxRememberedFields) return
-    if (remembered.size >= maxRemembered) remembered.clear()
     // All later requests with this URL share these objects.
     for (const shared of [params, query, ...fields]) Object.freeze(shared)
-    remembered.set(url, { store: route, params, searchParams: query })
+    setBounded(remembered, maxRemembered, url, { store: route, params, searchParams: query })
   }
 
   function receive(exchange: Exchange, isReadable: boolean): void {

@@ -3,6 +3,7 @@
  * workspace. Keys leave this file only wrapped or as key objects.
  */
 import type { KeyObject } from 'node:crypto'
+import { setBounded } from '../bounded-map.ts'
 import { asKey, associatedData, newKey, open, seal } from '../crypto/envelope.ts'
 import { jwtLifetimeSeconds } from '../crypto/jwt.ts'
 import { requireRegistered } from '../crypto/key-register.ts'
@@ -50,6 +51,7 @@ export type Keys = {
 const minReloadGapMs = 1_000
 /** Maximum number of reloads per gap, for all names together. */
 const maxReloads = 10
+const maxAbsent = 1_000
 /** Lifetime of a JWT, plus a minute for clock differences and for nodes that learn of the rotation late. */
 const retiredJwtMs = (jwtLifetimeSeconds + 60) * 1_000
 
@@ -102,8 +104,7 @@ export async function loadKeys(engine: Engine, master: KeyObject, now: () => num
     if (now() - (absent.get(rootId) ?? Number.NEGATIVE_INFINITY) < minReloadGapMs) return false
     await reloadTogether()
     if (isKnown()) return true
-    if (absent.size > 1_000) absent.clear()
-    absent.set(rootId, now())
+    setBounded(absent, maxAbsent, rootId, now())
     return false
   }
 

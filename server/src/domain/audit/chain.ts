@@ -1,4 +1,5 @@
 /** The head of an audit chain: locking, extending and signing it. */
+import { setBounded } from '../../bounded-map.ts'
 import { lengthPrefixed } from '../../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../../crypto/signing.ts'
 import { Failure, isFailure } from '../../failure.ts'
@@ -68,7 +69,7 @@ async function signHead(ctx: ChainContext, chain: string): Promise<void> {
   const signature = signBytes(signer, headBytes(chain, sequence, hash))
   const head = { sequence, hash, signature, keyId: signer.id }
   await orNothing(ctx, () => ctx.store.audit.saveHead(chain, head))
-  ctx.transaction.afterCommit.push(() => remember(ctx.keys, chain, headText(head)))
+  ctx.transaction.afterCommit.push(() => setBounded(lastHeads(ctx.keys), maxHeads, chain, headText(head)))
 }
 
 /** The heads that this process signed last. They need no verification, which costs more than signing. */
@@ -79,12 +80,6 @@ function lastHeads(keys: Keys): Map<string, string> {
   const known = heads.get(keys) ?? new Map<string, string>()
   heads.set(keys, known)
   return known
-}
-
-function remember(keys: Keys, chain: string, text: string): void {
-  const known = lastHeads(keys)
-  if (known.size >= maxHeads) known.clear()
-  known.set(chain, text)
 }
 
 function headText({ sequence, hash, signature, keyId }: SignedHead): string {

@@ -1,4 +1,5 @@
 /** Stores the long key lists that audit entries refer to, once per chain, in the transaction of the entry. */
+import { setBounded } from '../../bounded-map.ts'
 import { type KeyList, listSpan } from '../../store/audit-key-list.ts'
 import type { ChainContext, ChainHead } from './chain.ts'
 
@@ -17,10 +18,7 @@ export function createStoredLists(): StoredLists {
   const remembered = new Map<string, StoredList>()
   return {
     find: (name) => remembered.get(name),
-    remember(name, stored) {
-      if (remembered.size >= maxRemembered) remembered.clear()
-      remembered.set(name, stored)
-    },
+    remember: (name, stored) => setBounded(remembered, maxRemembered, name, stored),
   }
 }
 

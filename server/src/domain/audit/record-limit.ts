@@ -2,6 +2,7 @@
  * Limits the audit entries that anonymous or refused requests can cause, because anyone can repeat them. The first few
  * per window are recorded; the next recorded entry carries the number of those skipped.
  */
+import { setBounded } from '../../bounded-map.ts'
 
 const maxNames = 10_000
 
@@ -26,10 +27,7 @@ export function createRecordLimit(now: () => number, { max, windowMs }: Limit): 
     const at = now()
     const count = counts.get(name) ?? { startedAt: at, recorded: 0, unrecorded: 0 }
     if (isOver(count.startedAt, at)) Object.assign(count, { startedAt: at, recorded: 0 })
-    counts.delete(name)
-    counts.set(name, count)
-    const oldest = counts.keys().next()
-    if (counts.size > maxNames && !oldest.done) counts.delete(oldest.value)
+    setBounded(counts, maxNames, name, count)
     return count
   }
 

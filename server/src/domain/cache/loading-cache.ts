@@ -2,6 +2,8 @@
  * A bounded cache with a loader, which evicts the least recently used entry. A key that is dropped during its load is
  * not cached: the load may have read the state before the change.
  */
+import { setBounded } from '../../bounded-map.ts'
+
 export type Recall<Value> = {
   /** The cached value, without loading it. */
   peek(key: string): Value | undefined
@@ -14,13 +16,6 @@ export function createRecall<Value>(max: number, load: (key: string) => Promise<
   const known = new Map<string, Value>()
   const loading = new Map<string, Promise<Value | undefined>>()
 
-  function remember(key: string, value: Value): void {
-    known.set(key, value)
-    if (known.size <= max) return
-    const oldest = known.keys().next()
-    if (!oldest.done) known.delete(oldest.value)
-  }
-
   function loadOnce(key: string): Promise<Value | undefined> {
     const running = loading.get(key)
     if (running) return running
@@ -28,7 +23,7 @@ export function createRecall<Value>(max: number, load: (key: string) => Promise<
       (value) => {
         if (loading.get(key) !== pending) return value
         loading.delete(key)
-        if (value !== undefined) remember(key, value)
+        if (value !== undefined) setBounded(known, max, key, value)
         return value
       },
       (error) => {
@@ -44,10 +39,7 @@ export function createRecall<Value>(max: number, load: (key: string) => Promise<
     peek(key) {
       const value = known.get(key)
       // Recency matters only once the cache is full, as nothing is evicted before.
-      if (value !== undefined && known.size === max) {
-        known.delete(key)
-        known.set(key, value)
-      }
+      if (value !== undefined && known.size === max) setBounded(known, max, key, value)
       return value
     },
     async get(key) {

@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { type AddressRange, isInRange, parseAddress, parseRange } from '../../address-range.ts'
+import { setBounded } from '../../bounded-map.ts'
 import { type JwtClaims, keyIdOf, verifyJwt } from '../../crypto/jwt.ts'
 import type { Keyring } from '../../crypto/keyring.ts'
 import { bearerKind, hashBearer, sessionPrefix, tokenPrefix } from '../../crypto/token.ts'
@@ -122,7 +123,7 @@ export function createCredentials(parts: Parts): Credentials {
     if (found.isUnderOldRoot) later((store) => rehashToken(store, found, value))
     const { keyring } = keys
     const fresh = { ...found, keyring, hashes: keyring.all.map((root) => hashBearer(root, value)) }
-    remember(located, key, fresh)
+    setBounded(located, maxRemembered, key, fresh)
     return fresh
   }
 
@@ -141,7 +142,7 @@ export function createCredentials(parts: Parts): Credentials {
         verifyJwt(value, keys.findJwtSigner, { issuer: parts.issuer, nowMs: now() }),
       )
       if (!known) throw new Failure('unauthenticated')
-      remember(claims, key, known)
+      setBounded(claims, maxRemembered, key, known)
     }
     if (known.kind === 'oidc') return federatedActor(await requireIdentity(known.workspace, known.sub), known)
     return jwtActor(await requireToken(known.workspace, known.sub), known, ip)
@@ -223,7 +224,7 @@ export function createCredentials(parts: Parts): Credentials {
     const live = { session, user: { id, email, emailVerified: emailVerifiedAt !== null }, seenAt }
     if (session.isUnderOldRoot) later((store) => store.sessions.rehash(session, value))
     // Not cached if sessions were dropped during the load: the row may be gone by now.
-    if (generation === generations) remember(sessions, key, live)
+    if (generation === generations) setBounded(sessions, maxRemembered, key, live)
     return live
   }
 
@@ -293,13 +294,6 @@ export function identityActor(identity: IdentityRecord, expiresAt: number): Acto
 /** Cache key of a credential. A digest, so that a heap dump shows no credentials. */
 export function credentialKey(value: string): string {
   return hash('sha256', value, 'base64')
-}
-
-function remember<Value>(memory: Map<string, Value>, key: string, value: Value): void {
-  memory.set(key, value)
-  if (memory.size <= maxRemembered) return
-  const oldest = memory.keys().next()
-  if (!oldest.done) memory.delete(oldest.value)
 }
 
 const allowedRanges = new WeakMap<TokenRecord, readonly AddressRange[]>()

@@ -3,6 +3,7 @@
  * that a workspace trusts, so an arbitrary token cannot trigger outbound requests.
  */
 import type { JSONWebKeySet, JWK } from 'jose'
+import { setBounded } from '../../bounded-map.ts'
 import { type Outbound, OutboundError, type OutboundReach } from '../../outbound.ts'
 import { hourMs, minuteMs, secondMs } from '../time.ts'
 import { type JsonObject, parseJsonObject } from './json.ts'
@@ -71,10 +72,7 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
   function remember({ url, reach }: Issuer): Known {
     const name = `${reach} ${url}`
     const entry = known.get(name) ?? { problem: '', triedAt: never, kidTriedAt: never }
-    known.delete(name)
-    known.set(name, entry)
-    const oldest = known.keys().next()
-    if (known.size > maxIssuers && !oldest.done) known.delete(oldest.value)
+    setBounded(known, maxIssuers, name, entry)
     return entry
   }
 

@@ -4,6 +4,7 @@
  * counts.
  */
 import type { Redis } from 'ioredis'
+import { setBounded } from '../../bounded-map.ts'
 import { codeOf } from '../../error-code.ts'
 import { Failure } from '../../failure.ts'
 import type { Log } from '../../log.ts'
@@ -43,9 +44,7 @@ export function createLocalLimiter(setting: number, now: () => number = Date.now
       let window = windows.get(key)
       if (!window || hasEnded(window, at)) {
         window = { startedAt: at, count: 0 }
-        windows.delete(key)
-        windows.set(key, window)
-        if (windows.size > maxWindows) dropOldest(windows)
+        setBounded(windows, maxWindows, key, window)
       }
       window.count++
       return toHit(limit, window.count, window.startedAt + windowMs - at)
@@ -131,9 +130,4 @@ function toHit(limit: number, count: number, leftMs: number): Hit {
     resetSeconds: Math.max(1, Math.ceil(leftMs / 1000)),
     exceeded: count > limit,
   }
-}
-
-function dropOldest(windows: Map<string, Window>): void {
-  const oldest = windows.keys().next()
-  if (!oldest.done) windows.delete(oldest.value)
 }
