@@ -1,8 +1,8 @@
 /** Turns an endpoint of the contract into a route: its schemas, its permission and one domain call. */
 import { Readable } from 'node:stream'
-import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
-import { ErrorBody, Nothing } from '@coffer/contract/field'
-import { type Static, type TSchema, Type } from '@coffer/contract/schema'
+import type { Endpoint } from '@coffer/contract/endpoint'
+import { Nothing } from '@coffer/contract/field'
+import type { Static, TSchema } from '@coffer/contract/schema'
 import type { Context } from '../domain/context.ts'
 import type { Page } from '../domain/page.ts'
 import type { Pieces } from '../domain/secret/pieces.ts'
@@ -94,37 +94,4 @@ function* handOut(pieces: Pieces): Generator<Buffer> {
 export function sendPage<Item>(reply: Reply, { items, nextCursor }: Page<Item>): Item[] {
   if (nextCursor !== undefined) reply.header('x-next-cursor', nextCursor)
   return items
-}
-
-/** Schemas of the errors that an endpoint declares, for the OpenAPI document. */
-export function errorSchemas(endpoint: Endpoint): Record<number, TSchema> {
-  return Object.fromEntries(errorStatuses(endpoint).map((code) => [code, errorOf(code, endpoint)]))
-}
-
-const errorTexts: Record<number, string> = {
-  400: 'The request is not valid; the message starts with the field’s name.',
-  401: 'The credential is missing, malformed, unknown, expired or revoked.',
-  403: 'Visible to you, but not allowed.',
-  404: 'Absent, or outside your scope.',
-  408: 'The request took too long to arrive.',
-  409: 'Conflicts with what is there.',
-  412: 'It has changed since it was read.',
-  413: 'The body is larger than this endpoint takes; most take 8 MiB.',
-  415: 'The body is not JSON.',
-  429: 'Rate limit exceeded; Retry-After says how long to wait.',
-  431: 'The path and the headers together are too large.',
-  500: 'Something went wrong on our side.',
-  503: 'The service cannot reach its storage or a vendor, or is stopping; Retry-After says how long to wait.',
-}
-
-function errorOf(code: number, { refusal }: Endpoint): TSchema {
-  const description = errorTexts[code] ?? ''
-  if (code === 400 && refusal) return { anyOf: [ErrorBody, refusal], description }
-  return Type.Object(ErrorBody.properties, { ...ErrorBody, description })
-}
-
-export function operationId({ method, path }: Endpoint): string {
-  const parts = path.split('/').filter((part) => part && part !== 'v1')
-  const words = parts.map((part) => part.replace(/^:/, 'by-')).join('-')
-  return `${method.toLowerCase()}-${words}`
 }

@@ -184,6 +184,8 @@ describe('/openapi.json', () => {
     for (const status of errorStatuses(endpoint)) {
       const { description: text, content = {} }: Reply = responses[status] ?? {}
       expect(text, String(status)).toMatch(/\S/)
+      // Exports and streams, too, report errors as JSON.
+      expect(Object.keys(content), String(status)).toEqual(['application/json'])
       const { description: _text, ...schema } = plain(content['application/json']?.schema)
       // Device polling alone has an error that is not a message.
       const isExcepted = status === 400 && endpoint.refusal !== undefined

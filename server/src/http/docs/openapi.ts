@@ -1,124 +1,134 @@
-/** The OpenAPI document, generated from the routes. */
-import type { Endpoint } from '@coffer/contract/endpoint'
-import type { FastifyInstance, FastifySchema } from 'fastify'
+/** The OpenAPI 3.1 document, written from the endpoints of the contract. */
+import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
+import { ErrorBody } from '@coffer/contract/field'
+import type { TSchema } from '@coffer/contract/schema'
 import type { Route } from '../pipeline.ts'
-import { errorSchemas, operationId, partsOf, plainRoute } from '../route.ts'
+import { partsOf, plainRoute } from '../route.ts'
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    endpoint?: Endpoint
+export function openapiRoute(routes: readonly Route[]): Route {
+  let document: Buffer | undefined
+  return plainRoute('/openapi.json', async (exchange) => {
+    // Written on the first request: at start it would cost every process time, and memory for good. As a buffer, one
+    // copy serves all connections; a string would be encoded for each response.
+    document ??= Buffer.from(JSON.stringify(describeApi(routes), constAsEnum))
+    return exchange.header('content-type', 'application/json; charset=utf-8').send(document)
+  })
+}
+
+/** Many client generators do not know `const`. */
+function constAsEnum(_key: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || !('const' in value)) return value
+  const { const: only, ...rest } = value
+  return { ...rest, enum: [only] }
+}
+
+function describeApi(routes: readonly Route[]): object {
+  const paths: Record<string, object> = {}
+  for (const { endpoint } of routes) {
+    if (!endpoint) continue
+    const path = endpoint.path.replace(/:(\w+)/g, '{$1}')
+    paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: describeOperation(endpoint) }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Coffer',
+      version: '1.0.0',
+      description:
+        'Secrets management: workspaces, teams, projects, environments and their secrets, members and invites, tokens, shares, syncs and the audit trail.',
+    },
+    components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'API Key' } } },
+    paths,
   }
 }
 
-export function openapiRoute(routes: readonly Route[]): Route {
-  let description: Promise<Buffer> | undefined
-  return plainRoute('/openapi.json', async (exchange) => {
-    description ??= describeApi(routes).catch((error) => {
-      // Do not cache the failure: the next request tries again.
-      description = undefined
-      throw error
-    })
-    return exchange.header('content-type', 'application/json; charset=utf-8').send(await description)
-  })
+function describeOperation(endpoint: Endpoint): object {
+  const { area, summary, permission } = endpoint
+  const { params, query, body } = partsOf(endpoint)
+  const parameters = [...parametersIn('query', query), ...parametersIn('path', params), ...headerParameters(endpoint)]
+  return {
+    operationId: operationId(endpoint),
+    summary,
+    tags: [area],
+    description: permission === 'public' ? 'Needs no credential.' : `Needs the permission \`${permission}\`.`,
+    security: permission === 'public' ? [] : [{ bearer: [] }],
+    ...(parameters.length > 0 && { parameters }),
+    // A body without required fields may be omitted.
+    ...(body && { requestBody: { required: 'required' in body || 'minProperties' in body, content: json(body) } }),
+    responses: describeResponses(endpoint),
+  }
 }
 
-/**
- * Declares the same endpoints on a Fastify that never listens, because its plugin turns schemas into OpenAPI. Runs on
- * the first request: at start it would cost every process time, and memory for good.
- */
-async function describeApi(routes: readonly Route[]): Promise<Buffer> {
-  const [{ default: fastify }, { default: swagger }] = await Promise.all([
-    import('fastify'),
-    import('@fastify/swagger'),
-  ])
-  const app = fastify()
-  app.setValidatorCompiler(() => () => true)
-  app.setSerializerCompiler(() => JSON.stringify)
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: {
-        title: 'Coffer',
-        version: '1.0.0',
-        description:
-          'Secrets management: workspaces, teams, projects, environments and their secrets, members and invites, tokens, shares, syncs and the audit trail.',
-      },
-      components: {
-        securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'API Key' } },
-      },
-    },
-    transform: ({ schema, url, route }) => ({ schema: withEveryAnswer(schema, route.config?.endpoint), url }),
-    transformObject: (document) => withOptionalBodies('openapiObject' in document ? document.openapiObject : {}),
-  })
-  for (const { endpoint } of routes) if (endpoint) declare(app, endpoint)
-  await app.ready()
-  // As a buffer, one copy serves all connections; a string would be encoded for each response.
-  const description = Buffer.from(JSON.stringify(app.swagger()))
-  await app.close()
-  return description
+function operationId({ method, path }: Endpoint): string {
+  const parts = path.split('/').filter((part) => part && part !== 'v1')
+  const words = parts.map((part) => part.replace(/^:/, 'by-')).join('-')
+  return `${method.toLowerCase()}-${words}`
 }
 
-const text = (description: string) => ({ type: 'string', description })
+type ObjectSchema = {
+  readonly properties?: Record<string, { readonly description?: string }>
+  readonly required?: readonly string[]
+}
+
+function parametersIn(place: 'path' | 'query', { properties = {}, required = [] }: ObjectSchema = {}): object[] {
+  return Object.entries(properties).map(([name, { description, ...schema }]) => ({
+    name,
+    in: place,
+    required: required.includes(name),
+    description,
+    schema,
+  }))
+}
+
+const text = (description: string) => ({ description, schema: { type: 'string' } })
+const ifMatch = text('ETags that reads of the secret have given, or `*`; none of them fits: 412.')
+const ifNoneMatch = text('The ETag of an answer that is at hand; it still fits: 304.')
 const etag = text('Changes whenever the answer does.')
 const nextCursor = text('The `cursor` of the next page; absent on the last one.')
 
-function askedHeaders({ isConditional, isCached }: Endpoint) {
-  return {
-    ...(isConditional && {
-      'If-Match': text('ETags that reads of the secret have given, or `*`; none of them fits: 412.'),
-    }),
-    ...(isCached && { 'If-None-Match': text('The ETag of an answer that is at hand; it still fits: 304.') }),
-  }
+function headerParameters({ isConditional, isCached }: Endpoint): object[] {
+  return [
+    ...(isConditional ? [{ name: 'If-Match', in: 'header', required: false, ...ifMatch }] : []),
+    ...(isCached ? [{ name: 'If-None-Match', in: 'header', required: false, ...ifNoneMatch }] : []),
+  ]
 }
 
-function answeredHeaders({ isCached, query }: Endpoint) {
-  return {
-    ...(isCached && { ETag: etag }),
-    ...('cursor' in Object(Object(query).properties) && { 'X-Next-Cursor': nextCursor }),
-  }
-}
+const json = (schema: TSchema) => ({ 'application/json': { schema } })
 
-function declare(app: FastifyInstance, endpoint: Endpoint): void {
-  const { method, path, area, summary, permission, status, streams, response } = endpoint
-  const { params, query, body } = partsOf(endpoint)
-  app.route({
-    method,
-    url: path,
-    config: { endpoint },
-    schema: {
-      tags: [area],
-      summary,
-      operationId: operationId(endpoint),
-      description: permission === 'public' ? 'Needs no credential.' : `Needs the permission \`${permission}\`.`,
-      security: permission === 'public' ? [] : [{ bearer: [] }],
-      ...(params && { params }),
-      ...(query && { querystring: query }),
-      ...(body && { body }),
-      headers: { type: 'object', properties: askedHeaders(endpoint) },
-      ...(streams && { produces: ['application/json', ...streams] }),
-      response: { [status]: { ...response, headers: answeredHeaders(endpoint) } },
+function describeResponses(endpoint: Endpoint): Record<number, object> {
+  const { status, response, streams = [], isCached, dryRuns } = endpoint
+  const { properties = {} }: ObjectSchema = endpoint.query ?? {}
+  const headers = { ...(isCached && { ETag: etag }), ...('cursor' in properties && { 'X-Next-Cursor': nextCursor }) }
+  const streamed = Object.fromEntries(streams.map((type) => [type, { schema: response }]))
+  return {
+    [status]: {
+      description: status === 201 ? 'Created.' : 'Success.',
+      headers,
+      content: { ...json(response), ...streamed },
     },
-    handler: async () => undefined,
-  })
-}
-
-/** A body without required fields may be omitted. */
-function withOptionalBodies(document: object): object {
-  return JSON.parse(JSON.stringify(document), (key, value) => {
-    if (key !== 'requestBody') return value
-    const schema = value.content?.['application/json']?.schema
-    return { ...value, required: schema?.required !== undefined || schema?.minProperties !== undefined }
-  })
-}
-
-/** Adds the responses that the route does not serialise: errors, the result of a dry run, and 304. */
-function withEveryAnswer(schema: FastifySchema, endpoint: Endpoint | undefined): FastifySchema {
-  if (!endpoint) return schema
-  const others = {
-    ...(endpoint.dryRuns && { 200: { ...endpoint.response, description: 'What would be done.' } }),
-    ...(endpoint.isCached && {
-      304: { type: 'null', description: 'Unchanged since the ETag in If-None-Match.', headers: { ETag: etag } },
-    }),
+    ...(dryRuns && { 200: { description: 'What would be done.', content: json(response) } }),
+    ...(isCached && { 304: { description: 'Unchanged since the ETag in If-None-Match.', headers: { ETag: etag } } }),
+    ...Object.fromEntries(errorStatuses(endpoint).map((code) => [code, describeError(code, endpoint)])),
   }
-  return { ...schema, response: { ...Object(schema.response), ...others, ...errorSchemas(endpoint) } }
+}
+
+const errorTexts: Record<number, string> = {
+  400: 'The request is not valid; the message starts with the field’s name.',
+  401: 'The credential is missing, malformed, unknown, expired or revoked.',
+  403: 'Visible to you, but not allowed.',
+  404: 'Absent, or outside your scope.',
+  408: 'The request took too long to arrive.',
+  409: 'Conflicts with what is there.',
+  412: 'It has changed since it was read.',
+  413: 'The body is larger than this endpoint takes; most take 8 MiB.',
+  415: 'The body is not JSON.',
+  429: 'Rate limit exceeded; Retry-After says how long to wait.',
+  431: 'The path and the headers together are too large.',
+  500: 'Something went wrong on our side.',
+  503: 'The service cannot reach its storage or a vendor, or is stopping; Retry-After says how long to wait.',
+}
+
+function describeError(code: number, { refusal }: Endpoint): object {
+  const schema = code === 400 && refusal ? { anyOf: [ErrorBody, refusal] } : ErrorBody
+  return { description: errorTexts[code], content: json(schema) }
 }

@@ -1,6 +1,6 @@
 /**
- * The rendered API reference. The Fastify plugin for it would cost every process 11 MB, so its files are served from
- * here and read on request. The page loads nothing from other servers.
+ * The rendered API reference: the files of Swagger UI, read on request. The page loads nothing from other servers. An
+ * override in package.json replaces the package that reports each installation of Swagger UI to its vendor.
  */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
@@ -81,7 +81,7 @@ function createAssetLoader(): (file: string) => Promise<Buffer> {
 
   async function load(file: string): Promise<Buffer> {
     try {
-      const bytes = await readFile(fileURLToPath(import.meta.resolve(`@fastify/swagger-ui/static/${file}`)))
+      const bytes = await readFile(fileURLToPath(import.meta.resolve(`swagger-ui-dist/${file}`)))
       loaded.set(file, new WeakRef(bytes))
       return bytes
     } finally {
