@@ -87,6 +87,7 @@ function detailsOf({ actor }: Context, { before, after, environmentIds = [] }: A
 }
 
 export function withEnvironments(after: Record<string, unknown> | undefined, environmentIds: readonly string[]) {
+  if (environmentIds.length < 2) return after
   const distinct = new Set(environmentIds)
   return distinct.size > 1 ? { ...after, environmentIds: [...distinct] } : after
 }

@@ -64,7 +64,7 @@ export async function updateSecret(
   await inSecretTransaction(ctx, access, async (ctx) => {
     let secret = await requireSecret(ctx, access, path.key)
     const environments = rows.map(({ environment }) => environment)
-    ctx.compared.add({ environments, keys: [secret.name], secrets: [secret] })
+    ctx.compared.push({ environments, keys: [secret.name], secrets: [secret] })
     requirePerson(ctx, rows)
     // An ETag in If-Match shows that nothing has changed since the read: an earlier name or note is sent on purpose.
     const isEchoed = rows.some(({ version }) => version !== undefined) && (ifMatch ?? '*').trim() === '*'
@@ -120,7 +120,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   })
   const write = async (ctx: CompareContext): Promise<RevisionResults> => {
     const keys = body.operations.map(({ key }) => key)
-    ctx.compared.add({ environments: [environment], keys, isDryRun: body.dryRun })
+    ctx.compared.push({ environments: [environment], keys, isDryRun: body.dryRun })
     const results: WriteResult[] = []
     const before = await standingRevision(ctx, access, environment)
     const revisions = createRevisions(ctx, access)

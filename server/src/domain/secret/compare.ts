@@ -13,18 +13,18 @@ import type { Context, WriteContext } from '../context.ts'
 import { inTransaction } from '../transaction.ts'
 
 /** The keys and environments whose values were compared. */
-type Comparison = {
-  readonly environments: Iterable<PicturedEnvironment>
-  readonly keys: Iterable<string>
-  readonly secrets?: Iterable<SecretRecord>
+export type Comparison = {
+  readonly environments: readonly PicturedEnvironment[]
+  readonly keys: readonly string[]
+  readonly secrets?: readonly SecretRecord[]
   readonly isDryRun?: boolean | undefined
 }
 
-/** Everything that one request has compared so far. */
-export type Compared = Comparison & { add(more: Comparison): void }
-
-/** Required by every function that compares values in a transaction. Only `inSecretTransaction` creates one. */
-export type CompareContext = WriteContext & { readonly compared: Compared }
+/**
+ * Required by every function that compares values in a transaction: each adds its comparisons to `compared`. Only
+ * `inSecretTransaction` creates one.
+ */
+export type CompareContext = WriteContext & { readonly compared: Comparison[] }
 
 /** `isRecorded`: the audit trail already has an entry for this write. */
 export type Written<Result> = { readonly result: Result; readonly isRecorded: boolean }
@@ -47,9 +47,9 @@ export function inSecretTransaction<Result>(
         const after = await lockChain(ctx, chain)
         outcome = { result, isRecorded: !isUndone }
         if (isUndone) throw undone
-        const event = comparisonOf(access, compared, 'success')
         // Recorded inside the transaction: its end frees the slot, and the next large write would delay this entry.
-        if (event && after.sequence === before.sequence) await record(ctx, event)
+        const event = after.sequence === before.sequence && comparisonOf(access, compared, 'success')
+        if (event) await record(ctx, event)
         return outcome
       })
     } catch (error) {
@@ -63,9 +63,9 @@ export function inSecretTransaction<Result>(
 export async function recordingComparison<Result>(
   ctx: Context,
   access: ProjectAccess,
-  write: (compared: Compared) => Promise<Written<Result>>,
+  write: (compared: Comparison[]) => Promise<Written<Result>>,
 ): Promise<Result> {
-  const compared = createCompared()
+  const compared: Comparison[] = []
   let written: Written<Result>
   try {
     written = await write(compared)
@@ -78,30 +78,11 @@ export async function recordingComparison<Result>(
   return written.result
 }
 
-function createCompared(): Compared {
-  const [environments, keys, secrets] = [new Set<PicturedEnvironment>(), new Set<string>(), new Set<SecretRecord>()]
-  let isDryRun = false
-  return {
-    add(more) {
-      for (const environment of more.environments) environments.add(environment)
-      for (const key of more.keys) keys.add(key)
-      for (const secret of more.secrets ?? []) secrets.add(secret)
-      isDryRun ||= more.isDryRun ?? false
-    },
-    environments,
-    keys,
-    secrets,
-    get isDryRun() {
-      return isDryRun
-    },
-  }
-}
-
 /** For comparisons outside a transaction, or after it was rolled back. */
 export async function recordComparison(
   ctx: Context,
   access: ProjectAccess,
-  compared: Comparison,
+  compared: readonly Comparison[],
   outcome: 'success' | 'failure',
   more: Record<string, unknown> = {},
   /** Size of the response, to reserve memory for it; 0 for a write, whose response must be sent in any case. */
@@ -111,11 +92,17 @@ export async function recordComparison(
   if (event) await ctx.reads.record(ctx, event, readDetails({ ...event.after, ...more }, event.environmentIds), bytes)
 }
 
-function comparisonOf({ picture, project }: ProjectAccess, compared: Comparison, outcome: 'success' | 'failure') {
-  const keys = [...compared.keys].sort()
+function comparisonOf(
+  { picture, project }: ProjectAccess,
+  compared: readonly Comparison[],
+  outcome: 'success' | 'failure',
+) {
+  const keys = [...new Set(compared.flatMap((one) => one.keys))].sort()
   if (keys.length === 0) return undefined
-  const secret = keys.length === 1 ? [...(compared.secrets ?? [])].find(({ name }) => name === keys[0]) : undefined
-  const environments = [...compared.environments]
+  const secrets = keys.length === 1 ? compared.flatMap((one) => one.secrets ?? []) : []
+  const secret = secrets.find(({ name }) => name === keys[0])
+  const environments = [...new Set(compared.flatMap((one) => one.environments))]
+  const isDryRun = compared.some((one) => one.isDryRun)
   return {
     chain: picture.workspace.id,
     action: 'COMPARE',
@@ -123,6 +110,6 @@ function comparisonOf({ picture, project }: ProjectAccess, compared: Comparison,
     projectId: project.id,
     environmentIds: environments.map(({ id }) => id),
     outcome,
-    after: { keys, environments: environments.map(({ name }) => name), ...(compared.isDryRun && { dryRun: true }) },
+    after: { keys, environments: environments.map(({ name }) => name), ...(isDryRun && { dryRun: true }) },
   } as const satisfies AuditEvent
 }

@@ -162,7 +162,7 @@ export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQu
   const entries = query.values ? diffEntries(diff, values) : [JSON.stringify(diff)]
   const { body, bytes } = await writeAnswer(entries, createAllowance(ctx, 'from', diffAdvice))
   const states = { from: query.from, to: query.to }
-  await recordComparison(ctx, access, { keys: all, environments }, 'success', states, bytes)
+  await recordComparison(ctx, access, [{ keys: all, environments }], 'success', states, bytes)
   if (query.values) await recordView(ctx, access, environments, undefined, keys, states, bytes)
   return body
 }
@@ -193,7 +193,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     if (missing.length > 0) throw invalid('keys', `${missing.slice(0, 20).join(', ')} is not in ${source.name}.`)
     const wanted = [...new Set(body.keys ?? there.keys())].sort()
     const here = await load(environment, wanted)
-    ctx.compared.add({ environments: [source, environment], keys: wanted })
+    ctx.compared.push({ environments: [source, environment], keys: wanted })
     const diff = digestOf(
       ctx,
       wanted.map((key) => [key, there.get(key), here.get(key)] as const),

@@ -19,7 +19,7 @@ export async function requireMatch(
 ): Promise<void> {
   if (ifMatch === undefined) return
   if (ifMatch.trim() === '*' && secret.trashedAt === null) return
-  ctx.compared.add({ environments: environment ? [environment] : [], keys: [secret.name], secrets: [secret] })
+  ctx.compared.push({ environments: environment ? [environment] : [], keys: [secret.name], secrets: [secret] })
   // Weak tags never match, because all of our ETags are strong.
   const tags = new Set(ifMatch.split(',').map((tag) => tag.trim()))
   const reads = [reachedEnvironments(access.reach, access.project), ...(environment ? [[environment]] : [])]

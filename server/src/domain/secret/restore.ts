@@ -31,7 +31,7 @@ export async function restoreRevision(
     }
     const [then, now] = [await load(path.revision), await load(current)]
     const keys = [...then.keys(), ...now.keys()]
-    ctx.compared.add({ environments: [environment], keys, isDryRun: body.dryRun })
+    ctx.compared.push({ environments: [environment], keys, isDryRun: body.dryRun })
     const set = [...then].filter(([key, { value }]) => now.get(key)?.value !== value)
     const origins = await findOrigins(ctx, access, set)
     const wishes: Wish[] = [

@@ -8,7 +8,7 @@ import { confirmEach } from '../access/confirm.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { enterTransaction } from '../transaction.ts'
-import { type Compared, inSecretTransaction, recordingComparison, type Written } from './compare.ts'
+import { type Comparison, inSecretTransaction, recordingComparison, type Written } from './compare.ts'
 import { requireReached } from './environment.ts'
 import { requireMatch } from './match.ts'
 import { isId, mayExist } from './name.ts'
@@ -54,7 +54,7 @@ type Request = {
   readonly environment: PicturedEnvironment
   readonly key: string
   readonly body: ValueChange
-  readonly compared: Compared
+  readonly compared: Comparison[]
 }
 
 /** Same result as one request after the other: each is planned on the values that the ones before it leave. */
@@ -63,28 +63,28 @@ const writeTogether: JointWork<Request, Written<Version>> = async (transaction, 
   if (!first) return []
   const { access } = first
   const ctx = await enterTransaction(first.ctx, transaction, [access.picture.workspace.id])
-  const asked = requests.map((request) => ({ ...request, ctx: { ...request.ctx, store: ctx.store, transaction } }))
   const callers = requests.map(({ ctx }) => ctx)
   const confirmed = await confirmEach(callers, transaction, ctx.store)
   const secrets = await findSecrets(ctx, access, [...new Set(requests.map(({ key }) => key))])
   const environmentIds = requests.map(({ environment }) => environment.id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, '')
-  const blind = await findBlind(ctx, asked, secrets, present)
+  const blind = await findBlind(ctx, requests, secrets, present)
   const changes: Change[] = []
-  const outcomes = asked.map((request, index): PromiseSettledResult<Written<Version>> => {
+  const outcomes = requests.map((request, index): PromiseSettledResult<Written<Version>> => {
     const confirmation = confirmed[index]
     if (confirmation?.status === 'rejected') return confirmation
     try {
-      const { ctx, environment, key, body } = request
+      const { environment, key, body } = request
+      const own = { ...request.ctx, store: ctx.store, transaction }
       const secret = secrets.get(key)
       if (!secret || blind.has(request)) throw new Failure('notFound')
-      request.compared.add({ environments: [environment], keys: [secret.name], secrets: [secret] })
+      request.compared.push({ environments: [environment], keys: [secret.name], secrets: [secret] })
       const wish = { key: secret.name, environment, value: body.value, ifVersion: body.ifVersion }
       checkWish(wish)
-      const plan = planWishes(ctx, access, [wish], 'upsert', present, '')
+      const plan = planWishes(own, access, [wish], 'upsert', present, '')
       foresee(present, plan)
-      const revisions = createRevisions(ctx, access)
-      changes.push({ ctx, planned: plan.planned, fresh: [], revisions, message: body.message ?? '' })
+      const revisions = createRevisions(own, access)
+      changes.push({ ctx: own, planned: plan.planned, fresh: [], revisions, message: body.message ?? '' })
       const result = { success: true, version: plan.results[0]?.version ?? 0 }
       return { status: 'fulfilled', value: { result, isRecorded: plan.planned.length > 0 } }
     } catch (reason) {

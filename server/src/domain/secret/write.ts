@@ -92,7 +92,8 @@ export async function writeValues(
   if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
   const environments = wishes.map(({ environment }) => environment)
   const keys = wishes.map(({ key }) => key)
-  ctx.compared.add({ environments, keys, secrets: secrets.values(), isDryRun: options.dryRun || options.isUndone })
+  const isDryRun = options.dryRun || options.isUndone
+  ctx.compared.push({ environments, keys, secrets: [...secrets.values()], isDryRun })
   const environmentIds = environments.map(({ id }) => id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, ownerId)
   const unseen = await findUnseen(ctx, access, listWithoutValue(present))
