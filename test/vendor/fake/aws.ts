@@ -1,10 +1,11 @@
 /**
- * What all of AWS has in common: signatures, recomputed by the SDK's own signer, requests judged by the SDK's models, and
- * STS. A service's fake adds its operations.
+ * What all of AWS has in common: signatures, recomputed by the SDK's own signer, and STS. A service's fake adds its
+ * operations. In the deep tier the SDK's models judge each request.
  */
 import { createRequire } from 'node:module'
 import { Sha256 } from '@aws-crypto/sha256-js'
 import { SignatureV4 } from '@smithy/signature-v4'
+import { isDeep } from '../../tier.ts'
 import type { FakeAnswer, FakeRequest } from '../fake.ts'
 
 process.env.AWS_SDK_JS_SUPPRESS_MAINTENANCE_MODE_MESSAGE = '1'
@@ -15,7 +16,6 @@ type AwsCore = {
   Model: { Api: new (model: unknown) => { operations: Record<string, { input: Shape }> } }
   ParamValidator: new (rules: Record<string, boolean>) => { validate(shape: Shape, input: unknown): void }
 }
-const sdk: AwsCore = require('aws-sdk/lib/core')
 
 export const awsAccount = '111122223333'
 export const awsKeys = { accessKeyId: 'AKIARTX3GSDSQAAAAAAA', secretAccessKey: 'fake+secret/access+key' }
@@ -181,6 +181,8 @@ const refuseBySts = (code: string, message: string): FakeAnswer => ({
 
 /** What is wrong with an input by the model of the service. */
 function judgeOf(model: string): (operation: string, input: unknown) => string | undefined {
+  if (!isDeep) return () => undefined
+  const sdk: AwsCore = require('aws-sdk/lib/core')
   const { operations } = new sdk.Model.Api(require(`aws-sdk/apis/${model}.min.json`))
   const validator = new sdk.ParamValidator({ min: true, max: true, pattern: true, enum: true })
   return (operation, input) => {

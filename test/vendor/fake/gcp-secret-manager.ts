@@ -1,9 +1,13 @@
-/** Google's Secret Manager in one project, global and regional; driven by its client in gcp-secret-manager.test.ts. */
+/**
+ * Google's Secret Manager in one project, global and regional; driven by its client in gcp-secret-manager.test.ts. In the
+ * deep tier Google's protos judge each request.
+ */
 import { generateKeyPairSync } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import crc from 'crc-32/crc32c.js'
 import { importSPKI, jwtVerify } from 'jose'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
-import { googleJudge, type Judged } from './google-api.ts'
+import { loadJudge } from '../load-judge.ts'
 
 export const gcpProject = 'shop-production'
 const email = `coffer@${gcpProject}.iam.gserviceaccount.com`
@@ -27,11 +31,47 @@ const keyFile = (privateKey: string) => ({
 })
 export const serviceAccount = keyFile(account.privateKey)
 
+type Judged = {
+  readonly method: string
+  /** The names that the path holds, such as `parent`. */
+  readonly path: Readonly<Record<string, string>>
+  readonly problems: readonly string[]
+}
+type Judge = (request: FakeRequest) => Judged | undefined
+
+const google = await loadJudge<{ googleJudge(services: Record<string, string>): Judge }>('./fake/google-api.ts')
 /** Loading the protos takes a while; they are the same for all. */
-const judge = googleJudge({
+const judgeByProtos = google?.googleJudge({
   'google/cloud/secretmanager/v1/service.proto': 'google.cloud.secretmanager.v1.SecretManagerService',
   'google/cloud/location/locations.proto': 'google.cloud.location.Locations',
 })
+
+const routes: readonly [verb: string, pattern: RegExp, method: string, name: 'name' | 'parent'][] = [
+  ['GET', /^\/v1\/(projects\/[^/:]+)\/locations$/, 'ListLocations', 'name'],
+  ['GET', /^\/v1\/(projects\/[^:]+)\/secrets$/, 'ListSecrets', 'parent'],
+  ['POST', /^\/v1\/(projects\/[^:]+)\/secrets$/, 'CreateSecret', 'parent'],
+  ['POST', /^\/v1\/(projects\/[^:]+\/secrets\/[^/:]+):addVersion$/, 'AddSecretVersion', 'parent'],
+  ['GET', /^\/v1\/(projects\/[^:]+\/versions\/[^/:]+):access$/, 'AccessSecretVersion', 'name'],
+  ['GET', /^\/v1\/(projects\/[^:]+\/secrets\/[^/:]+)$/, 'GetSecret', 'name'],
+  ['DELETE', /^\/v1\/(projects\/[^:]+\/secrets\/[^/:]+)$/, 'DeleteSecret', 'name'],
+]
+
+function route({ method: verb, path }: FakeRequest): Judged | undefined {
+  for (const [expected, pattern, method, name] of routes) {
+    const [, found] = (verb === expected && pattern.exec(path)) || []
+    if (found !== undefined) return { method, path: { [name]: found }, problems: [] }
+  }
+  return undefined
+}
+
+/** The protos decide where they are at hand, and judge the routes above along with the request. */
+const judge: Judge = (request) => {
+  const routed = route(request)
+  const judged = judgeByProtos === undefined ? routed : judgeByProtos(request)
+  if (routed === undefined || judged === undefined || isDeepStrictEqual(routed, { ...judged, problems: [] }))
+    return judged
+  return { ...judged, problems: [...judged.problems, `taken for ${routed.method}`] }
+}
 
 type Secret = { name: string; labels: Record<string, string>; replication?: unknown; etag: string; versions: string[] }
 

@@ -1,10 +1,15 @@
-/// <reference path="../jsonapi-validator.d.ts" />
-/** HCP Terraform as far as variables go, after its published pages. Each document is judged by the JSON:API schema. */
-import jsonapi from 'jsonapi-validator'
+/**
+ * HCP Terraform as far as variables go, after its published pages. In the deep tier the JSON:API schema judges each
+ * document.
+ */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
+import { loadJudge } from '../load-judge.ts'
 
 const token = 'tfc-00000000.atlasv1.fake'
-const validator = new jsonapi.Validator()
+
+type Validator = { isValid(document: unknown): boolean }
+const jsonapi = await loadJudge<{ default: { Validator: new () => Validator } }>('jsonapi-validator')
+const validator: Validator = jsonapi ? new jsonapi.default.Validator() : { isValid: () => true }
 
 /** The schema has no null among the links, which JSON:API knows and the vendor sends on the last page. */
 const isJsonApi = (body: unknown) =>

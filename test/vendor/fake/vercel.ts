@@ -1,8 +1,7 @@
-/** Vercel as far as environment variables of one project go; @vercel/sdk drives it, and its schemas judge each request. */
+/** Vercel as far as environment variables of one project go. @vercel/sdk drives it; in the deep tier its schemas judge each request. */
 import { isDeepStrictEqual } from 'node:util'
-import { BatchRemoveProjectEnvRequestBody$outboundSchema } from '@vercel/sdk/models/batchremoveprojectenvop.js'
-import { CreateProjectEnvRequestBody$outboundSchema } from '@vercel/sdk/models/createprojectenvop.js'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
+import { loadJudge } from '../load-judge.ts'
 
 export type EnvRecord = {
   id: string
@@ -17,6 +16,14 @@ export type EnvRecord = {
   updatedAt: number
 }
 type NewRecord = Omit<EnvRecord, 'id' | 'createdAt' | 'updatedAt'>
+
+type Schema = { safeParse(value: unknown): { success: boolean; data?: unknown } }
+
+const models = '@vercel/sdk/models'
+const creating = await loadJudge<Record<string, Schema>>(`${models}/createprojectenvop.js`)
+const removing = await loadJudge<Record<string, Schema>>(`${models}/batchremoveprojectenvop.js`)
+const createSchema = creating?.CreateProjectEnvRequestBody$outboundSchema
+const removeSchema = removing?.BatchRemoveProjectEnvRequestBody$outboundSchema
 
 const token = 'fake-vercel-token-0001'
 const team = 'team_fake0001'
@@ -120,7 +127,8 @@ export function fakeVercel(environments = 'production', gitBranch?: string): Fak
   })
 
   /** As the vendor's own client would have made it, and nothing else besides. */
-  function judge(schema: { safeParse(value: unknown): { success: boolean; data?: unknown } }, json: unknown): boolean {
+  function judge(schema: Schema | undefined, json: unknown): boolean {
+    if (schema === undefined) return true
     const { success, data } = schema.safeParse(json)
     const isFine = success && isDeepStrictEqual(data, json)
     if (!isFine) violations.push(`a body that the vendor’s schema does not allow: ${JSON.stringify(json)}`)
@@ -128,7 +136,7 @@ export function fakeVercel(environments = 'production', gitBranch?: string): Fak
   }
 
   function createRecords({ json, query }: FakeRequest): FakeAnswer {
-    if (!judge(CreateProjectEnvRequestBody$outboundSchema, json)) return refuse(400, 'bad_request', 'Invalid request')
+    if (!judge(createSchema, json)) return refuse(400, 'bad_request', 'Invalid request')
     const created: unknown[] = []
     const failed: { error: { code: string; message: string } }[] = []
     for (const given of [json].flat() as NewRecord[]) {
@@ -175,8 +183,7 @@ export function fakeVercel(environments = 'production', gitBranch?: string): Fak
   }
 
   function removeRecords({ json }: FakeRequest): FakeAnswer {
-    if (!judge(BatchRemoveProjectEnvRequestBody$outboundSchema, json))
-      return refuse(400, 'bad_request', 'Invalid request')
+    if (!judge(removeSchema, json)) return refuse(400, 'bad_request', 'Invalid request')
     const { ids } = json as { ids: string[] }
     const known = ids.filter((id) => records.some((record) => record.id === id))
     for (const id of known)

@@ -1,0 +1,20 @@
+/**
+ * How much of each check a run makes. `npm test` sets COFFER_TEST_TIER to fast, `npm run test:deep` to deep. Vitest started
+ * by hand finds every file, as the deep tier does, and takes the counts of the fast one.
+ */
+export const isDeep = process.env.COFFER_TEST_TIER === 'deep'
+
+/** A number of runs, rounds or kills in either tier. */
+export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
+
+/**
+ * What an engine can break, which the fast tier runs on PostgreSQL too: the store, races, several nodes, migrations,
+ * rotations, and every endpoint with a success and a refusal. Everything else runs there on SQLite alone.
+ */
+export const perEngine: readonly string[] = [
+  'server/src/store/**/*.test.ts',
+  'server/src/**/*race*.test.ts',
+  'server/src/http/nodes*.test.ts',
+  'server/src/operator/*rotation*.test.ts',
+  'server/src/http/matrix*.test.ts',
+]

@@ -1,6 +1,0 @@
-/** Comes without types. */
-declare module 'jsonapi-validator' {
-  export class Validator {
-    isValid(document: unknown): boolean
-  }
-}
