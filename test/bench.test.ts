@@ -1,7 +1,5 @@
-/** What the bench prints and draws of the figures of a run, what it takes on its command line, and a short run of it. */
+/** What the bench prints and draws of the figures of a run, and what it takes on its command line; bench/run.test.ts runs it. */
 import { readFileSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -11,7 +9,6 @@ import { goalOf } from '../bench/goal.ts'
 import { percentileMs, readHistogram } from '../bench/latency.ts'
 import { help, readOptions } from '../bench/options.ts'
 import { type Report, type Row, rowLine, toMarkdown } from '../bench/report.ts'
-import { startNode } from './program.ts'
 
 const row: Row = {
   name: 'read one',
@@ -125,28 +122,4 @@ test('a wrong option is refused, and every option is explained', () => {
 test('docs/performance.md explains every row', () => {
   const page = readFileSync(join(import.meta.dirname, '../docs/performance.md'), 'utf8')
   for (const { name } of [...sqlitePlans, ...postgresPlans]) expect(page).toContain(name)
-})
-
-/** How fast it is says nothing beside other tests: that something is measured on either engine does. */
-test('a short run measures rows of either engine, and writes what it has measured', { timeout: 300_000 }, async () => {
-  const wanted = ['SQLite: token, cold', 'PostgreSQL: read one']
-  const folder = await mkdtemp(join(tmpdir(), 'coffer-bench-test-'))
-  const [json, chart] = [join(folder, 'figures.json'), join(folder, 'chart.svg')]
-  const options = ['--quick', '--seconds', '3', '--secrets', '100', '--json', json, '--chart', chart]
-  const run = join(import.meta.dirname, '../bench/run.ts')
-  const { code, out, err } = await startNode([run, ...options, ...wanted.flatMap((row) => ['--only', row])]).ended
-  expect({ code, err }, out).toEqual({ code: 0, err: '' })
-  expect(out).toMatch(/, load by (wrk|autocannon), one round of 3 s\.\n/)
-  const { sections, skipped, starts }: Report = JSON.parse(await readFile(json, 'utf8'))
-  const rows = sections.flatMap(({ title, rows }) => rows.map((row) => ({ ...row, full: `${title}: ${row.name}` })))
-  expect(rows.map(({ full }) => full)).toEqual(wanted)
-  for (const { full, perSecond, ratio, p50Ms, p99Ms, errors } of rows) {
-    expect(errors, full).toBe(0)
-    expect(Math.min(perSecond, ratio, p50Ms), full).toBeGreaterThan(0)
-    expect(p99Ms, full).toBeGreaterThanOrEqual(p50Ms)
-  }
-  expect(skipped).toEqual([])
-  expect(starts.map(({ engine }) => engine)).toEqual(['SQLite', 'PostgreSQL'])
-  expect(await readFile(chart, 'utf8')).toMatch(/^<svg [\s\S]*<\/svg>\n$/)
-  await rm(folder, { recursive: true })
 })

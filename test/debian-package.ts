@@ -1,13 +1,31 @@
-/** Programs that npm does not bring: from Debian's packages, where that is possible. */
-import { spawnSync } from 'node:child_process'
+/** Programs that npm does not bring: from Debian's packages of the same names, where that is possible. */
+import { spawn, spawnSync } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 
 export function isAtHand(program: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0
 }
 
+/** Test files install what they need while others do the same: apt refuses to run beside itself, and so each waits its turn. */
+const lock = join(tmpdir(), 'coffer-debian-package.lock')
+const install = 'apt-get update -qq; apt-get install -y -qq --no-install-recommends "$@"'
+const command = (packages: readonly string[]) => ['flock', [lock, 'sh', '-c', install, 'sh', ...packages]] as const
+const options = () => ({ env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, stdio: 'ignore' }) as const
+
 /** Whether it worked is seen by what is at hand afterwards: there may be no Debian, no network or no root. */
 export function installPackages(packages: readonly string[]): void {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  spawnSync('apt-get', ['update', '-qq'], { env, stdio: 'ignore' })
-  spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], { env, stdio: 'ignore' })
+  spawnSync(...command(packages), options())
+}
+
+/** For the top of a test file: installs those programs that are missing, and fails where that does not work. */
+export async function requirePrograms(...programs: readonly string[]): Promise<void> {
+  const missing = programs.filter((program) => !isAtHand(program))
+  if (missing.length === 0) return
+  await new Promise((resolve) => {
+    const installing = spawn(...command(missing), options())
+    installing.once('error', resolve).once('close', resolve)
+  })
+  const absent = missing.filter((program) => !isAtHand(program))
+  if (absent.length > 0) throw new Error(`These tests need ${absent.join(', ')}: install the packages of these names.`)
 }

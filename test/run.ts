@@ -1,48 +1,22 @@
 /**
- * `npm test`: format, lint, types, and every test on both engines. Installs what the tests need beyond npm, and closes
- * with one line: N passed, N failed.
+ * `npm test` and `npm run test:deep`: format, lint, types and the tests of a tier (tier.ts); words after `--` choose files,
+ * and then only those tests run. Closes with one line: N passed, N failed.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { installPackages, isAtHand } from './debian-package.ts'
 
+const [tier = 'fast', ...filters] = process.argv.slice(2)
 const root = join(import.meta.dirname, '..')
 const bin = join(root, 'node_modules', '.bin')
-const environment = { ...process.env, PATH: `${bin}:${process.env.PATH}` }
-
-/** Programs that tests start, and the Debian package of each. */
-const programs: [program: string, debianPackage: string][] = [
-  ['redis-server', 'redis-server'],
-  ['curl', 'curl'],
-  ['sqlite3', 'sqlite3'],
-  ['chromium', 'chromium'],
-]
-/** What the torture and the bench can do without. They would install it themselves, but both at the same moment. */
-const helpful = ['strace', 'wrk']
+const environment = { ...process.env, PATH: `${bin}:${process.env.PATH}`, COFFER_TEST_TIER: tier }
 
 function run(command: string, args: string[]): boolean {
   return spawnSync(command, args, { cwd: root, env: environment, stdio: 'inherit' }).status === 0
 }
 
-function installPrograms(): void {
-  const welcome = helpful.filter((program) => !isAtHand(program))
-  if (welcome.length > 0 && process.getuid?.() === 0) installPackages(welcome)
-  const missing = programs.filter(([program]) => !isAtHand(program))
-  if (missing.length === 0) return
-  const packages = missing.map(([, debianPackage]) => debianPackage)
-  console.log(`Installing ${packages.join(', ')} …`)
-  installPackages(packages)
-  for (const [program, debianPackage] of missing) {
-    if (!isAtHand(program)) {
-      console.error(`The tests need ${program}: install the package ${debianPackage}, then run them again.`)
-      process.exit(1)
-    }
-  }
-}
-
-/** The vendors' own clients and descriptions are heavy: nobody else needs them. */
+/** The vendors' own clients and descriptions are about 1 GB: only the deep tier needs them. */
 function installJudges(): void {
   console.log('Installing the clients that judge the fakes of sync targets …')
   const npm = spawnSync('npm', ['install', '--no-progress', '--ignore-scripts'], {
@@ -70,15 +44,13 @@ function count(ok: boolean): void {
   else failed++
 }
 
-installPrograms()
-installJudges()
-const filters = process.argv.slice(2)
+if (tier === 'deep') installJudges()
 if (filters.length === 0) {
   console.log('Format and lint …')
   count(run('biome', ['check', '--error-on-warnings', '.']))
   console.log('Types …')
   count(run('tsc', ['--noEmit']))
-  count(run('tsc', ['--noEmit', '--project', 'test/vendor']))
+  if (tier === 'deep') count(run('tsc', ['--noEmit', '--project', 'test/vendor']))
 }
 console.log('Tests …')
 const folder = mkdtempSync(join(tmpdir(), 'coffer-report-'))

@@ -1,67 +1,13 @@
-/** A short run of the torture, the same each time: it does something of everything and finds nothing. */
-import { readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+/** What the torture takes on its command line, and how it reads what it has seen; run.test.ts runs it. */
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Ended, startNode } from '../test/program.ts'
-import type { Counts } from './case.ts'
+import { describe, expect, test } from 'vitest'
+import { startNode } from '../test/program.ts'
 import { cases } from './cases.ts'
 import { canariesIn, canary } from './fuzz-world.ts'
 import { findUnsynced } from './system-calls.ts'
-import type { Result } from './trial.ts'
 
 const run = join(import.meta.dirname, 'run.ts')
 const torture = (...args: string[]) => startNode([run, ...args]).ended
-
-/** What it does at least, on each engine. */
-const least: Record<string, Counts> = {
-  fuzz: { requests: 500, operations: 50, 'operations that succeeded': 20 },
-  raw: { 'requests of the corpus': 28, 'damaged requests': 200 },
-  kill: { kills: 2, 'acknowledged writes': 2 },
-  term: { stops: 1, answers: 50, 'acknowledged writes': 20 },
-  outage: { stops: 1, 'acknowledged writes': 6 },
-  disk: { 'times full': 1, 'told to come back': 10 },
-  flip: { 'bits turned': 2 },
-  sync: { 'acknowledged writes': 5, syncs: 3 },
-  clock: { jumps: 1, 'acknowledged writes': 1 },
-  migration: { kills: 2 },
-  rotation: { 'rotations completed': 1, 'acknowledged writes': 1 },
-  limiter: { clients: 4, requests: 300 },
-  stall: { requests: 20, 'stalled readers': 60, 'slow writers': 60 },
-  soak: { samples: 1, 'acknowledged writes': 1, reads: 1 },
-}
-
-describe('a short run', () => {
-  const report = join(tmpdir(), `coffer-torture-${process.pid}.json`)
-  let ended: Ended
-  let results: Result[]
-  beforeAll(async () => {
-    ended = await torture('--short', '--seed', '1', '--json', report)
-    results = JSON.parse(await readFile(report, 'utf8')).results
-  }, 900_000)
-  afterAll(() => rm(report, { force: true }))
-
-  test('finds nothing', () => {
-    expect(results.flatMap(({ findings }) => findings)).toEqual([])
-    expect(ended).toMatchObject({ code: 0, err: '' })
-    expect(ended.out).toMatch(/\d+ cases run, \d+ skipped, 0 findings; seed 1\.\n$/)
-  })
-
-  test.each(cases.flatMap(({ name, engines }) => engines.map((engine) => [name, engine] as const)))(
-    'does %s on %s, or says why it cannot',
-    (name, engine) => {
-      const result = results.find((one) => one.name === name && one.engine === engine)
-      if (result?.skipped !== undefined) {
-        expect(result.skipped).toMatch(/^(needs|no tmpfs|strace may not)/)
-        expect(ended.out).toContain(`skipped: ${result.skipped}\n`)
-        return
-      }
-      for (const [what, count] of Object.entries(least[name] ?? { 'no such count': 1 })) {
-        expect(result?.counts[what], what).toBeGreaterThanOrEqual(count)
-      }
-    },
-  )
-})
 
 describe('the command', () => {
   test('explains itself, with every case', async () => {

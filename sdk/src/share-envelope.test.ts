@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { requirePrograms } from '../../test/debian-package.ts'
 import {
   deriveShareKeys,
   fromBase64Url,
@@ -18,6 +19,8 @@ import {
   toBase64Url,
   unlock,
 } from './share-envelope.ts'
+
+await requirePrograms('chromium')
 
 const secret = new Uint8Array(32).fill(0x11)
 const nonce = new Uint8Array(12).fill(0x33)

@@ -9,6 +9,7 @@ import type { WriteResults } from '@coffer/contract/secret'
 import type { Team } from '@coffer/contract/team'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
+import { requirePrograms } from '../../../test/debian-package.ts'
 import {
   addUser,
   createProject,
@@ -25,6 +26,8 @@ import { runProgram, startNode } from '../../../test/program.ts'
 import { pushDue } from '../../../test/sync.ts'
 import { fakeGitLab } from '../../../test/vendor/fake/gitlab-ci.ts'
 import { startFake } from '../../../test/vendor/fake.ts'
+
+await requirePrograms('curl', 'sqlite3')
 
 const docs = join(import.meta.dirname, '../../../docs')
 

@@ -1,6 +1,7 @@
 /** The limits hold to the request, also when many arrive at once, and nobody gets around them by another spelling. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { requirePrograms } from '../../../test/debian-package.ts'
 import {
   type Answer,
   createDatabase,
@@ -18,6 +19,8 @@ import { sendRaw } from '../../../test/raw-socket.ts'
 import { startRedis, type TestRedis } from '../../../test/redis.ts'
 import { clientNetwork } from '../address-range.ts'
 import { createLocalLimiter, type Hit, nearerToExhaustion } from './limits/rate-limit.ts'
+
+await requirePrograms('redis-server')
 
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))
