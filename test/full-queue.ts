@@ -1,5 +1,7 @@
 /** A service in which everything that can be waited for is taken, until the test lets it go. */
-import { asOperator, type Services, systemChain, type WriteContext } from '../server/src/domain/context.ts'
+
+import { systemChain } from '../server/src/domain/audit/event.ts'
+import { asOperator, type Services, type WriteContext } from '../server/src/domain/context.ts'
 import { enterTransaction } from '../server/src/domain/transaction.ts'
 import type { Slot } from '../server/src/slot-pool.ts'
 import type { TestService } from './harness.ts'

@@ -6,7 +6,7 @@ import type { WriteResults } from '@coffer/contract/secret'
 import type { IssuedShare } from '@coffer/contract/share'
 import { newId } from '../server/src/crypto/id.ts'
 import { newTypedCode } from '../server/src/crypto/typed-code.ts'
-import { everything } from '../server/src/domain/context.ts'
+import { everything } from '../server/src/domain/scope.ts'
 import { createStore } from '../server/src/store/store.ts'
 import { createProject, createTeam, type TestProject, type TestService } from './harness.ts'
 

@@ -6,7 +6,9 @@ import { clientNetwork, clientSite } from '../address-range.ts'
 import type { Parties } from '../fair-queue.ts'
 import { createKeyedSlots, createSlotPool, type Slot, type SlotPool } from '../slot-pool.ts'
 import { confirmRights } from './access/confirm.ts'
-import { type Context, grantOf, newRun, type Run } from './context.ts'
+import { grantOf } from './actor.ts'
+import type { Context } from './context.ts'
+import { newRun, type Run } from './run.ts'
 import { StartOver } from './start-over.ts'
 
 export type Slots = ReturnType<typeof createSlots>

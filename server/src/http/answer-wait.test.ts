@@ -14,7 +14,7 @@ import { until } from '../../../test/program.ts'
 import { head } from '../../../test/raw-request.ts'
 import { open, parseAnswers, receive } from '../../../test/raw-socket.ts'
 import { changeMember } from '../../../test/world.ts'
-import { everything } from '../domain/context.ts'
+import { everything } from '../domain/scope.ts'
 import { createByteBudgets } from './limits/byte-budget.ts'
 
 const root = '/v1/workspace/main/project/answers/secret'

@@ -20,7 +20,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
-import { everything } from '../domain/context.ts'
+import { everything } from '../domain/scope.ts'
 
 const nothing: Scope = { all: false, teams: [], projects: [], environments: [] }
 

@@ -15,7 +15,8 @@ import {
 } from '../../../test/harness.ts'
 import { until } from '../../../test/program.ts'
 import { changeMember } from '../../../test/world.ts'
-import { asOperator, everything } from '../domain/context.ts'
+import { asOperator } from '../domain/context.ts'
+import { everything } from '../domain/scope.ts'
 import { acquireLargeSlot, runInBackground } from '../domain/slot.ts'
 import type { Slot, SlotPool } from '../slot-pool.ts'
 

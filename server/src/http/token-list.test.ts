@@ -11,7 +11,7 @@ import {
 } from '../../../test/harness.ts'
 import { newKey } from '../crypto/envelope.ts'
 import { newId } from '../crypto/id.ts'
-import { everything } from '../domain/context.ts'
+import { everything } from '../domain/scope.ts'
 import { createStore } from '../store/store.ts'
 
 const tokens = '/v1/workspace/main/tokens'

@@ -13,7 +13,7 @@ import {
 } from '../../../test/harness.ts'
 import { type MailServer, startMailServer } from '../../../test/mail-server.ts'
 import { openRaw } from '../../../test/raw-database.ts'
-import { systemChain } from '../domain/context.ts'
+import { systemChain } from '../domain/audit/event.ts'
 
 let database: Database
 let mailServer: MailServer

@@ -10,6 +10,7 @@ import type { EnvironmentPath, IdPath, ProjectPath, Role, Scope, WorkspacePath }
 import { Failure } from '../../failure.ts'
 import type { Member } from '../../store/member.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
+import { credentialPermission, grantOf } from '../actor.ts'
 import {
   type Picture,
   type PicturedEnvironment,
@@ -17,10 +18,10 @@ import {
   type PicturedTeam,
   toPictured,
 } from '../cache/workspace-snapshot.ts'
-import { type Context, credentialPermission, everything, grantOf, type WriteContext } from '../context.ts'
+import type { Context, WriteContext } from '../context.ts'
 import { requireLiving } from '../credential/credential.ts'
-import { ranks, rules, type WorkspacePermission } from './permission.ts'
 import {
+  everything,
   type Reach,
   reachesAll,
   reachesEnvironment,
@@ -28,7 +29,8 @@ import {
   reachesTeam,
   type ScopeSet,
   toScopeSet,
-} from './scope.ts'
+} from '../scope.ts'
+import { ranks, rules, type WorkspacePermission } from './permission.ts'
 
 /** A workspace that is visible to the caller, and how much of it the caller reaches. */
 export type Access = { readonly picture: Picture; readonly member: Member; readonly reach: Reach }

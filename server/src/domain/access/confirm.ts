@@ -6,10 +6,11 @@
 import type { Transaction } from '../../store/engine/sql.ts'
 import type { Member } from '../../store/member.ts'
 import type { Store } from '../../store/store.ts'
-import { type Context, grantOf, type WriteContext } from '../context.ts'
+import { grantOf } from '../actor.ts'
+import type { Context, WriteContext } from '../context.ts'
 import { hasExpired, requireLiving } from '../credential/credential.ts'
+import type { Granted } from '../run.ts'
 import { StartOver } from '../start-over.ts'
-import type { Access } from './access.ts'
 
 /** False while this node knows of no change to the credential or to what it was granted. */
 export const mayHaveChanged = (ctx: Context): boolean => hasChanged(ctx, nothingPending)
@@ -79,7 +80,7 @@ async function confirm(ctx: Context): Promise<void> {
 /**
  * Compares memberships and project moves only: a token's scope never changes, an identity's only with its generation.
  */
-async function isGrantedStill(ctx: Context, { picture, member }: Access): Promise<boolean> {
+async function isGrantedStill(ctx: Context, { picture, member }: Granted): Promise<boolean> {
   const { workspace } = picture
   const scopes = [member.scope, grantOf(ctx.actor.credential)?.scope]
   if (ctx.actor.userId !== '') {

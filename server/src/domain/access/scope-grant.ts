@@ -2,8 +2,8 @@
 import type { NewScope, Scope } from '@coffer/contract/field'
 import { invalid } from '../../failure.ts'
 import type { WriteContext } from '../context.ts'
+import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from '../scope.ts'
 import type { Access } from './access.ts'
-import { normaliseScope, reachesAll, reachesEnvironment, reachesProject, reachesTeam } from './scope.ts'
 
 const scopeKinds = ['teams', 'projects', 'environments'] as const
 type ScopeKind = (typeof scopeKinds)[number]

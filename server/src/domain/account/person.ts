@@ -3,8 +3,10 @@
 import { nextTurn } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import type { Account, NewAccount } from '../../store/account.ts'
-import { type AuditEvent, record } from '../audit/record.ts'
-import { type Actor, type Context, systemChain, type WriteContext } from '../context.ts'
+import type { Actor } from '../actor.ts'
+import { type AuditEvent, systemChain } from '../audit/event.ts'
+import { record } from '../audit/record.ts'
+import type { Context, WriteContext } from '../context.ts'
 import { requireLiving } from '../credential/credential.ts'
 import { inTransaction } from '../transaction.ts'
 

@@ -8,7 +8,8 @@ import { gather } from '../../store/engine/commit-queue.ts'
 import { storeOver } from '../../store/store.ts'
 import { confirmEach } from '../access/confirm.ts'
 import type { Context } from '../context.ts'
-import { type AuditEvent, appendBatch, describeEvent, withEnvironments } from './record.ts'
+import type { AuditEvent } from './event.ts'
+import { appendBatch, describeEvent, withEnvironments } from './record.ts'
 
 const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
 

@@ -1,25 +1,12 @@
 /** Writes audit entries, in the transaction of the change that they describe. */
-import type { AuditAction } from '@coffer/contract/audit'
 import { newId } from '../../crypto/id.ts'
 import { type BatchEntry, composeBatch, sharedFields } from '../../store/audit-batch.ts'
 import { canonicalEntry, hashEntry } from '../../store/audit-entry.ts'
 import { type CompactDetails, compactDetails, withActorVerified } from '../../store/audit-key-list.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { type ChainContext, type ChainHead, extendChain, lockChain, orNothing } from './chain.ts'
+import type { AuditEvent } from './event.ts'
 import { storeLists } from './key-list.ts'
-
-export type AuditEvent = {
-  readonly chain: string
-  readonly action: AuditAction
-  readonly entity: { readonly type: string; readonly id: string; readonly name: string }
-  readonly projectId?: string
-  readonly environmentId?: string
-  /** All environments that the event touches: one goes into the entry's own field, several go into its details. */
-  readonly environmentIds?: readonly string[]
-  readonly outcome?: 'success' | 'failure'
-  readonly before?: Record<string, unknown>
-  readonly after?: Record<string, unknown>
-}
 
 type Act = { readonly ctx: WriteContext; readonly event: AuditEvent }
 

@@ -1,9 +1,11 @@
 /** Audit entries for requests without a credential, limited per network and overall; the rest are only counted. */
 import { clientNetwork } from '../../address-range.ts'
 import { backOffMs } from '../account/attempt-limit.ts'
-import { anonymous, type Context, newRun, noRequest, type Services, systemChain } from '../context.ts'
+import { anonymous } from '../actor.ts'
+import { type Context, noRequest, type Services } from '../context.ts'
+import { newRun } from '../run.ts'
 import { recordAct } from '../transaction.ts'
-import type { AuditEvent } from './record.ts'
+import { type AuditEvent, systemChain } from './event.ts'
 import { createRecordLimit } from './record-limit.ts'
 
 const maxPerNetwork = 5

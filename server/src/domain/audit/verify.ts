@@ -4,8 +4,9 @@ import { nextTurn } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { type AuditLink, type AuditRow, hashEntry } from '../../store/audit-entry.ts'
 import { digestsIn, isListGenuine } from '../../store/audit-key-list.ts'
-import { type Context, systemChain } from '../context.ts'
+import type { Context } from '../context.ts'
 import { isHeadGenuine } from './chain.ts'
+import { systemChain } from './event.ts'
 import { type ChainPlace, chainStart, findMark } from './mark.ts'
 
 type VerifyContext = Pick<Context, 'store' | 'keys'>

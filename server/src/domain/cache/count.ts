@@ -1,8 +1,8 @@
 /** Cached number of secrets, and time of the last change, per project and environment. */
 import type { Store } from '../../store/store.ts'
 import { type Access, reachedEnvironments } from '../access/access.ts'
-import { reachesProject } from '../access/scope.ts'
 import type { Context } from '../context.ts'
+import { reachesProject } from '../scope.ts'
 import { iso } from '../time.ts'
 import { createRecall, type Recall } from './loading-cache.ts'
 import type { PicturedProject } from './workspace-snapshot.ts'

@@ -10,7 +10,7 @@ import type { KeyMemory } from '../../store/secret-value.ts'
 import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { WorkspaceRow } from '../../store/workspace.ts'
-import { type ScopeSet, toScopeSet } from '../access/scope.ts'
+import { type ScopeSet, toScopeSet } from '../scope.ts'
 import { iso } from '../time.ts'
 import { createRecall, type Recall } from './loading-cache.ts'
 

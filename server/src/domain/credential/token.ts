@@ -14,12 +14,12 @@ import { createBearer, hashBearer, tokenPrefix, withTokenWord } from '../../cryp
 import { Failure, invalid } from '../../failure.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import { type Access, hasRole, mayManageAll, reauthorise, requireWorkspace } from '../access/access.ts'
-import { reachesEnvironment } from '../access/scope.ts'
 import { isScopeWithin, reachedScope, requireScopeWithin } from '../access/scope-grant.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { decodeIdCursor, encodeCursor } from '../cursor.ts'
 import { defaultPageLength, type Page } from '../page.ts'
+import { reachesEnvironment } from '../scope.ts'
 import { dayMs, hourMs, iso, maybeIso, secondMs } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
 

@@ -9,8 +9,9 @@
  * who could, but who did not reach the whole workspace.
  */
 import { type Access, type ProjectAccess, reachesEnvironments } from '../access/access.ts'
-import { type Reach, reachesAll, toScopeSet } from '../access/scope.ts'
-import type { Actor, Context } from '../context.ts'
+import type { Actor } from '../actor.ts'
+import type { Context } from '../context.ts'
+import { type Reach, reachesAll, toScopeSet } from '../scope.ts'
 import { referenceOptions } from './read.ts'
 import { surveyReferences } from './reference/reference.ts'
 

@@ -1,9 +1,9 @@
 /** Finds the environments that a request names, and whose personal values the caller sees in them. */
 import { Failure, invalid } from '../../failure.ts'
 import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
-import { reachesEnvironment } from '../access/scope.ts'
 import type { PicturedEnvironment, PicturedProject } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
+import { reachesEnvironment } from '../scope.ts'
 
 /**
  * Sessions and CLI tokens see the personal values of their user; machine tokens see none. A JWT counts as the

@@ -17,8 +17,9 @@ import {
   removeUnusedWorkspaceKeys,
 } from '../../store/key-rotation.ts'
 import type { ResealCursor } from '../../store/secret-value.ts'
+import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
-import { type Context, systemChain, type WriteContext } from '../context.ts'
+import type { Context, WriteContext } from '../context.ts'
 import { findEnvironmentByName } from '../secret/environment.ts'
 import { announce, inTransaction } from '../transaction.ts'
 

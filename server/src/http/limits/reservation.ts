@@ -3,7 +3,7 @@
  * breaks.
  */
 import { findWorkspaceId } from '../../domain/access/access.ts'
-import { grantOf } from '../../domain/context.ts'
+import { grantOf } from '../../domain/actor.ts'
 import type { Exchange } from '../exchange.ts'
 import { type ByteBudgets, countedBytes, type Holder, type Room } from './byte-budget.ts'
 import { createRoomKeeper } from './room-keeper.ts'

@@ -17,7 +17,7 @@ import { createIdentity, federate, loopbackAllowed, startIssuer } from '../../..
 import { openRaw } from '../../../../test/raw-database.ts'
 import { createShareProject, expectGone, type ShareProject } from '../../../../test/share.ts'
 import { changeMember } from '../../../../test/world.ts'
-import { everything } from '../../domain/context.ts'
+import { everything } from '../../domain/scope.ts'
 import { endShares } from '../../jobs/share.ts'
 
 let service: TestService

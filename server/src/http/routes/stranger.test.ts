@@ -3,7 +3,7 @@ import type { DeviceCode } from '@coffer/contract/device'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { addUser, password, registerOwner, startService, type TestService } from '../../../../test/harness.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
-import { systemChain } from '../../domain/context.ts'
+import { systemChain } from '../../domain/audit/event.ts'
 import { cleanUp } from '../../jobs/cleanup.ts'
 
 let service: TestService

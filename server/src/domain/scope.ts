@@ -4,6 +4,8 @@
  */
 import type { NewScope, Scope } from '@coffer/contract/field'
 
+export const everything: Scope = { all: true, teams: [], projects: [], environments: [] }
+
 export type ScopeSet = {
   readonly all: boolean
   readonly teams: ReadonlySet<string>

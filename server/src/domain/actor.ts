@@ -1,0 +1,46 @@
+/** Who acts: a person, a machine or the service itself, and the credential that limits their rights. */
+import type { Permission } from '@coffer/contract/field'
+import type { IdentityRecord } from '../store/oidc.ts'
+import type { TokenRecord } from '../store/token.ts'
+
+/** The credential of a request, with the fields that its rights depend on. */
+export type Credential =
+  | { readonly type: 'none' }
+  | {
+      readonly type: 'session' | 'cli'
+      readonly sessionId: string
+      readonly expiresAt: number
+      /** Generation of the session cache at the look-up; if it differs now, the session must be checked again. */
+      readonly generation: number
+    }
+  | {
+      readonly type: 'static' | 'cli-token' | 'jwt'
+      readonly token: TokenRecord
+      /** Generation of the token value that was presented: during a grace period this can be the previous value. */
+      readonly generation: number
+      readonly expiresAt: number | null
+    }
+  | { readonly type: 'oidc'; readonly identity: IdentityRecord; readonly expiresAt: number }
+
+export type Actor = {
+  readonly type: 'anonymous' | 'user' | 'token' | 'oidc' | 'operator' | 'sync'
+  readonly id: string
+  readonly name: string
+  /** The person whose membership limits the rights of this actor; empty if there is no such person. */
+  readonly userId: string
+  /** Set for people only: whether their email address is confirmed. */
+  readonly emailVerified?: boolean
+  readonly credential: Credential
+}
+
+export const anonymous: Actor = { type: 'anonymous', id: '', name: '', userId: '', credential: { type: 'none' } }
+
+/** The token or identity record that limits a machine to one workspace, permission and scope; undefined for people. */
+export function grantOf(credential: Credential): TokenRecord | IdentityRecord | undefined {
+  if ('token' in credential) return credential.token
+  return 'identity' in credential ? credential.identity : undefined
+}
+
+export function credentialPermission(credential: Credential): Permission {
+  return grantOf(credential)?.permission ?? 'read-write'
+}

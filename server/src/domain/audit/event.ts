@@ -1,0 +1,18 @@
+/** An event for the audit trail: what was done to which entity, and the chain that records it. */
+import type { AuditAction } from '@coffer/contract/audit'
+
+/** The audit chain for events that belong to no workspace, such as logins and changes to accounts. */
+export const systemChain = '00000000-0000-0000-0000-000000000000'
+
+export type AuditEvent = {
+  readonly chain: string
+  readonly action: AuditAction
+  readonly entity: { readonly type: string; readonly id: string; readonly name: string }
+  readonly projectId?: string
+  readonly environmentId?: string
+  /** All environments that the event touches: one goes into the entry's own field, several go into its details. */
+  readonly environmentIds?: readonly string[]
+  readonly outcome?: 'success' | 'failure'
+  readonly before?: Record<string, unknown>
+  readonly after?: Record<string, unknown>
+}
