@@ -8,9 +8,9 @@ import type { Keys } from '../store/key.ts'
 import type { Store } from '../store/store.ts'
 import type { SetupCode } from './account/setup-code.ts'
 import { type Actor, anonymous } from './actor.ts'
-import type { StoredLists } from './audit/key-list.ts'
-import type { ReadRecorder } from './audit/read.ts'
+import type { ReadRecorder } from './audit/read-recorder.ts'
 import type { RecordLimit } from './audit/record-limit.ts'
+import type { StoredLists } from './audit/stored-list.ts'
 import type { StrangerRecords } from './audit/stranger.ts'
 import type { Counts } from './cache/count.ts'
 import type { Epochs } from './cache/environment-version.ts'
@@ -20,7 +20,7 @@ import type { Credentials } from './credential/credential.ts'
 import type { Usage } from './credential/usage.ts'
 import type { Issuers } from './oidc/issuer.ts'
 import { newRun, type Run } from './run.ts'
-import type { Slots } from './slot.ts'
+import type { Slots } from './slot-capacity.ts'
 import type { SyncStats } from './sync/stat.ts'
 
 export type Services = {
@@ -36,7 +36,7 @@ export type Services = {
   readonly answers: ResponseCache
   readonly counts: Counts
   readonly storedLists: StoredLists
-  readonly reads: ReadRecorder
+  readonly reads: ReadRecorder<Context>
   readonly slots: Slots
   /** Undefined if no mail server is configured. */
   readonly mail: Mail | undefined

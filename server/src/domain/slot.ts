@@ -1,34 +1,15 @@
 /**
- * Concurrency limits for expensive work, shared fairly between clients. A request that has to wait for a large-read or
+ * Slots for expensive work, shared fairly between clients. A request that has to wait for a large-read or
  * large-write slot releases everything it holds, then authenticates, authorises and reads again once it has the slot.
  */
 import { clientNetwork, clientSite } from '../address-range.ts'
 import type { Parties } from '../fair-queue.ts'
-import { createKeyedSlots, createSlotPool, type Slot, type SlotPool } from '../slot-pool.ts'
+import type { Slot, SlotPool } from '../slot-pool.ts'
 import { confirmRights } from './access/confirm.ts'
 import { grantOf } from './actor.ts'
 import type { Context } from './context.ts'
 import { newRun, type Run } from './run.ts'
 import { StartOver } from './start-over.ts'
-
-export type Slots = ReturnType<typeof createSlots>
-
-export function createSlots() {
-  return {
-    /** Bounds the memory that large answers take. One workspace holds one of the two, and so does one person. */
-    largeRead: createSlotPool({ running: 2, waiting: 32, runningPerParty: 1 }),
-    /** Other writers and audited reads queue behind a large transaction: with one slot, they wait for at most one. */
-    largeWrite: createSlotPool({ running: 1, waiting: 16 }),
-    /** Two argon2 hashes take 92 MiB and two threads. */
-    password: createSlotPool({ running: 2, waiting: 64 }),
-    /** Keeps most store connections free for other requests while someone guesses share links. */
-    shareLookUp: createSlotPool({ running: 4, waiting: 512 }),
-    /** Leaves half of the password hashing capacity to logins. */
-    sharePassword: createSlotPool({ running: 1, waiting: 128 }),
-    /** Logins to one email address run one at a time, because an attempt is counted before its outcome is known. */
-    login: createKeyedSlots({ running: 1, waiting: 64 }),
-  } as const
-}
 
 /** A person with all of their credentials, an identity, or the network of somebody unknown. */
 const clientOf = ({ actor, request }: Context): string => actor.userId || actor.id || clientNetwork(request.ip)

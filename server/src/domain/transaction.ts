@@ -6,6 +6,7 @@ import { confirmEach, confirmWithin } from './access/confirm.ts'
 import { lockChain } from './audit/chain.ts'
 import type { AuditEvent } from './audit/event.ts'
 import { recordAll } from './audit/record.ts'
+import { forget } from './cache/invalidation.ts'
 import type { Context, Services, WriteContext } from './context.ts'
 import { releaseSlot } from './slot.ts'
 
@@ -80,31 +81,4 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   // Syncs depend on the values and on the rights of the person who set them up, so both kinds of change make them due.
   if (subject === 'environment') await ctx.store.syncs.wake(subjectId.split(':')[1] ?? '', ctx.now())
   if (subject === 'workspace') await ctx.store.syncs.wakeAll(subjectId, ctx.now())
-}
-
-export type Memories = Pick<Services, 'pictures' | 'credentials' | 'epochs' | 'counts'>
-
-export function forgetAll({ pictures, credentials, epochs, counts }: Memories): void {
-  pictures.clear()
-  credentials.clear()
-  epochs.advanceAll()
-  counts.clear()
-}
-
-export function forget(services: Memories, subject: ChangeSubject, id: string): void {
-  if (subject === 'workspace') {
-    services.pictures.drop(id)
-    services.counts.drop(id)
-  }
-  if (subject === 'environment') {
-    const [workspaceId = '', environmentId = ''] = id.split(':')
-    services.epochs.advance(environmentId)
-    services.counts.drop(workspaceId)
-  }
-  if (subject === 'user') services.credentials.dropUser(id)
-  if (subject === 'keyring') {
-    services.credentials.clear()
-    // A workspace snapshot loaded before this node knew the new root key may lack rows that only that key can verify.
-    services.pictures.clear()
-  }
 }

@@ -1,5 +1,5 @@
 import { backOffMs } from '../domain/account/attempt-limit.ts'
-import { recordUnrecorded } from '../domain/audit/stranger.ts'
+import { recordUnrecorded } from '../domain/audit/unrecorded.ts'
 import type { Services } from '../domain/context.ts'
 import { trashLifeMs } from '../domain/secret/trash.ts'
 import { endedShareLifeMs } from '../domain/share/share.ts'

@@ -19,7 +19,6 @@ import {
   toPictured,
 } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
-import { requireLiving } from '../credential/credential.ts'
 import {
   everything,
   type Reach,
@@ -30,6 +29,7 @@ import {
   type ScopeSet,
   toScopeSet,
 } from '../scope.ts'
+import { requireLiving } from './live-credential.ts'
 import { ranks, rules, type WorkspacePermission } from './permission.ts'
 
 /** A workspace that is visible to the caller, and how much of it the caller reaches. */

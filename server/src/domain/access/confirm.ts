@@ -8,9 +8,9 @@ import type { Member } from '../../store/member.ts'
 import type { Store } from '../../store/store.ts'
 import { grantOf } from '../actor.ts'
 import type { Context, WriteContext } from '../context.ts'
-import { hasExpired, requireLiving } from '../credential/credential.ts'
 import type { Granted } from '../run.ts'
 import { StartOver } from '../start-over.ts'
+import { hasExpired, requireLiving } from './live-credential.ts'
 
 /** False while this node knows of no change to the credential or to what it was granted. */
 export const mayHaveChanged = (ctx: Context): boolean => hasChanged(ctx, nothingPending)

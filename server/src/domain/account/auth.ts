@@ -73,7 +73,7 @@ async function admitRegistration(ctx: Context, body: Registration, email: string
     if (ctx.config.signup === 'open') return { isFirst }
     throw new Failure('forbidden', 'Registration is closed: ask an admin of your workspace for an invite.')
   }
-  requireSetupCode(ctx, body.setupCode)
+  requireSetupCode(ctx.setupCode, ctx.request, body.setupCode)
   return { isFirst }
 }
 

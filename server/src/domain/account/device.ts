@@ -46,7 +46,7 @@ export async function createDeviceCode(ctx: Context, clientId: string): Promise<
     createdAt: at,
     expiresAt: at + lifeSeconds * secondMs,
   }
-  const event = ctx.strangers.admit(ctx, 'device', { entity: entity(login) })
+  const event = ctx.strangers.admit(ctx.request.ip, 'device', { entity: entity(login) })
   const userCode = await inTransaction(ctx, systemChain, async (ctx) => {
     await makeRoom(ctx)
     let code = newTypedCode(userCodeGroups)

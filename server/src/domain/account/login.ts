@@ -125,7 +125,7 @@ async function recordWrongPassword(ctx: Context, account: Account | undefined): 
 
 /** An account's attempt limit also bounds its audit entries; for unknown addresses, `strangers` does. */
 async function recordStrangeLogin(ctx: Context): Promise<void> {
-  const event = ctx.strangers.admit(ctx, 'login')
+  const event = ctx.strangers.admit(ctx.request.ip, 'login')
   if (event) return recordAct(ctx, event)
   // Signing the head takes as long as recording a failure: response time must not reveal whether the account exists.
   await inTransaction(ctx, systemChain, async (ctx) => extendChain(ctx, systemChain, await lockChain(ctx, systemChain)))

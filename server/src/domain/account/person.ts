@@ -3,11 +3,11 @@
 import { nextTurn } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import type { Account, NewAccount } from '../../store/account.ts'
+import { requireLiving } from '../access/live-credential.ts'
 import type { Actor } from '../actor.ts'
 import { type AuditEvent, systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
-import { requireLiving } from '../credential/credential.ts'
 import { inTransaction } from '../transaction.ts'
 
 export const personEntity = (account: { id: string; email: string }) => ({

@@ -2,7 +2,6 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Config, isLoopback } from '../../config.ts'
 import { Failure } from '../../failure.ts'
-import type { Context } from '../context.ts'
 
 export type SetupCode = {
   readonly value: string
@@ -20,9 +19,12 @@ export function createSetupCode(config: Config): SetupCode {
 }
 
 /** The code may be omitted only if neither the settings nor the request suggest a remote client. */
-export function requireSetupCode(ctx: Context, given: string | undefined): void {
-  const { value, isChosen, isLocal } = ctx.setupCode
-  if (!isChosen && isLocal && ctx.request.isDirect) return
+export function requireSetupCode(
+  { value, isChosen, isLocal }: SetupCode,
+  request: { readonly isDirect?: boolean },
+  given: string | undefined,
+): void {
+  if (!isChosen && isLocal && request.isDirect) return
   if (isEqual(value, given ?? '')) return
   throw new Failure(
     'forbidden',

@@ -3,13 +3,21 @@ import { setBounded } from '../../bounded-map.ts'
 import { lengthPrefixed } from '../../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../../crypto/signing.ts'
 import { Failure, isFailure } from '../../failure.ts'
-import { traceOf } from '../../log.ts'
+import { type Log, traceOf } from '../../log.ts'
 import type { AuditHead, SignedHead } from '../../store/audit.ts'
+import type { Transaction } from '../../store/engine/sql.ts'
 import type { Keys } from '../../store/key.ts'
-import type { Context, WriteContext } from '../context.ts'
+import type { Store } from '../../store/store.ts'
+import type { StoredLists } from './stored-list.ts'
 
 /** The part of a context that the chain needs. The store must belong to the transaction. */
-export type ChainContext = Pick<WriteContext, 'keys' | 'store' | 'transaction' | 'log' | 'storedLists'>
+export type ChainContext = {
+  readonly keys: Keys
+  readonly store: Store
+  readonly transaction: Transaction
+  readonly log: Log
+  readonly storedLists: StoredLists
+}
 export type ChainHead = Pick<AuditHead, 'sequence' | 'hash' | 'cutSequence'> & { readonly isSound: boolean }
 const headName = (chain: string) => `audit:${chain}`
 
@@ -30,7 +38,7 @@ export async function lockChain(ctx: ChainContext, chain: string): Promise<Chain
 }
 
 /** A change that cannot be audited must not happen: any error here fails the transaction, and the client may retry. */
-export async function orNothing<Result>(ctx: Pick<Context, 'log'>, write: () => Promise<Result>): Promise<Result> {
+export async function orNothing<Result>(ctx: Pick<ChainContext, 'log'>, write: () => Promise<Result>): Promise<Result> {
   try {
     return await write()
   } catch (cause) {
@@ -40,7 +48,11 @@ export async function orNothing<Result>(ctx: Pick<Context, 'log'>, write: () => 
   }
 }
 
-export async function isHeadGenuine(ctx: Pick<Context, 'keys'>, chain: string, head: SignedHead): Promise<boolean> {
+export async function isHeadGenuine(
+  ctx: Pick<ChainContext, 'keys'>,
+  chain: string,
+  head: SignedHead,
+): Promise<boolean> {
   const signer = await ctx.keys.findAuditSigner(head.keyId ?? '')
   if (!signer || !head.signature) return false
   return isSignatureGenuine(signer, headBytes(chain, head.sequence, head.hash), head.signature)

@@ -1,26 +1,7 @@
 /** Stores the long key lists that audit entries refer to, once per chain, in the transaction of the entry. */
-import { setBounded } from '../../bounded-map.ts'
 import { type KeyList, listSpan } from '../../store/audit-key-list.ts'
 import type { ChainContext, ChainHead } from './chain.ts'
-
-/** A list known to be in the store: last marked as used at `sequence`, while the chain was cut at `cutSequence`. */
-type StoredList = { readonly sequence: number; readonly cutSequence: number }
-
-/** Cache of the lists that are already stored, so that a repeated read needs no insert. */
-export type StoredLists = {
-  find(name: string): StoredList | undefined
-  remember(name: string, stored: StoredList): void
-}
-
-const maxRemembered = 10_000
-
-export function createStoredLists(): StoredLists {
-  const remembered = new Map<string, StoredList>()
-  return {
-    find: (name) => remembered.get(name),
-    remember: (name, stored) => setBounded(remembered, maxRemembered, name, stored),
-  }
-}
+import type { StoredList } from './stored-list.ts'
 
 /** `sequence` is that of the last entry written now that refers to the lists. */
 export async function storeLists(

@@ -3,30 +3,18 @@ import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
 import { traceOf } from '../../log.ts'
 import { type BatchEntry, type SharedFields, sharedFields } from '../../store/audit-batch.ts'
-import { type CompactDetails, compactDetails, withActorVerified } from '../../store/audit-key-list.ts'
+import { compactDetails, withActorVerified } from '../../store/audit-key-list.ts'
 import { gather } from '../../store/engine/commit-queue.ts'
 import { storeOver } from '../../store/store.ts'
 import { confirmEach } from '../access/confirm.ts'
 import type { Context } from '../context.ts'
 import type { AuditEvent } from './event.ts'
+import type { ReadDetails, ReadEvent, ReadRecorder } from './read-recorder.ts'
 import { appendBatch, describeEvent, withEnvironments } from './record.ts'
 
 const unrecorded = 'The read could not be recorded in the audit trail, so nothing is shown; try again in a moment.'
 
 type PendingRead = { readonly ctx: Context; readonly entry: BatchEntry; resolve(): void; reject(error: unknown): void }
-
-type ReadEvent = Omit<AuditEvent, 'before' | 'after'>
-
-export type ReadRecorder = {
-  /**
-   * Reserves memory for a response of about this size, then records the read. Resolves once the audit entry is durable;
-   * no value may be sent before. If there is no memory, the read is recorded as failed and rejected.
-   */
-  record(ctx: Context, event: ReadEvent, details: ReadDetails, bytes: number): Promise<void>
-}
-
-/** Audit details of a response, as JSON within JSON, with its key lists. Built and hashed once per cached response. */
-export type ReadDetails = CompactDetails
 
 /** `environmentIds` includes the environments of referenced values. */
 export function readDetails(after: Record<string, unknown>, environmentIds: readonly string[]): ReadDetails {
@@ -61,7 +49,9 @@ function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): Shar
 const textFor = ({ text }: ReadDetails, emailVerified: boolean | undefined) =>
   emailVerified === undefined ? text : JSON.stringify(withActorVerified(JSON.parse(text), emailVerified))
 
-export function createReadRecorder(services: Pick<Context, 'engine' | 'keys' | 'log' | 'storedLists'>): ReadRecorder {
+export function createReadRecorder(
+  services: Pick<Context, 'engine' | 'keys' | 'log' | 'storedLists'>,
+): ReadRecorder<Context> {
   const pending = new Map<string, PendingRead[]>()
 
   /** Takes the queue only inside the transaction, so that reads that arrive during the previous commit are included. */

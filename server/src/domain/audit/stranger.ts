@@ -1,13 +1,10 @@
 /** Audit entries for requests without a credential, limited per network and overall; the rest are only counted. */
 import { clientNetwork } from '../../address-range.ts'
-import { backOffMs } from '../account/attempt-limit.ts'
-import { anonymous } from '../actor.ts'
-import { type Context, noRequest, type Services } from '../context.ts'
-import { newRun } from '../run.ts'
-import { recordAct } from '../transaction.ts'
+import { minuteMs } from '../time.ts'
 import { type AuditEvent, systemChain } from './event.ts'
 import { createRecordLimit } from './record-limit.ts'
 
+const windowMs = 10 * minuteMs
 const maxPerNetwork = 5
 const maxOverall = 50
 
@@ -24,20 +21,20 @@ const kinds: readonly Kind[] = ['login', 'device']
 
 export type StrangerRecords = {
   /** The entry to record for this act, or undefined if it is only counted. */
-  admit(ctx: Context, kind: Kind, act?: Partial<Act>): AuditEvent | undefined
+  admit(ip: string, kind: Kind, act?: Partial<Act>): AuditEvent | undefined
   /** For windows that are over: one entry per kind, with the number of acts that were not recorded. */
   takeUnrecorded(): AuditEvent[]
 }
 
 export function createStrangerRecords(now: () => number): StrangerRecords {
-  const byNetwork = createRecordLimit(now, { max: maxPerNetwork, windowMs: backOffMs })
-  const overall = createRecordLimit(now, { max: maxOverall, windowMs: backOffMs })
+  const byNetwork = createRecordLimit(now, { max: maxPerNetwork, windowMs })
+  const overall = createRecordLimit(now, { max: maxOverall, windowMs })
   const entryOf = (kind: Kind, unrecorded: number, act: Partial<Act> = {}): AuditEvent => {
     return { chain: systemChain, ...acts[kind], ...act, ...(unrecorded > 0 && { after: { unrecorded } }) }
   }
   return {
-    admit(ctx, kind, act) {
-      if (!byNetwork.admit(`${kind} ${clientNetwork(ctx.request.ip)}`)) return void overall.skip(kind)
+    admit(ip, kind, act) {
+      if (!byNetwork.admit(`${kind} ${clientNetwork(ip)}`)) return void overall.skip(kind)
       const admitted = overall.admit(kind)
       return admitted && entryOf(kind, admitted.unrecorded, act)
     },
@@ -47,10 +44,4 @@ export function createStrangerRecords(now: () => number): StrangerRecords {
         return unrecorded > 0 ? [entryOf(kind, unrecorded)] : []
       }),
   }
-}
-
-/** Records the number of skipped acts once their window is over. */
-export async function recordUnrecorded(services: Services): Promise<void> {
-  const ctx = { ...services, actor: anonymous, request: { id: 'cleanup', ...noRequest }, run: newRun() }
-  for (const event of services.strangers.takeUnrecorded()) await recordAct(ctx, event)
 }

@@ -7,7 +7,7 @@ import { traceOf } from '../../log.ts'
 import { type Change, maxListed } from '../../store/change.ts'
 import type { Services } from '../context.ts'
 import { hourMs } from '../time.ts'
-import { forget, forgetAll, type Memories } from '../transaction.ts'
+import { forget, forgetAll, type Memories } from './invalidation.ts'
 
 const pollEveryMs = 250
 const freshForMs = 900

@@ -1,11 +1,7 @@
 /** Cached number of secrets, and time of the last change, per project and environment. */
 import type { Store } from '../../store/store.ts'
-import { type Access, reachedEnvironments } from '../access/access.ts'
-import type { Context } from '../context.ts'
-import { reachesProject } from '../scope.ts'
 import { iso } from '../time.ts'
 import { createRecall, type Recall } from './loading-cache.ts'
-import type { PicturedProject } from './workspace-snapshot.ts'
 
 type Count = { readonly count: number; readonly updatedAt: string }
 export type Counts = Recall<ReadonlyMap<string, Count>>
@@ -17,28 +13,4 @@ export function createCounts(store: Store): Counts {
     const rows = await store.secrets.listCounts(workspaceId)
     return new Map(rows.map(({ id, count, updatedAt }) => [id, { count, updatedAt: iso(updatedAt) }]))
   })
-}
-
-/**
- * Counts the secrets in the caller's scope, by project. Projects of which the caller reaches several but not all
- * environments need a query, one for all of them: a secret that is in two environments counts once.
- */
-export async function countSecrets(
-  ctx: Context,
-  { picture, reach }: Access,
-  projects: readonly PicturedProject[],
-): Promise<ReadonlyMap<string, number>> {
-  const workspaceId = picture.workspace.id
-  const counts = ctx.counts.peek(workspaceId) ?? (await ctx.counts.get(workspaceId))
-  const counted = new Map<string, number>()
-  const several: string[] = []
-  for (const project of projects) {
-    const parts = reachesProject(reach, project) ? [project] : reachedEnvironments(reach, project)
-    if (parts.length > 1) several.push(...parts.map(({ id }) => id))
-    else counted.set(project.id, counts?.get(parts[0]?.id ?? '')?.count ?? 0)
-  }
-  if (several.length === 0) return counted
-  const rows = await ctx.store.secrets.countIn(several, workspaceId)
-  for (const { projectId, count } of rows) counted.set(projectId, count)
-  return counted
 }

@@ -2,8 +2,7 @@
  * Cached responses. They contain plaintext in the memory of this process, are limited in total size, and are valid only
  * while the workspace snapshot and the environments they were built from are unchanged.
  */
-import type { ReadDetails } from '../audit/read.ts'
-import type { Pieces } from '../secret/pieces.ts'
+import type { CompactDetails } from '../../store/audit-key-list.ts'
 import type { Epochs } from './environment-version.ts'
 import type { Picture } from './workspace-snapshot.ts'
 
@@ -11,14 +10,14 @@ export type Answer = {
   readonly body: string
   readonly etag: string
   /** Details for the audit entry; undefined if the response contains no values. */
-  readonly auditDetails: ReadDetails | undefined
+  readonly auditDetails: CompactDetails | undefined
   /** The secret that the response is about, if there is exactly one. */
   readonly entity: { readonly id: string; readonly name: string }
 }
 /** A cached response without its body: enough to answer a matching ETag. */
 export type CachedResponse = Omit<Answer, 'body'> & {
   readonly bytes: number
-  open(): string | Buffer | Pieces
+  open(): string | Buffer
 }
 
 type Dependency = { readonly environmentId: string; readonly epoch: number }
@@ -26,7 +25,7 @@ type Kept = {
   readonly body: string | Buffer
   readonly bytes: number
   readonly etag: string
-  readonly auditDetails: ReadDetails | undefined
+  readonly auditDetails: CompactDetails | undefined
   readonly entity: { readonly id: string; readonly name: string }
   readonly picture: Picture
   readonly dependencies: readonly Dependency[]

@@ -6,7 +6,8 @@ import type { SecretRecord } from '../../store/secret.ts'
 import type { ReminderRow } from '../../store/secret-reminder.ts'
 import { listAccesses, type ProjectAccess, reachedEnvironments, requireProject } from '../access/access.ts'
 import { grantOf } from '../actor.ts'
-import { type ReadDetails, readDetails } from '../audit/read.ts'
+import { readDetails } from '../audit/read.ts'
+import type { ReadDetails } from '../audit/read-recorder.ts'
 import { secretsOf } from '../audit/record.ts'
 import type { CachedResponse } from '../cache/response-cache.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
@@ -94,6 +95,9 @@ export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | unde
   return answer(ctx, reading, ifNoneMatch)
 }
 
+/** A response from the cache, or one just made, which may be too large for the cache. */
+type Prepared = Omit<CachedResponse, 'open'> & { open(): string | Buffer | Pieces }
+
 async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
   const known = ctx.answers.find(reading.question, reading.access.picture)
   return tell(ctx, reading, known ?? (await makeAnswer(ctx, reading)), ifNoneMatch)
@@ -102,7 +106,7 @@ async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | unde
 async function tell(
   ctx: Context,
   reading: Reading,
-  known: CachedResponse,
+  known: Prepared,
   ifNoneMatch: string | undefined,
 ): Promise<ReadAnswer> {
   // Not recorded: the caller already has these values, and none is sent.
@@ -111,7 +115,7 @@ async function tell(
   return { etag: known.etag, body: known.open(), bytes: known.bytes }
 }
 
-function recordRead(ctx: Context, reading: Reading, known: CachedResponse, details: ReadDetails): Promise<void> {
+function recordRead(ctx: Context, reading: Reading, known: Prepared, details: ReadDetails): Promise<void> {
   const { access, environments, key } = reading
   const [only] = environments
   const { project, picture } = access
@@ -125,7 +129,7 @@ function recordRead(ctx: Context, reading: Reading, known: CachedResponse, detai
   return ctx.reads.record(ctx, event, details, known.bytes)
 }
 
-async function makeAnswer(ctx: Context, reading: Reading): Promise<CachedResponse> {
+async function makeAnswer(ctx: Context, reading: Reading): Promise<Prepared> {
   const { access, environments, question } = reading
   const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
   const made = await readSecrets(ctx, reading)

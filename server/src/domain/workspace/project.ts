@@ -14,13 +14,13 @@ import {
   withStoredEnvironments,
 } from '../access/access.ts'
 import { record } from '../audit/record.ts'
-import { countSecrets } from '../cache/count.ts'
 import type { PicturedProject } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { type Reach, reachesProject, reachesTeam } from '../scope.ts'
 import { iso } from '../time.ts'
 import { announce, inTransaction } from '../transaction.ts'
 import { endUses } from './environment.ts'
+import { countSecrets } from './secret-count.ts'
 import { checkSlug } from './slug.ts'
 
 const firstEnvironments = ['development', 'staging', 'production']
