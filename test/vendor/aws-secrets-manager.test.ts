@@ -14,10 +14,11 @@ import { awsSecretsManager as provider } from '../../server/src/providers/aws-se
 import { isFault } from '../../server/src/providers/fault.ts'
 import type { OpResult } from '../../server/src/providers/provider.ts'
 import { policyOf } from './aws-policy.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { awsAccount, awsKeys, awsRole } from './fake/aws.ts'
 import { type FakeSecretsManager, fakeSecretsManager } from './fake/aws-secrets-manager.ts'
 import { type FakeRequest, type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const syncId = '0199a000-0000-7000-8000-000000000001'
 const ours = [

@@ -11,10 +11,11 @@ import { expect, test } from 'vitest'
 import { awsSsm as provider } from '../../server/src/providers/aws-ssm.ts'
 import type { OpResult } from '../../server/src/providers/provider.ts'
 import { policyOf } from './aws-policy.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { awsKeys, awsRole } from './fake/aws.ts'
 import { type FakeSsm, fakeSsm } from './fake/aws-ssm.ts'
 import { type FakeRequest, type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const syncId = '0199a000-0000-7000-8000-000000000001'
 const ours = [

@@ -4,9 +4,10 @@ import { expect, test } from 'vitest'
 import { azureKeyVault as provider } from '../../server/src/providers/azure-key-vault.ts'
 import type { OpResult } from '../../server/src/providers/provider.ts'
 import { vendorCertificate } from './certificate.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { azureCredential, type FakeKeyVault, fakeKeyVault } from './fake/azure-key-vault.ts'
 import { type FakeRequest, type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const syncId = '0199a000-0000-7000-8000-000000000001'
 const ours = { 'managed-by': 'coffer', 'coffer-sync': syncId }

@@ -1,9 +1,10 @@
 import { createRequire } from 'node:module'
 import { describe, expect, test } from 'vitest'
 import { bitbucketPipelines } from '../../server/src/providers/bitbucket-pipelines.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { fakeBitbucket } from './fake/bitbucket-pipelines.ts'
 import { type FakeRequest, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 /** Its own types do not pass our compiler. */
 type Call = (params: object) => Promise<{ data: { uuid: string; values: unknown[] } }>

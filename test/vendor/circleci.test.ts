@@ -2,9 +2,10 @@ import { createRequire } from 'node:module'
 import type Client from 'circle-client'
 import { describe, expect, test } from 'vitest'
 import { circleci } from '../../server/src/providers/circleci.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { fakeCircle } from './fake/circleci.ts'
 import { type FakeRequest, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 /** What its default is depends on who imports it. */
 const { default: Circle }: typeof Client = createRequire(import.meta.url)('circle-client')

@@ -1,10 +1,11 @@
 import Cloudflare from 'cloudflare'
 import { expect, test } from 'vitest'
 import { cloudflarePages } from '../../server/src/providers/cloudflare-pages.ts'
-import { connectionTo, create, describeProvider, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { accountId } from './fake/cloudflare-envelope.ts'
 import { fakeCloudflarePages } from './fake/cloudflare-pages.ts'
 import { type FakeRequest, startFake } from './fake.ts'
+import { connectionTo, create, remove, update } from './operation.ts'
 
 describeProvider(cloudflarePages, fakeCloudflarePages, { names: ['ALPHA', 'BETA', 'GAMMA'] })
 

@@ -2,10 +2,11 @@ import Cloudflare from 'cloudflare'
 import { expect, test } from 'vitest'
 import { cloudflareWorkers } from '../../server/src/providers/cloudflare-workers.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { accountId, accountToken } from './fake/cloudflare-envelope.ts'
 import { fakeCloudflareWorkers, plainBinding } from './fake/cloudflare-workers.ts'
 import { type FakeAnswer, type FakeRequest, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 describeProvider(cloudflareWorkers, fakeCloudflareWorkers, { names: ['ALPHA', 'BETA', 'GAMMA'] })
 

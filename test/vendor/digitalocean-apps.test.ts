@@ -3,9 +3,10 @@ import { FetchRequestAdapter } from '@microsoft/kiota-http-fetchlibrary'
 import { expect, test } from 'vitest'
 import { digitaloceanApps } from '../../server/src/providers/digitalocean-apps.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { type FakeApps, fakeApps, reference } from './fake/digitalocean-apps.ts'
 import { type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const names = ['ALPHA', 'BETA', '_GAMMA'] as const
 describeProvider(digitaloceanApps, fakeApps, { names })

@@ -11,9 +11,10 @@ import { FetchHttpClient } from 'effect/unstable/http'
 import { expect, test } from 'vitest'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { fly } from '../../server/src/providers/fly.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { fakeFly } from './fake/fly.ts'
 import { type FakeRequest, type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 describeProvider(fly, fakeFly, { names: ['ALPHA', 'BETA', 'GAMMA'] })
 

@@ -6,10 +6,11 @@ import { describe, expect, test } from 'vitest'
 import { crc32c } from '../../server/src/providers/crc32c.ts'
 import { gcpSecretManager as provider } from '../../server/src/providers/gcp-secret-manager.ts'
 import type { OpResult } from '../../server/src/providers/provider.ts'
-import { applyAll, connectionTo, create, describeProvider, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { type FakeGcp, fakeGcp, gcpProject, serviceAccount } from './fake/gcp-secret-manager.ts'
 import { googleJudge } from './fake/google-api.ts'
 import { type FakeRequest, type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, remove, update } from './operation.ts'
 
 const syncId = '0199a000-0000-7000-8000-000000000001'
 const ours = { 'managed-by': 'coffer', 'coffer-sync': syncId }

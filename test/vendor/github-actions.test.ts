@@ -1,9 +1,10 @@
 import { Octokit } from '@octokit/rest'
 import { describe, expect, test } from 'vitest'
 import { githubActions } from '../../server/src/providers/github-actions.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { fakeGitHub } from './fake/github-actions.ts'
 import { type FakeRequest, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const names = ['ALPHA', 'BETA', 'GAMMA'] as const
 describeProvider(githubActions, fakeGitHub, { names })

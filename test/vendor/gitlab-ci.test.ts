@@ -2,9 +2,10 @@ import { Gitlab } from '@gitbeaker/rest'
 import { describe, expect, test } from 'vitest'
 import { gitlabCi } from '../../server/src/providers/gitlab-ci.ts'
 import { ownerText } from '../../server/src/providers/provider.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { fakeGitLab, type GitLabOptions, type Variable } from './fake/gitlab-ci.ts'
 import { type FakeRequest, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const names = ['ALPHA', 'BETA', 'GAMMA'] as const
 describeProvider(gitlabCi, fakeGitLab, { names })

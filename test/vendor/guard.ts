@@ -4,8 +4,8 @@ import { type Plan, planSync, type Seen } from '../../server/src/domain/sync/pla
 import { isFault } from '../../server/src/providers/fault.ts'
 import { guardOf, type Provider, type RemoteItem } from '../../server/src/providers/provider.ts'
 import type { LedgerEntry } from '../../server/src/store/sync-ledger.ts'
-import { applyAll, connectionTo, create, update } from './conformance.ts'
 import type { RunningFake } from './fake.ts'
+import { applyAll, connectionTo, create, update } from './operation.ts'
 
 /** The planner compares MACs; here the value stands for its own. */
 const seenOf = ({ value, ...item }: RemoteItem): Seen => ({ ...item, ...(value !== undefined && { valueMac: value }) })

@@ -1,9 +1,10 @@
 import Heroku from 'heroku-client'
 import { expect, test } from 'vitest'
 import { heroku } from '../../server/src/providers/heroku.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { fakeHeroku } from './fake/heroku.ts'
 import { startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 describeProvider(heroku, fakeHeroku, { names: ['ALPHA', 'BETA', 'GAMMA'] })
 

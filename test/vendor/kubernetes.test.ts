@@ -4,9 +4,10 @@ import { readCertificates } from '../../server/src/providers/certificate-text.ts
 import { isFault } from '../../server/src/providers/fault.ts'
 import { kubernetes } from '../../server/src/providers/kubernetes.ts'
 import { strangerCertificate, vendorCertificate } from './certificate.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { type FakeKubernetes, fakeKubernetes } from './fake/kubernetes.ts'
 import { type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 describeProvider(kubernetes, fakeKubernetes, { names: ['ALPHA', 'beta.key', 'tls.crt'] })
 

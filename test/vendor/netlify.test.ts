@@ -2,9 +2,10 @@ import { NetlifyAPI } from '@netlify/api'
 import { describe, expect, test } from 'vitest'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { netlify } from '../../server/src/providers/netlify.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { type FakeNetlify, fakeNetlify } from './fake/netlify.ts'
 import { type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const names = ['ALPHA', 'BETA', 'GAMMA'] as const
 describeProvider(netlify, fakeNetlify, { names })

@@ -3,9 +3,10 @@ import { parse, print, visit } from 'graphql'
 import { expect, test } from 'vitest'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { railway } from '../../server/src/providers/railway.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { accountToken, fakeRailway } from './fake/railway.ts'
 import { type FakeRequest, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 describeProvider(railway, fakeRailway, { names: ['ALPHA', 'BETA', 'GAMMA'] })
 

@@ -1,9 +1,10 @@
 import { RenderClient } from 'render-api'
 import { expect, test } from 'vitest'
 import { render } from '../../server/src/providers/render.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { fakeRender } from './fake/render.ts'
 import { type FakeRequest, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const names = { names: ['ALPHA', 'BETA', 'GAMMA'] } as const
 describeProvider(render, fakeRender, names)

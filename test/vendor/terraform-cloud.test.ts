@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { ownerText } from '../../server/src/providers/provider.ts'
 import { terraformCloud } from '../../server/src/providers/terraform-cloud.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { fakeTerraform } from './fake/terraform-cloud.ts'
 import { startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const names = ['ALPHA', 'BETA', 'GAMMA'] as const
 describeProvider(terraformCloud, fakeTerraform, { names })

@@ -2,9 +2,10 @@ import nodeVault from 'node-vault'
 import { describe, expect, test } from 'vitest'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { vaultKv } from '../../server/src/providers/vault-kv.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { type FakeVault, fakeVault } from './fake/vault-kv.ts'
 import { type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const names = ['ALPHA', 'beta key', 'GAMMA'] as const
 describeProvider(vaultKv, fakeVault, { names })

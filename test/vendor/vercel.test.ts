@@ -3,9 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { ownerText } from '../../server/src/providers/provider.ts'
 import { vercel } from '../../server/src/providers/vercel.ts'
-import { applyAll, connectionTo, create, describeProvider, listAll, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { type FakeVercel, fakeVercel } from './fake/vercel.ts'
 import { type RunningFake, startFake } from './fake.ts'
+import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
 const names = ['ALPHA', 'BETA', 'GAMMA'] as const
 describeProvider(vercel, fakeVercel, { names })

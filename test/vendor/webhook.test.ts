@@ -2,9 +2,10 @@ import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
 import type { Op } from '../../server/src/providers/provider.ts'
 import { webhook } from '../../server/src/providers/webhook.ts'
-import { applyAll, connectionTo, create, describeProvider, remove, update } from './conformance.ts'
+import { describeProvider } from './conformance.ts'
 import { fakeReceiver } from './fake/webhook.ts'
 import { startFake } from './fake.ts'
+import { applyAll, connectionTo, create, remove, update } from './operation.ts'
 
 describeProvider(webhook, fakeReceiver, { names: ['ALPHA', 'BETA', 'GAMMA'] })
 
