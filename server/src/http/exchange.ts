@@ -1,15 +1,30 @@
-/** One request and its response. */
+/** One request and its response, and the route that answers it. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
+import type { Endpoint } from '@coffer/contract/endpoint'
 import type { Context } from '../domain/context.ts'
 import type { Room } from './limits/byte-budget.ts'
-import type { Route } from './pipeline.ts'
 
 export type Payload = string | Uint8Array | Readable
 
 /** The part of an exchange that a route may use to shape its response. */
 export type Reply = Pick<Exchange, 'headers' | 'header' | 'status' | 'send'>
+
+export type Method = Endpoint['method']
+export type Route = {
+  readonly method: Method
+  readonly path: string
+  /** The endpoint of the contract. Undefined for other routes, such as /healthz. */
+  readonly endpoint?: Endpoint
+  /** True for health checks, which are not rate-limited. */
+  readonly isProbe?: boolean
+  readonly maxBodyBytes: number
+  validate(exchange: Exchange): void
+  /** Returns the value to serialise, or the exchange itself if it already holds the payload. */
+  run(exchange: Exchange): Promise<unknown>
+  serialize(value: unknown): string
+}
 
 /** Set before any route is reached; all other headers belong to an answer. */
 const standingHeaders = /^(x-request-id|x-content-type-options|cache-control|ratelimit-(limit|remaining|reset))$/

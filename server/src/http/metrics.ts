@@ -7,8 +7,8 @@ import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import type { SyncStats } from '../domain/sync/stat.ts'
 import { Failure } from '../failure.ts'
+import type { Route } from './exchange.ts'
 import { createLocalLimiter, rateLimited } from './limits/rate-limit.ts'
-import type { Route } from './pipeline.ts'
 import { plainRoute } from './route.ts'
 
 export type Metrics = {

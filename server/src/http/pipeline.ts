@@ -4,7 +4,6 @@
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { pipeline as pipe, Readable } from 'node:stream'
-import type { Endpoint } from '@coffer/contract/endpoint'
 import findMyWay from 'find-my-way'
 import { setBounded } from '../bounded-map.ts'
 import { confirmRights } from '../domain/access/confirm.ts'
@@ -13,25 +12,11 @@ import type { Run } from '../domain/run.ts'
 import { nextRun, releaseSlots } from '../domain/slot.ts'
 import { StartOver } from '../domain/start-over.ts'
 import { Failure } from '../failure.ts'
-import { Exchange, type Payload } from './exchange.ts'
+import { Exchange, type Method, type Payload, type Route } from './exchange.ts'
 import { countedBytes, pageStalledMs, stalledMs } from './limits/byte-budget.ts'
 import type { Reservations } from './limits/reservation.ts'
 import { dropRest, hasBody, readJson } from './request/body.ts'
-
-export type Method = Endpoint['method']
-export type Route = {
-  readonly method: Method
-  readonly path: string
-  /** The endpoint of the contract. Undefined for other routes, such as /healthz. */
-  readonly endpoint?: Endpoint
-  /** True for health checks, which are not rate-limited. */
-  readonly isProbe?: boolean
-  readonly maxBodyBytes: number
-  validate(exchange: Exchange): void
-  /** Returns the value to serialise, or the exchange itself if it already holds the payload. */
-  run(exchange: Exchange): Promise<unknown>
-  serialize(value: unknown): string
-}
+import { jsonType } from './response/serialize.ts'
 
 type Stages = {
   readonly reservations: Reservations
@@ -52,8 +37,6 @@ const maxParamLength = 4_096
 const maxRemembered = 4_000
 const maxRememberedLength = 512
 const maxRememberedFields = 8
-export const jsonType = 'application/json; charset=utf-8'
-
 export function createPipeline(routes: readonly Route[], stages: Stages): RequestListener {
   const router = findMyWay({ ignoreTrailingSlash: true, maxParamLength, onBadUrl: nothing, onMaxParamLength: nothing })
   for (const route of routes) router.on(route.method, route.path, nothing, route)

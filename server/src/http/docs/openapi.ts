@@ -2,7 +2,7 @@
 import { type Endpoint, errorStatuses } from '@coffer/contract/endpoint'
 import { ErrorBody } from '@coffer/contract/field'
 import type { TSchema } from '@coffer/contract/schema'
-import type { Route } from '../pipeline.ts'
+import type { Route } from '../exchange.ts'
 import { partsOf, plainRoute } from '../route.ts'
 
 export function openapiRoute(routes: readonly Route[]): Route {

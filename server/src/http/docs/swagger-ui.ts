@@ -5,8 +5,7 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { Failure } from '../../failure.ts'
-import type { Exchange } from '../exchange.ts'
-import type { Route } from '../pipeline.ts'
+import type { Exchange, Route } from '../exchange.ts'
 import { plainRoute } from '../route.ts'
 
 const assets: Record<string, string> = {

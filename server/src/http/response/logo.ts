@@ -1,6 +1,6 @@
 /** Generated logos for the sync providers: up to three letters on a colour. */
 import { Failure } from '../../failure.ts'
-import type { Route } from '../pipeline.ts'
+import type { Route } from '../exchange.ts'
 import { plainRoute } from '../route.ts'
 
 export const logoRoute: Route = plainRoute('/logo/:file', async (exchange) => {

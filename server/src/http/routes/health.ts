@@ -1,5 +1,5 @@
 import type { Health } from '../../domain/health.ts'
-import type { Route } from '../pipeline.ts'
+import type { Route } from '../exchange.ts'
 import { plainRoute } from '../route.ts'
 
 /** Liveness and readiness probes for orchestrators, and a redirect from `/` to the docs. All are outside of /v1. */

@@ -8,7 +8,7 @@ import {
   restoreVersion,
 } from '../../domain/secret/history.ts'
 import { restoreRevision } from '../../domain/secret/restore.ts'
-import { jsonType } from '../pipeline.ts'
+import { jsonType } from '../response/serialize.ts'
 import { type Routes, sendPage, sendText } from '../route.ts'
 
 export const historyRoutes: Routes = (serve) => {

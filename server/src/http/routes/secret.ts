@@ -4,7 +4,7 @@ import { createSecrets, deleteSecret, updateSecret, writeBatch } from '../../dom
 import { listTrash, restoreSecret } from '../../domain/secret/trash.ts'
 import { writeSecretValue } from '../../domain/secret/value.ts'
 import type { Reply } from '../exchange.ts'
-import { jsonType } from '../pipeline.ts'
+import { jsonType } from '../response/serialize.ts'
 import { type Routes, sendText, succeed } from '../route.ts'
 
 export const secretRoutes: Routes = (serve) => {
