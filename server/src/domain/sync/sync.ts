@@ -24,11 +24,11 @@ import { decodeIdCursor } from '../cursor.ts'
 import { defaultPageLength, type Page, pageOf } from '../page.ts'
 import { iso, maybeIso } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
+import { isSyncVisible, syncEntity } from './entity.ts'
 import { answerFault } from './fault.ts'
 import { macKeyOf, readLedger } from './ledger.ts'
 import { lookAhead, namedTo } from './look.ts'
 import { toPlan } from './setup/review.ts'
-import { isSyncVisible, syncEntity } from './setup/wizard.ts'
 import { connectTo, loadRegistry, requireProvider, requireSource } from './source.ts'
 
 export async function listSyncProviders(ctx: Context): Promise<SyncProvider[]> {

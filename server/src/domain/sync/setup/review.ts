@@ -16,7 +16,7 @@ import { lookAhead, namedTo, type Outlook, unsettled } from '../look.ts'
 import { driftedWords } from '../plan.ts'
 import { connectTo, requireAnswer, requireSource } from '../source.ts'
 import { takeoverFields } from './form.ts'
-import type { Setup } from './wizard.ts'
+import type { Setup } from './setup.ts'
 
 type ReadyDraft = Required<Omit<SyncDraft, 'auth' | 'isTargetComplete'>>
 

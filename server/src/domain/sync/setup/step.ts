@@ -8,11 +8,13 @@ import { reauthorise } from '../../access/access.ts'
 import { record } from '../../audit/record.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { inTransaction } from '../../transaction.ts'
+import { syncEntity } from '../entity.ts'
 import { answerFault, explainFault, needsPerson, secretsOf } from '../fault.ts'
 import { connectTo } from '../source.ts'
 import { checkAnswers, findUnoffered, isRefusable } from './form.ts'
 import { activate, credentialHash, placeHashOf, requireUnchanged } from './review.ts'
-import { draftLifeMs, formOf, requireSetup, type Setup, shownAgain, syncEntity } from './wizard.ts'
+import { requireSetup, type Setup, shownAgain } from './setup.ts'
+import { draftLifeMs, formOf } from './wizard.ts'
 
 export async function submitFlowStep(ctx: Context, { slug }: ProviderPath, body: FlowAnswers): Promise<FlowProgress> {
   const { step, values = {} } = body

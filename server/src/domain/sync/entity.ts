@@ -1,0 +1,11 @@
+/** How the audit trail names a sync, and who sees it. */
+import type { SyncRecord } from '../../store/sync.ts'
+import { type ProjectAccess, reachesEnvironments } from '../access/access.ts'
+
+export const syncEntity = ({ id, name }: { id: string; name: string }) => ({ type: 'sync', id, name })
+
+/** A sync whose environment is not chosen yet, or was deleted, is visible in the whole project. */
+export const isSyncVisible = (access: ProjectAccess, { environmentId }: SyncRecord): boolean =>
+  environmentId === null ||
+  !access.picture.environments.has(environmentId) ||
+  reachesEnvironments(access, [environmentId])
