@@ -1,8 +1,7 @@
 /** Rules for secret names: which texts are valid, and which are reserved. */
 import { reservedSecretNames } from '@coffer/contract/secret'
 import { invalid } from '../../failure.ts'
-
-export const isId = (key: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(key)
+import { isId } from '../id.ts'
 
 /** False for a text that can be neither a name nor an id, which saves a query. */
 export const mayExist = (key: string): boolean => /^[A-Za-z0-9_-]{1,255}$/.test(key)

@@ -4,7 +4,7 @@
  */
 import { maxSecretsPerRequest, maxValueBytes } from '@coffer/contract/secret'
 import type { exportFormats, SecretImport } from '@coffer/contract/secret-file'
-import { isId } from '../name.ts'
+import { isId } from '../../id.ts'
 import { readCsv, writeCsv } from './csv.ts'
 import { writeDocker } from './docker.ts'
 import { readDotenv, writeDotenv } from './dotenv.ts'
