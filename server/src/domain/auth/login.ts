@@ -5,16 +5,23 @@ import { verifyPassword } from '../../crypto/password.ts'
 import { Failure } from '../../failure.ts'
 import { traceOf } from '../../log.ts'
 import type { Account } from '../../store/account.ts'
+import { type Attempt, backOffMs, forgiveAttempt, maxFailures, tooManyFailures } from '../account/attempt-limit.ts'
+import { normaliseEmail } from '../account/email.ts'
+import { type CodeVerdict, spendCode } from '../account/mfa.ts'
+import {
+  asUser,
+  inPersonTransaction,
+  type PersonEvent,
+  personEntity,
+  type Tell,
+  tellWorkspaces,
+} from '../account/person.ts'
+import { type OpenedSession, openBrowserSession } from '../account/session.ts'
 import { extendChain, lockChain } from '../audit/chain.ts'
 import { systemChain } from '../audit/event.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { inLoginSlot, inPasswordSlot } from '../slot.ts'
 import { inQuietTransaction, inTransaction, recordAct } from '../transaction.ts'
-import { type Attempt, backOffMs, forgiveAttempt, maxFailures, tooManyFailures } from './attempt-limit.ts'
-import { normaliseEmail } from './email.ts'
-import { type CodeVerdict, spendCode } from './mfa.ts'
-import { asUser, inPersonTransaction, type PersonEvent, personEntity, type Tell, tellWorkspaces } from './person.ts'
-import { type OpenedSession, openBrowserSession } from './session.ts'
 
 const tooMany = 'Too many failed logins for this address: wait before you try again.'
 

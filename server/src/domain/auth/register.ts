@@ -1,23 +1,21 @@
-/** Registration, sign-out, and the exchange of an API token for a JWT. */
-import type { AccessToken, Registration } from '@coffer/contract/auth'
+/** Creates an account, with its first workspace or a place in the workspace that it was invited to. */
+import type { Registration } from '@coffer/contract/auth'
 import { newId } from '../../crypto/id.ts'
 import { hashPassword } from '../../crypto/password.ts'
 import { Failure } from '../../failure.ts'
 import type { NewAccount } from '../../store/account.ts'
-import { requireSession } from '../access/access.ts'
+import { normaliseEmail } from '../account/email.ts'
+import { defaultPreferences } from '../account/me.ts'
+import { asUser, personEntity } from '../account/person.ts'
+import { type OpenedSession, openBrowserSession } from '../account/session.ts'
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context } from '../context.ts'
-import { issueJwt } from '../credential/jwt.ts'
 import { inPasswordSlot } from '../slot.ts'
-import { announce, inTransaction, recordAct } from '../transaction.ts'
+import { inTransaction } from '../transaction.ts'
 import { findOpenInvite, type OpenInvite, takeUpInvite } from '../workspace/invite.ts'
 import { checkSlug } from '../workspace/slug.ts'
 import { claimSlug, insertWorkspace } from '../workspace/workspace.ts'
-import { normaliseEmail } from './email.ts'
-import { defaultPreferences } from './me.ts'
-import { asUser, personEntity } from './person.ts'
-import { type OpenedSession, openBrowserSession } from './session.ts'
 import { requireSetupCode } from './setup-code.ts'
 
 const firstWorkspace = { name: 'Main', slug: 'main' }
@@ -75,29 +73,4 @@ async function admitRegistration(ctx: Context, body: Registration, email: string
   }
   requireSetupCode(ctx.setupCode, ctx.request, body.setupCode)
   return { isFirst }
-}
-
-export async function logout(ctx: Context): Promise<void> {
-  const { sessionId, userId } = requireSession(ctx)
-  const chains = [systemChain, ...(await ctx.store.workspaces.listIdsForUser(userId))]
-  await inTransaction(ctx, chains, async (ctx) => {
-    // Another request has just ended this session, so it is no valid credential any more.
-    if (!(await ctx.store.sessions.remove(sessionId, userId))) throw new Failure('unauthenticated')
-    const who = personEntity({ id: userId, email: ctx.actor.name })
-    for (const chain of chains) await record(ctx, { chain, action: 'LOGOUT', entity: who })
-    await announce(ctx, 'user', userId)
-  })
-}
-
-export async function exchangeToken(ctx: Context): Promise<AccessToken> {
-  const { credential } = ctx.actor
-  if (credential.type !== 'static' && credential.type !== 'cli-token') {
-    throw new Failure('forbidden', 'Only an API token can be exchanged: use a JWT or a session as it is.')
-  }
-  const { token } = credential
-  const { generation } = credential
-  const issued = issueJwt(ctx, { sub: token.id, kind: 'token', workspace: token.workspaceId, generation })
-  const entity = { type: 'token', id: token.id, name: token.name }
-  await recordAct(ctx, { chain: token.workspaceId, action: 'EXCHANGE', entity })
-  return issued
 }
