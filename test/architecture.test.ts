@@ -135,6 +135,20 @@ test('only the engines talk to a database driver, only the doors open connection
   expect(fetching.map((file) => relative(source, file))).toEqual([])
 })
 
+test('undocumented fields of Node are used only where the code gives a reason', () => {
+  const used = production.flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(/\w\??\.(_\w+|onIncoming\b)|\b(httpAllowHalfOpen):/g)].map(
+      ([, field, option]) => `${relative(source, file)}: ${field ?? option}`,
+    ),
+  )
+  const reasoned = [
+    'http/limits/pipelining-limit.ts: onIncoming',
+    'http/server.ts: _httpMessage',
+    'http/server.ts: httpAllowHalfOpen',
+  ]
+  expect(used.toSorted()).toEqual(reasoned)
+})
+
 test('what is served knows nothing of what measures, tortures or tests it', () => {
   const outside = ['test', 'bench', 'torture'].map((folder) => `${join(root, folder)}/`)
   const reaching = [...imports, ...listFiles(join(root, 'contract/src')).flatMap(importsOf)]

@@ -69,7 +69,7 @@ export function createMail(settings: MailSettings): Mail {
 
   async function transfer(letter: Letter, withinMs: number): Promise<void> {
     if (!plainAddress.test(letter.to)) throw new MailError('EENVELOPE', 'not a plain address')
-    // Loaded on demand: many installations send no mail.
+    // Loaded on demand: many installations send no mail. Both modules are documented at nodemailer.com/extras.
     const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
     const { default: SmtpConnection } = await import('nodemailer/lib/smtp-connection')
     const { subject, text, html } = letter

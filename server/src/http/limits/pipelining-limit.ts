@@ -62,8 +62,9 @@ export function createLine(queued: ByteBudget): Line {
 }
 
 /**
- * Node's HTTP parser keeps emitting requests from buffered data, even while the socket is being closed. Node has no API
- * to stop it, only this field.
+ * Node's HTTP parser keeps emitting the requests of a buffered chunk after its socket is destroyed. Only this
+ * undocumented field stops it: 64 KiB of requests then block the service for 6 ms instead of 25. `wire.test.ts` fails
+ * if Node drops the field.
  */
 type Reading = Socket & { readonly parser?: { onIncoming: () => number } | null }
 
