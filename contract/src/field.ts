@@ -2,6 +2,8 @@
 import { type Static, type TSchema, Type } from './schema.ts'
 
 const hex = '[0-9a-fA-F]'
+/** The form of a UUID, whatever its version. Paths accept names beside ids, so no name may have this form. */
+export const idForm = `^${hex}{8}(-${hex}{4}){3}-${hex}{12}$`
 const uuidPattern = `^(${hex}{8}-${hex}{4}-[1-8]${hex}{3}-[89abAB]${hex}{3}-${hex}{12}|0{8}-0{4}-0{4}-0{4}-0{12}|[fF]{8}-[fF]{4}-[fF]{4}-[fF]{4}-[fF]{12})$`
 
 export const Id = Type.String({ pattern: uuidPattern, minLength: 36, maxLength: 36, description: 'UUID' })

@@ -1,5 +1,6 @@
 /** Opaque page cursors: the position of the last row of a page, encoded. */
 import { invalid } from '../failure.ts'
+import { isId } from './id.ts'
 
 export const encodeCursor = (position: number | string): string => Buffer.from(String(position)).toString('base64url')
 
@@ -13,7 +14,7 @@ export function decodeCursor(cursor: string): number {
 /** Like `decodeCursor`, for lists whose position is a row id. */
 export function decodeIdCursor(cursor: string): string {
   const id = decode(cursor)
-  if (!/^[0-9a-f-]{36}$/.test(id)) throw unknownCursor()
+  if (!isId(id)) throw unknownCursor()
   return id
 }
 

@@ -1,1 +1,6 @@
-export const isId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
+import { idForm } from '@coffer/contract/field'
+
+const form = new RegExp(idForm)
+
+/** True for any text of the form of an id. Ids are stored in lower case, and accepted in either. */
+export const isId = (text: string): boolean => form.test(text)
