@@ -1,28 +1,13 @@
 /** The house holds: imports point down, nothing goes in circles, no room has a name that says nothing. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
+import { edgesBetweenRooms, edgesOf, findCircles, importsOf, listFiles } from './import-graph.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const source = join(root, 'server/src')
-
-type Import = { from: string; to: string; isType: boolean }
-
-function listFiles(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
-    .map((name) => join(folder, name))
-}
-
-function importsOf(file: string): Import[] {
-  const text = readFileSync(file, 'utf8')
-  const pattern = /(?:^|\n)\s*(import|export)\s+(type\s)?[^'"`;]*?from\s+'([^']+)'|import\('([^']+)'\)/g
-  return [...text.matchAll(pattern)].map((match) => ({
-    from: file,
-    to: match[3] ?? match[4] ?? '',
-    isType: match[2] !== undefined,
-  }))
-}
 
 const production = listFiles(source).filter((file) => !/\.test\.ts$|-test-/.test(file))
 const imports = production.flatMap(importsOf)
@@ -61,22 +46,45 @@ test('imports point down', () => {
   expect(wrong).toEqual([])
 })
 
-test('nothing imports in a circle', () => {
-  const graph = new Map<string, string[]>()
-  for (const { from, to, isType } of imports) {
-    if (to.startsWith('.') && !isType) graph.set(from, [...(graph.get(from) ?? []), resolve(dirname(from), to)])
-  }
-  const circles: string[] = []
-  const done = new Set<string>()
-  function visit(file: string, path: string[]): void {
-    if (path.includes(file))
-      circles.push([...path.slice(path.indexOf(file)), file].map((f) => relative(source, f)).join(' → '))
-    if (path.includes(file) || done.has(file)) return
-    for (const next of graph.get(file) ?? []) visit(next, [...path, file])
-    done.add(file)
-  }
-  for (const file of graph.keys()) visit(file, [])
+const folders = ['server/src', 'contract', 'sdk', 'test', 'bench', 'torture', 'docs']
+const everyEdge = folders.flatMap((folder) => listFiles(join(root, folder))).flatMap((file) => edgesOf(importsOf(file)))
+
+test('no file imports in a circle, not even types', () => {
+  const circles = findCircles(everyEdge)
+  expect(everyEdge.length).toBeGreaterThan(2_000)
+  expect(circles.map((circle) => circle.map((file) => relative(root, file)).join(' → '))).toEqual([])
+})
+
+test('no two rooms of a floor import each other, directly or by way of a third', () => {
+  const rooms = new Set([source, ...production.map((file) => dirname(file))])
+  const edges = imports.flatMap((one) => edgesOf([one]))
+  const circles = [...rooms].flatMap((folder) =>
+    findCircles(edgesBetweenRooms(edges, folder)).map((circle) => `${relative(source, folder)}: ${circle.join(' → ')}`),
+  )
   expect(circles).toEqual([])
+})
+
+test('the check finds circles of type imports, between files and between rooms', async ({ onTestFinished }) => {
+  const planted = await mkdtemp(join(tmpdir(), 'coffer-circle-'))
+  onTestFinished(() => rm(planted, { recursive: true }))
+  const files = {
+    'one/a.ts': "import type { B } from '../two/b.ts'\nexport type A = B[]\n",
+    'two/b.ts': "import {\n  type C,\n} from '../three/c.ts'\nexport type B = C[]\n",
+    'three/c.ts': "export type { A as C } from '../one/a.ts'\n",
+    'three/d.ts': "import '../one/e.ts'\nexport const d = 1\n",
+    'one/e.ts': "export const e = () => import('../two/f.ts')\n",
+    'two/f.ts': 'export const f = 1\n',
+  }
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(planted, name)), { recursive: true })
+    await writeFile(join(planted, name), text)
+  }
+  const edges = listFiles(planted).flatMap((file) => edgesOf(importsOf(file)))
+  const circle = ['one/a.ts', 'two/b.ts', 'three/c.ts'].map((name) => join(planted, name))
+  expect(edges.length).toBe(5)
+  expect(findCircles(edges).map((found) => new Set(found))).toEqual([new Set(circle)])
+  const ofRooms = findCircles(edgesBetweenRooms(edges, planted)).map((found) => new Set(found))
+  expect(ofRooms).toContainEqual(new Set(['one', 'two', 'three']))
 })
 
 /**

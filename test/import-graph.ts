@@ -1,0 +1,51 @@
+/** Reads the imports of source files, type imports included, and finds circles in them. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+
+type Import = { readonly from: string; readonly to: string }
+/** What imports what: files, or folders. */
+type Edge = readonly [from: string, to: string]
+
+export function listFiles(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
+    .map((name) => join(folder, name))
+}
+
+export function importsOf(file: string): Import[] {
+  const text = readFileSync(file, 'utf8')
+  const pattern = /(?:^|\n)\s*(?:import|export)\s+(?:[^'"`;]*?from\s+)?'([^']+)'|import\('([^']+)'\)/g
+  return [...text.matchAll(pattern)].map((match) => ({ from: file, to: match[1] ?? match[2] ?? '' }))
+}
+
+export function edgesOf(imports: readonly Import[]): Edge[] {
+  return imports
+    .filter(({ to }) => to.startsWith('.'))
+    .map(({ from, to }) => [from, resolve(dirname(from), to)] as const)
+}
+
+/** Imports from one subfolder of `folder` to another. Files in `folder` itself belong to no subfolder. */
+export function edgesBetweenRooms(edges: readonly Edge[], folder: string): Edge[] {
+  const roomOf = (file: string) => {
+    const [room = '', ...rest] = relative(folder, file).split(sep)
+    return rest.length > 0 && room !== '..' ? room : undefined
+  }
+  return edges.flatMap(([from, to]): Edge[] => {
+    const [one, other] = [roomOf(from), roomOf(to)]
+    return one !== undefined && other !== undefined && one !== other ? [[one, other]] : []
+  })
+}
+
+export function findCircles(edges: readonly Edge[]): string[][] {
+  const uses = Map.groupBy(edges, ([from]) => from)
+  const circles: string[][] = []
+  const done = new Set<string>()
+  function visit(node: string, path: readonly string[]): void {
+    if (path.includes(node)) circles.push([...path.slice(path.indexOf(node)), node])
+    if (path.includes(node) || done.has(node)) return
+    for (const [, next] of uses.get(node) ?? []) visit(next, [...path, node])
+    done.add(node)
+  }
+  for (const node of uses.keys()) visit(node, [])
+  return circles
+}
