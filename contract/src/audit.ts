@@ -35,7 +35,7 @@ export const AuditEntry = Type.Object({
   outcome: words('success', 'failure'),
   before: Type.Optional(Metadata),
   after: Type.Optional(Metadata),
-  /** Whether the person's email address was confirmed at that time. Absent if the actor is not a person. */
+  /** Whether the address of the person, or of a token's creator, was confirmed then. Absent for other actors. */
   details: Type.Optional(Type.Object({ actorVerified: Type.Boolean() })),
   hash: Type.String(),
 })

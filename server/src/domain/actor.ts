@@ -28,7 +28,7 @@ export type Actor = {
   readonly name: string
   /** The person whose membership limits the rights of this actor; empty if there is no such person. */
   readonly userId: string
-  /** Set for people only: whether their email address is confirmed. */
+  /** Whether the email address of the person is confirmed, for people and their tokens. */
   readonly emailVerified?: boolean
   readonly credential: Credential
 }

@@ -44,6 +44,8 @@ const macFields = (account: AccountFields): MacField[] => [
 export function accountStore(db: Db, keys: Keys) {
   const rows = genuineRows<AccountFields, AccountRow>(keys, 'account', macFields)
 
+  const findRow = (id: string) => db.one<AccountRow>(sql`select ${columns} from account where id = ${id}`)
+
   async function genuine(row: AccountRow | undefined): Promise<Account | undefined> {
     if (!row) return undefined
     if (!(await rows.isGenuine(row))) throw new Failure('integrity')
@@ -57,10 +59,7 @@ export function accountStore(db: Db, keys: Keys) {
     },
 
     async find(id: string): Promise<Account | undefined> {
-      return genuine(
-        await db.one<AccountRow>(sql`
-          select ${columns} from account where id = ${id}`),
-      )
+      return genuine(await findRow(id))
     },
 
     async findByEmail(email: string): Promise<Account | undefined> {
@@ -68,6 +67,12 @@ export function accountStore(db: Db, keys: Keys) {
         await db.one<AccountRow>(sql`
           select ${columns} from account where email = ${email}`),
       )
+    },
+
+    /** Whether the address is confirmed. False for an unknown account, and for a row with a bad MAC. */
+    async isVerified(id: string): Promise<boolean> {
+      const row = await findRow(id)
+      return !!row && row.emailVerifiedAt !== null && (await rows.isGenuine(row))
     },
 
     /** All members of a workspace. Rows with a bad MAC are skipped, so that the others can still be listed. */

@@ -11,7 +11,7 @@ export type CompactDetails = { readonly text: string; readonly lists: readonly K
 export type Details = {
   readonly before?: Record<string, unknown>
   readonly after?: Record<string, unknown>
-  /** Whether the acting person's address was confirmed at the time; absent if the actor is no person. */
+  /** Whether the address of the person, or of a token's creator, was confirmed then; absent for other actors. */
   readonly actorVerified?: boolean
 }
 

@@ -3,7 +3,7 @@ import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
 import { traceOf } from '../../log.ts'
 import { type BatchEntry, type SharedFields, sharedFields } from '../../store/audit-batch.ts'
-import { compactDetails, withActorVerified } from '../../store/audit-key-list.ts'
+import { compactDetails } from '../../store/audit-key-list.ts'
 import { gather } from '../../store/engine/commit-queue.ts'
 import { storeOver } from '../../store/store.ts'
 import { confirmEach } from '../access/confirm.ts'
@@ -45,9 +45,9 @@ function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): Shar
   return fields
 }
 
-/** The same encoding as in `readDetails`: JSON within JSON. */
+/** The text is JSON within JSON with at least one field, so `actorVerified` goes in after its first two characters. */
 const textFor = ({ text }: ReadDetails, emailVerified: boolean | undefined) =>
-  emailVerified === undefined ? text : JSON.stringify(withActorVerified(JSON.parse(text), emailVerified))
+  emailVerified === undefined ? text : `"{\\"actorVerified\\":${emailVerified},${text.slice(2)}`
 
 export function createReadRecorder(
   services: Pick<Context, 'engine' | 'keys' | 'log' | 'storedLists'>,

@@ -15,6 +15,7 @@ import type { Session } from '../../store/session.ts'
 import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { Actor } from '../actor.ts'
+import { createRecall } from '../cache/loading-cache.ts'
 import type { Pictures } from '../cache/workspace-snapshot.ts'
 import { dayMs, hourMs } from '../time.ts'
 import type { Usage } from './usage.ts'
@@ -29,7 +30,7 @@ export type Credentials = {
   recognise(key: string, ip: string): Actor | undefined
   /** Throws `unauthenticated` unless the value is a live credential. */
   authenticate(value: string, ip: string): Promise<Actor>
-  /** Drops the cached sessions of a person. */
+  /** Drops the cached sessions of a person, and whether their address is confirmed. */
   dropUser(userId: string): void
   clear(): void
   /** Increases whenever sessions are dropped: a session found at an earlier generation may have ended. */
@@ -43,6 +44,8 @@ type Located = {
   /** The root keys that the hashes were computed with. */
   readonly keyring: Keyring
 }
+/** A token, and whether the address of its creator is confirmed. */
+type OwnedToken = { readonly token: TokenRecord; readonly emailVerified: boolean }
 type SessionUser = { readonly id: string; readonly email: string; readonly emailVerified: boolean }
 type LiveSession = { readonly session: Session; readonly user: SessionUser; seenAt: number }
 type Parts = {
@@ -61,6 +64,8 @@ export function createCredentials(parts: Parts): Credentials {
   const located = new Map<string, Located>()
   const sessions = new Map<string, LiveSession>()
   const claims = new Map<string, JwtClaims>()
+  /** Whether the address of a token's creator is confirmed, by user id. */
+  const verified = createRecall(maxRemembered, store.accounts.isVerified)
 
   async function authenticate(value: string, ip: string): Promise<Actor> {
     const kind = bearerKind(value)
@@ -72,8 +77,8 @@ export function createCredentials(parts: Parts): Credentials {
 
   function recognise(key: string, ip: string): Actor | undefined {
     const known = located.get(key)
-    const token = known && peekToken(known.workspaceId, known.id)
-    if (known && token) return tokenActor(token, known, ip)
+    const owned = known && peekToken(known.workspaceId, known.id)
+    if (known && owned) return tokenActor(owned, known, ip)
     const claimed = claims.get(key)
     if (!claimed || claimed.exp * 1000 <= now()) return undefined
     if (claimed.kind === 'oidc') {
@@ -84,10 +89,12 @@ export function createCredentials(parts: Parts): Credentials {
     return source && jwtActor(source, claimed, ip)
   }
 
-  function peekToken(workspaceId: string, id: string): TokenRecord | undefined {
+  function peekToken(workspaceId: string, id: string): OwnedToken | undefined {
     const picture = pictures.peek(workspaceId)
     const token = picture?.tokens.peek(id)
-    return picture && token && picture.membersByUser.has(token.createdBy) ? token : undefined
+    if (!picture || !token || !picture.membersByUser.has(token.createdBy)) return undefined
+    const emailVerified = verified.peek(token.createdBy)
+    return emailVerified === undefined ? undefined : { token, emailVerified }
   }
 
   async function authenticateToken(value: string, ip: string): Promise<Actor> {
@@ -107,14 +114,15 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   /** Undefined if root keys were rotated between caching the value's hashes and loading the token: reload both. */
-  function tokenActor(token: TokenRecord, known: Located, ip: string): Actor | undefined {
+  function tokenActor(owned: OwnedToken, known: Located, ip: string): Actor | undefined {
+    const { token } = owned
     const isCurrent = known.hashes.some((candidate) => candidate.equals(token.hash))
     if (!isCurrent && !isInGrace(token, known.hashes)) {
       if (known.keyring !== keys.keyring || !keys.keyring.find(token.hashRootId)) return undefined
       throw new Failure('unauthenticated')
     }
     const generation = isCurrent ? token.generation : token.generation - 1
-    return liveActor(token, ip, { type: token.type === 'cli' ? 'cli-token' : 'static', generation }, null)
+    return liveActor(owned, ip, { type: token.type === 'cli' ? 'cli-token' : 'static', generation }, null)
   }
 
   async function locate(key: string, value: string): Promise<Located> {
@@ -161,23 +169,25 @@ export function createCredentials(parts: Parts): Credentials {
     return identityActor(identity, known.exp * 1000)
   }
 
-  function jwtActor(token: TokenRecord, known: JwtClaims, ip: string): Actor {
+  function jwtActor(owned: OwnedToken, known: JwtClaims, ip: string): Actor {
+    const { token } = owned
     const isCurrent = known.generation === token.generation
     const isGraced = known.generation === token.generation - 1 && (token.previousUntil ?? 0) > now()
     if (!isCurrent && !isGraced) throw new Failure('unauthenticated')
-    return liveActor(token, ip, { type: 'jwt', generation: known.generation }, known.exp * 1000)
+    return liveActor(owned, ip, { type: 'jwt', generation: known.generation }, known.exp * 1000)
   }
 
-  async function requireToken(workspaceId: string, id: string): Promise<TokenRecord> {
+  async function requireToken(workspaceId: string, id: string): Promise<OwnedToken> {
     const picture = pictures.peek(workspaceId) ?? (await pictures.get(workspaceId))
     const token = picture && (picture.tokens.peek(id) ?? (await picture.tokens.get(id)))
     // A token is valid only while its creator is a member.
     if (!picture || !token || !picture.membersByUser.has(token.createdBy)) throw new Failure('unauthenticated')
-    return token
+    const emailVerified = verified.peek(token.createdBy) ?? (await verified.get(token.createdBy))
+    return { token, emailVerified: emailVerified ?? false }
   }
 
   function liveActor(
-    token: TokenRecord,
+    { token, emailVerified }: OwnedToken,
     ip: string,
     value: { type: 'static' | 'cli-token' | 'jwt'; generation: number },
     ownEnd: number | null,
@@ -189,7 +199,7 @@ export function createCredentials(parts: Parts): Credentials {
     const endOfGrace = value.generation === token.generation ? null : token.previousUntil
     const expiresAt = earlier(token.expiresAt, earlier(ownEnd, endOfGrace))
     const credential = { ...value, token, expiresAt }
-    return { type: 'token', id: token.id, name: token.name, userId: token.createdBy, credential }
+    return { type: 'token', id: token.id, name: token.name, userId: token.createdBy, emailVerified, credential }
   }
 
   async function authenticateSession(value: string): Promise<Actor> {
@@ -240,6 +250,7 @@ export function createCredentials(parts: Parts): Credentials {
     authenticate,
     dropUser(userId) {
       generations++
+      verified.drop(userId)
       for (const [key, live] of sessions) if (live.user.id === userId) sessions.delete(key)
     },
     clear() {
@@ -247,6 +258,7 @@ export function createCredentials(parts: Parts): Credentials {
       located.clear()
       sessions.clear()
       claims.clear()
+      verified.clear()
     },
     get generation() {
       return generations

@@ -54,7 +54,7 @@ test('an entry says what was known of its actor then, in changes and in reads, a
   const views = await trail('action=VIEW')
   expect(views.map(({ actor, details }) => [actor.type, details])).toEqual([
     ['user', { actorVerified: false }],
-    ['token', undefined],
+    ['token', { actorVerified: false }],
     ['user', { actorVerified: true }],
   ])
   const changes = await trail(`actor=${owner.id}&action=CREATE`)
