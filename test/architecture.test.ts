@@ -212,9 +212,9 @@ test('associated data is built, sealed records are made and audit rows are writt
   const owners: [what: RegExp, owner: RegExp][] = [
     [/createCipheriv|createDecipheriv/, /crypto\/envelope\.ts$/],
     [/setAAD/, /crypto\/envelope\.ts$/],
-    [/insert into audit_entry/, /store\/audit\.ts$/],
+    [/insert into audit_entry/, /store\/audit\/audit\.ts$/],
     [/audit\.insert\(/, /domain\/audit\/record\.ts$/],
-    [/insert into audit_batch/, /store\/audit\.ts$/],
+    [/insert into audit_batch/, /store\/audit\/audit\.ts$/],
     [/audit\.insertBatch\(/, /domain\/audit\/record\.ts$/],
     [/insert into change/, /store\/change\.ts$/],
   ]

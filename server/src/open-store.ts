@@ -13,8 +13,8 @@ import type { Engine } from './store/engine/sql.ts'
 import { openSqlite } from './store/engine/sqlite.ts'
 import { type Access, fileTrouble, inspectFile } from './store/engine/sqlite-connection.ts'
 import { wrappedMaster } from './store/instance.ts'
-import { type Keys, loadKeys } from './store/key.ts'
-import { hasKeys, makeKeys } from './store/key-register.ts'
+import { type Keys, loadKeys } from './store/key/key.ts'
+import { hasKeys, makeKeys } from './store/key/register.ts'
 import { migrate, requireCurrentSchema } from './store/migrate.ts'
 
 export class StartError extends Error {}

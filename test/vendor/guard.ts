@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { type Plan, planSync, type Seen } from '../../server/src/domain/sync/plan.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { guardOf, type Provider, type RemoteItem } from '../../server/src/providers/provider.ts'
-import type { LedgerEntry } from '../../server/src/store/sync-ledger.ts'
+import type { LedgerEntry } from '../../server/src/store/sync/ledger.ts'
 import type { RunningFake } from './fake.ts'
 import { applyAll, connectionTo, create, update } from './operation.ts'
 

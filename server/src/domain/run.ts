@@ -1,5 +1,5 @@
 import type { Slot, SlotPool } from '../slot-pool.ts'
-import type { Member } from '../store/member.ts'
+import type { Member } from '../store/workspace/member.ts'
 import type { Picture } from './cache/workspace-snapshot.ts'
 
 /** The snapshot and the membership that access was granted by. */

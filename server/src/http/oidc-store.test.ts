@@ -25,7 +25,7 @@ import { asOperator } from '../domain/context.ts'
 import { rotateRoot } from '../domain/workspace/key.ts'
 import { flushUsage } from '../jobs/usage.ts'
 import { countTampered } from '../store/integrity.ts'
-import { countRootUses } from '../store/key-rotation.ts'
+import { countRootUses } from '../store/key/rotation.ts'
 
 const list = '/v1/workspace/main/oidc'
 const everything = JSON.stringify({ all: true, teams: [], projects: [], environments: [] })

@@ -20,7 +20,7 @@ import { asOperator } from '../domain/context.ts'
 import { hourMs } from '../domain/time.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/workspace/key.ts'
 import { StartError } from '../open-store.ts'
-import { canonicalEntry, hashEntry } from '../store/audit-entry.ts'
+import { canonicalEntry, hashEntry } from '../store/audit/entry.ts'
 import { createStore } from '../store/store.ts'
 
 let service: TestService

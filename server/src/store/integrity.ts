@@ -1,7 +1,7 @@
 /** For `doctor`: checks the MAC of every row that grants rights. */
 
 import type { Engine } from './engine/sql.ts'
-import type { Keys } from './key.ts'
+import type { Keys } from './key/key.ts'
 import { createStore } from './store.ts'
 
 export async function countTampered(engine: Engine, keys: Keys): Promise<string[]> {

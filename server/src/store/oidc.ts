@@ -3,7 +3,7 @@ import type { Permission, Scope } from '@coffer/contract/field'
 import type { ClaimRules } from '@coffer/contract/oidc'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
-import type { Keys } from './key.ts'
+import type { Keys } from './key/key.ts'
 import { genuineRows } from './signed-row.ts'
 
 export type IdentityRecord = {

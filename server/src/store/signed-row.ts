@@ -1,6 +1,6 @@
 /** Shared code of tables whose rows carry a MAC: signing, checking, and two walks over all rows. */
 import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
-import type { Keys } from './key.ts'
+import type { Keys } from './key/key.ts'
 
 type GenuineRows<Fields, Row extends Fields & RowMac & { readonly id: string }> = {
   sign(fields: Fields): RowMac

@@ -4,7 +4,7 @@ import { newKey } from '../crypto/envelope.ts'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
-import type { Keys } from './key.ts'
+import type { Keys } from './key/key.ts'
 import { genuineRows } from './signed-row.ts'
 
 export type TokenRecord = {

@@ -8,8 +8,8 @@
  */
 import type { EnvironmentPath, IdPath, ProjectPath, Role, Scope, WorkspacePath } from '@coffer/contract/field'
 import { Failure } from '../../failure.ts'
-import type { Member } from '../../store/member.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
+import type { Member } from '../../store/workspace/member.ts'
 import { credentialPermission, grantOf } from '../actor.ts'
 import {
   type Picture,

@@ -4,8 +4,8 @@
  */
 
 import type { Transaction } from '../../store/engine/sql.ts'
-import type { Member } from '../../store/member.ts'
 import type { Store } from '../../store/store.ts'
+import type { Member } from '../../store/workspace/member.ts'
 import { grantOf } from '../actor.ts'
 import type { Context, WriteContext } from '../context.ts'
 import type { Granted } from '../run.ts'

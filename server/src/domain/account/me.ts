@@ -1,6 +1,6 @@
 import type { Me, MeChange, Preferences, PreferencesChange } from '@coffer/contract/me'
 import { Failure, invalid } from '../../failure.ts'
-import type { Account } from '../../store/account.ts'
+import type { Account } from '../../store/account/account.ts'
 import { listAccesses, requireSession } from '../access/access.ts'
 import { credentialPermission, grantOf } from '../actor.ts'
 import { systemChain } from '../audit/event.ts'

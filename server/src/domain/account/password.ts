@@ -1,7 +1,7 @@
 import type { PasswordChange } from '@coffer/contract/me'
 import { hashPassword, verifyPassword } from '../../crypto/password.ts'
 import { Failure } from '../../failure.ts'
-import type { Account } from '../../store/account.ts'
+import type { Account } from '../../store/account/account.ts'
 import { requireSession } from '../access/access.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { inPasswordSlot } from '../slot.ts'

@@ -2,7 +2,7 @@
 
 import { nextTurn } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
-import type { Account, NewAccount } from '../../store/account.ts'
+import type { Account, NewAccount } from '../../store/account/account.ts'
 import { requireLiving } from '../access/live-credential.ts'
 import type { Actor } from '../actor.ts'
 import { type AuditEvent, systemChain } from '../audit/event.ts'

@@ -6,7 +6,7 @@
 import type { AuditEntry } from '@coffer/contract/audit'
 import { exportPublicKey } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
-import type { AuditMark } from '../../store/audit-retention.ts'
+import type { AuditMark } from '../../store/audit/retention.ts'
 import type { Context } from '../context.ts'
 import { inTransaction } from '../transaction.ts'
 import { lockChain } from './chain.ts'

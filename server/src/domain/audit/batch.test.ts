@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { newId } from '../../crypto/id.ts'
-import { type BatchRow, composeBatch, expandBatch, linksOfBatch, sharedFields } from '../../store/audit-batch.ts'
-import { canonicalEntry, emptyHash, hashEntry } from '../../store/audit-entry.ts'
+import { type BatchRow, composeBatch, expandBatch, linksOfBatch, sharedFields } from '../../store/audit/batch.ts'
+import { canonicalEntry, emptyHash, hashEntry } from '../../store/audit/entry.ts'
 
 const text = fc.oneof(
   fc.string({ unit: 'binary' }),

@@ -1,5 +1,5 @@
 /** Stores the long key lists that audit entries refer to, once per chain, in the transaction of the entry. */
-import { type KeyList, listSpan } from '../../store/audit-key-list.ts'
+import { type KeyList, listSpan } from '../../store/audit/key-list.ts'
 import type { ChainContext, ChainHead } from './chain.ts'
 import type { StoredList } from './stored-list.ts'
 

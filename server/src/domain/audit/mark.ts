@@ -2,8 +2,8 @@
 import { lengthPrefixed } from '../../crypto/envelope.ts'
 import { isSignatureGenuine, signBytes } from '../../crypto/signing.ts'
 import { Failure } from '../../failure.ts'
-import { emptyHash } from '../../store/audit-entry.ts'
-import type { AuditMark, MarkKind } from '../../store/audit-retention.ts'
+import { emptyHash } from '../../store/audit/entry.ts'
+import type { AuditMark, MarkKind } from '../../store/audit/retention.ts'
 import type { Context } from '../context.ts'
 
 /** A position in a chain: sequence and hash of an entry. */

@@ -1,5 +1,5 @@
 /** The service that audits reads of values, as the context offers it. `Caller` is the context of a read. */
-import type { CompactDetails } from '../../store/audit-key-list.ts'
+import type { CompactDetails } from '../../store/audit/key-list.ts'
 import type { AuditEvent } from './event.ts'
 
 export type ReadEvent = Omit<AuditEvent, 'before' | 'after'>

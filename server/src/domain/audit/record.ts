@@ -1,8 +1,8 @@
 /** Writes audit entries, in the transaction of the change that they describe. */
 import { newId } from '../../crypto/id.ts'
-import { type BatchEntry, composeBatch, sharedFields } from '../../store/audit-batch.ts'
-import { canonicalEntry, hashEntry } from '../../store/audit-entry.ts'
-import { type CompactDetails, compactDetails, withActorVerified } from '../../store/audit-key-list.ts'
+import { type BatchEntry, composeBatch, sharedFields } from '../../store/audit/batch.ts'
+import { canonicalEntry, hashEntry } from '../../store/audit/entry.ts'
+import { type CompactDetails, compactDetails, withActorVerified } from '../../store/audit/key-list.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { type ChainContext, type ChainHead, extendChain, lockChain, orNothing } from './chain.ts'
 import type { AuditEvent } from './event.ts'

@@ -1,6 +1,6 @@
 /** Deletes archived entries from the trail. The signed record of the cut keeps the rest of the chain verifiable. */
 import { Failure } from '../../failure.ts'
-import type { AuditLink } from '../../store/audit-entry.ts'
+import type { AuditLink } from '../../store/audit/entry.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { dayMs } from '../time.ts'
 import { inTransaction } from '../transaction.ts'

@@ -2,7 +2,7 @@
  * Cached responses. They contain plaintext in the memory of this process, are limited in total size, and are valid only
  * while the workspace snapshot and the environments they were built from are unchanged.
  */
-import type { CompactDetails } from '../../store/audit-key-list.ts'
+import type { CompactDetails } from '../../store/audit/key-list.ts'
 import type { Epochs } from './environment-version.ts'
 import type { Picture } from './workspace-snapshot.ts'
 

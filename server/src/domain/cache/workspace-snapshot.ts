@@ -3,13 +3,13 @@
  * tokens in use. It is cached in memory, dropped at every commit that changes it, and reloaded by the next request.
  */
 import type { Log } from '../../log.ts'
-import type { EnvironmentRow } from '../../store/environment.ts'
-import type { Member } from '../../store/member.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
-import type { KeyMemory } from '../../store/secret-value.ts'
+import type { KeyMemory } from '../../store/secret/value.ts'
 import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
-import type { WorkspaceRow } from '../../store/workspace.ts'
+import type { EnvironmentRow } from '../../store/workspace/environment.ts'
+import type { Member } from '../../store/workspace/member.ts'
+import type { WorkspaceRow } from '../../store/workspace/workspace.ts'
 import { type ScopeSet, toScopeSet } from '../scope.ts'
 import { iso } from '../time.ts'
 import { createRecall, type Recall } from './loading-cache.ts'

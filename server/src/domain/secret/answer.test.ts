@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { ReminderRow } from '../../store/secret-reminder.ts'
+import type { ReminderRow } from '../../store/secret/reminder.ts'
 import { createReminderIndex } from './answer.ts'
 import type { OpenValue } from './read.ts'
 

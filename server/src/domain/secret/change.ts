@@ -13,7 +13,7 @@ import type {
 } from '@coffer/contract/secret'
 import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import { invalid } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
 import { type ProjectAccess, requireProject } from '../access/access.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { type CompareContext, inSecretTransaction } from './compare.ts'

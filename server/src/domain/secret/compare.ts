@@ -3,7 +3,7 @@
  * about values but leave no other audit entry, so each records one `COMPARE` before its response is sent.
  */
 import { Failure, isFailure } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import { lockChain } from '../audit/chain.ts'
 import type { AuditEvent } from '../audit/event.ts'

@@ -17,8 +17,8 @@ import type {
   VersionsPath,
 } from '@coffer/contract/history'
 import { Failure, invalid } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret.ts'
-import type { ChangeRow, ValuePlace } from '../../store/secret-value.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
+import type { ChangeRow, ValuePlace } from '../../store/secret/value.ts'
 import { type ProjectAccess, requireEnvironment, requireProject } from '../access/access.ts'
 import type { AuditEvent } from '../audit/event.ts'
 import { readDetails } from '../audit/read.ts'

@@ -1,6 +1,6 @@
 /** If-Match: applies a change only if the secret is still as the caller read it. */
 import { Failure } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
 import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import { findEtag } from './answer.ts'

@@ -1,7 +1,7 @@
 /** Shared steps of changes to a whole secret: find it, check that the caller may see it, and record the change. */
 import { Failure } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret.ts'
-import { ownersSeen } from '../../store/secret-value.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
+import { ownersSeen } from '../../store/secret/value.ts'
 import type { Store } from '../../store/store.ts'
 import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
 import { record, recordAll } from '../audit/record.ts'

@@ -4,7 +4,7 @@
  */
 
 import { nextTurn } from '../../event-loop.ts'
-import { rowBytes } from '../../store/secret-value.ts'
+import { rowBytes } from '../../store/secret/value.ts'
 import { type Allowance, smallBytes } from './size.ts'
 
 /** Buffers of a response, in the order of sending. */

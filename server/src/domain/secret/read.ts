@@ -1,8 +1,8 @@
 /** Loads and decrypts values: responses, exports, references and comparisons are built from these rows. */
 
 import { nextTurn } from '../../event-loop.ts'
-import type { ReminderRow } from '../../store/secret-reminder.ts'
-import { type NamedValue, rowBytes, type SealedValue } from '../../store/secret-value.ts'
+import type { ReminderRow } from '../../store/secret/reminder.ts'
+import { type NamedValue, rowBytes, type SealedValue } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'

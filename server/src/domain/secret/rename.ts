@@ -1,6 +1,6 @@
 import { nextTurn } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
 import { type ProjectAccess, withStoredEnvironments } from '../access/access.ts'
 import { recordAll } from '../audit/record.ts'
 import type { WriteContext } from '../context.ts'

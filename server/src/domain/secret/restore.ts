@@ -2,7 +2,7 @@
 import type { RevisionPath, RevisionRestore } from '@coffer/contract/history'
 import type { RevisionResults } from '@coffer/contract/secret'
 import { Failure } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
 import { type ProjectAccess, reachedEnvironments, requireEnvironment } from '../access/access.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { reachesProject } from '../scope.ts'

@@ -2,7 +2,7 @@
 
 import { nextTurn } from '../../event-loop.ts'
 import { Failure, invalid } from '../../failure.ts'
-import type { ValuePlace, VersionRow } from '../../store/secret-value.ts'
+import type { ValuePlace, VersionRow } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'

@@ -2,7 +2,7 @@
 import type { ProjectPath } from '@coffer/contract/field'
 import type { SecretPath, TrashedSecret } from '@coffer/contract/secret'
 import { Failure } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
 import { hasRole, type ProjectAccess, requireProject, withStoredEnvironments } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { isId } from '../id.ts'

@@ -2,7 +2,7 @@
 import type { SecretPath, ValueChange } from '@coffer/contract/secret'
 import { Failure } from '../../failure.ts'
 import type { JointWork } from '../../store/engine/sql.ts'
-import type { SecretRecord } from '../../store/secret.ts'
+import type { SecretRecord } from '../../store/secret/secret.ts'
 import { type ProjectAccess, requireProject } from '../access/access.ts'
 import { confirmEach } from '../access/confirm.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'

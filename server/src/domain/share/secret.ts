@@ -4,7 +4,7 @@
  */
 import type { NewShare } from '@coffer/contract/share'
 import { Failure, invalid } from '../../failure.ts'
-import type { SealedValue } from '../../store/secret-value.ts'
+import type { SealedValue } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'

@@ -1,5 +1,5 @@
 /** How the audit trail names a sync, and who sees it. */
-import type { SyncRecord } from '../../store/sync.ts'
+import type { SyncRecord } from '../../store/sync/sync.ts'
 import { type ProjectAccess, reachesEnvironments } from '../access/access.ts'
 
 export const syncEntity = ({ id, name }: { id: string; name: string }) => ({ type: 'sync', id, name })

@@ -5,7 +5,7 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { lengthPrefixed } from '../../crypto/envelope.ts'
 import type { Store } from '../../store/store.ts'
-import type { LedgerEntry } from '../../store/sync-ledger.ts'
+import type { LedgerEntry } from '../../store/sync/ledger.ts'
 
 export type Owner = { readonly syncId: string; readonly macKey: KeyObject }
 

@@ -1,8 +1,8 @@
 /** Computes what a run would do now. The review, `plan` and the run itself share this code. */
 import type { KeyObject } from 'node:crypto'
 import { guardOf, type Provider, type Remote, type RemoteItem } from '../../providers/provider.ts'
-import type { SealedSync, SyncSettings } from '../../store/sync.ts'
-import type { LedgerEntry, OthersEntry } from '../../store/sync-ledger.ts'
+import type { LedgerEntry, OthersEntry } from '../../store/sync/ledger.ts'
+import type { SealedSync, SyncSettings } from '../../store/sync/sync.ts'
 import { type Access, reachesEnvironments } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { hourMs } from '../time.ts'

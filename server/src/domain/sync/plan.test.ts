@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { LedgerEntry } from '../../store/sync-ledger.ts'
+import type { LedgerEntry } from '../../store/sync/ledger.ts'
 import { isMassDelete, looksNeeded, type PlanInput, planSync, type Seen } from './plan.ts'
 
 const names = ['A', 'B', 'C', 'D', 'E', 'F']

@@ -3,7 +3,7 @@
  * plan updates or deletes only names in the ledger, unless it adopts: everything else belongs to someone else.
  */
 import type { Guard, RemoteItem } from '../../providers/provider.ts'
-import type { LedgerEntry } from '../../store/sync-ledger.ts'
+import type { LedgerEntry } from '../../store/sync/ledger.ts'
 
 /** An item at the target, with the MAC of its value if the vendor shows it. */
 export type Seen = Pick<RemoteItem, 'name' | 'id' | 'mark' | 'isOurs'> & { readonly valueMac?: string }

@@ -2,7 +2,7 @@ import type { Environment, EnvironmentChange, NewEnvironment } from '@coffer/con
 import type { EnvironmentPath, ProjectPath } from '@coffer/contract/field'
 import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
-import type { EnvironmentRow } from '../../store/environment.ts'
+import type { EnvironmentRow } from '../../store/workspace/environment.ts'
 import { reachedEnvironments, requireEnvironment, requireProject } from '../access/access.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'

@@ -1,6 +1,6 @@
 /** The mail to an invited person. */
 import type { Letter } from '../../mail.ts'
-import type { Invite } from '../../store/invite.ts'
+import type { Invite } from '../../store/workspace/invite.ts'
 import { composeMail } from '../account/mail-text.ts'
 
 type Parts = {

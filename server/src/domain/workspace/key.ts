@@ -3,7 +3,7 @@
  * interrupted rotation continues when it is run again.
  */
 import { Failure } from '../../failure.ts'
-import { readKeyRows } from '../../store/key-register.ts'
+import { readKeyRows } from '../../store/key/register.ts'
 import {
   countRootUses,
   insertNextEnvironmentKey,
@@ -15,8 +15,8 @@ import {
   removeOlderEnvironmentKeys,
   removeUnusedRoots,
   removeUnusedWorkspaceKeys,
-} from '../../store/key-rotation.ts'
-import type { ResealCursor } from '../../store/secret-value.ts'
+} from '../../store/key/rotation.ts'
+import type { ResealCursor } from '../../store/secret/value.ts'
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'

@@ -2,7 +2,7 @@ import type { ProjectPath, WorkspacePath } from '@coffer/contract/field'
 import type { NewProject, Project, ProjectChange, ProjectSummary, TeamGroup } from '@coffer/contract/project'
 import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
-import type { ProjectRow } from '../../store/project.ts'
+import type { ProjectRow } from '../../store/workspace/project.ts'
 import {
   reachedEnvironments,
   reauthorise,

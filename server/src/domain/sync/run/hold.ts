@@ -4,7 +4,7 @@
  */
 import type { Outbound } from '../../../outbound.ts'
 import type { Store } from '../../../store/store.ts'
-import type { ClaimedSync } from '../../../store/sync.ts'
+import type { ClaimedSync } from '../../../store/sync/sync.ts'
 import type { Services } from '../../context.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { inQuietTransaction } from '../../transaction.ts'

@@ -1,7 +1,7 @@
 import type { SyncRunItem } from '@coffer/contract/sync'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { VendorFault } from '../../../providers/fault.ts'
-import type { SyncRecord } from '../../../store/sync.ts'
+import type { SyncRecord } from '../../../store/sync/sync.ts'
 import { dayMs } from '../../time.ts'
 import { nextOf } from './outcome.ts'
 

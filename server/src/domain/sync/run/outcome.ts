@@ -1,7 +1,7 @@
 /** Derives the next state of a sync from the outcome of a run, and when it is due again. Pure except for the jitter. */
 import type { SyncCounts, SyncRunItem, SyncRunState, SyncState, SyncTrigger } from '@coffer/contract/sync'
 import { isFault, VendorFault } from '../../../providers/fault.ts'
-import type { SyncRecord } from '../../../store/sync.ts'
+import type { SyncRecord } from '../../../store/sync/sync.ts'
 import { dayMs, hourMs, minuteMs, secondMs } from '../../time.ts'
 import { needsPerson } from '../fault.ts'
 

@@ -9,7 +9,7 @@ import { type FaultKind, isFault, VendorFault } from '../../../providers/fault.t
 import { type Patience, patiently } from '../../../providers/patience.ts'
 import type { Op, OpResult, Provider, Remote } from '../../../providers/provider.ts'
 import type { Store } from '../../../store/store.ts'
-import type { LedgerEntry } from '../../../store/sync-ledger.ts'
+import type { LedgerEntry } from '../../../store/sync/ledger.ts'
 import { writeLedger } from '../ledger.ts'
 import type { Outlook } from '../look.ts'
 import { driftedWords } from '../plan.ts'

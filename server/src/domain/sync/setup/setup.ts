@@ -1,7 +1,7 @@
 import type { FlowStepName } from '@coffer/contract/sync'
 import { Failure } from '../../../failure.ts'
 import type { Provider, Values } from '../../../providers/provider.ts'
-import type { SealedSync, SyncContent, SyncDraft } from '../../../store/sync.ts'
+import type { SealedSync, SyncContent, SyncDraft } from '../../../store/sync/sync.ts'
 import { type ProjectAccess, reachesEnvironments, requireProjectById } from '../../access/access.ts'
 import type { Context } from '../../context.ts'
 import { isSyncVisible } from '../entity.ts'

@@ -3,7 +3,7 @@ import type { FlowAnswers, FlowProgress, ProviderPath } from '@coffer/contract/s
 import { Failure, invalid } from '../../../failure.ts'
 import { isFault, type VendorFault } from '../../../providers/fault.ts'
 import type { Field, Values } from '../../../providers/provider.ts'
-import type { SealedSync, SyncDraft, SyncRecord } from '../../../store/sync.ts'
+import type { SealedSync, SyncDraft, SyncRecord } from '../../../store/sync/sync.ts'
 import { reauthorise } from '../../access/access.ts'
 import { record } from '../../audit/record.ts'
 import type { Context, WriteContext } from '../../context.ts'

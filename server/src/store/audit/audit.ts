@@ -1,0 +1,235 @@
+/**
+ * Storage of the audit trail: one hash chain per workspace, and one for everything outside workspaces. Each entry's
+ * hash covers the hash before it; the newest hash is signed.
+ */
+
+import { anyOf, type Db, forUpdate, fragment, sql } from '../engine/sql.ts'
+import { type BatchRow, expandBatch, linksOfBatch } from './batch.ts'
+import { type AuditLink, type AuditRow, emptyHash, linkOf } from './entry.ts'
+import type { DetailsReader, KeyList } from './key-list.ts'
+import { type AuditFilter, type EntryFilter, entryFilter, patternsFor, typesOf } from './search.ts'
+
+export type SignedHead = {
+  readonly sequence: number
+  readonly hash: string
+  readonly signature: Uint8Array | null
+  readonly keyId: string | null
+}
+export type AuditHead = SignedHead & {
+  /** Entries up to here were removed. Unsigned: it only tells which cached key lists may be gone. */
+  readonly cutSequence: number
+}
+
+const headColumns = fragment(`sequence, hash, signature, key_id as "keyId", cut_sequence as "cutSequence"`)
+
+const columns = fragment(`
+  chain_id as "chainId", sequence, id, at, actor_type as "actorType", actor_id as "actorId", actor_name as "actorName",
+  action, entity_type as "entityType", entity_id as "entityId", entity_name as "entityName", project_id as "projectId",
+  environment_id as "environmentId", ip, user_agent as "userAgent", request_id as "requestId", outcome, details, hash`)
+
+type Stretch = { readonly after: number; readonly upTo: number }
+
+/** Limits of one stretch (a range of the chain that is processed at once): entries and bytes, but at least one row. */
+const maxStretchLength = 2_000
+const maxStretchBytes = 8 * 1024 * 1024
+
+type RowSize = { readonly firstSequence: number; readonly lastSequence: number; readonly bytes: number }
+
+/** Minimum number of rows per narrowing query, even if fewer results are wanted. */
+const minNarrowed = 100
+
+/** SQL cannot see into lists stored elsewhere, so entries that refer to one always pass. */
+const storedList = '%"lists":[%'
+
+export function auditStore(db: Db) {
+  const listBatches = (chainId: string, after: number, upTo: number): Promise<BatchRow[]> =>
+    db.all<BatchRow>(sql`
+      select chain_id as "chainId", first_sequence as "firstSequence", last_sequence as "lastSequence",
+        previous_hash as "previousHash", entries, hash
+      from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
+      order by last_sequence`)
+
+  /** Sizes of the rows in a stretch, oldest first, without loading the rows. */
+  const listSizes = (chainId: string, { after, upTo }: Stretch): Promise<RowSize[]> =>
+    db.all<RowSize>(sql`
+      select sequence as "firstSequence", sequence as "lastSequence", octet_length(details) as bytes
+      from audit_entry where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo}
+      union all
+      select first_sequence as "firstSequence", last_sequence as "lastSequence", octet_length(entries) as bytes
+      from audit_batch where chain_id = ${chainId} and last_sequence > ${after} and first_sequence <= ${upTo}
+      order by 2`)
+
+  /** Matching entries with a row of their own, newest first, from the candidates that SQL returns. */
+  async function searchEntries(
+    chainId: string,
+    stretch: Stretch,
+    filter: AuditFilter,
+    isMeant: EntryFilter,
+    limit: number,
+  ): Promise<AuditRow[]> {
+    const { actor, action, project, from, to } = filter
+    const entity = filter.entity?.text ?? null
+    const environment = filter.environment?.id ?? null
+    const { entityEnd, secretEnd, environmentId, environmentName, text } = patternsFor(filter)
+    const most = Math.max(limit, minNarrowed)
+    const found: AuditRow[] = []
+    let { upTo } = stretch
+    while (upTo > stretch.after && found.length < limit) {
+      const rows = await db.all<AuditRow>(sql`
+        select ${columns} from audit_entry
+        where chain_id = ${chainId} and sequence > ${stretch.after} and sequence <= ${upTo}
+          and (cast(${actor} as text) is null or actor_id = ${actor} or actor_name = ${actor})
+          and (cast(${action} as text) is null or action = ${action})
+          and (cast(${project} as text) is null or project_id = ${project})
+          and (cast(${from} as bigint) is null or at >= ${from})
+          and (cast(${to} as bigint) is null or at <= ${to})
+          and (cast(${entity} as text) is null or entity_id = ${entity} or entity_name = ${entity}
+            or entity_type ${anyOf(typesOf(entity ?? ''))} or details like ${entityEnd} escape '\\'
+            or details like ${storedList}
+            or (entity_type <> 'secret' or details like '%"referenced"%') and details like ${secretEnd} escape '\\')
+          and (cast(${environment} as text) is null or environment_id = ${environment}
+            or details like ${environmentId} escape '\\' or details like ${storedList}
+            or (environment_id is null or details like '%"referenced"%')
+              and details like ${environmentName} escape '\\')
+          and (cast(${text} as text) is null or lower(entity_name) like ${text} escape '\\'
+            or lower(actor_name) like ${text} escape '\\' or lower(entity_type) like ${text} escape '\\'
+            or lower(action) like ${text} escape '\\' or lower(details) like ${text} escape '\\'
+            or details like ${storedList})
+        order by sequence desc limit ${most}`)
+      found.push(...(await listMeant(rows, isMeant)))
+      upTo = rows.length < most ? stretch.after : (rows.at(-1)?.sequence ?? 0) - 1
+    }
+    return found
+  }
+
+  return {
+    /** Locks the chain, so that transactions append one after another. */
+    async lockHead(chainId: string): Promise<AuditHead> {
+      const head = await db.one<AuditHead>(sql`
+        select ${headColumns} from audit_head where chain_id = ${chainId} ${forUpdate}`)
+      if (head) return head
+      await db.run(sql`
+        insert into audit_head (chain_id, sequence, hash) values (${chainId}, 0, ${emptyHash}) on conflict do nothing`)
+      const created = await db.one<AuditHead>(sql`
+        select ${headColumns} from audit_head where chain_id = ${chainId} ${forUpdate}`)
+      return created ?? { sequence: 0, hash: emptyHash, signature: null, keyId: null, cutSequence: 0 }
+    },
+
+    async findHead(chainId: string): Promise<AuditHead | undefined> {
+      return db.one<AuditHead>(sql`select ${headColumns} from audit_head where chain_id = ${chainId}`)
+    },
+
+    /** The next chain by id, including chains of deleted workspaces. */
+    async findChainAfter(chainId: string): Promise<string | undefined> {
+      const row = await db.one<{ chainId: string | null }>(sql`
+        select min(a.id) as "chainId" from (
+          select min(chain_id) as id from audit_head where chain_id > ${chainId}
+          union all select min(chain_id) as id from audit_entry where chain_id > ${chainId}
+          union all select min(chain_id) as id from audit_batch where chain_id > ${chainId}
+          union all select min(id) as id from workspace where id > ${chainId}) a`)
+      return row?.chainId ?? undefined
+    },
+
+    async saveHead(chainId: string, head: SignedHead): Promise<void> {
+      await db.run(sql`
+        update audit_head set sequence = ${head.sequence}, hash = ${head.hash}, signature = ${head.signature},
+          key_id = ${head.keyId}
+        where chain_id = ${chainId}`)
+    },
+
+    async insert(row: AuditRow): Promise<void> {
+      await db.run(sql`
+        insert into audit_entry (chain_id, sequence, id, at, actor_type, actor_id, actor_name, action, entity_type,
+          entity_id, entity_name, project_id, environment_id, ip, user_agent, request_id, outcome, details, hash)
+        values (${row.chainId}, ${row.sequence}, ${row.id}, ${row.at}, ${row.actorType}, ${row.actorId},
+          ${row.actorName}, ${row.action}, ${row.entityType}, ${row.entityId}, ${row.entityName}, ${row.projectId},
+          ${row.environmentId}, ${row.ip}, ${row.userAgent}, ${row.requestId}, ${row.outcome}, ${row.details},
+          ${row.hash})`)
+    },
+
+    async insertBatch(row: BatchRow): Promise<void> {
+      await db.run(sql`
+        insert into audit_batch (chain_id, first_sequence, last_sequence, previous_hash, entries, hash)
+        values (${row.chainId}, ${row.firstSequence}, ${row.lastSequence}, ${row.previousHash}, ${row.entries},
+          ${row.hash})`)
+    },
+
+    async storeList(chainId: string, { digest, text }: KeyList, sequence: number): Promise<void> {
+      await db.run(sql`
+        insert into audit_key_list (chain_id, digest, keys, last_sequence)
+        values (${chainId}, ${digest}, ${text}, ${sequence})
+        on conflict (chain_id, digest) do update set last_sequence = ${sequence}`)
+    },
+
+    async findList(chainId: string, digest: string): Promise<string | undefined> {
+      const row = await db.one<{ keys: string }>(sql`
+        select keys from audit_key_list where chain_id = ${chainId} and digest = ${digest}`)
+      return row?.keys
+    },
+
+    async hasAfter(chainId: string, sequence: number): Promise<boolean> {
+      const row = await db.one(sql`
+        select sequence from audit_entry where chain_id = ${chainId} and sequence > ${sequence}
+        union all
+        select last_sequence from audit_batch where chain_id = ${chainId} and last_sequence > ${sequence} limit 1`)
+      return row !== undefined
+    },
+
+    /** The newest stretch that ends at `upTo`. */
+    async stretchUpTo(chainId: string, upTo: number): Promise<Stretch> {
+      const whole = { after: Math.max(0, upTo - maxStretchLength), upTo }
+      const beyond = firstBeyond((await listSizes(chainId, whole)).reverse())
+      return beyond ? { after: Math.min(beyond.lastSequence, upTo - 1), upTo } : whole
+    },
+
+    /** The oldest stretch after `after`, ending at `end` at most. */
+    async stretchAfter(chainId: string, after: number, end: number): Promise<Stretch> {
+      const whole = { after, upTo: Math.min(after + maxStretchLength, end) }
+      const beyond = firstBeyond(await listSizes(chainId, whole))
+      return beyond ? { after, upTo: Math.max(beyond.firstSequence - 1, after + 1) } : whole
+    },
+
+    /** The links of a stretch, oldest first. The last link may end beyond the stretch. */
+    async listLinks(chainId: string, { after, upTo }: Stretch): Promise<AuditLink[]> {
+      const rows = await db.all<AuditRow>(sql`
+        select ${columns} from audit_entry
+        where chain_id = ${chainId} and sequence > ${after} and sequence <= ${upTo}`)
+      const batches = await listBatches(chainId, after, upTo)
+      const links = [...rows.map(linkOf), ...batches.flatMap(linksOfBatch)]
+      return links.filter((link) => startOf(link) > after).sort((a, b) => startOf(a) - startOf(b))
+    },
+
+    /** Matches in a stretch, newest first. A chain is searched stretch by stretch, so that no query runs long. */
+    async searchStretch(
+      chainId: string,
+      stretch: Stretch,
+      filter: AuditFilter,
+      readDetails: DetailsReader,
+      limit: number,
+    ): Promise<AuditRow[]> {
+      const isMeant = entryFilter(filter, readDetails)
+      const found = await searchEntries(chainId, stretch, filter, isMeant, limit)
+      const batches = await listBatches(chainId, stretch.after, stretch.upTo)
+      const isWithin = ({ sequence }: AuditRow) => sequence > stretch.after && sequence <= stretch.upTo
+      found.push(...(await listMeant(batches.flatMap(expandBatch).filter(isWithin), isMeant)))
+      return found.sort((a, b) => b.sequence - a.sequence).slice(0, limit)
+    },
+  }
+}
+
+async function listMeant(rows: readonly AuditRow[], isMeant: EntryFilter): Promise<AuditRow[]> {
+  const meant: AuditRow[] = []
+  for (const row of rows) if (await isMeant(row)) meant.push(row)
+  return meant
+}
+
+const startOf = ({ entries }: AuditLink) => entries[0]?.sequence ?? 0
+
+/** The first row, in the given order, that exceeds the size of a stretch. */
+function firstBeyond(sizes: readonly RowSize[]): RowSize | undefined {
+  let total = 0
+  return sizes.find(({ bytes }, index) => {
+    total += bytes
+    return total > maxStretchBytes && index > 0
+  })
+}

@@ -1,0 +1,267 @@
+/**
+ * Stored keys: root keys under the master key, workspace and signing keys under a root, environment keys under their
+ * workspace. Keys leave this file only wrapped or as key objects.
+ */
+import type { KeyObject } from 'node:crypto'
+import { setBounded } from '../../bounded-map.ts'
+import { asKey, associatedData, newKey, open, seal } from '../../crypto/envelope.ts'
+import { jwtLifetimeSeconds } from '../../crypto/jwt.ts'
+import { requireRegistered } from '../../crypto/key-register.ts'
+import { createKeyring, type Keyring, openRootKey, type RootKey } from '../../crypto/keyring.ts'
+import { isRowGenuine, type MacField, type RowMac } from '../../crypto/row-mac.ts'
+import { openSigningKey, type Signer, type SigningPurpose } from '../../crypto/signing.ts'
+import { Failure } from '../../failure.ts'
+import { type Db, type Engine, sql } from '../engine/sql.ts'
+import { changeKeys, createKeys, readKeyRows } from './register.ts'
+
+type Loaded = {
+  readonly keyring: Keyring
+  readonly active: Record<SigningPurpose, Signer>
+  readonly signers: ReadonlyMap<string, KnownSigner>
+}
+type KnownSigner = { readonly signer: Signer; readonly purpose: SigningPurpose; readonly retiredAt: number | null }
+
+export type Keys = {
+  readonly keyring: Keyring
+  signer(purpose: SigningPurpose): Signer
+  /**
+   * A key that signs JWTs, or a retired one until its last JWT has expired. After that, a stolen old key is useless.
+   */
+  findJwtSigner(id: string): Signer | undefined
+  /** A current or retired key for audit heads; reloads if this node does not know it yet. */
+  findAuditSigner(id: string): Promise<Signer | undefined>
+  /** Reads the keyring again, because another process may have rotated it. */
+  reload(): Promise<void>
+  /**
+   * Looks again after reloading the keyring: another node may have issued the credential under keys rotated a moment
+   * ago. Reloads are limited per `name` (a key's id or a credential's hash), so that made-up credentials do not exhaust
+   * them.
+   */
+  lookTwice<Found>(name: string, look: () => Promise<Found | undefined>): Promise<Found | undefined>
+  /** True if the row's MAC is valid. Reloads if this node does not know the row's root yet. */
+  isGenuine(table: string, fields: readonly MacField[], row: RowMac): Promise<boolean>
+  /** Creates a new root and new signing keys inside a transaction. Call `reload` after the commit to use them here. */
+  turn(db: Db, nowMs: number): Promise<string>
+  /** Changes rows of root or signing keys inside a transaction and seals a new register. */
+  change<Result>(db: Db, work: () => Promise<Result>): Promise<Result>
+  /** Finds a root by id; reloads if this node does not know it yet. */
+  requireRoot(id: string): Promise<RootKey>
+}
+
+const minReloadGapMs = 1_000
+/** Maximum number of reloads per gap, for all names together. */
+const maxReloads = 10
+const maxAbsent = 1_000
+/** Lifetime of a JWT, plus a minute for clock differences and for nodes that learn of the rotation late. */
+const retiredJwtMs = (jwtLifetimeSeconds + 60) * 1_000
+
+export async function loadKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
+  let loaded = await readKeys(engine, master)
+  let reading: Promise<void> | undefined
+  let probedSince = Number.NEGATIVE_INFINITY
+  /** Names that caused a reload since `probedSince`. */
+  const probed = new Set<string>()
+  /** Unknown root ids named by rows, with the time of the last failed search. */
+  const absent = new Map<string, number>()
+
+  async function reload(): Promise<void> {
+    loaded = await readKeys(engine, master)
+  }
+
+  function reloadTogether(): Promise<void> {
+    reading ??= reload().finally(() => {
+      reading = undefined
+    })
+    return reading
+  }
+
+  /** True if the keyring is no longer `seen`; reloads it first if the limit for `name` allows. */
+  async function isTurned(seen: Keyring, name: string): Promise<boolean> {
+    // A read in progress may have started before the rotation. If its result does not help, read again.
+    await reading
+    if (loaded.keyring === seen && mayProbe(name)) await reloadTogether()
+    return loaded.keyring !== seen
+  }
+
+  /** Made-up credentials must not cause a query for every request. */
+  function mayProbe(name: string): boolean {
+    if (now() - probedSince >= minReloadGapMs) {
+      probed.clear()
+      probedSince = now()
+    }
+    if (probed.has(name) || probed.size >= maxReloads) return false
+    probed.add(name)
+    return true
+  }
+
+  async function knows(rootId: string): Promise<boolean> {
+    const isKnown = () => loaded.keyring.find(rootId) !== undefined
+    if (isKnown()) return true
+    // A read in progress may have started before the root was created. If its result does not help, read again.
+    await reading
+    if (isKnown()) return true
+    // A made-up root id in a row must not cause a query for every request.
+    if (now() - (absent.get(rootId) ?? Number.NEGATIVE_INFINITY) < minReloadGapMs) return false
+    await reloadTogether()
+    if (isKnown()) return true
+    setBounded(absent, maxAbsent, rootId, now())
+    return false
+  }
+
+  return {
+    get keyring() {
+      return loaded.keyring
+    },
+    signer: (purpose) => loaded.active[purpose],
+    findJwtSigner: (id) => {
+      const known = loaded.signers.get(id)
+      if (known?.purpose !== 'jwt') return undefined
+      return known.retiredAt === null || now() < known.retiredAt + retiredJwtMs ? known.signer : undefined
+    },
+    findAuditSigner: async (id) => {
+      if (!loaded.signers.has(id)) await reload()
+      const known = loaded.signers.get(id)
+      return known?.purpose === 'audit' ? known.signer : undefined
+    },
+    reload,
+    lookTwice: async (name, look) => {
+      const seen = loaded.keyring
+      return (await look()) ?? ((await isTurned(seen, name)) ? look() : undefined)
+    },
+    turn: (db, nowMs) => changeKeys(db, master, () => createKeys(db, master, nowMs)),
+    change: (db, work) => changeKeys(db, master, work),
+    isGenuine: async (table, fields, row) =>
+      (await knows(row.macRootId)) && isRowGenuine(loaded.keyring, table, fields, row),
+    requireRoot: async (id) => {
+      await knows(id)
+      const root = loaded.keyring.find(id)
+      if (!root) throw new Failure('integrity')
+      return root
+    },
+  }
+}
+
+async function readKeys(db: Db, master: KeyObject): Promise<Loaded> {
+  const rows = await readKeyRows(db)
+  const roots = rows.roots.map((row) => ({ row, root: openRootKey(row, master) }))
+  requireRegistered(master, rows, rows.register)
+  const active = roots.find(({ row }) => row.isActive === 1)
+  if (!active) throw new Failure('keysChanged')
+  const keyring = createKeyring(
+    active.root,
+    roots.filter((entry) => entry !== active).map(({ root }) => root),
+  )
+  const signers = new Map<string, KnownSigner>()
+  const current: Partial<Record<SigningPurpose, Signer>> = {}
+  for (const row of rows.signers) {
+    const root = keyring.find(row.rootId)
+    if (!root) throw new Failure('integrity')
+    const signer = openSigningKey(row, root)
+    signers.set(row.id, { signer, purpose: row.purpose, retiredAt: row.retiredAt })
+    if (row.retiredAt === null) current[row.purpose] = signer
+  }
+  if (!current.jwt || !current.audit) throw new Failure('keysChanged')
+  return { keyring, signers, active: { jwt: current.jwt, audit: current.audit } }
+}
+
+export type WorkspaceKeyRow = { version: number; rootId: string; wrapped: Uint8Array }
+
+/** The workspace's newest key, for sealing; pass `version` to get an older one, for opening. */
+export async function requireWorkspaceKey(
+  db: Db,
+  keys: Keys,
+  workspaceId: string,
+  version?: number,
+): Promise<{ version: number; key: KeyObject }> {
+  const row = await db.one<WorkspaceKeyRow>(sql`
+    select version, root_id as "rootId", wrapped from workspace_key
+    where workspace_id = ${workspaceId} and (cast(${version ?? null} as integer) is null or version = ${version ?? null})
+    order by version desc limit 1`)
+  if (!row) throw await missingKey(db.one(sql`select id from workspace where id = ${workspaceId}`))
+  const root = await keys.requireRoot(row.rootId)
+  return { version: row.version, key: asKey(open(root.wrap, workspaceKeyPlace(workspaceId, row, root), row.wrapped)) }
+}
+
+export async function insertWorkspaceKey(
+  db: Db,
+  keys: Keys,
+  workspaceId: string,
+  version: number,
+  nowMs: number,
+): Promise<void> {
+  const root = keys.keyring.active
+  const wrapped = seal(root.wrap, version, workspaceKeyPlace(workspaceId, { version }, root), newKey())
+  await db.run(sql`
+    insert into workspace_key (workspace_id, version, root_id, wrapped, created_at)
+    values (${workspaceId}, ${version}, ${root.id}, ${wrapped}, ${nowMs})`)
+}
+
+export function workspaceKeyPlace(workspaceId: string, row: { version: number }, root: RootKey): Buffer {
+  return associatedData('workspace-key', workspaceId, row.version, root.id)
+}
+
+export async function insertEnvironmentKey(
+  db: Db,
+  keys: Keys,
+  owner: { workspaceId: string; environmentId: string },
+  version: number,
+  nowMs: number,
+): Promise<void> {
+  const workspaceKey = await requireWorkspaceKey(db, keys, owner.workspaceId)
+  const wrapped = seal(workspaceKey.key, workspaceKey.version, environmentKeyPlace(owner, version), newKey())
+  await db.run(sql`
+    insert into environment_key (environment_id, version, workspace_id, workspace_key_version, wrapped, created_at)
+    values (${owner.environmentId}, ${version}, ${owner.workspaceId}, ${workspaceKey.version}, ${wrapped}, ${nowMs})`)
+}
+
+type EnvironmentOwner = { readonly workspaceId: string; readonly environmentId: string }
+type EnvironmentKeyRow = { version: number; workspaceKeyVersion: number; wrapped: Uint8Array }
+
+export async function findEnvironmentKey(
+  db: Db,
+  keys: Keys,
+  owner: EnvironmentOwner,
+  version: number,
+): Promise<KeyObject> {
+  const row = await db.one<EnvironmentKeyRow>(sql`
+    select version, workspace_key_version as "workspaceKeyVersion", wrapped from environment_key
+    where environment_id = ${owner.environmentId} and version = ${version} and workspace_id = ${owner.workspaceId}`)
+  if (!row) throw await missingKey(findEnvironment(db, owner))
+  return openEnvironmentKey(db, keys, owner, row)
+}
+
+/** The key that new values are sealed with. */
+export async function newestEnvironmentKey(
+  db: Db,
+  keys: Keys,
+  owner: EnvironmentOwner,
+): Promise<{ version: number; key: KeyObject }> {
+  const row = await db.one<EnvironmentKeyRow>(sql`
+    select version, workspace_key_version as "workspaceKeyVersion", wrapped from environment_key
+    where environment_id = ${owner.environmentId} and workspace_id = ${owner.workspaceId}
+    order by version desc limit 1`)
+  if (!row) throw await missingKey(findEnvironment(db, owner))
+  return { version: row.version, key: await openEnvironmentKey(db, keys, owner, row) }
+}
+
+/** Not found if the owner was deleted during the request; an integrity failure if the owner still exists. */
+async function missingKey(owner: Promise<object | undefined>): Promise<Failure> {
+  return new Failure((await owner) ? 'integrity' : 'notFound')
+}
+
+const findEnvironment = (db: Db, { environmentId, workspaceId }: EnvironmentOwner) =>
+  db.one<object>(sql`select id from environment where id = ${environmentId} and workspace_id = ${workspaceId}`)
+
+async function openEnvironmentKey(
+  db: Db,
+  keys: Keys,
+  owner: EnvironmentOwner,
+  row: EnvironmentKeyRow,
+): Promise<KeyObject> {
+  const workspaceKey = await requireWorkspaceKey(db, keys, owner.workspaceId, row.workspaceKeyVersion)
+  return asKey(open(workspaceKey.key, environmentKeyPlace(owner, row.version), row.wrapped))
+}
+
+export function environmentKeyPlace(owner: { workspaceId: string; environmentId: string }, version: number): Buffer {
+  return associatedData('environment-key', owner.workspaceId, owner.environmentId, version)
+}

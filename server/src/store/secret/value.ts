@@ -1,0 +1,334 @@
+/** Values and their versions: plaintext above this file, ciphertext below it. */
+import type { KeyObject } from 'node:crypto'
+import { associatedData, keyVersionOf, open, seal } from '../../crypto/envelope.ts'
+import { Failure } from '../../failure.ts'
+import { anyOf, type Db, fragment, type Sql, sql } from '../engine/sql.ts'
+import { findEnvironmentKey, type Keys, newestEnvironmentKey } from '../key/key.ts'
+
+/** Location of a value. The seal is bound to it, and to the version and the key version. */
+export type ValuePlace = {
+  readonly workspaceId: string
+  readonly projectId: string
+  readonly environmentId: string
+  readonly secretId: string
+  /** Owner of a personal value; empty for the shared one. */
+  readonly ownerId: string
+}
+export type SealedValue = {
+  readonly environmentId: string
+  readonly secretId: string
+  readonly ownerId: string
+  readonly version: number
+  /** Null after the value was removed; a later value continues the version number. */
+  readonly sealed: Uint8Array | null
+  /** Authors of a value that refers to other environments (domain/secret/author.ts); bound into the seal. */
+  readonly authors: string
+  readonly updatedAt: number
+}
+type ValueLocation = Pick<SealedValue, 'secretId' | 'environmentId' | 'ownerId'>
+export type NamedValue = SealedValue & { readonly name: string }
+/** A version without its sealed value. */
+export type ChangeRow = {
+  readonly environmentId: string
+  readonly secretId: string
+  readonly version: number
+  readonly revision: number
+  readonly name: string
+  readonly action: 'created' | 'updated' | 'deleted'
+  readonly createdAt: number
+  readonly createdBy: string
+  readonly message: string
+}
+export type VersionRow = ChangeRow & { readonly sealed: Uint8Array | null; readonly authors: string }
+export type RenameRow = {
+  readonly environmentId: string
+  readonly secretId: string
+  readonly revision: number
+  readonly oldName: string
+  readonly newName: string
+  readonly createdAt: number
+  readonly createdBy: string
+  readonly message: string
+}
+/** Decrypted environment keys, cached with the workspace snapshot and dropped with it. */
+export type KeyMemory = {
+  readonly byVersion: Map<string, KeyObject>
+  readonly newest: Map<string, { readonly version: number; readonly key: KeyObject }>
+}
+
+/** Position in a walk over all sealed records of an environment. */
+export type ResealCursor = {
+  readonly secretId: string
+  readonly source: string
+  readonly ownerId: string
+  readonly version: number
+}
+type SealedRow = ResealCursor & { readonly projectId: string; readonly sealed: Uint8Array; readonly authors: string }
+
+/** Size of a row in memory and in a response, without its value. */
+export const rowBytes = 200
+
+const locationColumns = fragment(
+  `v.secret_id as "secretId", v.environment_id as "environmentId", v.owner_id as "ownerId"`,
+)
+const valueColumns = fragment(`
+  v.environment_id as "environmentId", v.secret_id as "secretId", v.owner_id as "ownerId", v.version, v.sealed,
+  v.authors, v.updated_at as "updatedAt"`)
+export const versionColumns = fragment(`
+  environment_id as "environmentId", secret_id as "secretId", version, revision, name, action, sealed, authors,
+  created_at as "createdAt", created_by as "createdBy", message`)
+/** For `sizeOf`: both engines know the length without reading the value. */
+export const sealedSize = fragment(`coalesce(sum(octet_length(sealed)), 0) as bytes, count(*) as count`)
+
+/** Size of the selected rows in memory. */
+export async function sizeOf(db: Db, query: Sql): Promise<number> {
+  const size = await db.one<{ bytes: number; count: number }>(query)
+  return size ? size.bytes + size.count * rowBytes : 0
+}
+
+export function secretValueStore(db: Db, keys: Keys) {
+  async function keyFor(place: ValuePlace, version: number, memory: KeyMemory): Promise<KeyObject> {
+    const name = `${place.environmentId}:${version}`
+    let key = memory.byVersion.get(name)
+    if (!key) {
+      key = await findEnvironmentKey(db, keys, place, version)
+      memory.byVersion.set(name, key)
+    }
+    return key
+  }
+
+  const measured = (query: Sql) => sizeOf(db, query)
+
+  return {
+    async seal(place: ValuePlace, version: number, value: string, authors: string, memory: KeyMemory): Promise<Buffer> {
+      let newest = memory.newest.get(place.environmentId)
+      if (!newest) {
+        newest = await newestEnvironmentKey(db, keys, place)
+        memory.newest.set(place.environmentId, newest)
+      }
+      const data = valueData(place, version, authors, newest.version)
+      return seal(newest.key, newest.version, data, Buffer.from(value, 'utf8'))
+    },
+
+    /**
+     * Call before sealing anything in a transaction, because cached keys may be stale. A value sealed with a key that
+     * was rotated away could never be opened, and a deleted environment must take no values.
+     */
+    async requireNewestKeys(environmentIds: readonly string[], workspaceId: string, memory: KeyMemory): Promise<void> {
+      const rows = await db.all<{ environmentId: string; version: number | null }>(sql`
+        select e.id as "environmentId", max(k.version) as version
+        from environment e left join environment_key k on k.environment_id = e.id and k.workspace_id = e.workspace_id
+        where e.id ${anyOf(environmentIds)} and e.workspace_id = ${workspaceId} group by e.id`)
+      if (rows.length < environmentIds.length) throw new Failure('notFound')
+      for (const { environmentId, version } of rows) {
+        if (memory.newest.get(environmentId)?.version !== version) memory.newest.delete(environmentId)
+      }
+    },
+
+    async open(
+      place: ValuePlace,
+      row: { version: number; sealed: Uint8Array; authors: string },
+      memory: KeyMemory,
+    ): Promise<string> {
+      const keyVersion = keyVersionOf(row.sealed)
+      const key = await keyFor(place, keyVersion, memory)
+      return open(key, valueData(place, row.version, row.authors, keyVersion), row.sealed).toString('utf8')
+    },
+
+    /** Size of the shared values and of this person's own. */
+
+    async measure(environmentIds: readonly string[], ownerId: string): Promise<number> {
+      return measured(sql`
+        select ${sealedSize} from secret_value
+        where environment_id ${anyOf(environmentIds)} and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
+    },
+
+    /** Lists where the secrets have values of these owners, without the values. */
+    async listPlacesOf(
+      environmentIds: readonly string[],
+      secretIds: readonly string[],
+      ownerIds: readonly string[],
+    ): Promise<ValueLocation[]> {
+      if (environmentIds.length === 0 || secretIds.length === 0) return []
+      return db.all(sql`
+        select ${locationColumns} from secret_value v
+        where v.environment_id ${anyOf(environmentIds)} and v.secret_id ${anyOf(secretIds)}
+          and v.owner_id ${anyOf(ownerIds)} and v.sealed is not null`)
+    },
+
+    /** Includes removed values, because their version numbers continue. */
+    async listOf(
+      environmentIds: readonly string[],
+      secretIds: readonly string[],
+      ownerId: string,
+    ): Promise<SealedValue[]> {
+      if (environmentIds.length === 0 || secretIds.length === 0) return []
+      return db.all<SealedValue>(sql`
+        select ${valueColumns} from secret_value v
+        where v.environment_id ${anyOf(environmentIds)} and v.secret_id ${anyOf(secretIds)}
+          and v.owner_id ${anyOf(ownersSeen(ownerId))}`)
+    },
+
+    async measureOf(environmentIds: readonly string[], secretIds: readonly string[], ownerId: string): Promise<number> {
+      return measured(sql`
+        select ${sealedSize} from secret_value
+        where environment_id ${anyOf(environmentIds)} and secret_id ${anyOf(secretIds)}
+          and owner_id ${anyOf(ownersSeen(ownerId))} and sealed is not null`)
+    },
+
+    /** For references: any of the names in any of the environments. */
+    async listByNames(
+      environmentIds: readonly string[],
+      names: readonly string[],
+      ownerId: string,
+    ): Promise<NamedValue[]> {
+      return db.all<NamedValue>(sql`
+        select ${valueColumns}, s.name
+        from secret_value v join secret s on s.id = v.secret_id
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
+          and s.name ${anyOf(names)} and s.trashed_at is null`)
+    },
+
+    async measureByNames(
+      environmentIds: readonly string[],
+      names: readonly string[],
+      ownerId: string,
+    ): Promise<number> {
+      return measured(sql`
+        select ${sealedSize} from secret_value v join secret s on s.id = v.secret_id
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
+          and s.name ${anyOf(names)} and s.trashed_at is null`)
+    },
+
+    async listNamed(environmentIds: readonly string[], ownerId: string): Promise<NamedValue[]> {
+      return db.all<NamedValue>(sql`
+        select ${valueColumns}, s.name
+        from secret_value v join secret s on s.id = v.secret_id
+        where v.environment_id ${anyOf(environmentIds)} and v.owner_id ${anyOf(ownersSeen(ownerId))} and v.sealed is not null
+          and s.trashed_at is null`)
+    },
+
+    async putMany(rows: readonly (SealedValue & { readonly workspaceId: string })[]): Promise<void> {
+      await db.runMany(
+        rows,
+        (row) => sql`
+        insert into secret_value (environment_id, secret_id, owner_id, workspace_id, version, sealed, authors, updated_at)
+        values (${row.environmentId}, ${row.secretId}, ${row.ownerId}, ${row.workspaceId}, ${row.version}, ${row.sealed},
+          ${row.authors}, ${row.updatedAt})
+        on conflict (environment_id, secret_id, owner_id) do update set
+          version = excluded.version, sealed = excluded.sealed, authors = excluded.authors,
+          updated_at = excluded.updated_at`,
+      )
+    },
+
+    /** Removes a person's own values in a workspace; returns their number. */
+    async removeOwned(ownerId: string, workspaceId: string): Promise<number> {
+      return db.run(sql`delete from secret_value where workspace_id = ${workspaceId} and owner_id = ${ownerId}`)
+    },
+
+    async insertVersions(rows: readonly (VersionRow & { readonly workspaceId: string })[]): Promise<void> {
+      await db.runMany(
+        rows,
+        (row) => sql`
+        insert into secret_version (environment_id, secret_id, version, workspace_id, revision, name, action, sealed,
+          authors, created_at, created_by, message)
+        values (${row.environmentId}, ${row.secretId}, ${row.version}, ${row.workspaceId}, ${row.revision}, ${row.name},
+          ${row.action}, ${row.sealed}, ${row.authors}, ${row.createdAt}, ${row.createdBy}, ${row.message})`,
+      )
+    },
+
+    /** Several renames of a secret in one revision become one, from the first name to the last. */
+    async insertRenames(rows: readonly (RenameRow & { readonly workspaceId: string })[]): Promise<void> {
+      await db.runMany(
+        rows,
+        (row) => sql`
+        insert into secret_rename (environment_id, secret_id, revision, workspace_id, old_name, new_name, created_at,
+          created_by, message)
+        values (${row.environmentId}, ${row.secretId}, ${row.revision}, ${row.workspaceId}, ${row.oldName},
+          ${row.newName}, ${row.createdAt}, ${row.createdBy}, ${row.message})
+        on conflict (environment_id, revision, secret_id) do update set new_name = excluded.new_name`,
+      )
+    },
+
+    /** Seals a batch of values and versions under the newest key; `next` is the cursor, undefined at the end. */
+    async reseal(
+      environment: { workspaceId: string; environmentId: string },
+      after: ResealCursor,
+      newest: number,
+      memory: KeyMemory,
+      limit: number,
+    ): Promise<{ next: ResealCursor | undefined; resealed: number }> {
+      const { environmentId, workspaceId } = environment
+      const rows = await db.all<SealedRow>(sql`
+        select s.project_id as "projectId", r.secret_id as "secretId", r.owner_id as "ownerId", r.version, r.sealed,
+          r.authors, r.source
+        from (
+          select secret_id, owner_id, version, sealed, authors, 'value' as source from secret_value
+          where environment_id = ${environmentId} and sealed is not null
+          union all
+          select secret_id, '' as owner_id, version, sealed, authors, 'version' as source from secret_version
+          where environment_id = ${environmentId} and sealed is not null) r
+        join secret s on s.id = r.secret_id
+        where (r.secret_id, r.source, r.owner_id, r.version) > (${after.secretId}, ${after.source}, ${after.ownerId},
+          ${after.version})
+        order by r.secret_id, r.source, r.owner_id, r.version limit ${limit}`)
+      let resealed = 0
+      for (const row of rows) {
+        if (keyVersionOf(row.sealed) >= newest) continue
+        const { projectId, secretId, ownerId, version, authors } = row
+        const place = { workspaceId, projectId, environmentId, secretId, ownerId }
+        const sealed = await this.seal(place, version, await this.open(place, row, memory), authors, memory)
+        if (row.source === 'value') {
+          await db.run(sql`
+            update secret_value set sealed = ${sealed}
+            where environment_id = ${environmentId} and secret_id = ${secretId} and owner_id = ${ownerId}
+              and version = ${version}`)
+        } else {
+          await db.run(sql`
+            update secret_version set sealed = ${sealed}
+            where environment_id = ${environmentId} and secret_id = ${secretId} and version = ${version}`)
+        }
+        resealed++
+      }
+      return { next: rows.length < limit ? undefined : rows.at(-1), resealed }
+    },
+
+    async findVersion(place: ValuePlace, version: number): Promise<VersionRow | undefined> {
+      return db.one<VersionRow>(sql`
+        select ${versionColumns} from secret_version
+        where environment_id = ${place.environmentId} and secret_id = ${place.secretId} and version = ${version}`)
+    },
+
+    /** Adds revisions to an environment and returns the newest. `counted` is the change in its number of values. */
+    async advanceRevision(
+      environmentId: string,
+      workspaceId: string,
+      steps: number,
+      counted: number,
+      nowMs: number,
+    ): Promise<number> {
+      const row = await db.one<{ revision: number }>(sql`
+        update environment set revision = revision + ${steps}, total_secrets = total_secrets + ${counted}, updated_at = ${nowMs}
+        where id = ${environmentId} and workspace_id = ${workspaceId} returning revision`)
+      // The environment was deleted during the request.
+      if (!row) throw new Failure('notFound')
+      return row.revision
+    },
+
+    async currentRevision(environmentId: string, workspaceId: string): Promise<number> {
+      const row = await db.one<{ revision: number }>(sql`
+        select revision from environment where id = ${environmentId} and workspace_id = ${workspaceId}`)
+      return row?.revision ?? 0
+    },
+  }
+}
+
+/** The owners whose values a person sees: the shared ones and their own. */
+export const ownersSeen = (ownerId: string) => (ownerId === '' ? [''] : ['', ownerId])
+
+function valueData(place: ValuePlace, version: number, authors: string, keyVersion: number): Buffer {
+  const shared = authors === '' ? 'value' : `value by ${authors}`
+  const field = place.ownerId === '' ? shared : `personal:${place.ownerId}`
+  const { workspaceId, projectId, environmentId, secretId } = place
+  return associatedData('secret-value', workspaceId, projectId, environmentId, secretId, version, field, keyVersion)
+}

@@ -1,0 +1,118 @@
+/** Members of a workspace with role and scope. The row grants rights, so a MAC protects it. */
+import type { Role, Scope } from '@coffer/contract/field'
+import type { MacField, RowMac } from '../../crypto/row-mac.ts'
+import { type Db, fragment, sql } from '../engine/sql.ts'
+import type { Keys } from '../key/key.ts'
+import { genuineRows } from '../signed-row.ts'
+
+export type Member = {
+  readonly id: string
+  readonly workspaceId: string
+  readonly userId: string
+  readonly role: Role
+  readonly isOwner: boolean
+  readonly scope: Scope
+  readonly createdAt: number
+}
+type MemberRow = Omit<Member, 'isOwner' | 'scope'> & RowMac & { readonly isOwner: number; readonly scope: string }
+
+const columns = fragment(`
+  id, workspace_id as "workspaceId", user_id as "userId", role, is_owner as "isOwner", scope,
+  created_at as "createdAt", mac, mac_root_id as "macRootId"`)
+
+type MemberFields = Omit<MemberRow, keyof RowMac>
+
+const macFields = (row: MemberFields): MacField[] => [
+  row.id,
+  row.workspaceId,
+  row.userId,
+  row.role,
+  row.isOwner,
+  row.scope,
+  row.createdAt,
+]
+
+export function memberStore(db: Db, keys: Keys) {
+  const rows = genuineRows<MemberFields, MemberRow>(keys, 'member', macFields)
+
+  function toRow(member: Member): MemberRow {
+    const row = { ...member, isOwner: member.isOwner ? 1 : 0, scope: JSON.stringify(member.scope) }
+    return { ...row, ...rows.sign(row) }
+  }
+
+  async function toMember(row: MemberRow): Promise<Member | undefined> {
+    if (!(await rows.isGenuine(row))) return undefined
+    const { mac: _mac, macRootId: _root, ...member } = row
+    return { ...member, isOwner: row.isOwner === 1, scope: JSON.parse(row.scope) }
+  }
+
+  return {
+    /** Rows with a bad MAC grant nothing: they are skipped and counted in `tampered`. */
+    async list(workspaceId: string): Promise<{ members: Member[]; tampered: number }> {
+      const stored = await db.all<MemberRow>(sql`
+        select ${columns} from member where workspace_id = ${workspaceId} order by id`)
+      const members: Member[] = []
+      for (const row of stored) {
+        const member = await toMember(row)
+        if (member) members.push(member)
+      }
+      return { members, tampered: stored.length - members.length }
+    },
+
+    async find(id: string, workspaceId: string): Promise<Member | undefined> {
+      const row = await db.one<MemberRow>(sql`
+        select ${columns} from member where id = ${id} and workspace_id = ${workspaceId}`)
+      return row && toMember(row)
+    },
+
+    async findOfUser(userId: string, workspaceId: string): Promise<Member | undefined> {
+      const row = await db.one<MemberRow>(sql`
+        select ${columns} from member where user_id = ${userId} and workspace_id = ${workspaceId}`)
+      return row && toMember(row)
+    },
+
+    async countOf(userId: string): Promise<number> {
+      const row = await db.one<{ count: number }>(sql`
+        select count(*) as count from member where user_id = ${userId}`)
+      return row?.count ?? 0
+    },
+
+    /** False if the person is already a member. */
+    async insert(member: Member): Promise<boolean> {
+      const row = toRow(member)
+      const changed = await db.run(sql`
+        insert into member (id, workspace_id, user_id, role, is_owner, scope, created_at, updated_at, mac, mac_root_id)
+        values (${row.id}, ${row.workspaceId}, ${row.userId}, ${row.role}, ${row.isOwner}, ${row.scope},
+          ${row.createdAt}, ${row.createdAt}, ${row.mac}, ${row.macRootId})
+        on conflict (workspace_id, user_id) do nothing`)
+      return changed === 1
+    },
+
+    async update(member: Member, nowMs: number): Promise<void> {
+      const row = toRow(member)
+      await db.run(sql`
+        update member set role = ${row.role}, is_owner = ${row.isOwner}, scope = ${row.scope}, updated_at = ${nowMs},
+          mac = ${row.mac}, mac_root_id = ${row.macRootId}
+        where id = ${row.id} and workspace_id = ${row.workspaceId}`)
+    },
+
+    async remove(id: string, workspaceId: string): Promise<boolean> {
+      return (await db.run(sql`delete from member where id = ${id} and workspace_id = ${workspaceId}`)) === 1
+    },
+
+    async resign(limit: number): Promise<number> {
+      const old = await db.all<MemberRow>(sql`
+        select ${columns} from member where mac_root_id <> ${keys.keyring.active.id} order by mac_root_id limit ${limit}`)
+      return rows.resign(old, (row, { mac, macRootId }) =>
+        db.run(sql`
+          update member set mac = ${mac}, mac_root_id = ${macRootId}
+          where id = ${row.id} and workspace_id = ${row.workspaceId} and mac = ${row.mac}`),
+      )
+    },
+
+    countTampered: () =>
+      rows.countTampered((after) =>
+        db.all<MemberRow>(sql`select ${columns} from member where id > ${after} order by id limit 500`),
+      ),
+  }
+}
