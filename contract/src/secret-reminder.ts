@@ -33,7 +33,7 @@ export const secretReminderEndpoints = {
     method: 'PUT',
     path: `${secretPath}/reminder`,
     area: 'secret',
-    summary: 'Be reminded of a value, once or again and again',
+    summary: 'Set a reminder for a value, one-time or recurring',
     permission: 'secret:write',
     params: SecretPath,
     body: NewReminder,

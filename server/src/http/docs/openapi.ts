@@ -81,10 +81,10 @@ function parametersIn(place: 'path' | 'query', { properties = {}, required = [] 
 }
 
 const text = (description: string) => ({ description, schema: { type: 'string' } })
-const ifMatch = text('ETags that reads of the secret have given, or `*`; none of them fits: 412.')
-const ifNoneMatch = text('The ETag of an answer that is at hand; it still fits: 304.')
-const etag = text('Changes whenever the answer does.')
-const nextCursor = text('The `cursor` of the next page; absent on the last one.')
+const ifMatch = text('ETags from earlier reads of the secret, or `*`; 412 if none of them matches.')
+const ifNoneMatch = text('The ETag of a response that you already have; 304 if it still matches.')
+const etag = text('Changes whenever the response does.')
+const nextCursor = text('The `cursor` of the next page; absent on the last page.')
 
 function headerParameters({ isConditional, isCached }: Endpoint): object[] {
   return [
@@ -116,9 +116,9 @@ const errorTexts: Record<number, string> = {
   400: 'The request is not valid; the message starts with the field’s name.',
   401: 'The credential is missing, malformed, unknown, expired or revoked.',
   403: 'Visible to you, but not allowed.',
-  404: 'Absent, or outside your scope.',
+  404: 'Not found, or outside your scope.',
   408: 'The request took too long to arrive.',
-  409: 'Conflicts with what is there.',
+  409: 'Conflicts with existing data.',
   412: 'It has changed since it was read.',
   413: 'The body is larger than this endpoint takes; most take 8 MiB.',
   415: 'The body is not JSON.',
