@@ -5,6 +5,7 @@
  */
 import { isLoopback } from './config.ts'
 import { type Log, traceOf } from './log.ts'
+import { createSlotPool } from './slot-pool.ts'
 
 export type Letter = { readonly to: string; readonly subject: string; readonly text: string; readonly html: string }
 
@@ -27,7 +28,7 @@ type MailSettings = {
 const defaultGiveUpAfterMs = 30_000
 const closeWithinMs = 3_000
 const maxAtOnce = 5
-const maxPending = 1_000
+const maxWaiting = 1_000
 
 class MailError extends Error {
   override readonly name = 'MailError'
@@ -43,27 +44,22 @@ class MailError extends Error {
 export function createMail(settings: MailSettings): Mail {
   const { from, log, giveUpAfterMs = defaultGiveUpAfterMs } = settings
   const server = serverOf(settings)
+  const slots = createSlotPool({ running: maxAtOnce, waiting: maxWaiting, patienceMs: giveUpAfterMs })
   const pending = new Set<Promise<void>>()
-  const waiting: (() => void)[] = []
   const cuts = new Set<(reason: MailError) => void>()
-  let sending = 0
   let isClosed = false
 
   /** Sends a few mails at a time. A mail that has waited too long is dropped. */
   async function send(letter: Letter): Promise<void> {
-    if (pending.size >= maxPending) throw new MailError('EBUSY', 'too many letters')
     const giveUpAt = performance.now() + giveUpAfterMs
-    if (sending < maxAtOnce) sending++
-    else await new Promise<void>((resolve) => waiting.push(resolve))
+    const slot = await slots.acquire([])
     try {
       const leftMs = giveUpAt - performance.now()
       if (isClosed) throw new MailError('ECANCELED', 'the service is stopping')
       if (leftMs <= 0) throw new MailError('ETIMEDOUT', 'not sent in time')
       await transfer(letter, leftMs)
     } finally {
-      const next = waiting.shift()
-      if (next) next()
-      else sending--
+      slot.release()
     }
   }
 
