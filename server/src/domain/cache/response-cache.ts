@@ -14,22 +14,10 @@ export type Answer = {
   /** The secret that the response is about, if there is exactly one. */
   readonly entity: { readonly id: string; readonly name: string }
 }
-/** A cached response without its body: enough to answer a matching ETag. */
-export type CachedResponse = Omit<Answer, 'body'> & {
-  readonly bytes: number
-  open(): string | Buffer
-}
+export type CachedResponse = Omit<Answer, 'body'> & { readonly body: string | Buffer; readonly bytes: number }
 
 type Dependency = { readonly environmentId: string; readonly epoch: number }
-type Kept = {
-  readonly body: string | Buffer
-  readonly bytes: number
-  readonly etag: string
-  readonly auditDetails: CompactDetails | undefined
-  readonly entity: { readonly id: string; readonly name: string }
-  readonly picture: Picture
-  readonly dependencies: readonly Dependency[]
-}
+type Kept = CachedResponse & { readonly picture: Picture; readonly dependencies: readonly Dependency[] }
 
 export type ResponseCache = {
   find(key: string, picture: Picture): CachedResponse | undefined
@@ -64,13 +52,9 @@ export function createResponseCache(epochs: Epochs): ResponseCache {
   return {
     find(name, picture) {
       const entry = kept.get(name)
-      if (!entry) return undefined
-      if (entry.picture !== picture || !isCurrent(entry)) {
-        drop(name, entry)
-        return undefined
-      }
-      const { etag, auditDetails, entity, body, bytes } = entry
-      return { etag, auditDetails, entity, bytes, open: () => body }
+      if (!entry || (entry.picture === picture && isCurrent(entry))) return entry
+      drop(name, entry)
+      return undefined
     },
     keep(name, picture, dependencies, answer) {
       const old = kept.get(name)

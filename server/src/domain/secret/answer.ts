@@ -97,23 +97,14 @@ export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | unde
 }
 
 /** A response from the cache, or one just made, which may be too large for the cache. */
-type Prepared = Omit<CachedResponse, 'open'> & { open(): string | Buffer | Pieces }
+type Prepared = Omit<CachedResponse, 'body'> & { readonly body: string | Buffer | Pieces }
 
 async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
-  const known = ctx.answers.find(reading.question, reading.access.picture)
-  return tell(ctx, reading, known ?? (await makeAnswer(ctx, reading)), ifNoneMatch)
-}
-
-async function tell(
-  ctx: Context,
-  reading: Reading,
-  known: Prepared,
-  ifNoneMatch: string | undefined,
-): Promise<ReadAnswer> {
+  const known: Prepared = ctx.answers.find(reading.question, reading.access.picture) ?? (await makeAnswer(ctx, reading))
   // Not recorded: the caller already has these values, and none is sent.
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
   if (known.auditDetails) await recordRead(ctx, reading, known, known.auditDetails)
-  return { etag: known.etag, body: known.open(), bytes: known.bytes }
+  return known
 }
 
 function recordRead(ctx: Context, reading: Reading, known: Prepared, details: ReadDetails): Promise<void> {
@@ -147,7 +138,7 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<Prepared> {
     ]
     ctx.answers.keep(question, access.picture, dependencies, { ...answer, body })
   }
-  return { ...answer, bytes, open: () => body }
+  return { ...answer, bytes, body }
 }
 
 /** ETag that a plain read of these environments would return; undefined if the read would find nothing. */

@@ -136,7 +136,6 @@ export function secretValueStore(db: Db, keys: Keys) {
     },
 
     /** Size of the shared values and of this person's own. */
-
     async measure(environmentIds: readonly string[], ownerId: string): Promise<number> {
       return measured(sql`
         select ${sealedSize} from secret_value
