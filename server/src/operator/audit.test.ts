@@ -103,6 +103,47 @@ test('writes entries in full, removes them with their lists, and the rest of the
   expect((await ask<AuditEntry[]>(`?q=${keys[7]}`)).length).toBe(2)
 })
 
+test('searches in a long list are archived in full, and the list stays while an entry refers to it', async () => {
+  const names = Array.from({ length: 90 }, (_, index) => `ANOTHER_KEY_${index}`.padEnd(240, '_')).sort()
+  await project.set('staging', Object.fromEntries(names.map((name) => [name, 'another'])))
+  const search = (part: string) => project.must('GET', `/secret?environmentId=staging&q=${part}`)
+  const matching = (part: string) => names.filter((name) => name.includes(part))
+  await search('KEY_1')
+  await search('KEY')
+  const before = (await listAll()).reverse()
+  expect(before.slice(-2).map(({ after }) => after?.keys)).toEqual([matching('KEY_1'), matching('KEY')])
+  const soon = new Date(Date.now() + 60_000).toISOString()
+  service.clock.offsetMs = 120_000
+  await search('KEY_3')
+  service.clock.offsetMs = 0
+  await archive('--before', soon)
+  const [file = ''] = await listFiles()
+  expect(await entriesOf(file)).toEqual(before)
+  expect((await runHere(['audit', 'verify-archive', file])).code).toBe(0)
+  const lines = await linesOf(file)
+  const searched = lines.findIndex((line) => line.includes('KEY_1_') && line.includes('\\"bits'))
+  expect(JSON.parse(lines[searched] ?? '').after.keys).toEqual(matching('KEY_1'))
+  for (const forgery of [
+    lines[searched]?.replace(`"${matching('KEY_1')[2]}",`, ''),
+    lines[searched]?.replace('"ANOTHER_KEY_1_', '"ANOTHER_KEY_2_'),
+    lines[searched]?.replace('bits', 'other'),
+  ]) {
+    expect(forgery).not.toBe(lines[searched])
+    await writeFile(file, lines.with(searched, forgery ?? '').join('\n'))
+    expect((await runHere(['audit', 'verify-archive', file])).code).toBe(1)
+  }
+
+  const left = await listAll()
+  expect(left.map(({ action }) => action)).toEqual(['DELETE', 'VIEW'])
+  expect(left[1]?.after?.keys).toEqual(matching('KEY_3'))
+  expect(await verify()).toMatchObject({ ok: true, entries: 2 })
+  await archive('--before', tomorrow())
+  expect(await countLists()).toBe(0)
+  await search('KEY_1')
+  expect((await listAll())[0]?.after?.keys).toEqual(matching('KEY_1'))
+  expect((await verify()).ok).toBe(true)
+})
+
 test('each file continues the one before, and is checked without the service', async () => {
   await archive('--before', tomorrow())
   await readTwice()

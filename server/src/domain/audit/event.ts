@@ -1,5 +1,6 @@
 /** An event for the audit trail: what was done to which entity, and the chain that records it. */
 import type { AuditAction } from '@coffer/contract/audit'
+import type { NameBases } from '../../store/audit/key-list.ts'
 
 /** The audit chain for events that belong to no workspace, such as logins and changes to accounts. */
 export const systemChain = '00000000-0000-0000-0000-000000000000'
@@ -15,4 +16,5 @@ export type AuditEvent = {
   readonly outcome?: 'success' | 'failure'
   readonly before?: Record<string, unknown>
   readonly after?: Record<string, unknown>
+  readonly bases?: NameBases | undefined
 }

@@ -3,7 +3,7 @@ import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
 import { traceOf } from '../../log.ts'
 import { type BatchEntry, type SharedFields, sharedFields } from '../../store/audit/batch.ts'
-import { compactDetails } from '../../store/audit/key-list.ts'
+import { compactDetails, type NameBases } from '../../store/audit/key-list.ts'
 import { gather } from '../../store/engine/commit-queue.ts'
 import { storeOver } from '../../store/store.ts'
 import { confirmEach } from '../access/confirm.ts'
@@ -17,8 +17,12 @@ const unrecorded = 'The read could not be recorded in the audit trail, so nothin
 type PendingRead = { readonly ctx: Context; readonly entry: BatchEntry; resolve(): void; reject(error: unknown): void }
 
 /** `environmentIds` includes the environments of referenced values. */
-export function readDetails(after: Record<string, unknown>, environmentIds: readonly string[]): ReadDetails {
-  const { text, lists } = compactDetails({ after: withEnvironments(after, environmentIds) })
+export function readDetails(
+  after: Record<string, unknown>,
+  environmentIds: readonly string[],
+  bases?: NameBases,
+): ReadDetails {
+  const { text, lists } = compactDetails({ after: withEnvironments(after, environmentIds) }, bases)
   return { text: JSON.stringify(text), lists }
 }
 

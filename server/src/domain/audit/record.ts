@@ -68,8 +68,8 @@ export async function appendBatch(ctx: ChainContext, chain: string, entries: rea
   extendChain(ctx, chain, { ...head, ...(await insertBatch(ctx, chain, head, entries)) })
 }
 
-function detailsOf({ actor }: Context, { before, after, environmentIds = [] }: AuditEvent): CompactDetails {
-  const { text, lists } = compactDetails({ before, after: withEnvironments(after, environmentIds) })
+function detailsOf({ actor }: Context, { before, after, bases, environmentIds = [] }: AuditEvent): CompactDetails {
+  const { text, lists } = compactDetails({ before, after: withEnvironments(after, environmentIds) }, bases)
   return { text: withActorVerified(text, actor.emailVerified), lists }
 }
 

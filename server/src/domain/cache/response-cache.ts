@@ -2,7 +2,7 @@
  * Cached responses. They contain plaintext in the memory of this process, are limited in total size, and are valid only
  * while the workspace snapshot and the environments they were built from are unchanged.
  */
-import type { CompactDetails } from '../../store/audit/key-list.ts'
+import type { CompactDetails, KeyList } from '../../store/audit/key-list.ts'
 import type { Epochs } from './environment-version.ts'
 import type { Picture } from './workspace-snapshot.ts'
 
@@ -34,10 +34,21 @@ export function createResponseCache(epochs: Epochs): ResponseCache {
   let bytes = 0
 
   // V8 stores a string with any character beyond Latin-1 at two bytes per character.
-  const sizeOf = (name: string, entry: Kept) => name.length + 2 * entry.bytes + detailsLength(entry) + 300
+  const sizeOf = (name: string, { bytes, auditDetails }: Kept) =>
+    name.length + 2 * bytes + (auditDetails?.text.length ?? 0) + 300
 
-  const detailsLength = ({ auditDetails: { text, lists } = { text: '', lists: [] } }: Kept) =>
-    lists.reduce((length, list) => length + list.text.length, text.length)
+  /** How many responses hold a key list. Shared lists count once: they are longer than most responses. */
+  const holders = new Map<KeyList, number>()
+
+  function holdLists(lists: readonly KeyList[], change: 1 | -1): void {
+    for (const list of lists) {
+      const before = holders.get(list) ?? 0
+      const after = before + change
+      if (after > 0) holders.set(list, after)
+      else holders.delete(list)
+      if (before === 0 || after === 0) bytes += change * list.text.length
+    }
+  }
 
   function isCurrent({ dependencies }: Kept): boolean {
     for (const { environmentId, epoch } of dependencies) if (epochs.of(environmentId) !== epoch) return false
@@ -47,6 +58,7 @@ export function createResponseCache(epochs: Epochs): ResponseCache {
   function drop(name: string, entry: Kept): void {
     kept.delete(name)
     bytes -= sizeOf(name, entry)
+    holdLists(entry.auditDetails?.lists ?? [], -1)
   }
 
   return {
@@ -66,6 +78,7 @@ export function createResponseCache(epochs: Epochs): ResponseCache {
       const entry = { body, bytes: encoded.length, etag, auditDetails, entity, picture, dependencies }
       kept.set(name, entry)
       bytes += sizeOf(name, entry)
+      holdLists(auditDetails?.lists ?? [], 1)
       for (const [oldest, stale] of kept) {
         if (bytes <= maxBytes) break
         drop(oldest, stale)

@@ -18,6 +18,7 @@ import { iso } from '../time.ts'
 import { questionOf } from './cache-key.ts'
 import { chooseEnvironments, personalOwner } from './environment.ts'
 import { mayExist } from './name.ts'
+import { type AuditedRead, placePrefix, withBases } from './name-base.ts'
 import type { Pieces } from './pieces.ts'
 import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './read.ts'
 import type { Place } from './reference/graph.ts'
@@ -198,14 +199,17 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   // A secret does not exist for callers who see none of its values.
   if (key !== undefined && values.length === 0) throw new Failure('notFound')
   const keys = secrets.filter(({ id }) => rowsBySecret.has(id)).map(({ name }) => name)
-  const environmentNames = environments.map(({ name }) => name)
   const places = resolution?.referenced ?? []
-  const readIn = [...environments.map(({ id }) => id), ...places.map(({ environmentId }) => environmentId)]
-  const referenced = namePlaces(access, places)
+  const read = {
+    keys,
+    environments: environments.map(({ name }) => name),
+    environmentIds: [...environments.map(({ id }) => id), ...places.map(({ environmentId }) => environmentId)],
+    referenced: namePlaces(access, places),
+  }
   const auditDetails =
     isKeys || keys.length === 0
       ? undefined
-      : readDetails({ keys, environments: environmentNames, ...(referenced.length > 0 && { referenced }) }, readIn)
+      : describeRead(isNarrowed(reading) ? await withBases(ctx, access, read, loaded.allNames, places) : read)
   return {
     secrets: shown,
     describe,
@@ -217,8 +221,20 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   }
 }
 
+/** True if a caller can ask for any number of different lists: by search, by key, or by choice of environments. */
+function isNarrowed({ access, key, query, isChosen, environments }: Reading): boolean {
+  if (key !== undefined || query.q !== undefined) return true
+  return environments.length > 1 && (isChosen || environments.length < access.project.environments.length)
+}
+
+function describeRead({ keys, environments, environmentIds, referenced, bases }: AuditedRead): ReadDetails {
+  return readDetails({ keys, environments, ...(referenced.length > 0 && { referenced }) }, environmentIds, bases)
+}
+
 type Loaded = {
   readonly secrets: readonly SecretRecord[]
+  /** The names of all secrets of the project, sorted. */
+  readonly allNames: () => readonly string[]
   readonly values: readonly OpenValue[]
   readonly reminders: readonly ReminderRow[]
   /** Error text for a response that is too large: how to ask for less. */
@@ -247,7 +263,7 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
   )
   const values = await openValues(ctx, reading.access, sealed, new Map([[secret.id, secret.name]]))
   const reminders = ids.length === 0 ? [] : await secretReminders.listOf(ids, secret.id)
-  return { secrets: [secret], values, reminders, advice }
+  return { secrets: [secret], allNames: () => [secret.name], values, reminders, advice }
 }
 
 /** Finds a secret by name or id. The two cannot collide, because names that look like ids are refused. */
@@ -303,10 +319,7 @@ function toRow(
 
 /** Names referenced values as `project.environment.KEY`, for the audit trail. */
 export function namePlaces({ picture }: ProjectAccess, places: readonly Place[]): string[] {
-  return places.map(({ environmentId, key }) => {
-    const environment = picture.environments.get(environmentId)
-    return `${picture.projects.get(environment?.projectId ?? '')?.slug}.${environment?.name}.${key}`
-  })
+  return places.map(({ environmentId, key }) => placePrefix(picture, environmentId) + key)
 }
 
 function matchesEtag(header: string, etag: string): boolean {

@@ -3,6 +3,7 @@
  * about values but leave no other audit entry, so each records one `COMPARE` before its response is sent.
  */
 import { Failure, isFailure } from '../../failure.ts'
+import type { NameBases } from '../../store/audit/key-list.ts'
 import type { SecretRecord } from '../../store/secret/secret.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import { lockChain } from '../audit/chain.ts'
@@ -19,6 +20,8 @@ export type Comparison = {
   readonly keys: readonly string[]
   readonly secrets?: readonly SecretRecord[]
   readonly isDryRun?: boolean | undefined
+  /** Base lists for keys that depend on a revision which the caller chose. */
+  readonly bases?: NameBases | undefined
 }
 
 /**
@@ -90,7 +93,9 @@ export async function recordComparison(
   bytes = 0,
 ): Promise<void> {
   const event = comparisonOf(access, compared, outcome)
-  if (event) await ctx.reads.record(ctx, event, readDetails({ ...event.after, ...more }, event.environmentIds), bytes)
+  if (!event) return
+  const details = readDetails({ ...event.after, ...more }, event.environmentIds, event.bases)
+  await ctx.reads.record(ctx, event, details, bytes)
 }
 
 function comparisonOf(
@@ -112,5 +117,6 @@ function comparisonOf(
     environmentIds: environments.map(({ id }) => id),
     outcome,
     after: { keys, environments: environments.map(({ name }) => name), ...(isDryRun && { dryRun: true }) },
+    bases: compared.find((one) => one.bases)?.bases,
   } as const satisfies AuditEvent
 }

@@ -17,6 +17,7 @@ import type {
   VersionsPath,
 } from '@coffer/contract/history'
 import { Failure, invalid } from '../../failure.ts'
+import type { NameBases } from '../../store/audit/key-list.ts'
 import type { SecretRecord } from '../../store/secret/secret.ts'
 import type { ChangeRow, ValuePlace } from '../../store/secret/value.ts'
 import { type ProjectAccess, requireEnvironment, requireProject } from '../access/access.ts'
@@ -32,6 +33,7 @@ import { iso } from '../time.ts'
 import { findSecret } from './answer.ts'
 import { inSecretTransaction, recordComparison } from './compare.ts'
 import { requireNamed, requireReached } from './environment.ts'
+import { loadPastBases } from './name-base.ts'
 import { findUnseen } from './owner.ts'
 import { commaAt, type Pieces, writeAnswer } from './pieces.ts'
 import type { Wish } from './plan.ts'
@@ -61,7 +63,7 @@ export async function readVersion(ctx: Context, path: VersionPath, query: Versio
   if (row.sealed === null) return toVersion(row)
   const value = await openVersion(ctx, access, place, row)
   const bytes = Buffer.byteLength(JSON.stringify(value))
-  await recordView(ctx, access, [environment], secret, [secret.name], { version: path.version }, bytes)
+  await recordView(ctx, access, [environment], secret, { keys: [secret.name], version: path.version }, bytes)
   return { ...toVersion(row), value }
 }
 
@@ -163,8 +165,9 @@ export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQu
   const entries = query.values ? diffEntries(diff, values) : [JSON.stringify(diff)]
   const { body, bytes } = await writeAnswer(entries, createAllowance(ctx, 'from', diffAdvice))
   const states = { from: query.from, to: query.to }
-  await recordComparison(ctx, access, [{ keys: all, environments }], 'success', states, bytes)
-  if (query.values) await recordView(ctx, access, environments, undefined, keys, states, bytes)
+  const bases = await loadPastBases(ctx, access, all)
+  await recordComparison(ctx, access, [{ keys: all, environments, bases }], 'success', states, bytes)
+  if (query.values) await recordView(ctx, access, environments, undefined, { keys, ...states }, bytes, bases)
   return body
 }
 
@@ -263,12 +266,12 @@ function recordView(
   access: ProjectAccess,
   environments: readonly PicturedEnvironment[],
   secret: SecretRecord | undefined,
-  keys: readonly string[],
-  more: Record<string, unknown>,
+  after: { readonly keys: readonly string[]; readonly [field: string]: unknown },
   bytes: number,
+  bases?: NameBases,
 ): Promise<void> {
   const view = viewOf(access, environments, secret)
-  return ctx.reads.record(ctx, view, readDetails({ keys, ...more }, view.environmentIds), bytes)
+  return ctx.reads.record(ctx, view, readDetails(after, view.environmentIds, bases), bytes)
 }
 
 function viewOf(access: ProjectAccess, environments: readonly PicturedEnvironment[], secret?: SecretRecord) {

@@ -217,7 +217,7 @@ export async function loadProject(
 ) {
   const ids = environments.map(({ id }) => id)
   const allowance = createAllowance(ctx, 'environmentId', advice)
-  const secrets = await loadNames(ctx, access, allowance, part)
+  const { secrets, allNames } = await loadNames(ctx, access, allowance, part)
   if (secrets.length > manySecrets) acquireLargeSlot(ctx)
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   // No variable holds the sealed rows, so their memory can be freed as soon as they are decrypted.
@@ -228,7 +228,7 @@ export async function loadProject(
     names,
   )
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
-  return { secrets, names, values, reminders, advice }
+  return { secrets, names, allNames, values, reminders, advice }
 }
 
 /**
@@ -289,7 +289,7 @@ export async function loadKeys(
   const ids = environments.map(({ id }) => id)
   const advice = 'name fewer environments, or look for a part of the names (q)'
   const allowance = createAllowance(ctx, 'environmentId', advice)
-  const secrets = await loadNames(ctx, access, allowance, part)
+  const { secrets, allNames } = await loadNames(ctx, access, allowance, part)
   const names = new Map(secrets.map(({ id, name }) => [id, name]))
   const values: OpenValue[] = []
   const allIds = [...names.keys()]
@@ -304,7 +304,7 @@ export async function loadKeys(
     await nextTurn()
   }
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
-  return { secrets, values, reminders, advice }
+  return { secrets, allNames, values, reminders, advice }
 }
 
 async function loadNames(ctx: Context, access: ProjectAccess, allowance: Allowance, part: string | undefined) {
@@ -314,5 +314,5 @@ async function loadNames(ctx: Context, access: ProjectAccess, allowance: Allowan
   let bytes = 0
   for (const { note } of secrets) bytes += rowBytes + note.length
   allowance.spend(bytes)
-  return secrets
+  return { secrets, allNames: () => all.map(({ name }) => name) }
 }

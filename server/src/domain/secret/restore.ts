@@ -8,6 +8,7 @@ import type { Context, WriteContext } from '../context.ts'
 import { reachesProject } from '../scope.ts'
 import { inSecretTransaction } from './compare.ts'
 import { refuseReserved } from './name.ts'
+import { loadPastBases } from './name-base.ts'
 import { findUnseen, recordSecrets } from './owner.ts'
 import type { Wish } from './plan.ts'
 import { createAllowance } from './size.ts'
@@ -31,7 +32,8 @@ export async function restoreRevision(
     }
     const [then, now] = [await load(path.revision), await load(current)]
     const keys = [...then.keys(), ...now.keys()]
-    ctx.compared.push({ environments: [environment], keys, isDryRun: body.dryRun })
+    const bases = await loadPastBases(ctx, access, keys)
+    ctx.compared.push({ environments: [environment], keys, isDryRun: body.dryRun, bases })
     const set = [...then].filter(([key, { value }]) => now.get(key)?.value !== value)
     const origins = await findOrigins(ctx, access, set)
     const wishes: Wish[] = [

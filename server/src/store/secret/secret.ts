@@ -89,6 +89,34 @@ export function secretStore(db: Db) {
       return first && { projectId: first.projectId, names: rows.map(({ name }) => name) }
     },
 
+    /** Names of the secrets of these projects, sorted. */
+    async listNames(projectIds: readonly string[], workspaceId: string): Promise<ReadonlyMap<string, string[]>> {
+      const rows = await db.all<{ projectId: string; name: string }>(sql`
+        select project_id as "projectId", name from secret
+        where workspace_id = ${workspaceId} and project_id ${anyOf(projectIds)} and trashed_at is null`)
+      const names = new Map<string, string[]>(projectIds.map((id) => [id, []]))
+      for (const { projectId, name } of rows.sort(byName)) names.get(projectId)?.push(name)
+      return names
+    },
+
+    /** Names that secrets of the project have, or had before a rename; those in the trash included. */
+    async listPastNames(projectId: string, workspaceId: string): Promise<string[]> {
+      const rows = await db.all<{ name: string }>(sql`
+        select name from secret where workspace_id = ${workspaceId} and project_id = ${projectId}
+        union
+        select r.old_name from environment e join secret_rename r on r.environment_id = e.id
+        where e.workspace_id = ${workspaceId} and e.project_id = ${projectId}`)
+      return rows.map(({ name }) => name)
+    },
+
+    /** Reads the whole history. Only a secret that was renamed without a value has a name that is nowhere else. */
+    async listVersionNames(projectId: string, workspaceId: string): Promise<string[]> {
+      const rows = await db.all<{ name: string }>(sql`
+        select distinct v.name from environment e join secret_version v on v.environment_id = e.id
+        where e.workspace_id = ${workspaceId} and e.project_id = ${projectId}`)
+      return rows.map(({ name }) => name)
+    },
+
     /**
      * Whether the secret had this name, note or type before. Notes and types from before this was recorded are unknown.
      */

@@ -1,0 +1,94 @@
+/**
+ * Base lists for audit entries whose caller chooses the names, by `q`, by environments or by revisions. They depend on
+ * the stored data alone, so repeated reads of unchanged data store nothing but a bit for each name.
+ */
+import { isLongList, type KeyList, type NameBase, type NameBases, toKeyList } from '../../store/audit/key-list.ts'
+import type { ProjectAccess } from '../access/access.ts'
+import type { Picture } from '../cache/workspace-snapshot.ts'
+import type { Context } from '../context.ts'
+import type { Place } from './reference/graph.ts'
+
+/** The bases used last. Cached responses share their texts, which may be megabytes long. */
+const lastBases = new WeakMap<Picture, Map<string, KeyList>>()
+
+/** `names` must be without duplicates; `use` tells the lists of one workspace apart. */
+function baseOf(picture: Picture, use: string, names: readonly string[], prefix = ''): NameBase {
+  const known = lastBases.get(picture) ?? new Map<string, KeyList>()
+  lastBases.set(picture, known)
+  const text = JSON.stringify(names)
+  const last = known.get(use)
+  const list = last?.text === text ? last : toKeyList(text)
+  known.set(use, list)
+  return { prefix, names, list }
+}
+
+/** Names for the audit entry of a read. */
+export type AuditedRead = {
+  readonly keys: readonly string[]
+  readonly environments: readonly string[]
+  readonly environmentIds: readonly string[]
+  readonly referenced: readonly string[]
+  readonly bases?: NameBases
+}
+
+/** Gives the long lists of a read their bases, and sorts them, as the bases are. */
+export async function withBases(
+  ctx: Pick<Context, 'store'>,
+  { picture, project }: ProjectAccess,
+  read: AuditedRead,
+  allKeys: () => readonly string[],
+  places: readonly Place[],
+): Promise<AuditedRead> {
+  const bases: Record<string, readonly NameBase[]> = {}
+  const sorted = (field: 'keys' | 'environments' | 'environmentIds', allNames: () => Iterable<string>) => {
+    if (!isLongList(read[field])) return read[field]
+    const chosen = [...new Set(read[field])]
+    if (!isLongList(chosen)) return chosen
+    bases[field] = [baseOf(picture, `${field} ${project.id}`, [...allNames()].sort())]
+    return chosen.sort()
+  }
+  const lists = {
+    keys: sorted('keys', allKeys),
+    environments: sorted('environments', () => project.environments.map(({ name }) => name)),
+    environmentIds: sorted('environmentIds', () => picture.environments.keys()),
+  }
+  if (!isLongList(read.referenced)) return { ...read, ...lists, bases }
+  const groups = groupPlaces(picture, places)
+  const projectIds = [...new Set(groups.map(({ projectId }) => projectId))]
+  const namesOf = await ctx.store.secrets.listNames(projectIds, picture.workspace.id)
+  bases.referenced = groups.map(({ projectId, prefix }) =>
+    baseOf(picture, `keys ${projectId}`, namesOf.get(projectId) ?? [], prefix),
+  )
+  return { ...lists, referenced: groups.flatMap(({ names }) => names), bases }
+}
+
+function groupPlaces(picture: Picture, places: readonly Place[]) {
+  return [...Map.groupBy(places, ({ environmentId }) => environmentId)]
+    .map(([environmentId, group]) => {
+      const projectId = picture.environments.get(environmentId)?.projectId ?? ''
+      const prefix = placePrefix(picture, environmentId)
+      return { projectId, prefix, names: group.map(({ key }) => prefix + key).sort() }
+    })
+    .sort((a, b) => (a.prefix < b.prefix ? -1 : 1))
+}
+
+/** `project.environment.` */
+export function placePrefix({ environments, projects }: Picture, environmentId: string): string {
+  const environment = environments.get(environmentId)
+  return `${projects.get(environment?.projectId ?? '')?.slug}.${environment?.name}.`
+}
+
+/** A base for keys at any revision: every name that a secret of the project has or had. */
+export async function loadPastBases(
+  ctx: Pick<Context, 'store'>,
+  { picture, project }: ProjectAccess,
+  keys: readonly string[],
+): Promise<NameBases | undefined> {
+  if (!isLongList(keys)) return undefined
+  const { secrets } = ctx.store
+  const past = new Set(await secrets.listPastNames(project.id, picture.workspace.id))
+  const isComplete = keys.every((key) => past.has(key))
+  const others = isComplete ? [] : await secrets.listVersionNames(project.id, picture.workspace.id)
+  const names = [...past.union(new Set(others))].sort()
+  return { keys: [{ prefix: '', names, list: toKeyList(JSON.stringify(names)) }] }
+}
