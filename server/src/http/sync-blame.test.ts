@@ -209,6 +209,6 @@ describe.each(everyProvider)('$slug', (entry) => {
   test('a credential that is refused later is no fault of the target', async () => {
     if (target.length === 0) return expect(entry.provider.target).toEqual([])
     const refuse = (): Mischief => ({ kind: 'answer', answer: { status: 401 } })
-    expect(await refusalOf(entry, 'target', {}, refuse)).toMatch(/^409 .* enter another one in the step auth\.$/)
+    expect(await refusalOf(entry, 'target', {}, refuse)).toMatch(/^409 .* enter another one in the auth step\.$/)
   })
 })

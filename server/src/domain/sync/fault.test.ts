@@ -55,7 +55,7 @@ test('an explanation is one line or two: what was said, shortened after it was s
   const text = explainFault('Vendor', fault, [secret])
   expect(text).not.toContain('xxxx')
   expect(text).toBe(
-    'Vendor answered 422: bad value [hidden]. The vendor refuses this name or value: change it, or leave it out in the mapping.',
+    'Vendor answered 422: bad value [hidden]. The vendor rejects this name or value: change it, or exclude it in the mapping.',
   )
 })
 
@@ -78,7 +78,7 @@ test('a message without an end is not quoted, and costs nothing', () => {
   const vendorMessage = 'x'.repeat(2 * 1024 * 1024)
   const faults = Array.from({ length: 200 }, () => new VendorRefusal('invalid', 'no', { status: 400, vendorMessage }))
   expect(new Set(faults.map((fault) => explainFault('Heroku', fault, secrets)))).toEqual(
-    new Set(['Heroku answered 400. The vendor refuses this name or value: change it, or leave it out in the mapping.']),
+    new Set(['Heroku answered 400. The vendor rejects this name or value: change it, or exclude it in the mapping.']),
   )
 })
 

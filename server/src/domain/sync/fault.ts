@@ -5,34 +5,34 @@ import type { Provider, Values } from '../../providers/provider.ts'
 import { minuteMs, secondMs } from '../time.ts'
 
 const advice: Record<FaultKind, string> = {
-  auth: 'The credential is not accepted any more: open the step auth of this sync and enter a new one.',
-  scope: 'The credential may not do this: give it the rights that the step auth lists, or enter another one.',
-  gone: 'The target is not there, or cannot be reached from here: look for it at the vendor, or choose another one.',
-  invalid: 'The vendor refuses this name or value: change it, or leave it out in the mapping.',
-  quota: 'A limit of the account is reached: remove something there, or raise it.',
-  conflict: 'Somebody else holds this there: remove it, or let the sync take it over in the mapping.',
-  rate: 'It is tried again when the vendor allows it.',
-  transient: 'It is tried again by itself.',
-  protocol: 'The vendor answered in an unknown way; it is tried again by itself.',
+  auth: 'The credential is no longer accepted: enter a new one in the auth step of this sync.',
+  scope: 'The credential lacks permissions: grant it those that the auth step lists, or enter another one.',
+  gone: 'The target does not exist or is out of reach: check it at the vendor, or choose another one.',
+  invalid: 'The vendor rejects this name or value: change it, or exclude it in the mapping.',
+  quota: 'A limit of the account is reached: delete something there, or raise the limit.',
+  conflict: 'An entry of someone else has this name: delete it, or allow takeover in the mapping.',
+  rate: 'It will be retried when the vendor allows it.',
+  transient: 'It will be retried automatically.',
+  protocol: 'The vendor gave an unexpected response; it will be retried automatically.',
 }
 
 /** For a person who waits for the response: nothing is retried automatically then. */
 const adviceAtOnce: Record<FaultKind, string> = {
   ...advice,
-  auth: 'The credential is not accepted: enter another one in the step auth.',
+  auth: 'The credential is not accepted: enter another one in the auth step.',
   rate: 'Try again in a few minutes.',
   transient: 'Try again in a moment.',
-  protocol: 'The vendor answered in an unknown way: try again in a moment.',
+  protocol: 'The vendor gave an unexpected response: try again in a moment.',
 }
 
 /** A sync that is being removed has no wizard steps left. */
 const adviceInRemoval =
-  'It is tried again by itself; to leave what is there as it is, delete the sync once more, without remove.'
+  'It will be retried automatically. To keep the entries at the target, delete the sync again without remove.'
 
 const adviceUntrusted =
-  'Enter the certificate of its authority where the step auth asks for one; otherwise the operator must let the server trust it (NODE_EXTRA_CA_CERTS).'
+  'Enter its CA certificate if the auth step asks for one; otherwise the operator must make Coffer trust it (NODE_EXTRA_CA_CERTS).'
 
-const adviceUnreached = 'Look whether it can be reached from here, and try again.'
+const adviceUnreached = 'Check that Coffer can reach it, and try again.'
 
 const maxMessageLength = 300
 /** Longer messages are not meant for people, and scrubbing them would be slow: they are not quoted. */

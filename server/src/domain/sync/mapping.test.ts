@@ -47,16 +47,16 @@ describe('one entry for each secret', () => {
       { stripPrefix: 'APP_', include: 'APP_URL, URL' },
       heroku,
       'URL',
-      /becomes URL there, as APP_URL does/,
+      /becomes URL at the target, as APP_URL does/,
     ],
     [
       'a name that the target cannot hold',
       { include: 'DB_URL', transform: 'lower-kebab' },
       heroku,
       'DB_URL',
-      /"db-url", which the target cannot hold: it takes letters/,
+      /"db-url", which the target does not allow: it takes letters/,
     ],
-    ['a reserved name', { include: 'DB_URL', prefix: 'HEROKU_' }, heroku, 'DB_URL', /cannot hold/],
+    ['a reserved name', { include: 'DB_URL', prefix: 'HEROKU_' }, heroku, 'DB_URL', /does not allow/],
     ['an empty value', { include: 'EMPTY', onEmpty: 'error' }, heroku, 'EMPTY', /is empty/],
     [
       'an empty value where none may be',
@@ -139,7 +139,7 @@ describe('all in one entry', () => {
   ])('a key with %s in it would be misread in a dotenv file: it is a problem', (_what, mapping, key) => {
     const { desired, problems } = map({ mode: 'dotenv', objectName: 'ALL', ...mapping })
     expect(desired.size).toBe(0)
-    expect(problems).toEqual([{ name: 'ALL', problem: expect.stringContaining(`holds the key ${key};`) }])
+    expect(problems).toEqual([{ name: 'ALL', problem: expect.stringContaining(`contains the key ${key};`) }])
   })
 
   test('needs a name, and is nothing where there are no secrets', () => {

@@ -46,9 +46,9 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
   {
     kind: 'text',
     id: 'objectName',
-    label: 'Name of the one entry',
+    label: 'Name of the entry',
     isOptional: ({ mode }) => mode === 'per-key',
-    description: 'Only for the forms that put all secrets into one entry.',
+    description: 'Only used if all secrets go into one entry.',
     check: (value) => (value.length > 512 ? 'is longer than 512 characters.' : undefined),
   },
   {
@@ -63,7 +63,7 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
   {
     kind: 'text',
     id: 'exclude',
-    label: 'But not these',
+    label: 'Except these keys',
     isOptional: true,
     placeholder: '*_LOCAL',
     check: checkPatterns,
@@ -71,16 +71,16 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
   {
     kind: 'text',
     id: 'rename',
-    label: 'Other names',
+    label: 'Renamed keys',
     isOptional: true,
     placeholder: 'DB_URL=DATABASE_URL',
-    description: 'Pairs KEY=NAME separated by commas. Such a name is used as it is.',
-    check: (value) => (readRenames(value) ? undefined : 'is not a list of pairs KEY=NAME.'),
+    description: 'KEY=NAME pairs separated by commas. These names are used unchanged.',
+    check: (value) => (readRenames(value) ? undefined : 'must be a list of KEY=NAME pairs.'),
   },
   {
     kind: 'text',
     id: 'stripPrefix',
-    label: 'Take away in front',
+    label: 'Remove this prefix',
     isOptional: true,
     placeholder: 'APP_',
     check: checkAffix,
@@ -91,7 +91,7 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
     label: 'Spelling',
     defaultValue: 'none',
     options: [
-      option('none', 'As it is'),
+      option('none', 'Unchanged'),
       option('upper', 'UPPER CASE'),
       option('lower', 'lower case'),
       option('lower-kebab', 'lower-kebab-case'),
@@ -99,40 +99,40 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
       option('tf-var', 'TF_VAR_lower_case'),
     ],
   },
-  { kind: 'text', id: 'prefix', label: 'Put in front', isOptional: true, check: checkAffix },
-  { kind: 'text', id: 'suffix', label: 'Put behind', isOptional: true, check: checkAffix },
+  { kind: 'text', id: 'prefix', label: 'Add this prefix', isOptional: true, check: checkAffix },
+  { kind: 'text', id: 'suffix', label: 'Add this suffix', isOptional: true, check: checkAffix },
   {
     kind: 'select',
     id: 'onExisting',
-    label: 'A name that is there already',
+    label: 'If a name already exists at the target',
     defaultValue: 'fail',
-    description: 'What this sync has not created it never changes, unless you let it take it over here.',
+    description: 'The sync never changes entries that it did not create, unless you allow takeover here.',
     options: [
-      option('fail', 'Report it and leave it alone'),
+      option('fail', 'Report it and change nothing'),
       option('adopt', 'Take it over: overwrite its value'),
-      option('skip', 'Pass over it'),
+      option('skip', 'Skip it'),
     ],
   },
   {
     kind: 'select',
     id: 'onEmpty',
-    label: 'An empty value',
+    label: 'If a value is empty',
     defaultValue: provider.limits.allowsEmpty ? 'push' : 'error',
-    options: [option('push', 'Push it'), option('skip', 'Leave it out'), option('error', 'Report it')],
+    options: [option('push', 'Push it'), option('skip', 'Skip it'), option('error', 'Report it')],
   },
   {
     kind: 'select',
     id: 'onInvalidName',
-    label: 'A name that the target cannot hold',
+    label: 'If the target does not allow a name',
     defaultValue: 'error',
-    options: [option('error', 'Report it'), option('skip', 'Leave it out')],
+    options: [option('error', 'Report it'), option('skip', 'Skip it')],
   },
   {
     kind: 'select',
     id: 'drift',
-    label: 'When somebody changes a value at the target',
+    label: 'If someone changes a value at the target',
     defaultValue: 'report',
-    options: [option('report', 'Report it'), option('repair', 'Put it back')],
+    options: [option('report', 'Report it'), option('repair', 'Overwrite it')],
   },
 ]
 
@@ -158,7 +158,8 @@ export function mapSecrets(
     const folded = provider.limits.foldsCase ? name.toLowerCase() : name
     const other = takenBy.get(folded)
     if (problem !== undefined) problems.push({ name: key, problem })
-    else if (other !== undefined) problems.push({ name: key, problem: `becomes ${name} there, as ${other} does.` })
+    else if (other !== undefined)
+      problems.push({ name: key, problem: `becomes ${name} at the target, as ${other} does.` })
     else {
       takenBy.set(folded, key)
       desired.set(name, value)
@@ -179,7 +180,7 @@ function mapToOne(provider: Provider, mapping: Values, options: Values, all: rea
   const entries = chosen.map(([key, value]) => ({ key: rename.get(key) ?? nameFor(key, mapping), value }))
   const seen = new Set<string>()
   const twice = entries.find(({ key }) => seen.size === seen.add(key).size)
-  if (twice) return withProblems({ name: twice.key, problem: 'stands for two secrets at once.' })
+  if (twice) return withProblems({ name: twice.key, problem: 'is the name of two secrets.' })
   const value = mapping.mode === 'json' ? toJson(entries) : toDotenv(entries, name)
   if (typeof value !== 'string') return withProblems(value)
   const problem = problemOf(provider.limits, { ...mapping, onInvalidName: 'error' }, options, name, value)
@@ -204,7 +205,7 @@ function toDotenv(entries: readonly { key: string; value: string }[], name: stri
   const key = JSON.stringify(wrong.key)
   return {
     name,
-    problem: `holds the key ${key}; those of a dotenv file are letters, digits, underscores, dots and dashes.`,
+    problem: `contains the key ${key}; a dotenv key has only letters, digits, underscores, dots and dashes.`,
   }
 }
 
@@ -254,7 +255,7 @@ function problemOf(limits: Limits, mapping: Values, options: Values, name: strin
   if (isTooLong || !limits.name.test(name)) {
     if (mapping.onInvalidName === 'skip') return 'skip'
     const most = limits.nameMax === undefined ? '' : `, ${limits.nameMax} characters at most`
-    return `becomes ${JSON.stringify(name)}, which the target cannot hold: it takes ${limits.nameHint}${most}.`
+    return `becomes ${JSON.stringify(name)}, which the target does not allow: it takes ${limits.nameHint}${most}.`
   }
   if (value === '' && mapping.onEmpty === 'skip') return 'skip'
   if (value === '' && mapping.onEmpty === 'error') return 'is empty.'

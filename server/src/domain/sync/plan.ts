@@ -44,9 +44,9 @@ export type Plan = {
   readonly release: readonly string[]
 }
 
-const foreign = 'is there already, and not from this sync.'
-export const driftedWords = 'was changed or removed there by somebody else.'
-const takenOver = 'no longer bears the mark of this sync: somebody has replaced it.'
+const foreign = 'already exists and was not created by this sync.'
+export const driftedWords = 'was changed or deleted at the target by someone else.'
+const takenOver = 'no longer carries the mark of this sync: someone has replaced it.'
 
 export function planSync(input: PlanInput): Plan {
   const { desired, ledger, remote, lookedFor, guard, others, onExisting } = input
@@ -68,7 +68,7 @@ export function planSync(input: PlanInput): Plan {
     const seen = remote?.get(name)
     const writer = others.get(name)
     if (entry) planKnown(entry, valueMac, seen)
-    else if (writer !== undefined) plan.conflict.push({ name, why: `is written by ${writer}.` })
+    else if (writer !== undefined) plan.conflict.push({ name, why: `is already written by ${writer}.` })
     else if (!seen) plan.create.push(name)
     else if (onExisting === 'adopt' || seen.isOurs === true) plan.adopt.push(name)
     else if (onExisting === 'skip') plan.unchanged.push(name)

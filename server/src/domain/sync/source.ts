@@ -28,7 +28,7 @@ export async function requireProvider(slug: string): Promise<Provider> {
   if (provider) return provider
   const { announced } = await loadRegistry()
   const coming = announced.find((candidate) => candidate.slug === slug)
-  if (coming) throw new Failure('conflict', `${coming.name} is announced; it cannot be set up yet.`)
+  if (coming) throw new Failure('conflict', `${coming.name} is announced but cannot be set up yet.`)
   throw new Failure('notFound')
 }
 
@@ -100,7 +100,7 @@ function findRefusal(access: EnvironmentAccess, roots: readonly Place[], trail: 
     held.length > told ? ` And ${held.length - told} more${advice}` : ''
 
   return {
-    kept: `${tellOf(access, trail, worst, (id) => id === access.environment.id)}${countMore(1, ': look at its plan.')}`,
+    kept: `${tellOf(access, trail, worst, (id) => id === access.environment.id)}${countMore(1, ': see the plan of the sync.')}`,
     tellTo(asker) {
       const told = held
         .slice(0, mostTold)
@@ -122,26 +122,26 @@ function tellOf(
   reaches: (environmentId: string) => boolean,
 ): string {
   if (!gap.way.every(({ environmentId }) => reaches(environmentId))) {
-    return `${root.key}: ${gap.through} leads on to a reference that cannot be resolved. ${whereToLook}`
+    return `${root.key}: ${gap.through} leads to a reference that cannot be resolved. ${whereToLook}`
   }
   const stop = trail.findStop(gap)
   const [place] = isOwn ? [root.key] : namePlaces(access, [gap.at])
   const way = isOwn ? `${root.key}: refers` : `${root.key}: leads to ${place}, which refers`
-  const remedy = `To fix it, somebody who can read it must delete the value of ${place} and write it again, or an admin must widen the scope of whoever wrote it.`
+  const remedy = `To fix it, someone who can read it must delete and re-create the value of ${place}, or an admin must widen the scope of its author.`
   if (stop?.every(({ environmentId }) => reaches(environmentId))) {
-    if (stop.length === 1) return `${way} to ${gap.name}, and whoever wrote that may not read it. ${remedy}`
+    if (stop.length === 1) return `${way} to ${gap.name}, which the author of ${place} cannot read. ${remedy}`
     const [end] = namePlaces(access, stop.slice(-1))
-    return `${way} to ${gap.name}, which leads on to ${end}, and whoever wrote ${place} may not read that. ${remedy}`
+    return `${way} to ${gap.name}, which leads to ${end}, which the author of ${place} cannot read. ${remedy}`
   }
   if (stop && !namesEnvironment(gap)) {
-    return `${way} to ${gap.name}, which leads on to where whoever wrote ${place} may not read. ${remedy}`
+    return `${way} to ${gap.name}, which leads to a value that the author of ${place} cannot read. ${remedy}`
   }
   if (!namesEnvironment(gap)) return `${way} to ${gap.name}, which cannot be resolved.`
   // The same for a place that is not there and one that is out of reach: names must not be probeable.
-  return `${way} to ${gap.name}, which cannot be resolved; perhaps whoever wrote that may not read it. ${remedy}`
+  return `${way} to ${gap.name}, which cannot be resolved: it may not exist, or the author of ${place} cannot read it. ${remedy}`
 }
 
-const whereToLook = 'Ask for the plan of this sync: it names the place to those who may read there.'
+const whereToLook = 'Open the plan of this sync: it names the place to people who can read it.'
 const namesEnvironment = ({ name }: Gap) => name.includes('.')
 
 type Entered = { readonly credential: Values; readonly target: Values; readonly options: Values }

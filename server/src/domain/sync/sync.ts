@@ -93,7 +93,11 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
   if (!live) throw new Failure('conflict', 'This sync is not set up yet: go through its steps first.')
   if (sync.state === 'removing') throw new Failure('conflict', 'This sync is being removed.')
   const access = await findGranted(ctx, sync, live.scopes)
-  if (!access) throw new Failure('conflict', 'Whoever set this sync up may no longer read its environment.')
+  if (!access)
+    throw new Failure(
+      'conflict',
+      'The person who set up this sync can no longer read its environment: someone who can must go through its steps again.',
+    )
   const provider = await requireProvider(sync.provider)
   const source = await requireSource(ctx, access, live.mapping, asker)
   const far = provider.connect(await connectTo(ctx, provider, sync, live))

@@ -73,6 +73,6 @@ test('words that no database can hold are written down without what makes them s
   await pushDue(world)
   expect(await readSync(world, id)).toMatchObject({
     state: 'failing',
-    lastError: expect.stringMatching(/^Render answered 500: no way\[31m\. It is tried again/),
+    lastError: expect.stringMatching(/^Render answered 500: no way\[31m\. It will be retried automatically/),
   })
 })

@@ -100,10 +100,10 @@ async function removeMember(user: TestUser): Promise<void> {
 const refer = (name: string) => `\${${name}}`
 const leads = refer('production.DB_PASSWORD')
 const remedyFor = (place: string) =>
-  `To fix it, somebody who can read it must delete the value of ${place} and write it again, or an admin must widen the scope of whoever wrote it.`
+  `To fix it, someone who can read it must delete and re-create the value of ${place}, or an admin must widen the scope of its author.`
 /** What is kept says no more than the value itself does; who asks and reaches where it leads is told that it is there. */
-const refusal = `FLAG: refers to production.DB_PASSWORD, which cannot be resolved; perhaps whoever wrote that may not read it. ${remedyFor('FLAG')}`
-const toldRefusal = `FLAG: refers to production.DB_PASSWORD, and whoever wrote that may not read it. ${remedyFor('FLAG')}`
+const refusal = `FLAG: refers to production.DB_PASSWORD, which cannot be resolved: it may not exist, or the author of FLAG cannot read it. ${remedyFor('FLAG')}`
+const toldRefusal = `FLAG: refers to production.DB_PASSWORD, which the author of FLAG cannot read. ${remedyFor('FLAG')}`
 
 /** A sync of the owner, who reads everything, that has pushed what was there before. */
 async function running(): Promise<string> {
@@ -218,7 +218,7 @@ async function expectBlockedStill(id: string): Promise<void> {
 
 /** What is kept of a reference that stands in another environment than the sync's. */
 const beyond = (key: string, through: string) =>
-  `${key}: ${through} leads on to a reference that cannot be resolved. Ask for the plan of this sync: it names the place to those who may read there.`
+  `${key}: ${through} leads to a reference that cannot be resolved. Open the plan of this sync: it names the place to people who can read it.`
 
 describe('a chain', () => {
   const middle = refer('staging.URL')
@@ -231,7 +231,7 @@ describe('a chain', () => {
     await write('development', { FLAG: middle })
     const place = `${project.slug}.staging.URL`
     await expectBlocked(id, beyond('FLAG', 'staging.URL'))
-    const message = `FLAG: leads to ${place}, which refers to production.DB_PASSWORD, and whoever wrote that may not read it. ${remedyFor(place)}`
+    const message = `FLAG: leads to ${place}, which refers to production.DB_PASSWORD, which the author of ${place} cannot read. ${remedyFor(place)}`
     expect(await project.ask('POST', `/sync/${id}/plan`)).toMatchObject({ status: 409, body: { message } })
     // A change there is all that it needs, though it was never pushed from there.
     await write('staging', { URL: `at:${leads}` })
@@ -241,7 +241,7 @@ describe('a chain', () => {
   const refersTo = (name: string) => refusal.replace('production.DB_PASSWORD', name)
   const end = () => `${world.project.slug}.production.DB_PASSWORD`
   const told = (name: string) =>
-    `FLAG: refers to ${name}, which leads on to ${end()}, and whoever wrote FLAG may not read that. ${remedyFor('FLAG')}`
+    `FLAG: refers to ${name}, which leads to ${end()}, which the author of FLAG cannot read. ${remedyFor('FLAG')}`
   const planned = async (id: string) => (await world.project.ask('POST', `/sync/${id}/plan`)).body.message
 
   test('is held back where whoever wrote its beginning may read the next place, but not what that leads to', async () => {
@@ -264,8 +264,8 @@ describe('a chain', () => {
     const id = await setUpSync(world, { exclude: 'OTHER' })
     await pushDue(world)
     await write('development', { FLAG: refer('OTHER') }, developer.session)
-    const cause = 'FLAG: refers to OTHER, which leads on to'
-    await expectBlocked(id, `${cause} where whoever wrote FLAG may not read. ${remedyFor('FLAG')}`)
+    const cause = 'FLAG: refers to OTHER, which leads to'
+    await expectBlocked(id, `${cause} a value that the author of FLAG cannot read. ${remedyFor('FLAG')}`)
     expect(await planned(id)).toBe(told('OTHER'))
   })
 
@@ -353,8 +353,8 @@ describe('an admin of its environment alone', () => {
   test('is told by its plan where to look, if they may read there', async () => {
     const id = await block(`user:${leads}`)
     const told = `ALPHA: leads to ${place()}, which refers to production.DB_PASSWORD,`
-    const guess = ' which cannot be resolved; perhaps whoever wrote that may not read it.'
-    const known = ' and whoever wrote that may not read it.'
+    const guess = ` which cannot be resolved: it may not exist, or the author of ${place()} cannot read it.`
+    const known = ` which the author of ${place()} cannot read.`
     const ofTwo = await addAdmin('development', 'staging')
     expect((await listSaid(id, ofTwo.session)).at(-1)).toBe(`${told}${guess} ${remedyFor(place())}`)
     const ofAll = await addAdmin()
@@ -404,7 +404,7 @@ describe('an admin of its environment alone', () => {
     const id = await running()
     await write('staging', { [secretive]: refer('NOWHERE') })
     await write('development', { ALPHA: refer(`staging.${secretive}`), ZULU: refer('MISSING') })
-    await expectBlocked(id, 'ZULU: refers to MISSING, which cannot be resolved. And 1 more: look at its plan.')
+    await expectBlocked(id, 'ZULU: refers to MISSING, which cannot be resolved. And 1 more: see the plan of the sync.')
   })
 
   test('is told by its plan of each key that is held back, up to ten, with its reason', async () => {
@@ -412,7 +412,7 @@ describe('an admin of its environment alone', () => {
     const keys = Array.from({ length: 11 }, (_, index) => `KEY_${10 + index}`)
     await write('development', Object.fromEntries(keys.map((key) => [key, refer(`NOT_${key}`)])))
     const [first = '', ...others] = keys.map((key) => `${key}: refers to NOT_${key}, which cannot be resolved.`)
-    await expectBlocked(id, `${first} And 11 more: look at its plan.`)
+    await expectBlocked(id, `${first} And 11 more: see the plan of the sync.`)
     const admin = await addAdmin('development')
     const told = async () => (await listSaid(id, admin.session)).at(-1)
     expect(await told()).toBe(`${[first, ...others.slice(0, 9)].join('\n')} And 2 more.`)

@@ -36,7 +36,7 @@ test('another sync does not take it over by another spelling', async () => {
   await pushDue(world)
   expect(folded()).toEqual([['other', 'two']])
   expect((await lastRun(world, id)).items).toEqual([
-    { name: 'OTHER', outcome: 'conflict', message: 'is written by another sync.' },
+    { name: 'OTHER', outcome: 'conflict', message: 'is already written by another sync.' },
   ])
 })
 

@@ -47,7 +47,7 @@ test('the review shows the policy that a takeover needs, says so, and it is enou
   const id = await setUpToReview()
   const review = await readStep(world, id, 'review')
   const shown = policyIn(review)
-  expect(shown?.data.description).toMatch(/takes over what is there already/)
+  expect(shown?.data.description).toMatch(/takes over existing entries/)
   // From now on the step auth shows the same.
   expect(policyIn(await readStep(world, id, 'auth'))?.policy).toEqual(shown?.policy)
   fake().enforce(shown?.policy)

@@ -61,7 +61,7 @@ describe('a cluster', () => {
   test('whose certificate cannot be verified: the field ca is to blame, and the words say what to enter', async () => {
     const said = await signIn(world, { ca: Buffer.from(strangerCertificate).toString('base64') })
     expect(said).toMatch(
-      /^400 ca: Kubernetes: cluster\.example\.test shows a certificate that cannot be verified \([A-Z_]+\)\. Enter the certificate of its authority/,
+      /^400 ca: Kubernetes: cluster\.example\.test shows a certificate that cannot be verified \([A-Z_]+\)\. Enter its CA certificate/,
     )
   })
 
@@ -191,8 +191,8 @@ describe('a plan and its runs', () => {
     const beside = await setUpSync(world, { include: 'ALPHA' }, 'development', 'Beside')
     const other = await setUpSync(world, { include: 'ALPHA' }, 'staging', 'Other')
     await pushDue(world)
-    const named = 'is written by the sync "First".'
-    const unnamed = 'is written by another sync.'
+    const named = 'is already written by the sync "First".'
+    const unnamed = 'is already written by another sync.'
     const told = async (id: string) => (await lastRun(world, id)).items.map(({ message }) => message)
     expect([await told(beside), await told(other)]).toEqual([[named], [unnamed]])
 

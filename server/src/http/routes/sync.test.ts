@@ -141,19 +141,19 @@ describe('the wizard', () => {
     ['no token', 'auth', {}, /^token: is required\./],
     ['an empty token', 'auth', { token: '  ' }, /^token: is required\./],
     ['a field that there is not', 'auth', { token: 'x', colour: 'red' }, /^colour: is not a field of this step\./],
-    ['a control character', 'auth', { token: 'a\u0001b' }, /^token: holds a control character\./],
+    ['a control character', 'auth', { token: 'a\u0001b' }, /^token: contains a control character\./],
     ['a target that is not there', 'target', nobody, /^app: Heroku answered 404: Couldn't find that app\./],
     ['no target', 'target', {}, /^app: is required\./],
     ['no environment', 'mapping', {}, /^environment: is required\./],
     ['somebody else’s environment', 'mapping', { environment: 'x' }, /^environment: is not one of /],
     ['a word that is not offered', 'mapping', { mode: 'xml' }, /^mode: is not one of per-key, json, dotenv\./],
-    ['pairs that are none', 'mapping', { rename: 'A=B=C' }, /^rename: is not a list of pairs/],
+    ['pairs that are none', 'mapping', { rename: 'A=B=C' }, /^rename: must be a list of KEY=NAME pairs/],
     ['patterns without number', 'mapping', { include: 'A*,'.repeat(201) }, /^include: has 201 patterns; 200 are/],
     ['a pattern that is a book', 'mapping', { exclude: 'A*'.repeat(200) }, /^exclude: has a pattern of more than 256/],
     ['a prefix that is a book', 'mapping', { prefix: 'A'.repeat(129) }, /^prefix: is longer than 128 characters\./],
     ['one entry without a name', 'mapping', { mode: 'json' }, /^objectName: is required/],
     ['no word of confirmation', 'review', {}, /^confirm: is required\./],
-    ['another word', 'review', { confirm: 'yes' }, /^confirm: does not belong to what would be done now/],
+    ['another word', 'review', { confirm: 'yes' }, /^confirm: does not match the current plan/],
   ])('refuses %s with the field’s name, and stays where it was', async (_title, step, values, message) => {
     const id = await startSetup(world)
     const before = ['auth', 'target', 'mapping', 'review'].indexOf(step)
@@ -210,7 +210,7 @@ describe('the wizard', () => {
       delete: [],
       problems: [{ name: 'HEROKU_X' }],
     })
-    expect(description).toContain('Mend the problems')
+    expect(description).toContain('Fix the listed problems')
     const word = fields.find((field) => field.id === 'confirm')
     const confirm = word?.type === 'input' ? (word.data.defaultValue ?? '') : ''
     const refused = await submitStep(world, id, 'review', { confirm })
@@ -417,7 +417,7 @@ describe('what this sync has not created', () => {
     expect(state()).toEqual({ ALPHA: 'one', BETA: 'foreign', GAMMA: 'three', OTHER: 'foreign too' })
     expect(await readSync(world, id)).toMatchObject({
       state: 'active',
-      lastError: expect.stringMatching(/Left alone.*BETA/),
+      lastError: expect.stringMatching(/^Not changed at the target.*BETA/),
     })
     expect(await lastRun(world, id)).toMatchObject({ state: 'partial', counts: { created: 2, conflicts: 1 } })
     await world.project.remove('development', 'BETA')
@@ -469,7 +469,7 @@ describe('what this sync has not created', () => {
     await pushDue(world)
     expect(state()).toEqual({ ALPHA: 'one' })
     expect((await lastRun(world, second)).items).toEqual([
-      { name: 'ALPHA', outcome: 'conflict', message: 'is written by another sync.' },
+      { name: 'ALPHA', outcome: 'conflict', message: 'is already written by another sync.' },
     ])
   })
 })
@@ -532,7 +532,7 @@ describe('many deletes at once', () => {
     expect(Object.keys(state())).toHaveLength(15)
     expect(await readSync(world, id)).toMatchObject({
       state: 'blocked',
-      lastError: expect.stringMatching(/^It would delete 12 of 15 entries at the target; nothing was done\./),
+      lastError: expect.stringMatching(/^This run would delete 12 of 15 entries at the target, so nothing was done\./),
     })
     const plan = await world.project.must<SyncPlan>('POST', `/sync/${id}/plan`)
     expect([plan.delete.length, plan.unchanged.length]).toEqual([12, 3])
@@ -548,10 +548,10 @@ describe('many deletes at once', () => {
 describe('what goes wrong at the vendor', () => {
   test.each([
     ['401', 'needs_reauth', /Heroku answered 401.*enter a new one/],
-    ['403', 'needs_reauth', /Heroku answered 403.*give it the rights/],
-    ['404', 'blocked', /Heroku answered 404.*target is not there/],
-    ['422', 'blocked', /422.*refuses this name or value/],
-    ['500', 'failing', /Heroku answered 500.*tried again/],
+    ['403', 'needs_reauth', /Heroku answered 403.*grant it those that the auth step lists/],
+    ['404', 'blocked', /Heroku answered 404.*target does not exist/],
+    ['422', 'blocked', /422.*rejects this name or value/],
+    ['500', 'failing', /Heroku answered 500.*retried automatically/],
     ['429', 'failing', /Heroku answered 429.*when the vendor allows it/],
   ])('%s makes it %s, and says what to do', async (status, expected, message) => {
     const id = await setUp()
@@ -717,7 +717,7 @@ describe('pause, resume, run and the end', () => {
     expect(state()).toEqual({ BETA: 'two' })
     expect(await readSync(world, id)).toMatchObject({
       state: 'removing',
-      lastError: expect.stringMatching(/^BETA: .*delete the sync once more, without remove\.$/),
+      lastError: expect.stringMatching(/^BETA: .*delete the sync again without remove\.$/),
     })
     expect(await lastRun(world, id)).toMatchObject({ trigger: 'remove', state: 'partial', counts: { failed: 1 } })
     await pushDue(world, 25 * hourMs)
@@ -736,7 +736,9 @@ describe('pause, resume, run and the end', () => {
     await pushDue(world)
     expect(await readSync(world, id)).toMatchObject({
       state: 'removing',
-      lastError: expect.stringMatching(/^Heroku answered 401\. It is tried again by itself; .* without remove\.$/),
+      lastError: expect.stringMatching(
+        /^Heroku answered 401\. It will be retried automatically\. .* without remove\.$/,
+      ),
     })
     await world.project.must('DELETE', `/sync/${id}`)
     expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
@@ -792,7 +794,7 @@ describe('rights', () => {
     expect(state().ALPHA).toBe('one')
     expect(await readSync(world, id)).toMatchObject({
       state: 'blocked',
-      lastError: expect.stringMatching(/may no longer read its environment/),
+      lastError: expect.stringMatching(/can no longer read its environment/),
     })
   })
 

@@ -110,7 +110,7 @@ export function nextOf(
   if (error instanceof Blocked) {
     return { ...stopped, reason: error.reason, lastError: error.message, allowedDeletes: error.deletes }
   }
-  const fault = isFault(error) ? error : new VendorFault('protocol', 'Something unexpected happened on our side.')
+  const fault = isFault(error) ? error : new VendorFault('protocol', 'An unexpected error occurred in Coffer.')
   const lastError = explain(fault)
   if (needsPerson(fault) && sync.state !== 'removing') {
     const state = fault.kind === 'auth' || fault.kind === 'scope' ? 'needs_reauth' : 'blocked'
@@ -155,7 +155,7 @@ function complaintOf(items: readonly SyncRunItem[]): Partial<Next> {
   const names = strange.slice(0, 10).map(({ name }) => name)
   const more = strange.length > names.length ? ` and ${strange.length - names.length} more` : ''
   return {
-    lastError: `Left alone at the target, since somebody else has made or changed it: ${names.join(', ')}${more}.`,
+    lastError: `Not changed at the target, because someone else created or changed it: ${names.join(', ')}${more}.`,
   }
 }
 

@@ -158,10 +158,10 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   }
 }
 
-const unanswered = new VendorFault('transient', 'Nothing is known of what became of it.')
+const unanswered = new VendorFault('transient', 'The outcome is unknown.')
 
 const asFault = (error: Error): VendorFault =>
-  isFault(error) ? error : new VendorFault('protocol', 'Something unexpected happened.')
+  isFault(error) ? error : new VendorFault('protocol', 'An unexpected error occurred.')
 
 const finished = (entry: LedgerEntry, done: { readonly id?: string; readonly mark?: string }): LedgerEntry => ({
   ...entry,

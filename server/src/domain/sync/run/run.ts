@@ -74,7 +74,7 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
   const isEndedEarly = hold.lost.aborted || (early.aborted && isFault(error, 'transient'))
   if (error !== undefined && isEndedEarly) error = new Interrupted()
   await conclude(ctx, sync, hold, report, error).catch((failure) =>
-    ctx.log.error('a sync could not be written down', { syncId: sync.id, ...traceOf(failure) }),
+    ctx.log.error('the outcome of a sync run could not be saved', { syncId: sync.id, ...traceOf(failure) }),
   )
 }
 
@@ -89,7 +89,7 @@ async function attempt(
   const { secrets } = report
   const { live } = await ctx.store.syncs.open(sync)
   const provider = await findProvider(sync.provider)
-  if (!live || !provider) throw new Blocked('provider', 'This kind of target is not known here any more.')
+  if (!live || !provider) throw new Blocked('provider', 'This provider is no longer supported.')
   secrets.push(...secretsOf(provider, live.credential))
   const isRemoval = sync.state === 'removing'
   // Inside, because rights must be looked up again after every wait for a slot.
@@ -123,7 +123,7 @@ async function attempt(
       const count = plan.delete.length
       throw new Blocked(
         'mass_delete',
-        `It would delete ${count} of ${ledger.length} entries at the target; nothing was done. Look at its plan; resume it if that is meant.`,
+        `This run would delete ${count} of ${ledger.length} entries at the target, so nothing was done. Check the plan, and resume the sync if this is intended.`,
         count,
       )
     }
@@ -158,7 +158,7 @@ const looking: ReadonlySet<SyncTrigger> = new Set<SyncTrigger>([
 const tellingOf = ({ state }: SealedSync) => (state === 'removing' ? 'removal' : 'kept')
 
 const lostRights =
-  'Whoever set it up may no longer read its environment: somebody who may must go through its steps again.'
+  'The person who set up this sync can no longer read its environment: someone who can must go through its steps again.'
 
 const emptySource: Source = {
   secrets: new Map(),
@@ -195,7 +195,7 @@ async function readWhole(
 function refuseProblems({ mapped: { problems } }: Outlook): void {
   const [first] = problems
   if (!first) return
-  const more = problems.length > 1 ? ` And ${problems.length - 1} more: look at its plan.` : ''
+  const more = problems.length > 1 ? ` And ${problems.length - 1} more: see the plan of the sync.` : ''
   throw new Blocked('source', `${first.name}: ${first.problem}${more}`)
 }
 

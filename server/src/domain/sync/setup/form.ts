@@ -76,7 +76,7 @@ function valueMeant(field: AnswerableField, answer: string): string {
 }
 
 function checkAnswer(field: AnswerableField, value: string, values: Values): void {
-  if (/(?![\t\n\r])\p{Cc}/u.test(value)) throw invalid(field.id, 'holds a control character.')
+  if (/(?![\t\n\r])\p{Cc}/u.test(value)) throw invalid(field.id, 'contains a control character.')
   if (field.kind === 'select' && typeof field.options !== 'function') {
     const offered = field.options.map((option) => (field.byLabel ? option.label : option.value))
     const isOffered = field.options.some((option) => option.value === value)
@@ -136,9 +136,8 @@ export function takeoverFields(fields: readonly Field[], syncId: string, values:
     if (field.kind !== 'copy') return []
     const [without, text] = [false, true].map((takesOver) => field.text({ syncId, values, takesOver }))
     if (text === undefined || text === without) return []
-    const description =
-      'This sync takes over what is there already, so it needs this in place of what the step auth showed.'
-    return [renderCopy({ ...field, label: `${field.label}, with the right to take over`, description }, text)]
+    const description = 'This sync takes over existing entries, so it needs this instead of what the auth step showed.'
+    return [renderCopy({ ...field, label: `${field.label}, with permission to take over`, description }, text)]
   })
 }
 

@@ -28,9 +28,9 @@ export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> 
   const sentences = [
     `Secrets go to ${provider.name}, ${place.label}.`,
     countsOf(plan),
-    'Nothing that this sync has not created there is ever changed or deleted, unless you let it take it over.',
-    ...(isElsewhere ? ['What it has pushed to the target that it has now stays there.'] : []),
-    ...(plan.problems.length > 0 ? ['Mend the problems in the list before you go on.'] : []),
+    'The sync never changes or deletes entries that it did not create, unless you allow takeover.',
+    ...(isElsewhere ? ['Entries already pushed to the current target stay there.'] : []),
+    ...(plan.problems.length > 0 ? ['Fix the listed problems before you continue.'] : []),
     ...provider.notes,
   ]
   return {
@@ -49,7 +49,7 @@ export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> 
         type: 'input',
         data: {
           type: 'text',
-          placeholder: 'The word that stands here belongs to this very plan',
+          placeholder: 'Filled in for you; valid only for this plan',
           defaultValue: wordFor(setup.draft, placeHash, plan),
           isRequired: true,
         },
@@ -148,7 +148,7 @@ function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Pro
 /** Throws a 409 if the sync has changed since it was read. */
 export function requireUnchanged(current: SealedSync, seen: SealedSync): void {
   if (Buffer.compare(current.sealed, seen.sealed) !== 0) {
-    throw new Failure('conflict', 'Somebody has changed this sync meanwhile: look at it again.')
+    throw new Failure('conflict', 'Someone has changed this sync meanwhile: review it again.')
   }
 }
 
@@ -160,7 +160,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
   const [problem] = plan.problems
   if (problem) throw invalid('confirm', `${problem.name} ${problem.problem}`)
   if (confirm !== wordFor(setup.draft, placeHash, plan)) {
-    throw invalid('confirm', 'does not belong to what would be done now: look at the review again.')
+    throw invalid('confirm', 'does not match the current plan: open the review again.')
   }
   const isSlow = provider.capabilities.deploysOnPush === true
   const workspaceId = access.picture.workspace.id

@@ -28,7 +28,7 @@ export async function requireSetup(ctx: Context, slug: string, id: string, step:
   const missing = missingStep(draft, step)
   if (missing) throw new Failure('conflict', `step: ${missing} comes before ${step}.`)
   if (step !== 'auth' && !mayUse(ctx, step, draft, content)) {
-    throw new Failure('conflict', `step: auth comes before ${step}, as the credential is another person’s.`)
+    throw new Failure('conflict', `step: auth comes before ${step}, because the credential belongs to another person.`)
   }
   return { access, provider, sync, content, draft }
 }

@@ -82,7 +82,7 @@ const blank = {
 
 function chooseName(given: string | undefined, provider: Provider, taken: ReadonlySet<string>): string {
   if (given !== undefined) {
-    if (taken.has(given)) throw new Failure('conflict', `There is a sync "${given}" already.`)
+    if (taken.has(given)) throw new Failure('conflict', `A sync named "${given}" already exists.`)
     return given
   }
   let name = provider.name
@@ -106,13 +106,14 @@ const environmentField = (access: ProjectAccess): Field => ({
   kind: 'select',
   id: 'environment',
   label: 'Environment',
-  placeholder: 'Whose secrets are pushed',
+  placeholder: 'Environment to push from',
   byLabel: true,
   options: reachedEnvironments(access.reach, access.project).map(({ id, name }) => ({ label: name, value: id })),
 })
 
 const descriptions: Record<FormStep, (provider: Provider) => string> = {
-  auth: ({ name }) => `How Coffer signs in to ${name}. What you enter is tried at once, sealed, and never shown again.`,
+  auth: ({ name }) =>
+    `How Coffer signs in to ${name}. Your input is checked at once, stored encrypted, and never shown again.`,
   target: ({ name }) => `Where in ${name} the secrets go.`,
   mapping: ({ notes }) => ['Which secrets go there, and under which names.', ...notes].join(' '),
 }
