@@ -1,5 +1,5 @@
 /** Transactions with their audit entries, and the change log that tells every node which cached data is stale. */
-import type { ChangeSubject } from '../store/change.ts'
+import { type ChangeSubject, readEnvironmentSubject } from '../store/change.ts'
 import type { JointWork, Transaction } from '../store/engine/sql.ts'
 import { type Store, storeOver } from '../store/store.ts'
 import { confirmEach, confirmWithin } from './access/confirm.ts'
@@ -79,6 +79,6 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   transaction.afterCommit.push(() => forget(ctx, subject, subjectId))
   await ctx.store.changes.append(subject, subjectId, ctx.now())
   // Syncs depend on the values and on the rights of the person who set them up, so both kinds of change make them due.
-  if (subject === 'environment') await ctx.store.syncs.wake(subjectId.split(':')[1] ?? '', ctx.now())
+  if (subject === 'environment') await ctx.store.syncs.wake(readEnvironmentSubject(subjectId).environmentId, ctx.now())
   if (subject === 'workspace') await ctx.store.syncs.wakeAll(subjectId, ctx.now())
 }

@@ -7,6 +7,15 @@ import { anyOf, type Db, sql } from './engine/sql.ts'
 export type ChangeSubject = 'workspace' | 'environment' | 'user' | 'keyring'
 export type Change = { readonly sequence: number; readonly subject: ChangeSubject; readonly subjectId: string }
 
+/** A change of values concerns an environment and, because secrets are counted there, its workspace: one id for both. */
+export const environmentSubject = (workspaceId: string, environmentId: string): string =>
+  `${workspaceId}:${environmentId}`
+
+export function readEnvironmentSubject(subjectId: string): { workspaceId: string; environmentId: string } {
+  const [workspaceId = '', environmentId = ''] = subjectId.split(':')
+  return { workspaceId, environmentId }
+}
+
 /** Rows per query; a full result means there may be more. */
 export const maxListed = 10_000
 

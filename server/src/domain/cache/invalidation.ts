@@ -1,5 +1,5 @@
 /** Drops cached data that a change made stale. */
-import type { ChangeSubject } from '../../store/change.ts'
+import { type ChangeSubject, readEnvironmentSubject } from '../../store/change.ts'
 import type { Services } from '../context.ts'
 
 export type Memories = Pick<Services, 'pictures' | 'credentials' | 'epochs' | 'counts'>
@@ -17,7 +17,7 @@ export function forget(services: Memories, subject: ChangeSubject, id: string): 
     services.counts.drop(id)
   }
   if (subject === 'environment') {
-    const [workspaceId = '', environmentId = ''] = id.split(':')
+    const { workspaceId, environmentId } = readEnvironmentSubject(id)
     services.epochs.advance(environmentId)
     services.counts.drop(workspaceId)
   }

@@ -20,7 +20,7 @@ import { chooseEnvironments, personalOwner } from './environment.ts'
 import { mayExist } from './name.ts'
 import { type AuditedRead, placePrefix, withBases } from './name-base.ts'
 import type { Pieces } from './pieces.ts'
-import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows } from './read.ts'
+import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows, valueKey } from './read.ts'
 import type { Place } from './reference/graph.ts'
 import type { Resolved } from './reference/resolution.ts'
 import { createAllowance } from './size.ts'
@@ -287,9 +287,8 @@ const tellUnresolved = (name: string, unresolved: readonly string[]): string =>
 /** Looks reminders up by environment and secret. Personal values have none. */
 export function createReminderIndex(reminders: readonly ReminderRow[]): (row: OpenValue) => ReminderRow | undefined {
   if (reminders.length === 0) return () => undefined
-  const nameOf = ({ environmentId, secretId }: ReminderRow | OpenValue) => `${environmentId} ${secretId}`
-  const byPlace = new Map(reminders.map((reminder) => [nameOf(reminder), reminder]))
-  return (row) => (row.isPersonal ? undefined : byPlace.get(nameOf(row)))
+  const byPlace = new Map(reminders.map((reminder) => [valueKey(reminder), reminder]))
+  return (row) => (row.isPersonal ? undefined : byPlace.get(valueKey(row)))
 }
 
 function toSecret(record: SecretRecord, values: SecretRow[]): Secret {

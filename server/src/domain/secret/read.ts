@@ -55,12 +55,16 @@ function isHidden(access: ProjectAccess, row: Pick<SealedValue, 'ownerId' | 'env
   return row.ownerId !== '' && access.picture.environments.get(row.environmentId)?.hasPersonalOverrides !== true
 }
 
+/** Map key of a secret's value in an environment. */
+export const valueKey = ({ environmentId, secretId }: Pick<OpenValue, 'environmentId' | 'secretId'>): string =>
+  `${environmentId} ${secretId}`
+
 /** One value per secret and environment: the caller's personal value overrides the shared one. */
 export function effectiveValues(values: readonly OpenValue[]): OpenValue[] {
   const chosen = new Map<string, OpenValue>()
   for (const value of values) {
-    const name = `${value.environmentId}:${value.secretId}`
-    if (value.isPersonal || !chosen.has(name)) chosen.set(name, value)
+    const key = valueKey(value)
+    if (value.isPersonal || !chosen.has(key)) chosen.set(key, value)
   }
   return [...chosen.values()]
 }

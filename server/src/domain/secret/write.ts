@@ -5,6 +5,7 @@
 import type { WriteMode, WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../crypto/id.ts'
 import { Failure } from '../../failure.ts'
+import { environmentSubject } from '../../store/change.ts'
 import type { SecretRecord } from '../../store/secret/secret.ts'
 import type { SealedValue, VersionRow } from '../../store/secret/value.ts'
 import { hasRole, type ProjectAccess, reauthorise, withStoredEnvironments } from '../access/access.ts'
@@ -301,7 +302,8 @@ export async function announceSecrets(
   access: ProjectAccess,
   environmentIds: Iterable<string>,
 ): Promise<void> {
-  for (const id of new Set(environmentIds)) await announce(ctx, 'environment', `${access.picture.workspace.id}:${id}`)
+  const { workspace } = access.picture
+  for (const id of new Set(environmentIds)) await announce(ctx, 'environment', environmentSubject(workspace.id, id))
 }
 
 /** Members may write their personal values; shared values need the role developer. */

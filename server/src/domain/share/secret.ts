@@ -6,12 +6,11 @@ import type { NewShare } from '@coffer/contract/share'
 import { Failure, invalid } from '../../failure.ts'
 import type { SealedValue } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { namePlaces } from '../secret/answer.ts'
 import { createTrail } from '../secret/delegated-references.ts'
 import { requireReached } from '../secret/environment.ts'
-import { openValues, resolveRows } from '../secret/read.ts'
+import { openValues, resolveRows, valueKey } from '../secret/read.ts'
 
 export type CopiedSecrets = {
   /** In the requested order. */
@@ -27,21 +26,16 @@ export type CopiedSecrets = {
 /** Personal values are never copied into a share: the reader would take them for the shared values. */
 const nobody = ''
 
-type WantedPlace = { readonly secretId: string; readonly environment: PicturedEnvironment }
-
-const nameOf = (secretId: string, environmentId: string) => `${environmentId}:${secretId}`
-
 export async function copySecrets(
   ctx: Context,
   access: ProjectAccess,
   wanted: NonNullable<NewShare['secrets']>,
 ): Promise<CopiedSecrets> {
-  const places = wanted.map(({ id, environmentId }) => ({
-    secretId: id.toLowerCase(),
-    environment: requireReached(access, environmentId),
-  }))
-  const distinct = new Set(places.map(({ secretId, environment }) => nameOf(secretId, environment.id)))
-  if (distinct.size < places.length) throw invalid('secrets', 'names the same value twice.')
+  const places = wanted.map(({ id, environmentId }) => {
+    const environment = requireReached(access, environmentId)
+    return { secretId: id.toLowerCase(), environmentId: environment.id, environment }
+  })
+  if (new Set(places.map(valueKey)).size < places.length) throw invalid('secrets', 'names the same value twice.')
   const environments = [...new Set(places.map(({ environment }) => environment))]
   const environmentIds = environments.map(({ id }) => id)
   const secretIds = [...new Set(places.map(({ secretId }) => secretId))]
@@ -52,11 +46,11 @@ export async function copySecrets(
   const guard = createTrail(ctx, access)
   const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'keep', guard })
   const { byRow, referenced } = resolution
-  const rowOf = new Map(rows.map((row) => [nameOf(row.secretId, row.environmentId), row]))
-  const secrets = places.map(({ secretId, environment }) => {
-    const row = rowOf.get(nameOf(secretId, environment.id))
+  const rowOf = new Map(rows.map((row) => [valueKey(row), row]))
+  const secrets = places.map((place) => {
+    const row = rowOf.get(valueKey(place))
     const resolved = row && byRow.get(row)
-    const name = names.get(secretId)
+    const name = names.get(place.secretId)
     if (!resolved || name === undefined) throw new Failure('notFound')
     return { name, value: resolved.value }
   })
@@ -72,11 +66,14 @@ export async function copySecrets(
 }
 
 /** One query per environment: a single query would load every secret in every environment, far more than requested. */
-async function loadWanted(ctx: Context, places: readonly WantedPlace[]): Promise<SealedValue[]> {
+async function loadWanted(
+  ctx: Context,
+  places: readonly { readonly secretId: string; readonly environmentId: string }[],
+): Promise<SealedValue[]> {
   const rows: SealedValue[] = []
-  for (const [{ id }, wanted] of Map.groupBy(places, ({ environment }) => environment)) {
+  for (const [environmentId, wanted] of Map.groupBy(places, (place) => place.environmentId)) {
     const secretIds = wanted.map(({ secretId }) => secretId)
-    rows.push(...(await ctx.store.secretValues.listOf([id], secretIds, nobody)))
+    rows.push(...(await ctx.store.secretValues.listOf([environmentId], secretIds, nobody)))
   }
   return rows
 }
