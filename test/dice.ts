@@ -1,4 +1,8 @@
 /** Chance that can be told again: the same seed, the same throws. */
+import { randomInt } from 'node:crypto'
+
+/** Of this run; whoever draws from it prints it. */
+export const seed = Number(process.env.COFFER_TEST_SEED ?? randomInt(2 ** 31))
 
 /** A whole number from 0 up to the one given. */
 export type Dice = (below: number) => number

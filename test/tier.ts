@@ -8,8 +8,9 @@ export const isDeep = process.env.COFFER_TEST_TIER === 'deep'
 export const times = (fast: number, deep: number) => (isDeep ? deep : fast)
 
 /**
- * What an engine can break, which the fast tier runs on PostgreSQL too: the store, races, several nodes, migrations,
- * rotations, and every endpoint with a success and a refusal. Everything else runs there on SQLite alone.
+ * What an engine can break, which the fast tier runs on PostgreSQL too: the store, races, several nodes, migrations and
+ * rotations; and every endpoint with a success and a refusal, by the authorisation matrix and the tests of those routes
+ * that it cannot see succeed. Everything else runs there on SQLite alone.
  */
 export const perEngine: readonly string[] = [
   'server/src/store/**/*.test.ts',
@@ -17,4 +18,5 @@ export const perEngine: readonly string[] = [
   'server/src/http/nodes*.test.ts',
   'server/src/operator/*rotation*.test.ts',
   'server/src/http/matrix*.test.ts',
+  'server/src/http/routes/{email,invite,mfa,session,sync}.test.ts',
 ]
