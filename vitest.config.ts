@@ -1,10 +1,12 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import { perEngine } from './test/tier.ts'
+import { perEngine, times } from './test/tier.ts'
 
 /** Rooms are tested through HTTP on both engines; pure functions (all tests in crypto and domain) and the house need none. */
 const rooms = ['server/src/{http,store,jobs,operator}/**/*.test.ts']
-const shared = { setupFiles: ['test/loopback-only.ts'], testTimeout: 60_000, hookTimeout: 60_000 }
+/** Ends what hangs; nothing is measured by it. */
+const patienceMs = times(60_000, 240_000)
+const shared = { setupFiles: ['test/loopback-only.ts'], testTimeout: patienceMs, hookTimeout: patienceMs }
 /** `npm test`; without a tier, as with `npm run test:deep`, every project has all of its files. */
 const isFast = process.env.COFFER_TEST_TIER === 'fast'
 

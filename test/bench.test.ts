@@ -9,6 +9,7 @@ import { goalOf } from '../bench/goal.ts'
 import { percentileMs, readHistogram } from '../bench/latency.ts'
 import { help, readOptions } from '../bench/options.ts'
 import { type Report, type Row, rowLine, toMarkdown } from '../bench/report.ts'
+import { times } from './tier.ts'
 
 const row: Row = {
   name: 'read one',
@@ -74,6 +75,7 @@ test('of what wrk counts only the requests that it has sent are left', () => {
       const left = [...readHistogram(output, connections)].filter(([, count]) => count !== 0)
       expect(left.sort(([a], [b]) => a - b)).toEqual(countEach(sent))
     }),
+    { numRuns: times(200, 2_000) },
   )
   expect(() => readHistogram('histogram 1000 100 7:99', 64)).toThrow('not known here')
 })

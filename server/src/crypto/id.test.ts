@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { times } from '../../../test/tier.ts'
 import { newId } from './id.ts'
 
 const form = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -32,6 +33,7 @@ test('ids increase strictly and stay valid whatever the clock does', () => {
       expectIncreasing(ids)
       expect(ids.filter((id) => !form.test(id))).toEqual([])
     }),
+    { numRuns: times(200, 2_000) },
   )
 })
 

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { times } from '../../../test/tier.ts'
 import { newKey } from './envelope.ts'
 import { newId } from './id.ts'
 import { createRootKey, masterWrapKey } from './keyring.ts'
@@ -47,6 +48,7 @@ describe.each(prefixes)('%s', (prefix) => {
         expect(bearerKind(prefix + random + right)).toBe(prefix)
         expect(bearerKind(prefix + random + other)).toBe(other === right ? prefix : undefined)
       }),
+      { numRuns: times(200, 2_000) },
     )
   })
 
@@ -115,7 +117,7 @@ test('refuses any text that was not made so', () => {
     fc.property(fc.string({ maxLength: 60 }), fc.constantFrom('', ...prefixes), (text, prefix) => {
       expect(bearerKind(prefix + text)).toBeUndefined()
     }),
-    { numRuns: 1_000 },
+    { numRuns: times(200, 2_000) },
   )
 })
 

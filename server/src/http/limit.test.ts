@@ -17,6 +17,7 @@ import {
 import { startWatch } from '../../../test/program.ts'
 import { sendRaw } from '../../../test/raw-socket.ts'
 import { startRedis, type TestRedis } from '../../../test/redis.ts'
+import { times } from '../../../test/tier.ts'
 import { clientNetwork } from '../address-range.ts'
 import { createLocalLimiter, type Hit, nearerToExhaustion } from './limits/rate-limit.ts'
 
@@ -479,6 +480,7 @@ describe('a window', () => {
           })
         }
       }),
+      { numRuns: times(200, 2_000) },
     )
   })
 

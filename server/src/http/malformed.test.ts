@@ -26,6 +26,7 @@ import {
 import { prototypeNames, toJson, unknownNames } from '../../../test/hostile-value.ts'
 import { createIdentity } from '../../../test/issuer.ts'
 import { withinSeconds } from '../../../test/program.ts'
+import { times } from '../../../test/tier.ts'
 
 let service: TestService
 let owner: TestUser
@@ -109,7 +110,7 @@ describe('requests made from the contract', () => {
   test.each(table)('%s answers within the contract, whatever is sent', async (name, endpoint) => {
     const { world, session, readToken } = await createWorld(`w-${name.toLowerCase()}`)
     // A password costs time on purpose, also one that is tried in vain.
-    const runs = name === 'login' ? 5 : 15
+    const runs = name === 'login' ? times(2, 5) : times(5, 20)
     for (const token of [session, readToken]) {
       await fc.assert(
         fc.asyncProperty(
@@ -144,7 +145,7 @@ describe('requests made from the contract', () => {
         const message = `${field.slice(0, 100)}: is not a known field.`
         expect(answer).toMatchObject({ status: 400, body: { message } })
       }),
-      { numRuns: 25, interruptAfterTimeLimit },
+      { numRuns: times(8, 30), interruptAfterTimeLimit },
     )
   })
 

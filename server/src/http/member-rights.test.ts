@@ -20,6 +20,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../test/harness.ts'
+import { times } from '../../../test/tier.ts'
 import { everything } from '../domain/scope.ts'
 
 const nothing: Scope = { all: false, teams: [], projects: [], environments: [] }
@@ -316,7 +317,7 @@ test('nobody raises their own rights, and no credential reads what its owner may
       }
       for (const held of world.held) await checkReads(world, held)
     }),
-    { numRuns: 8, endOnFailure: true },
+    { numRuns: times(8, 20), endOnFailure: true },
   )
   expect(refusals).toBeGreaterThan(50)
   expect(steps - refusals).toBeGreaterThan(50)

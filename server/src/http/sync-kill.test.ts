@@ -7,6 +7,7 @@ import { loopbackAllowed } from '../../../test/issuer.ts'
 import { type Program, startNode } from '../../../test/program.ts'
 import { createSecretProject } from '../../../test/secret-project.ts'
 import { pushDue, readSync, type SyncWorld, setUpSync } from '../../../test/sync.ts'
+import { times } from '../../../test/tier.ts'
 import { fakeGitLab } from '../../../test/vendor/fake/gitlab-ci.ts'
 import { type RunningFake, startFake } from '../../../test/vendor/fake.ts'
 import { gitlabCi } from '../providers/gitlab-ci.ts'
@@ -57,7 +58,7 @@ function startPushing(laterMs: number): Program {
 const state = () => Object.fromEntries(running.fake.state())
 
 test('kill -9 at any call of a push loses nothing, doubles nothing and touches nothing foreign', async () => {
-  const kills = engine === 'sqlite' ? 16 : 8
+  const kills = engine === 'sqlite' ? times(7, 16) : times(4, 8)
   let killed = 0
   for (let call = 1; call <= kills; call++) {
     const round = Object.fromEntries(Array.from({ length: 4 }, (_, index) => [`KEY_${call}_${index}`, `value ${call}`]))

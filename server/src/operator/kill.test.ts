@@ -2,22 +2,22 @@
  * A process that is killed while it writes secrets: what was acknowledged is there and in the audit trail, and what was
  * not is there as a whole or not at all.
  */
-import { randomInt } from 'node:crypto'
 import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { Project } from '@coffer/contract/project'
 import type { Secret } from '@coffer/contract/secret'
 import type { Team } from '@coffer/contract/team'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createDice, type Dice } from '../../../test/dice.ts'
+import { createDice, type Dice, seed } from '../../../test/dice.ts'
 import { createDatabase, type Database, engine, password } from '../../../test/harness.ts'
 import { type Serving, serve } from '../../../test/process.ts'
 import { runProgram, until } from '../../../test/program.ts'
 import { findBrokenRows } from '../../../test/store.ts'
+import { times } from '../../../test/tier.ts'
 import { type Place, type State, sorted, startWriteLoad, stateOf } from '../../../test/write-load.ts'
 
 /** A server of its own keeps what was committed there: fewer show that nothing is half-applied. */
-const cycles = engine === 'sqlite' ? 50 : 20
+const cycles = engine === 'sqlite' ? times(6, 50) : times(3, 20)
 /** A trail grows through several kills, and yet stays short enough to be verified after each. */
 const cyclesPerWorkspace = 10
 
@@ -32,7 +32,6 @@ afterAll(() => database.drop())
 test(`${cycles} times kill -9 while secrets are written loses nothing that was acknowledged and leaves nothing half-applied`, {
   timeout: 900_000,
 }, async () => {
-  const seed = Number(process.env.COFFER_TEST_SEED ?? randomInt(2 ** 31))
   try {
     await killAgainAndAgain(createDice(seed))
   } catch (error) {

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { times } from '../../../../test/tier.ts'
 import { newId } from '../../crypto/id.ts'
 import { type BatchRow, composeBatch, expandBatch, linksOfBatch, sharedFields } from '../../store/audit/batch.ts'
 import { canonicalEntry, emptyHash, hashEntry } from '../../store/audit/entry.ts'
@@ -72,7 +73,7 @@ test('entries that were recorded together are those that were meant, and one lin
     expect(row.entries.isWellFormed()).toBe(true)
     expect(row.entries).not.toContain('\u0000')
   })
-  fc.assert(property, { numRuns: 500 })
+  fc.assert(property, { numRuns: times(200, 2_000) })
 })
 
 test('whatever is changed in their row is seen', () => {
@@ -99,7 +100,7 @@ test('whatever is changed in their row is seen', () => {
     expect(isSound({ ...row, firstSequence: row.firstSequence - 1 })).toBe(false)
     expect(linksOfBatch({ ...row, lastSequence: row.lastSequence + 1 })).toEqual([])
   })
-  fc.assert(property, { numRuns: 1_000 })
+  fc.assert(property, { numRuns: times(200, 2_000) })
 })
 
 test('rows of the first form, whose entries are links of their own, are still what they were', () => {
@@ -121,5 +122,5 @@ test('rows of the first form, whose entries are links of their own, are still wh
       expect(link.hash).toBe(sound)
     }
   })
-  fc.assert(property, { numRuns: 300 })
+  fc.assert(property, { numRuns: times(200, 2_000) })
 })

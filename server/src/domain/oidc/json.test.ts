@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { times } from '../../../../test/tier.ts'
 import { parseJsonObject } from './json.ts'
 
 test.each([
@@ -51,5 +52,6 @@ test('reads every object that JSON.stringify writes, and refuses it with any of 
         expect(parseJsonObject(`${text.slice(0, -1)},${JSON.stringify(name)}:0}`)).toBeUndefined()
       }
     }),
+    { numRuns: times(200, 2_000) },
   )
 })

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { times } from '../../../../test/tier.ts'
 import { VendorFault, VendorRefusal } from '../../providers/fault.ts'
 import { vaultKv } from '../../providers/vault-kv.ts'
 import { webhook } from '../../providers/webhook.ts'
@@ -45,7 +46,7 @@ test('no text of four characters and more that holds a secret keeps it', () => {
         expect(result.replaceAll('[hidden]', '')).not.toContain(secret)
       },
     ),
-    { numRuns: 500 },
+    { numRuns: times(200, 2_000) },
   )
 })
 

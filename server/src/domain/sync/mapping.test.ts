@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { times } from '../../../../test/tier.ts'
 import { heroku } from '../../providers/heroku.ts'
 import type { Provider } from '../../providers/provider.ts'
 import { mapSecrets } from './mapping.ts'
@@ -116,6 +117,7 @@ describe('all in one entry', () => {
         const { desired } = map({ mode: 'json', objectName: 'ALL' }, heroku, new Map(Object.entries(values)))
         expect(JSON.parse(desired.get('ALL') ?? '{}')).toEqual(values)
       }),
+      { numRuns: times(200, 2_000) },
     )
   })
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { times } from '../../../../test/tier.ts'
 import type { LedgerEntry } from '../../store/sync/ledger.ts'
 import { isMassDelete, looksNeeded, type PlanInput, planSync, type Seen } from './plan.ts'
 
@@ -39,7 +40,8 @@ const input: fc.Arbitrary<PlanInput> = fc.record({
   others: fc.array(name).map((list) => new Map(list.map((one) => [one, 'another sync']))),
 })
 
-const check = (property: (given: PlanInput) => void) => fc.assert(fc.property(input, property), { numRuns: 5_000 })
+const check = (property: (given: PlanInput) => void) =>
+  fc.assert(fc.property(input, property), { numRuns: times(200, 5_000) })
 
 describe('for anything that is desired, written and there', () => {
   test('only names of the ledger are updated or deleted, but for those that a person lets it take over', () => {
@@ -175,7 +177,7 @@ describe('for anything that is desired, written and there', () => {
           expect(byLedgerName(settle(crashed))).toEqual(byLedgerName(settle(start)))
         },
       ),
-      { numRuns: 5_000 },
+      { numRuns: times(200, 5_000) },
     )
     expect(crashes).toBeGreaterThan(1_000)
   })

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
 import { createToken, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject, type Values } from '../../../../test/secret-project.ts'
+import { times } from '../../../../test/tier.ts'
 
 let service: TestService
 let owner: TestUser
@@ -102,7 +103,7 @@ describe.each(importFormats)('an import of %s', (format) => {
         expect(answer.status, answer.text).toBe(200)
         expect(await project.state('staging')).toEqual(written)
       }),
-      { numRuns: 15 },
+      { numRuns: times(8, 60) },
     )
   })
 

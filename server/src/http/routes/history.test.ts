@@ -13,6 +13,7 @@ import {
   type TestUser,
 } from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject, type Values } from '../../../../test/secret-project.ts'
+import { times } from '../../../../test/tier.ts'
 
 let service: TestService
 let owner: TestUser
@@ -1186,7 +1187,7 @@ test('after any history, restoring any revision gives exactly the state that sto
         }
       }
     }),
-    { numRuns: 40 },
+    { numRuns: times(15, 100) },
   )
   const verdict = await service.call<AuditVerdict>('GET', '/v1/workspace/main/audit/verify', { token: owner.session })
   expect(verdict.body.ok).toBe(true)

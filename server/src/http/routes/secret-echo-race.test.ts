@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { addUser, registerOwner, startService, type TestService } from '../../../../test/harness.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
+import { times } from '../../../../test/tier.ts'
 
 const environments = ['development', 'staging', 'production'] as const
 /** Never deleted, so that the secret stays visible. */
@@ -127,7 +128,7 @@ let runs = 0
 test('nobody loses a change without a 409, and everything is as the rules say', async () => {
   const steps = fc.array(step, { minLength: 4, maxLength: 14 })
   // Fewer runs where they take long; not even one of them within that time is a failure.
-  await fc.assert(fc.asyncProperty(steps, play), { numRuns: 60, interruptAfterTimeLimit: 40_000 })
+  await fc.assert(fc.asyncProperty(steps, play), { numRuns: times(30, 200), interruptAfterTimeLimit: 40_000 })
 }, 120_000)
 
 async function play(steps: readonly Step[]): Promise<void> {

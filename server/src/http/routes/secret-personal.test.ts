@@ -16,6 +16,7 @@ import {
   type TestUser,
 } from '../../../../test/harness.ts'
 import { openRaw, type RawDatabase } from '../../../../test/raw-database.ts'
+import { times } from '../../../../test/tier.ts'
 
 let service: TestService
 let owner: TestUser
@@ -382,7 +383,7 @@ test('whoever updates whatever, every row that was not listed stays the same to 
       const { body } = await send<Secret>('GET', path, { token: caller.token })
       for (const wanted of written) expect(body.values).toContainEqual(expect.objectContaining(wanted))
     }),
-    { numRuns: 150 },
+    { numRuns: times(80, 600) },
   )
   const verdict = await send<AuditVerdict>('GET', '/v1/workspace/main/audit/verify')
   expect(verdict.body.ok).toBe(true)

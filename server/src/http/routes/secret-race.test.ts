@@ -7,10 +7,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createToken, engine, registerOwner, startService, type TestService } from '../../../../test/harness.ts'
 import { openRaw } from '../../../../test/raw-database.ts'
 import { createSecretProject, type SecretProject } from '../../../../test/secret-project.ts'
+import { times } from '../../../../test/tier.ts'
 
 const writers = 64
 /** There each waits longer for its commit, and meets as many others meanwhile. */
-const increments = engine === 'sqlite' ? 200 : 50
+const increments = engine === 'sqlite' ? times(20, 200) : times(10, 50)
 const total = writers * increments
 const maxPauseMs = 1_500
 

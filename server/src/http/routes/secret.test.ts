@@ -14,6 +14,7 @@ import {
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
+import { times } from '../../../../test/tier.ts'
 import { createStore } from '../../store/store.ts'
 
 let service: TestService
@@ -448,7 +449,7 @@ test('whatever refers to whatever, nobody reads by a reference what they may not
         expect(Object.fromEntries(shown)).toEqual(Object.fromEntries(expected))
       }
     }),
-    { numRuns: 25 },
+    { numRuns: times(10, 100) },
   )
 })
 
@@ -626,7 +627,7 @@ test('no read after a committed write is ever stale, by any caller and through r
       }
       for (const environment of environments) for (const one of [owner.session, token]) await check(environment, one)
     }),
-    { numRuns: 20 },
+    { numRuns: times(10, 80) },
   )
 })
 

@@ -4,6 +4,7 @@ import { parseEnv } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
+import { times } from '../../../../../test/tier.ts'
 import { type Entry, type ExportFormat, formatLines, type ImportFormat, parseEntries, parseInPieces } from './format.ts'
 
 const importFormats = ['dotenv', 'json', 'yaml', 'csv'] as const
@@ -186,7 +187,7 @@ describe.each(importFormats)('%s', (format) => {
       fc.property(someEntries(anyKey), (entries) => {
         expect(parseEntries(format, textOf(format, entries))).toEqual(entries)
       }),
-      { numRuns: 1_000 },
+      { numRuns: times(200, 2_000) },
     )
   })
 
@@ -232,7 +233,7 @@ describe.each(importFormats)('%s', (format) => {
           expect(error).toMatchObject({ code: 'invalid', message: expect.stringMatching(/^content: line [1-9]\d*: /) })
         }
       }),
-      { numRuns: 1_000 },
+      { numRuns: times(200, 2_000) },
     )
   })
 
@@ -672,7 +673,7 @@ describe('shell', () => {
         const keys = entries.map(({ key }) => key)
         expect(evaluated(shell, textOf('shell', entries), keys)).toEqual(entries.map(({ value }) => value))
       }),
-      { numRuns: 50 },
+      { numRuns: times(50, 500) },
     )
   })
 
@@ -712,6 +713,7 @@ describe('docker', () => {
         fc.pre(entries.every(({ value }) => !/[\0\r\n]/.test(value)))
         expect(readAsDocker(textOf('docker', entries))).toEqual(entries)
       }),
+      { numRuns: times(200, 2_000) },
     )
   })
 
@@ -727,7 +729,7 @@ describe('tfvars', () => {
         const entries = drawn.map(({ key, value }) => ({ key, value: value.normalize('NFC') }))
         expect(textOf('tfvars', entries).split('\n').slice(0, -1).map(readAsHcl)).toEqual(entries)
       }),
-      { numRuns: 1_000 },
+      { numRuns: times(200, 2_000) },
     )
   })
 

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { times } from '../../../../../test/tier.ts'
 import {
   hasReferences,
   parsePieces,
@@ -100,6 +101,7 @@ test('nothing is lost: the pieces of a text without escapes spell the text', () 
       const pieces = parseReferences(text)
       expect(pieces.map((piece) => (typeof piece === 'string' ? piece : writeReference(piece))).join('')).toBe(text)
     }),
+    { numRuns: times(200, 2_000) },
   )
 })
 
@@ -108,6 +110,7 @@ test('any text can be escaped', () => {
     fc.property(anyText, (text) => {
       expect(parseReferences(text.replaceAll('${', () => '$${'))).toEqual([text])
     }),
+    { numRuns: times(200, 2_000) },
   )
 })
 
@@ -117,6 +120,7 @@ test('hasReferences agrees with the pieces', () => {
       const [first, ...others] = parseReferences(text)
       expect(hasReferences(text)).toBe(first !== text || others.length > 0)
     }),
+    { numRuns: times(200, 2_000) },
   )
 })
 
@@ -130,6 +134,7 @@ test('each reference is listed once, and every mention counted', () => {
       expect(references.map(writeReference)).toEqual([...new Set(named)])
       expect(count).toBeGreaterThanOrEqual(named.length)
     }),
+    { numRuns: times(200, 2_000) },
   )
 })
 
@@ -147,6 +152,7 @@ test('what is written is read back', () => {
     fc.property(reference, (reference) => {
       expect(parseReferences(writeReference(reference))).toEqual([reference])
     }),
+    { numRuns: times(200, 2_000) },
   )
 })
 

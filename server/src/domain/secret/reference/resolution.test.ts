@@ -2,6 +2,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { times } from '../../../../../test/tier.ts'
 import { findCycle, type LoadValues, type Locate, type Place, type PlacedValue, placeName } from './graph.ts'
 import { type Reference, writeReferenceName } from './reference.ts'
 import { type OnUnresolved, type ResolveOptions, resolveValues } from './resolution.ts'
@@ -402,7 +403,7 @@ describe('for any values', () => {
           expect(visited.places).toEqual(new Set([...names, ...asked]))
         },
       ),
-      { numRuns: 3_000 },
+      { numRuns: times(200, 3_000) },
     )
   })
 
@@ -416,6 +417,7 @@ describe('for any values', () => {
         const alone = await Promise.all(Object.keys(parts).map((name) => world.resolve([name], limits)))
         expect(together.results).toEqual(alone.flatMap(({ results }) => results))
       }),
+      { numRuns: times(200, 2_000) },
     )
   })
 
@@ -442,7 +444,7 @@ describe('for any values', () => {
           expect(next(name)).toContain(cycle[(index + 1) % cycle.length])
         })
       }),
-      { numRuns: 1_000 },
+      { numRuns: times(200, 2_000) },
     )
   })
 
@@ -453,6 +455,7 @@ describe('for any values', () => {
         fc.pre(!value.includes('${'))
         expect(await resolveFirst({ 'dev/A': value }, { onUnresolved })).toEqual({ value, unresolved: [] })
       }),
+      { numRuns: times(200, 2_000) },
     )
   })
 })
