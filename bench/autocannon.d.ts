@@ -1,4 +1,4 @@
-/** As much of the load generator as is used: it brings no types of its own. */
+/** Types for the part of autocannon used here: the package ships none. */
 declare module 'autocannon' {
   type Sent = {
     readonly path?: string

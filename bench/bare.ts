@@ -1,4 +1,4 @@
-/** The yardstick: a bare node:http server that reads what it is sent and sends the same bytes to everyone. */
+/** The reference server: bare node:http that reads the request body and sends every client the same bytes. */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 

@@ -1,4 +1,4 @@
-/** Load by autocannon, as a process of its own: reads what to ask from a file, prints the outcome. */
+/** Runs autocannon in its own process: reads the load from a file and prints the result. */
 import { readFileSync } from 'node:fs'
 import autocannon from 'autocannon'
 import { type Load, median, methodOf, type Result } from './load.ts'
@@ -14,7 +14,7 @@ const common = {
   connections,
 }
 
-// A counted run is over before Node has compiled the generator itself.
+// Warms up: a run of few requests would end before V8 has compiled the generator.
 if (amount !== undefined) await autocannon({ ...common, duration: 1 })
 
 const cannon = autocannon({
@@ -22,7 +22,7 @@ const cannon = autocannon({
   ...(amount === undefined ? { duration: seconds } : { amount }),
   requests: [
     {
-      // The count goes through all connections: no two of them send the same.
+      // The counter is shared by all connections, so no two requests are the same.
       setupRequest(request) {
         const path = paths?.[count % paths.length]
         const bearer = bearers?.[count % bearers.length]

@@ -1,4 +1,4 @@
-/** What is asked of the service and, byte for byte the same, of a bare server beside it. */
+/** The requests that are measured, sent to the service and to a bare server that answers with the same bytes. */
 import { type Load, methodOf } from './load.ts'
 import { type Running, startBare, startLeast } from './process.ts'
 import { bearer, createProject, type Seeded, type World } from './seed.ts'
@@ -8,18 +8,18 @@ export type Case = {
   readonly name: string
   readonly service: Asked
   readonly bare: Asked
-  /** Before each run: in place of what the last one has used up. */
+  /** Called before each run to replace what the previous run used up. */
   renew?(): Promise<Partial<Load>>
-  /** Ends what it has started besides the bare server. */
+  /** Stops everything the case started except the bare server. */
   close?(): void | Promise<void>
 }
 export type Plan = {
   readonly name: string
-  /** Each answer waits for a commit: it is compared with raw commits, too. */
+  /** Each response waits for a commit, so the rate is also compared with raw commits. */
   readonly isDurable?: boolean
-  /** Swings from round to round. */
+  /** The rate varies much between rounds. */
   readonly isUnsteady?: boolean
-  /** Where few fit into a second. */
+  /** For slow requests: one second would hold too few of them. */
   readonly minSeconds?: number
   open(world: World): Promise<Case>
 }
@@ -30,7 +30,7 @@ export const readers = 64
 export const writers = 16
 const projects = '/v1/workspace/main/project'
 
-/** Asks once, and has the answer sent by a bare server from then on. */
+/** Sends the request once and starts a bare server that repeats the response. */
 export async function openCase({ service }: World, name: string, { path, ...load }: Request): Promise<Case> {
   const [token] = load.bearers ?? []
   const headers = { ...load.headers, ...(token !== undefined && bearer(token)) }
@@ -67,7 +67,7 @@ export const validateToken = read('token, warm', () => projects)
 export const validateJwt = read('JWT', () => projects, 'jwt')
 export const readOne = read('read one', onePath)
 export const readOneByJwt = read('read one, JWT', onePath, 'jwt')
-/** As short scripts ask: each over a connection of its own. */
+/** Like short scripts: a new connection for each request. */
 export const readOneApart: Plan = {
   name: 'read one, new connections',
   isUnsteady: true,
@@ -115,7 +115,7 @@ export const writeOne: Plan = {
   },
 }
 
-/** Nobody can do better here and keep what is written: it shows how much of `write one` is the service's own. */
+/** The lower bound for a durable write; the difference to `write one` is the cost of the service itself. */
 export const leastWrite: Plan = {
   name: 'write one, least work',
   isDurable: true,
@@ -127,10 +127,10 @@ export const leastWrite: Plan = {
   },
 }
 
-/** All at once; the bare servers that it starts join `running`. */
+/** Opens every case; the bare servers that it starts are added to `running`. */
 export async function createCases(service: Running, seeded: Seeded, running: Running[]): Promise<Case[]> {
   const world = { service, seeded }
-  // Before the others: they change what those answer.
+  // These two change the data that the other cases read, so they are opened first.
   const last = [await listThousand.open(world), await writeOne.open(world)]
   const cases: Case[] = []
   for (const plan of [validateToken, validateJwt, readOne, readOneByJwt, listResolved, notModified]) {

@@ -1,4 +1,4 @@
-/** The ratios to the bare server as bars, the goals as ticks. Plain SVG with its own colours for light and dark. */
+/** Draws the ratios to the bare server as bars and the goals as ticks: plain SVG with colours for light and dark. */
 import { goalOf } from './goal.ts'
 import { conditionsOf, type Report, type Row, rateText, ratioText } from './report.ts'
 

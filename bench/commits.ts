@@ -1,4 +1,4 @@
-/** The other yardstick: how many single rows the database itself commits in a second, one after the other. */
+/** The reference for durable writes: single-row commits per second, one after another, without a server. */
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'

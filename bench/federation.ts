@@ -1,4 +1,4 @@
-/** The exchange of an outside issuer's token, whose keys are at hand, for a JWT. */
+/** Exchange of an external issuer's token for a JWT, with the issuer's keys already cached. */
 import { createServer } from 'node:http'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { openCase, type Plan, readers } from './case.ts'

@@ -1,4 +1,4 @@
-/** What is aimed at, as shares of the bare server on the same machine in the same run. A row without one has none. */
+/** Goals, as ratios to the bare server on the same machine in the same run. Rows not listed have no goal. */
 const ratios: Readonly<Record<string, number>> = {
   'read one': 0.5,
   'read one, JWT': 0.5,
@@ -10,8 +10,8 @@ const ratios: Readonly<Record<string, number>> = {
 
 export const goalOf = (name: string): number | undefined => ratios[name]
 
-/** Where there is a goal, or much swing, one bad moment of the machine must not decide. */
+/** Rows with a goal or a high variance get more rounds, so that one slow moment does not decide. */
 export const manyRounds = (rounds: number): number => (rounds > 1 ? rounds + 2 : rounds)
 
-/** With 64 connections, the slowest hundredth takes less than so many times the middle. */
+/** Maximum p99/p50 at 64 connections. */
 export const maxSpread = 5

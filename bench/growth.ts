@@ -1,4 +1,4 @@
-/** The same read and the same list while the store around them grows. */
+/** The same read and the same list while the store grows. */
 import { listResolved, readOne } from './case.ts'
 import { type Engine, endService } from './engine.ts'
 import { type Bench, closeCase, measureCase } from './measure.ts'
@@ -6,15 +6,15 @@ import { startService } from './process.ts'
 import { makeFolder } from './scratch.ts'
 import { grow, seed } from './seed.ts'
 
-/** The large size is left out where making it would end later than this: the rest must fit into ten minutes, too. */
+/** The largest size is skipped if creating it would end later than this: a full run must take under ten minutes. */
 const budgetMs = 8.75 * 60_000
 const largeSize = 1_000_000
 const sizes = [100, 10_000, largeSize]
 const plans = [readOne, listResolved]
-const counted = (number: number) => number.toLocaleString('en')
+const formatCount = (number: number) => number.toLocaleString('en')
 
 const titleOf = (engine: string) => `${engine}, growth`
-const rowName = (size: number, name: string) => `${counted(size)} secrets: ${name}`
+const rowName = (size: number, name: string) => `${formatCount(size)} secrets: ${name}`
 const wantedPlans = (bench: Bench, engine: string, size: number) =>
   plans.filter(({ name }) => bench.wants(titleOf(engine), rowName(size, name)))
 const wantedSizes = (bench: Bench, engine: string) =>
@@ -35,17 +35,19 @@ export async function measureGrowth(bench: Bench, engine: Engine): Promise<void>
     let made = 50
     let msPerSecret = 0
     for (const size of wantedSizes(bench, engine.name)) {
-      // The store becomes a little slower to fill on the way.
+      // Inserts become a little slower as the store grows.
       const neededMs = (size - made) * msPerSecret * 1.2
       if (size >= largeSize && !bench.options.isUnbounded && bench.elapsedMs() + neededMs > budgetMs) {
         const seconds = Math.round(neededMs / 1_000)
         bench.skip(
-          `${engine.name} with ${counted(size)} secrets is left out: making them takes some ${seconds} s here, too long for ten minutes in all. --secrets ${size} measures it all the same.`,
+          `${engine.name} with ${formatCount(size)} secrets is skipped: creating them takes about ${seconds} s here, and the run must end within ten minutes. --secrets ${size} measures it anyway.`,
         )
         break
       }
       const startedAt = performance.now()
-      await grow(world, made, size, (done) => bench.progress(`making secrets: ${counted(done)} of ${counted(size)}`))
+      await grow(world, made, size, (done) =>
+        bench.progress(`creating secrets: ${formatCount(done)} of ${formatCount(size)}`),
+      )
       msPerSecret = (performance.now() - startedAt) / (size - made)
       made = size
       for (const plan of wantedPlans(bench, engine.name, size)) {

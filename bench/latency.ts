@@ -1,13 +1,12 @@
 /**
- * How long requests took, as wrk has counted it. What it prints are not the percentiles of its requests: for each that took
- * long it adds some that it would have sent meanwhile, had it not waited. Only those that were sent count here, as with
- * autocannon.
+ * Latency percentiles from wrk's histogram. wrk corrects for coordinated omission by adding requests that it never
+ * sent; this removes them, so that the figures are comparable with autocannon's.
  */
 
-/** The number of requests by the microseconds that they took. */
+/** Number of requests by latency in microseconds. */
 type Histogram = ReadonlyMap<number, number>
 
-/** Lines of Lua: wrk calls `done` at the end. */
+/** Lua that wrk runs at the end: it calls `done`. */
 export const histogramLines = [
   'done = function(summary, latency)',
   '  io.write(string.format("histogram %d %d", summary.duration, summary.requests))',
@@ -21,26 +20,30 @@ export function readHistogram(output: string, connections: number): Histogram {
   const counted = new Map(
     pairs.matchAll(/(\d+):(\d+)/g).map(([, micros, count]): [number, number] => [Number(micros), Number(count)]),
   )
-  const usual = Math.floor(Number(duration) / Math.max(1, Math.floor(Number(requests) / connections)))
-  const sent = totalOf(counted) === Number(requests) ? counted : withoutAdded(counted, usual)
-  if (totalOf(sent) !== Number(requests)) throw new Error('This wrk counts in a way that is not known here.')
+  const intervalMicros = Math.floor(Number(duration) / Math.max(1, Math.floor(Number(requests) / connections)))
+  const sent = totalOf(counted) === Number(requests) ? counted : removeCorrection(counted, intervalMicros)
+  if (totalOf(sent) !== Number(requests)) throw new Error('The histogram of this wrk version has an unknown format.')
   return sent
 }
 
-/** To each request of twice the usual time and more it has added one that took the usual time less, and so on. */
-function withoutAdded(counted: Histogram, usual: number): Histogram {
+/**
+ * For each request that took at least twice the expected interval, wrk added one per interval it would have sent
+ * meanwhile.
+ */
+function removeCorrection(counted: Histogram, intervalMicros: number): Histogram {
   const sent = new Map(counted)
   for (const micros of [...counted.keys()].sort((a, b) => b - a)) {
-    if (micros < 2 * usual) break
+    if (micros < 2 * intervalMicros) break
     const count = sent.get(micros) ?? 0
-    for (let added = micros - usual; added > usual; added -= usual) sent.set(added, (sent.get(added) ?? 0) - count)
+    for (let added = micros - intervalMicros; added > intervalMicros; added -= intervalMicros)
+      sent.set(added, (sent.get(added) ?? 0) - count)
   }
   return sent
 }
 
 const totalOf = (histogram: Histogram) => histogram.values().reduce((sum, count) => sum + count, 0)
 
-/** Such a share of the requests took no longer. */
+/** The latency that this share of the requests did not exceed. */
 export function percentileMs(histogram: Histogram, share: number): number {
   let left = totalOf(histogram) * share
   for (const [micros, count] of [...histogram].sort(([a], [b]) => a - b)) {

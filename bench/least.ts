@@ -1,7 +1,7 @@
 /**
- * The least that a durable write can cost here: a node:http server that asks nobody for a credential, looks nothing up
- * and refuses nothing. It only does what makes a write safe: the value is sealed, stored beside its version, and recorded in a
- * hashed and signed entry, in one commit for all that arrive together, and the disk is waited for.
+ * The minimum cost of a durable write: a node:http server without authentication, lookups or validation. It encrypts
+ * the value, stores it with its version and a hashed, signed audit entry, batches concurrent writes into one commit,
+ * and waits for the disk.
  */
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { fdatasyncSync, openSync, readFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ const [, , answerFile = ''] = process.argv
 const { headers }: { headers: Record<string, string> } = JSON.parse(readFileSync(answerFile, 'utf8'))
 const path = join(dirname(answerFile), 'least.db')
 const database = new DatabaseSync(path)
-// As the service has it: SQLite hands over to the system, and the disk is waited for once, below.
+// Same setup as the service: SQLite does not sync by itself, and one fdatasync per commit follows below.
 database.exec(`
   pragma journal_mode = wal; pragma synchronous = normal; pragma wal_autocheckpoint = 0;
   create table value (environment text, secret text, version integer, sealed blob, primary key (environment, secret));

@@ -1,4 +1,4 @@
-/** Load from another process: wrk where it is installed or can be, autocannon otherwise. */
+/** Generates load from another process: wrk if it is installed or installable, otherwise autocannon. */
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,18 +8,18 @@ import { makeFolder, removeFolder } from './scratch.ts'
 
 export type Load = {
   readonly url: string
-  /** PUT where there is a body, GET otherwise, unless it is said. */
+  /** Default: PUT with a body, GET without. */
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** JSON; each `§` in it is replaced by a text that differs from request to request, also between runs. */
+  /** JSON; each `§` is replaced by text that is unique per request, also across runs. */
   readonly body?: string
-  /** Asked for in turn, instead of the path of the URL. */
+  /** Requested round-robin, instead of the path of the URL. */
   readonly paths?: readonly string[]
-  /** Credentials to ask with in turn, instead of the one in the headers. */
+  /** Credentials used round-robin, instead of the one in the headers. */
   readonly bearers?: readonly string[]
   /**
-   * So many requests and no more, after a second of those that can be repeated. wrk cannot count: these are always sent
-   * by autocannon.
+   * Sends exactly this many requests, after one second of repeatable ones. Always uses autocannon: wrk cannot limit the
+   * number of requests.
    */
   readonly amount?: number
   readonly seconds: number
@@ -46,25 +46,26 @@ async function runWrk(load: Load): Promise<Result> {
   const folder = makeFolder()
   const script = join(folder, 'request.lua')
   writeFileSync(script, luaFor(load, folder))
-  const lines = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
+  const headerArgs = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
   try {
     const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '20s', '-s', script]
-    const text = await output('wrk', [...args, ...lines, url])
-    const broken = /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(text)?.slice(1) ?? []
-    const refused = /Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0
+    const text = await output('wrk', [...args, ...headerArgs, url])
+    const socketErrors =
+      /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(text)?.slice(1) ?? []
+    const errorResponses = /Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1] ?? 0
     const histogram = readHistogram(text, connections)
     return {
       perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
       p50Ms: percentileMs(histogram, 0.5),
       p99Ms: percentileMs(histogram, 0.99),
-      errors: [refused, ...broken].reduce<number>((sum, count) => sum + Number(count), 0),
+      errors: [errorResponses, ...socketErrors].reduce<number>((sum, count) => sum + Number(count), 0),
     }
   } finally {
     removeFolder(folder)
   }
 }
 
-/** wrk prepares a request that never changes only once; one that changes is made by this. */
+/** wrk formats a constant request only once; a request that changes is built by this script. */
 function luaFor(load: Load, folder: string): string {
   const { body, paths, bearers } = load
   const lines = [...histogramLines, `wrk.method = "${methodOf(load)}"`]
@@ -108,7 +109,7 @@ function output(command: string, args: string[]): Promise<string> {
       text += chunk
     })
     child.once('error', reject)
-    child.once('close', (code) => (code === 0 ? resolve(text) : reject(new Error(`${command} ended with ${code}`))))
+    child.once('close', (code) => (code === 0 ? resolve(text) : reject(new Error(`${command} exited with ${code}`))))
   })
 }
 

@@ -1,4 +1,4 @@
-/** What a million reads over a thousand environments leave behind in memory. */
+/** Memory growth over a million reads in a thousand environments. */
 import type { Generator } from './load.ts'
 import type { Running } from './process.ts'
 import { call, type Seeded } from './seed.ts'
@@ -23,7 +23,7 @@ export async function measureMemory(
   while (reads < readsWanted) {
     const load = { url: service.url, headers: { authorization: `Bearer ${seeded.token}` }, paths, connections }
     const { perSecond, errors } = await generator.run({ ...load, seconds: roundSeconds })
-    if (errors > 0) throw new Error(`${errors} reads were refused`)
+    if (errors > 0) throw new Error(`${errors} reads failed`)
     reads += Math.round(perSecond * roundSeconds)
     residentMb.push(Math.round(service.residentMb()))
     progress(`${Math.min(reads, readsWanted)} of ${readsWanted} reads, ${residentMb.at(-1)} MB`)
@@ -31,7 +31,7 @@ export async function measureMemory(
   return { reads, beforeMb: Math.round(beforeMb), residentMb }
 }
 
-/** Each project comes with three; every environment gets one secret. */
+/** A new project has three environments; each environment gets one secret. */
 async function createEnvironments(
   service: Running,
   seeded: Seeded,
@@ -47,7 +47,7 @@ async function createEnvironments(
     const secrets = [{ key: 'DATABASE_URL', value: `postgres://db.example.com/${slug}` }]
     await call(service, 'POST', `${project}/secret`, seeded.session, { environments: ids, secrets })
     paths.push(...ids.map((id) => `${project}/secret/DATABASE_URL?environmentId=${id}`))
-    progress(`making environments: ${Math.min(paths.length, environmentsWanted)} of ${environmentsWanted}`)
+    progress(`creating environments: ${Math.min(paths.length, environmentsWanted)} of ${environmentsWanted}`)
   }
   return paths.slice(0, environmentsWanted)
 }

@@ -1,4 +1,4 @@
-/** Two processes on one PostgreSQL, with half of the connections each, beside one process with all of them. */
+/** Two processes on one PostgreSQL with half of the connections each, compared with one process with all of them. */
 import { readOne, writeOne } from './case.ts'
 import { type Engine, endService } from './engine.ts'
 import type { Result } from './load.ts'
@@ -27,11 +27,11 @@ export async function measureNodes(bench: Bench, engine: Engine): Promise<void> 
     for (const plan of wanted) {
       const opened = await plan.open(world)
       const { connections, url } = opened.service
-      const half = { ...opened.service, connections: connections / 2 }
-      const there = { ...half, url: url.replace(first.url, second.url) }
+      const firstHalf = { ...opened.service, connections: connections / 2 }
+      const secondHalf = { ...firstHalf, url: url.replace(first.url, second.url) }
       const askOne = (seconds: number) => generator.run({ ...opened.service, seconds })
       const askTwo = async (seconds: number) =>
-        together(await Promise.all([half, there].map((load) => generator.run({ ...load, seconds }))))
+        combine(await Promise.all([firstHalf, secondHalf].map((load) => generator.run({ ...load, seconds }))))
       bench.progress(`${plan.name}: warming up`)
       await askTwo(options.rounds * options.seconds)
       const rounds: { reference: Result; service: Result }[] = []
@@ -48,7 +48,7 @@ export async function measureNodes(bench: Bench, engine: Engine): Promise<void> 
   }
 }
 
-function together(results: readonly Result[]): Result {
+function combine(results: readonly Result[]): Result {
   const sum = (figure: (result: Result) => number) => results.reduce((total, result) => total + figure(result), 0)
   return {
     perSecond: sum(({ perSecond }) => perSecond),

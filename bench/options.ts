@@ -1,25 +1,25 @@
-/** What can be said on the command line. */
+/** Command-line options. */
 import { parseArgs } from 'node:util'
 
 export const help = `npm run bench -- [options]
 
-Measures the service beside a bare node:http server that sends the same bytes, in turns within one run; under ten
-minutes. Needs nothing but Node and npm.
+Measures the service and a bare node:http server that sends the same bytes, alternating within one run. Takes under
+ten minutes and needs only Node and npm.
 
-  --quick         one round of one second each, at most 10,000 secrets: whether it works, not how fast it is
-  --only NAME     only rows whose part or name has this in it, such as "sqlite", "postgresql", "two processes",
-                  "growth" or "read one"; may be repeated
-  --seconds N     of each measurement (1)
-  --rounds N      of which the median counts (3, and two more where there is a goal)
-  --secrets N     how far the store grows in the last part (1000000, if it fits into ten minutes; 0 leaves it out)
-  --memory        also: a million reads over a thousand environments
-  --markdown      prints the tables as Markdown at the end
-  --json FILE     writes the figures
-  --chart FILE    draws the ratios as SVG
-  --help          this text
+  --quick         one round of one second, at most 10,000 secrets: shows that it works, not how fast it is
+  --only NAME     only rows whose section or name contains NAME, such as "sqlite", "postgresql", "two processes",
+                  "growth" or "read one"; repeatable
+  --seconds N     length of each measurement (1)
+  --rounds N      number of rounds; the median counts (3, plus two for rows with a goal)
+  --secrets N     final size of the store in the growth section (1000000, if it fits into ten minutes; 0 skips it)
+  --memory        also measure memory over a million reads in a thousand environments
+  --markdown      print the tables as Markdown at the end
+  --json FILE     write the figures
+  --chart FILE    draw the ratios as SVG
+  --help          print this text
 `
 
-/** Prints the text where it is asked for, and where what was said makes no sense: then the reason stands before it. */
+/** Prints the help and exits on `--help`; on invalid options prints the error before it and exits with 2. */
 export function readOrEnd<Read extends { readonly help: boolean }>(text: string, read: (args: string[]) => Read): Read {
   try {
     const options = read(process.argv.slice(2))
@@ -36,7 +36,7 @@ export type Options = {
   readonly seconds: number
   readonly rounds: number
   readonly secrets: number
-  /** Somebody has asked for so many, however long it takes. */
+  /** The size was given explicitly, so the time budget does not apply. */
   readonly isUnbounded: boolean
   readonly only: readonly string[]
   readonly memory: boolean

@@ -1,4 +1,4 @@
-/** The service and the yardstick as processes of their own, on the Node that runs this. */
+/** Starts the service and the reference servers as separate processes on the current Node. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,20 +6,20 @@ import { makeFolder } from './scratch.ts'
 
 const root = join(import.meta.dirname, '..')
 
-// A run that is broken off must not leave its processes behind.
-const living = new Set<ChildProcess>()
+// An interrupted run must not leave child processes behind.
+const children = new Set<ChildProcess>()
 process.once('exit', () => {
-  for (const child of living) child.kill('SIGKILL')
+  for (const child of children) child.kill('SIGKILL')
 })
 
-/** What is set for another service on this machine must not reach the one that is measured. */
+/** COFFER_* variables of another service on this machine must not reach the measured one. */
 const environment = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('COFFER_')))
 
 export type Running = {
   readonly url: string
   readonly startMs: number
   residentMb(): number
-  /** What its threads have computed so far; waiting costs nothing here. */
+  /** Processor time of all threads so far, without waiting. */
   cpuMs(): number
   stop(): Promise<void>
 }
@@ -31,10 +31,10 @@ async function start(args: readonly string[], env: Record<string, string> = {}):
     env: { ...environment, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  living.add(child)
+  children.add(child)
   const ended = new Promise<void>((resolve) => {
     child.once('close', () => {
-      living.delete(child)
+      children.delete(child)
       resolve()
     })
   })
@@ -55,7 +55,7 @@ async function start(args: readonly string[], env: Record<string, string> = {}):
   }
 }
 
-/** The first line of output that names a port says that it listens. */
+/** A process listens once it has printed its port. */
 function portOf(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     let text = ''
@@ -64,11 +64,11 @@ function portOf(child: ChildProcess): Promise<number> {
       const port = /"port":(\d+)/.exec(text)?.[1]
       if (port) resolve(Number(port))
     })
-    child.once('close', (code) => reject(new Error(`the process ended with ${code} before it was ready`)))
+    child.once('close', (code) => reject(new Error(`the process exited with ${code} before it was ready`)))
   })
 }
 
-/** The very command of `npm start`. */
+/** The same command as `npm start`. */
 const { scripts }: { scripts: { start: string } } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const serviceArgs = scripts.start.replace(/^exec node /, '').split(' ')
 
@@ -84,17 +84,17 @@ export const startService = (dataDir: string, settings: Record<string, string> =
     ...settings,
   })
 
-/** Node sets these by itself, in both servers alike. */
-const byNode = ['connection', 'date', 'keep-alive', 'transfer-encoding']
+/** Headers that Node sets itself, in both servers alike. */
+const nodeHeaders = ['connection', 'date', 'keep-alive', 'transfer-encoding']
 
-/** Sends the very status, headers and body of an answer of the service. */
-export const startBare = (response: Response): Promise<Running> => startBeside('bench/bare.ts', response)
+/** Repeats the status, headers and body of a response of the service. */
+export const startBare = (response: Response): Promise<Running> => startReference('bench/bare.ts', response)
 
-/** Sends the same headers, once it has done the least that a write asks for. */
-export const startLeast = (response: Response): Promise<Running> => startBeside('bench/least.ts', response)
+/** Sends the same headers after the minimum work of a durable write. */
+export const startLeast = (response: Response): Promise<Running> => startReference('bench/least.ts', response)
 
-async function startBeside(program: string, response: Response): Promise<Running> {
-  const headers = Object.fromEntries([...response.headers].filter(([name]) => !byNode.includes(name)))
+async function startReference(program: string, response: Response): Promise<Running> {
+  const headers = Object.fromEntries([...response.headers].filter(([name]) => !nodeHeaders.includes(name)))
   const answer = { status: response.status, headers, body: await response.text() }
   const file = join(makeFolder(), 'answer.json')
   writeFileSync(file, JSON.stringify(answer))

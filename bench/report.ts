@@ -1,4 +1,4 @@
-/** The figures of one run, and the same as lines for a terminal and as Markdown. */
+/** The figures of one run, as text for a terminal and as Markdown. */
 import { manyRounds } from './goal.ts'
 import type { Memory } from './memory.ts'
 
@@ -9,17 +9,17 @@ export type Row = {
   readonly referencePerSecond: number
   /** The median of the rounds' ratios. */
   readonly ratio: number
-  /** To raw commits of one row, one after the other. */
+  /** Ratio to raw single-row commits, one after another. */
   readonly commitRatio?: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** p99 ÷ p50 of the reference: what the machine itself makes of it. */
+  /** p99 ÷ p50 of the reference: the spread that the machine itself causes. */
   readonly referenceSpread: number
   readonly errors: number
 }
 export type Section = {
   readonly title: string
-  /** What the ratios are to. */
+  /** The server that the ratios refer to. */
   readonly reference: string
   readonly rows: Row[]
 }

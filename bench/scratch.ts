@@ -1,4 +1,4 @@
-/** Folders that are gone when the run ends, however it ends. */
+/** Temporary folders, removed on exit. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** The data that is measured, made through the front door. */
+/** Creates the measured data through the API. */
 import type { Running } from './process.ts'
 
 export type Seeded = {
@@ -33,11 +33,11 @@ export async function call<Wanted = Answer>(
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-  // Each caller knows what it asked for.
+  // The caller names the response type of the route it called.
   return (await response.json()) as Wanted
 }
 
-/** A workspace with three projects; the first has 50 secrets in development, every fifth of them a reference. */
+/** A workspace with three projects; the first has 50 secrets in development, every fifth one a reference. */
 export async function seed(service: Running): Promise<Seeded> {
   const account = { email: 'bench@example.com', name: 'Bench', password: 'a long enough password' }
   const { accessToken: session } = await call(service, 'POST', '/v1/auth/register', undefined, account)
@@ -69,7 +69,7 @@ export const bearer = (credential: string) => ({ authorization: `Bearer ${creden
 
 export type Project = { readonly id: string; readonly path: string; readonly environmentId: string }
 
-/** A project of its own with so many secrets in its first environment. */
+/** A separate project with this many secrets in its first environment. */
 export async function createProject({ service, seeded }: World, slug: string, secretCount: number): Promise<Project> {
   const wanted = { name: slug, slug, teamId: seeded.teamId }
   const made = await call(service, 'POST', '/v1/workspace/main/project', seeded.session, wanted)
@@ -85,18 +85,18 @@ export async function createProject({ service, seeded }: World, slug: string, se
   return { id: made.id, path, environmentId }
 }
 
-/** As many at once as the service likes. */
+/** Runs 16 requests at a time. */
 export async function makeMany<Made>(count: number, make: (index: number) => Promise<Made>): Promise<Made[]> {
   const made: Made[] = []
   let next = 0
-  async function goOn(): Promise<void> {
+  async function work(): Promise<void> {
     while (next < count) made.push(await make(next++))
   }
-  await Promise.all(Array.from({ length: 16 }, goOn))
+  await Promise.all(Array.from({ length: 16 }, work))
   return made
 }
 
-/** Brings the store to a number of secrets, in projects of ten thousand. */
+/** Grows the store to a number of secrets, in projects of ten thousand. */
 export async function grow(world: World, from: number, to: number, progress: (done: number) => void): Promise<void> {
   const perProject = Math.min(10_000, to - from)
   for (let done = from; done < to; done += perProject) {

@@ -1,15 +1,15 @@
-/** Cases that use something up, or that change more than one value: what they need is made anew before each run. */
+/** Cases that use up their data or change more than one value: the data is created again before each run. */
 import { type Case, openCase, type Plan, readers, writers } from './case.ts'
 import { bearer, call, createProject, makeMany, type World } from './seed.ts'
 
-/** Tokens in one cold run: within what one person may have in a workspace. */
+/** Tokens per cold run, within the limit of tokens per person in a workspace. */
 const coldTokens = 900
-/** A share opens at most a hundred times. */
+/** Each share can be opened 100 times. */
 const sharesPerRun = 200
 const importProjects = 20
 const importers = 4
 
-/** Makes values that nobody has used before, so that each has to be looked up; tokens of an earlier run get new ones. */
+/** Creates tokens that were never used, so that each needs a lookup; later runs rotate the tokens of earlier ones. */
 function createColdTokens({ service, seeded: { session } }: World): (count: number) => Promise<string[]> {
   const path = '/v1/workspace/main/tokens'
   const ids: string[] = []
@@ -32,7 +32,7 @@ export const coldToken: Plan = {
     const headers = bearer(world.seeded.token)
     const load = { path, headers, bearers: await makeTokens(1), amount: coldTokens, connections: readers }
     const opened = await openCase(world, this.name, load)
-    // As many as take a second or so: it has nothing to forget.
+    // The bare server caches nothing; this many requests take it about a second.
     const bare = { ...opened.bare, amount: coldTokens * 10 }
     return { ...opened, bare, renew: async () => ({ bearers: await makeTokens(coldTokens) }) }
   },
@@ -50,7 +50,7 @@ export const exchange: Plan = {
     }),
 }
 
-/** New names in every request. */
+/** Every request creates new keys. */
 export const importThousand: Plan = {
   name: 'import 1,000',
   minSeconds: 3,

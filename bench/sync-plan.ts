@@ -1,4 +1,4 @@
-/** The plan of a sync whose target, a Vault played on loopback, holds all of its 1,000 secrets. */
+/** Plans a sync to a fake Vault on loopback that already holds all 1,000 secrets. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fakeVault } from '../test/vendor/fake/vault-kv.ts'
 import { startFake } from '../test/vendor/fake.ts'
@@ -18,7 +18,7 @@ export const planSync: Plan = {
     try {
       const syncId = await setUp(world, project, { ...vault.fake.credential, address: vault.url }, vault.fake.target)
       const path = `${project.path}/sync/${syncId}/plan`
-      await untilPushed(world, path)
+      await waitUntilPushed(world, path)
       const load = { path, method: 'POST', headers: bearer(world.seeded.session), connections: planners }
       return { ...(await openCase(world, this.name, load)), close: () => vault.close() }
     } catch (error) {
@@ -44,13 +44,13 @@ async function setUp({ service, seeded }: World, project: Project, auth: Values,
   return syncConfigId
 }
 
-/** It pushes by itself once it is set up. */
-async function untilPushed({ service, seeded }: World, path: string): Promise<void> {
+/** The first push starts automatically after setup. */
+async function waitUntilPushed({ service, seeded }: World, path: string): Promise<void> {
   const startedAt = performance.now()
   while (performance.now() - startedAt < deadlineMs) {
     const { unchanged } = await call<{ unchanged: string[] }>(service, 'POST', path, seeded.session)
     if (unchanged.length === 1_000) return
     await sleep(200)
   }
-  throw new Error('the sync has not pushed its secrets in time')
+  throw new Error('the sync did not push its secrets in time')
 }

@@ -38,7 +38,7 @@ const report: Report = {
     { title: 'SQLite, growth', reference: 'bare node:http', rows: [{ ...row, name: '100 secrets: read one' }] },
   ],
   starts: [{ engine: 'SQLite', firstMs: 900, laterMs: 400, idleMb: 100, loadedMb: 170, commitsPerSecond: 1_500 }],
-  skipped: ['PostgreSQL is left out.'],
+  skipped: ['PostgreSQL is skipped.'],
 }
 
 test('a row shows its ratio to the reference and, where it commits, to raw commits', () => {
