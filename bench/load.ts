@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { installPackages, isAtHand } from '../test/debian-package.ts'
+import { installPackages, isInstalled } from '../test/debian-package.ts'
 import { histogramLines, percentileMs, readHistogram } from './latency.ts'
 import { makeFolder, removeFolder } from './scratch.ts'
 
@@ -36,8 +36,8 @@ export type Generator = { readonly name: string; run(load: Load): Promise<Result
 export const methodOf = ({ method, body }: Load) => method ?? (body === undefined ? 'GET' : 'PUT')
 
 export function findGenerator(): Generator {
-  if (!isAtHand('wrk') && process.getuid?.() === 0) installPackages(['wrk'])
-  if (!isAtHand('wrk')) return { name: 'autocannon', run: runAutocannon }
+  if (!isInstalled('wrk') && process.getuid?.() === 0) installPackages(['wrk'])
+  if (!isInstalled('wrk')) return { name: 'autocannon', run: runAutocannon }
   return { name: 'wrk', run: (load) => (load.amount === undefined ? runWrk(load) : runAutocannon(load)) }
 }
 

@@ -1,4 +1,4 @@
-/** What the bench prints and draws of the figures of a run, and what it takes on its command line; bench/run.test.ts runs it. */
+/** The bench's output, chart and command line; bench/run.test.ts runs the bench itself. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -41,7 +41,7 @@ const report: Report = {
   skipped: ['PostgreSQL is skipped.'],
 }
 
-test('a row shows its ratio to the reference and, where it commits, to raw commits', () => {
+test('a row shows its ratio to the reference, and a durable row also to raw commits', () => {
   expect(rowLine(row).split(/\s{2,}/)).toEqual([
     'read one',
     '64',
@@ -59,17 +59,17 @@ test('a row shows its ratio to the reference and, where it commits, to raw commi
 
 const microsOfRequests = fc.array(fc.integer({ min: 1, max: 3_000 }), { minLength: 4, maxLength: 200 })
 
-test('of what wrk counts only the requests that it has sent are left', () => {
+test('the histogram of wrk keeps only requests that were sent, without the added ones', () => {
   fc.assert(
     fc.property(microsOfRequests, fc.integer({ min: 100, max: 20_000 }), (sent, durationMicros) => {
       const connections = 2
-      const usual = Math.floor(durationMicros / Math.floor(sent.length / connections))
+      const intervalMicros = Math.floor(durationMicros / Math.floor(sent.length / connections))
       const added = sent
-        .filter((micros) => micros >= 2 * usual)
+        .filter((micros) => micros >= 2 * intervalMicros)
         .flatMap((micros) =>
-          Array.from({ length: Math.ceil(micros / usual) }, (_, step) => micros - (step + 1) * usual),
+          Array.from({ length: Math.ceil(micros / intervalMicros) }, (_, step) => micros - (step + 1) * intervalMicros),
         )
-        .filter((micros) => micros > usual)
+        .filter((micros) => micros > intervalMicros)
       const pairs = countEach([...sent, ...added]).map(([micros, count]) => `${micros}:${count}`)
       const output = `Requests/sec: 1\nhistogram ${durationMicros} ${sent.length} ${pairs.join(' ')}\n`
       const left = [...readHistogram(output, connections)].filter(([, count]) => count !== 0)
@@ -77,7 +77,7 @@ test('of what wrk counts only the requests that it has sent are left', () => {
     }),
     { numRuns: times(200, 2_000) },
   )
-  expect(() => readHistogram('histogram 1000 100 7:99', 64)).toThrow('not known here')
+  expect(() => readHistogram('histogram 1000 100 7:99', 64)).toThrow('unknown format')
 })
 
 function countEach(numbers: readonly number[]): [number: number, count: number][] {
@@ -85,32 +85,32 @@ function countEach(numbers: readonly number[]): [number: number, count: number][
   return [...counts].map(([number, same]): [number, number] => [number, same.length]).sort(([a], [b]) => a - b)
 }
 
-test('a percentile is what such a share of the requests stayed within', () => {
+test('a percentile is the latency that this share of the requests did not exceed', () => {
   const histogram = readHistogram('histogram 1000000 100 1000:50 2000:48 9000:1 30000:1', 64)
   expect([0.5, 0.51, 0.99, 1].map((share) => percentileMs(histogram, share))).toEqual([1, 2, 9, 30])
   expect(percentileMs(readHistogram('histogram 1000000 0', 64), 0.5)).toBeNaN()
 })
 
-test('the Markdown has a table for each part that was measured, and says what was left out', () => {
+test('the Markdown has a table for each measured section, and says what was skipped', () => {
   const text = toMarkdown(report)
   expect(text).toContain('| read one | 64 | 12,346 | 30,000 | 0.41 |  | 4.00 | 12.0 | 3.0 | 2.5 | 0 |')
   expect(text).toContain('| SQLite | 900 | 400 | 100 | 170 | 1,500 |')
   expect(text).not.toContain('| PostgreSQL |')
-  expect(text).toContain('\nPostgreSQL is left out.')
+  expect(text).toContain('\nPostgreSQL is skipped.')
 })
 
-test('the chart draws a bar for each row beside the bare server, and a tick for each goal', () => {
+test('the chart draws a bar for each row of an engine and a tick for each goal', () => {
   const svg = drawChart(report)
   expect(svg.match(/<rect class="bar"/g)).toHaveLength(2)
   for (const name of ['read one', 'write one']) expect(goalOf(name)).toBeDefined()
-  // One for each row, as both have a goal, and one for the legend.
+  // One per row, as both rows have a goal, and one in the legend.
   expect(svg.match(/<line class="goal"/g)).toHaveLength(3)
   expect(svg).toContain('Processor &lt;1&gt;')
   expect(svg).toContain('prefers-color-scheme: dark')
   expect(svg.match(/<text/g)?.length).toBe(svg.match(/<\/text>/g)?.length)
 })
 
-test('a wrong option is refused, and every option is explained', () => {
+test('an invalid option is rejected, and the help explains every option', () => {
   expect(readOptions(['--only', 'Read one', '--only', 'SQLite']).only).toEqual(['read one', 'sqlite'])
   expect(readOptions(['--quick'])).toMatchObject({ rounds: 1, secrets: 10_000, isUnbounded: false })
   expect(readOptions(['--secrets', '0'])).toMatchObject({ secrets: 0, isUnbounded: true })

@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-export function isAtHand(program: string): boolean {
+export function isInstalled(program: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0
 }
 
@@ -20,12 +20,12 @@ export function installPackages(packages: readonly string[]): void {
 
 /** For the top of a test file: installs those programs that are missing, and fails where that does not work. */
 export async function requirePrograms(...programs: readonly string[]): Promise<void> {
-  const missing = programs.filter((program) => !isAtHand(program))
+  const missing = programs.filter((program) => !isInstalled(program))
   if (missing.length === 0) return
   await new Promise((resolve) => {
     const installing = spawn(...command(missing), options())
     installing.once('error', resolve).once('close', resolve)
   })
-  const absent = missing.filter((program) => !isAtHand(program))
+  const absent = missing.filter((program) => !isInstalled(program))
   if (absent.length > 0) throw new Error(`These tests need ${absent.join(', ')}: install the packages of these names.`)
 }

@@ -117,7 +117,7 @@ export async function startListening(settings: Settings, nodeArgs: readonly stri
 export async function listening(program: Program): Promise<Listening> {
   const port = await until(
     () => {
-      if (program.hasEnded()) throw new Error(`the service ended at its start: ${program.err()}${program.out()}`)
+      if (program.hasEnded()) throw new Error(`the service exited at startup: ${program.err()}${program.out()}`)
       const line = program
         .out()
         .split('\n')

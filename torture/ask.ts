@@ -1,4 +1,4 @@
-/** A client that knows nothing but HTTP; an answer that does not come is an error. */
+/** A plain HTTP client; a request without a response fails. */
 
 export type Answer = {
   readonly status: number
@@ -37,15 +37,15 @@ export async function ask(url: string, method: string, path: string, asked: Aske
   }
 }
 
-/** For what prepares a case: anything but a success ends it. */
+/** For setup: throws unless the request succeeds. */
 export async function must<Body>(url: string, method: string, path: string, asked: Asked = {}): Promise<Body> {
   const { status, text } = await ask(url, method, path, asked)
   if (status >= 300) throw new Error(`${method} ${path}: ${status} ${text}`)
-  // Each caller knows what it asked for.
+  // The caller names the response type of the route it called.
   return JSON.parse(text) as Body
 }
 
-/** A connection that was refused or broken: the service is away. */
+/** The connection was refused or broken, because the service is down. */
 export function isCutOff(error: unknown): boolean {
   return error instanceof TypeError
 }

@@ -1,4 +1,4 @@
-/** What a case of torture is, what it is given and what it gives back. */
+/** The contract of a torture case: its inputs and its results. */
 import type { Dice } from '../test/dice.ts'
 import type { Settings } from '../test/program.ts'
 
@@ -9,23 +9,23 @@ export type Database = { readonly settings: Settings; readonly dataDir: string }
 
 export type Trial = {
   readonly engine: EngineKind
-  /** Everything random of a case comes from here: the same seed, the same choices. */
+  /** The only source of randomness in a case: the same seed makes the same choices. */
   readonly dice: Dice
-  /** How many of those that a full run does are due in this one; at least one. */
-  share(full: number): number
-  /** Its time is up: what has begun is ended, and nothing new is begun. */
+  /** Scales the count of a full run to the length of this one; at least 1. */
+  scale(full: number): number
+  /** True when the time is up: finish the current step and start no other. */
   isOver(): boolean
   progress(text: string): void
-  /** Something that must not be. */
-  find(what: string): void
-  /** A new, empty database on the engine of the trial. */
+  /** Records a violation. */
+  report(finding: string): void
+  /** A new, empty database on the trial's engine. */
   createDatabase(): Promise<Database>
   createFolder(): string
-  /** Done at the end of the trial, the last one first, also where it fails. */
+  /** Runs at the end of the trial, in reverse order, also after a failure. */
   onEnd(work: () => unknown): void
 }
 
-/** What was done, by its name: `{ kills: 110 }`. */
+/** Number of operations by name: `{ kills: 110 }`. */
 export type Counts = Record<string, number>
 
 export type Case = {
@@ -33,9 +33,9 @@ export type Case = {
   /** One line for the help. */
   readonly about: string
   readonly engines: readonly EngineKind[]
-  /** How long it takes on one engine in a full run, as a share of its time. */
+  /** Duration on one engine in a full run; time is divided in proportion to it. */
   readonly seconds: number
-  /** Why it cannot run here, if so; may install what it needs. */
+  /** The reason why the case cannot run here, if any; may install what it needs. */
   unable?(engine: EngineKind): string | undefined
   run(trial: Trial): Promise<Counts>
 }

@@ -1,4 +1,4 @@
-/** Every case, in the order in which they run: those that always have more to do come last, and get what time is left. */
+/** Every case in running order: cases with no natural end come last and get the remaining time. */
 import type { Case } from './case.ts'
 import { clock } from './clock.ts'
 import { disk } from './disk.ts'

@@ -1,4 +1,7 @@
-/** A disk that is full: nothing is acknowledged that is not kept, reads go on or are refused, and room is enough to go on. */
+/**
+ * A full disk: no write is acknowledged without being stored, reads continue or are refused, and freeing space is
+ * enough to recover.
+ */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,17 +13,17 @@ import { bothEngines, type Case, type Trial } from './case.ts'
 import { checkRegisters, createRegisters, type Registers, startLoad } from './register-load.ts'
 import { register, verifyTrail } from './tenant.ts'
 
-const leftBytes = 256 * 1024
-const bigValue = 60_000
+const freeBytes = 256 * 1024
+const largeValueBytes = 60_000
 const root = '/v1/workspace/main/project/counted/secret'
 
 export const disk: Case = {
   name: 'disk',
-  about: 'a full disk, on a small tmpfs: no false success, and it recovers without a restart',
+  about: 'a full disk (a small tmpfs): no false success, recovery without a restart',
   engines: bothEngines,
   seconds: 25,
   unable() {
-    if (process.getuid?.() !== 0) return 'needs root, to mount a tmpfs'
+    if (process.getuid?.() !== 0) return 'needs root to mount a tmpfs'
     const folder = mkdtempSync(join(tmpdir(), 'coffer-torture-'))
     const isMounted = mount(folder, 1)
     if (isMounted) unmount(folder)
@@ -39,21 +42,21 @@ export const disk: Case = {
       'acknowledged writes': 0,
       reads: 0,
       'reads while full': 0,
-      'told to come back': 0,
+      'refused with 503': 0,
     }
-    const due = trial.share(6)
-    const big = new Map<string, string>()
+    const due = trial.scale(6)
+    const acknowledged = new Map<string, string>()
     while (counts['times full'] < due && !trial.isOver() && load.unexpected.length === 0) {
       const ballast = join(folder, 'ballast')
       const { bavail, bsize } = statfsSync(folder)
-      writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - leftBytes)))
+      writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - freeBytes)))
       const readsBefore = load.reads
-      await fill(trial, service.url, registers, big, counts['times full'])
+      await fill(trial, service.url, registers, acknowledged, counts['times full'])
       const refusedBefore = load.refused
       await until(
         () => load.refused > refusedBefore + 20 || load.unexpected.length > 0 || undefined,
         20_000,
-        'it is full',
+        'the disk is full',
       )
       counts['reads while full'] += load.reads - readsBefore
       rmSync(ballast)
@@ -61,55 +64,55 @@ export const disk: Case = {
       await until(
         () => load.acknowledged > before + 5 || load.unexpected.length > 0 || undefined,
         60_000,
-        'writes go on',
+        'writes succeed again',
       )
       counts['times full']++
       trial.progress(`full ${counts['times full']} of ${due} times`)
     }
     await load.stop()
-    for (const what of load.unexpected) trial.find(what)
-    for (const what of await checkRegisters(service.url, registers)) trial.find(what)
-    for (const [key, value] of big) {
+    for (const what of load.unexpected) trial.report(what)
+    for (const what of await checkRegisters(service.url, registers)) trial.report(what)
+    for (const [key, value] of acknowledged) {
       const path = `${root}/${key}?environmentId=${registers.environmentId}`
       const { status, text } = await ask(service.url, 'GET', path, { token: registers.reader })
-      if (status !== 200 || !text.includes(value)) trial.find(`${key} was acknowledged, and now ${status}`)
+      if (status !== 200 || !text.includes(value)) trial.report(`${key} was acknowledged and now returns ${status}`)
     }
-    for (const what of await verifyTrail(service.url, session)) trial.find(what)
-    if (service.program.hasEnded()) trial.find('the service has ended')
-    counts['acknowledged writes'] = load.acknowledged + big.size
-    return { ...counts, reads: load.reads, 'told to come back': load.refused }
+    for (const what of await verifyTrail(service.url, session)) trial.report(what)
+    if (service.program.hasEnded()) trial.report('the service exited')
+    counts['acknowledged writes'] = load.acknowledged + acknowledged.size
+    return { ...counts, reads: load.reads, 'refused with 503': load.refused }
   },
 }
 
-/** The data on a small disk of its own; the log of PostgreSQL elsewhere, since it ends itself when that is full. */
+/** Puts the data on a small disk, and PostgreSQL's WAL elsewhere: PostgreSQL shuts down when its WAL disk is full. */
 async function prepare(trial: Trial) {
   const folder = trial.createFolder()
   chmodSync(folder, 0o755)
-  if (!mount(folder, trial.engine === 'sqlite' ? 24 : 96)) throw new Error('the tmpfs cannot be mounted')
+  if (!mount(folder, trial.engine === 'sqlite' ? 24 : 96)) throw new Error('mounting the tmpfs failed')
   trial.onEnd(() => unmount(folder))
   chmodSync(folder, 0o755)
   if (trial.engine === 'sqlite') return { folder, settings: { COFFER_DATA_DIR: join(folder, 'data') } }
-  const elsewhere = trial.createFolder()
-  chmodSync(elsewhere, 0o777)
+  const walFolder = trial.createFolder()
+  chmodSync(walFolder, 0o777)
   const postgres = await startPostgres([], {
     dataDir: join(folder, 'data'),
-    initdbFlags: [`--waldir=${join(elsewhere, 'wal')}`],
+    initdbFlags: [`--waldir=${join(walFolder, 'wal')}`],
   })
   trial.onEnd(() => postgres.stop())
   return { folder, settings: { COFFER_DATA_DIR: trial.createFolder(), COFFER_DATABASE_URL: postgres.url } }
 }
 
-/** Writes large values until one is refused; those that were acknowledged are kept in mind. */
+/** Writes large values until one is refused, and remembers the acknowledged ones. */
 async function fill(
   trial: Trial,
   url: string,
   { environmentId, writer }: Registers,
-  big: Map<string, string>,
+  acknowledged: Map<string, string>,
   round: number,
 ) {
   for (let count = 0; count < 400; count++) {
     const key = `BIG_${round}_${count}`
-    const value = Array.from({ length: bigValue / 8 }, () =>
+    const value = Array.from({ length: largeValueBytes / 8 }, () =>
       trial
         .dice(2 ** 31)
         .toString(36)
@@ -118,14 +121,14 @@ async function fill(
     ).join('')
     const body = { environments: [environmentId], secrets: [{ key, value }] }
     const { status, text } = await ask(url, 'POST', root, { token: writer, body })
-    if (status === 201) big.set(key, value)
+    if (status === 201) acknowledged.set(key, value)
     else if (status === 503) return
     else {
-      trial.find(`POST of a large value: ${status} ${text}`)
+      trial.report(`POST of a large value: ${status} ${text}`)
       return
     }
   }
-  trial.find('the disk never became full')
+  trial.report('the disk never became full')
 }
 
 function mount(folder: string, megabytes: number): boolean {

@@ -1,4 +1,4 @@
-/** What was put into a store before it was damaged, and what is asked of it afterwards. */
+/** The data written before the damage, and the checks made after it. */
 import { ask, isCutOff, must } from './ask.ts'
 import { createProject, createToken, password, register } from './tenant.ts'
 
@@ -6,14 +6,14 @@ export type Truth = {
   readonly environmentId: string
   readonly reader: string
   readonly values: ReadonlyMap<string, string>
-  /** Values of before, by name. */
+  /** First versions, by name. */
   readonly firsts: ReadonlyMap<string, string>
 }
 type Examined = { right: number; errors: number; lost: number; wrong: string[] }
 type Listed = readonly { readonly name: string; readonly values: readonly { readonly value?: string }[] }[]
 
 const root = '/v1/workspace/main/project/kept/secret'
-/** So far from each other that no single bit makes one of another. */
+/** No single bit flip turns one of these names into another. */
 const keys = Array.from(
   { length: 40 },
   (_, at) => `K${Buffer.from(`secret ${at}`).toString('hex').toUpperCase()}_${at * 111}`,
@@ -45,7 +45,7 @@ export async function examine(url: string, truth: Truth): Promise<Examined> {
     await examineRefusals(url, truth, found)
   } catch (error) {
     if (!isCutOff(error)) throw error
-    found.wrong.push(`the service is gone: ${String(error)}`)
+    found.wrong.push(`the service exited: ${String(error)}`)
   }
   return found
 }
@@ -86,13 +86,13 @@ async function examineOne(
   else found.wrong.push(`${key}${path} shows ${text}`)
 }
 
-/** Whatever is damaged, nobody gains a right by it. */
+/** Damage must never grant access. */
 async function examineRefusals(url: string, { environmentId, reader }: Truth, found: Examined): Promise<void> {
   const body = { environmentId, value: 'x' }
   const asked = [
     ['a read token writes', await ask(url, 'PUT', `${root}/${keys[0]}/value`, { token: reader, body })],
-    ['a token that nobody has reads', await ask(url, 'GET', root, { token: `cof_live_${'A'.repeat(36)}` })],
-    ['nobody reads', await ask(url, 'GET', root)],
+    ['an unknown token reads', await ask(url, 'GET', root, { token: `cof_live_${'A'.repeat(36)}` })],
+    ['a request without a credential reads', await ask(url, 'GET', root)],
     [
       'a wrong password signs in',
       await ask(url, 'POST', '/v1/auth/login', { body: { email: 'owner@example.com', password: `${password}x` } }),

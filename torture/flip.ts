@@ -1,4 +1,4 @@
-/** Bits that turn in the files of the database at rest: what is asked is answered rightly or refused, never wrongly. */
+/** Bit flips in the database files at rest: every response is correct or an error, never wrong data. */
 import { closeSync, cpSync, mkdirSync, openSync, readdirSync, readSync, rmSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Dice, pick } from '../test/dice.ts'
@@ -7,36 +7,36 @@ import { type Listening, runProgram, type Settings, startListening } from '../te
 import { bothEngines, type Case, type Trial } from './case.ts'
 import { createTruth, examine, type Truth } from './flip-truth.ts'
 
-/** Most of a file is empty or never asked for: several at a time hit something more often. */
+/** Most of a file is empty or never read: several flips at once hit something more often. */
 const bitsAtOnce = { sqlite: 8, postgres: 2 } as const
 
 export const flip: Case = {
   name: 'flip',
-  about: 'bits turned in the database files at rest: an error or the right answer',
+  about: 'bit flips in the database files at rest: an error or the correct response',
   engines: bothEngines,
   seconds: 40,
   async run(trial) {
     const store = trial.engine === 'sqlite' ? await prepareSqlite(trial) : await preparePostgres(trial)
-    const counts = { 'bits turned': 0, 'starts refused': 0, 'right answers': 0, errors: 0, 'names that were lost': 0 }
-    const due = trial.share(trial.engine === 'sqlite' ? 70 : 15)
+    const counts = { 'bits flipped': 0, 'starts refused': 0, 'correct responses': 0, errors: 0, 'names lost': 0 }
+    const due = trial.scale(trial.engine === 'sqlite' ? 70 : 15)
     for (let round = 0; round < due && !trial.isOver(); round++) {
       const flips = Array.from({ length: bitsAtOnce[trial.engine] }, () => chooseBit(store.files(), trial.dice))
       const where = flips
         .map(({ file, at, bit }) => `bit ${bit} of byte ${at} in ${file.split('/').slice(-2).join('/')}`)
         .join(', ')
       const settings = await store.damage(flips)
-      counts['bits turned'] += flips.length
+      counts['bits flipped'] += flips.length
       const service = await startOrRefuse(trial, settings, where)
       if (service) {
         const found = await examine(service.url, store.truth)
-        counts['right answers'] += found.right
+        counts['correct responses'] += found.right
         counts.errors += found.errors
-        counts['names that were lost'] += found.lost
-        for (const what of found.wrong) trial.find(`${where}: ${what}`)
+        counts['names lost'] += found.lost
+        for (const what of found.wrong) trial.report(`${where}: ${what}`)
         await service.destroy()
-        if (found.lost > 0) await expectSeen(trial, settings, `${where}: ${found.lost} names were lost`)
+        if (found.lost > 0) await expectDetected(trial, settings, `${where}: ${found.lost} names were lost`)
       } else counts['starts refused']++
-      await store.mend(flips)
+      await store.repair(flips)
       trial.progress(`${round + 1} of ${due} rounds`)
     }
     return counts
@@ -47,25 +47,25 @@ type Bit = { readonly file: string; readonly at: number; readonly bit: number }
 type Store = {
   readonly truth: Truth
   files(): string[]
-  /** Turns the bits, and returns the settings to start with. */
+  /** Flips the bits and returns the settings to start with. */
   damage(bits: readonly Bit[]): Promise<Settings>
-  mend(bits: readonly Bit[]): Promise<void>
+  repair(bits: readonly Bit[]): Promise<void>
 }
 
 async function startOrRefuse(trial: Trial, settings: Settings, where: string): Promise<Listening | undefined> {
   try {
     return await startListening(settings)
   } catch (error) {
-    const said = error instanceof Error ? error.message : String(error)
-    if (!said.startsWith('the service ended at its start')) trial.find(`${where}: ${said}`)
+    const message = error instanceof Error ? error.message : String(error)
+    if (!message.startsWith('the service exited at startup')) trial.report(`${where}: ${message}`)
     return undefined
   }
 }
 
-/** A page of PostgreSQL carries a checksum: there nothing is lost. In SQLite it is, and the doctor says so. */
-async function expectSeen(trial: Trial, settings: Settings, what: string): Promise<void> {
-  if (trial.engine === 'postgres') trial.find(what)
-  else if ((await runProgram(['doctor'], settings)).code === 0) trial.find(`${what}, and the doctor sees nothing`)
+/** PostgreSQL checksums its pages, so nothing may be lost there. SQLite may lose rows, but `doctor` must report it. */
+async function expectDetected(trial: Trial, settings: Settings, what: string): Promise<void> {
+  if (trial.engine === 'postgres') trial.report(what)
+  else if ((await runProgram(['doctor'], settings)).code === 0) trial.report(`${what}, and doctor reports nothing`)
 }
 
 function chooseBit(files: readonly string[], dice: Dice): Bit {
@@ -73,7 +73,7 @@ function chooseBit(files: readonly string[], dice: Dice): Bit {
   return { file, at: dice(statSync(file).size), bit: dice(8) }
 }
 
-function turn({ file, at, bit }: Bit): void {
+function flipBit({ file, at, bit }: Bit): void {
   const handle = openSync(file, 'r+')
   const byte = Buffer.alloc(1)
   readSync(handle, byte, 0, 1, at)
@@ -89,7 +89,7 @@ async function seed(settings: Settings): Promise<Truth> {
   return truth
 }
 
-/** Each time on a fresh copy of the one file. */
+/** Damages a fresh copy of the database file each time. */
 async function prepareSqlite(trial: Trial): Promise<Store> {
   const { settings, dataDir } = await trial.createDatabase()
   const truth = await seed(settings)
@@ -101,14 +101,14 @@ async function prepareSqlite(trial: Trial): Promise<Store> {
       rmSync(copy, { recursive: true, force: true })
       mkdirSync(copy)
       cpSync(dataDir, copy, { recursive: true })
-      for (const bit of bits) turn({ ...bit, file: join(copy, 'coffer.db') })
+      for (const bit of bits) flipBit({ ...bit, file: join(copy, 'coffer.db') })
       return { ...settings, COFFER_DATA_DIR: copy }
     },
-    mend: async () => undefined,
+    repair: async () => undefined,
   }
 }
 
-/** In the files of the one database, while the server is stopped; turned back afterwards. */
+/** Damages the files while the server is stopped, and flips the bits back afterwards. */
 async function preparePostgres(trial: Trial): Promise<Store> {
   const postgres: Postgres = await startPostgres()
   trial.onEnd(() => postgres.stop())
@@ -116,7 +116,7 @@ async function preparePostgres(trial: Trial): Promise<Store> {
   const truth = await seed(settings)
   await postgres.pause()
   const base = join(postgres.dataDir, 'base')
-  // Those of the templates are older, and have lower numbers.
+  // The template databases are older and have lower numbers.
   const own =
     readdirSync(base)
       .filter((name) => /^\d+$/.test(name))
@@ -130,13 +130,13 @@ async function preparePostgres(trial: Trial): Promise<Store> {
       return names.map((name) => join(base, own, name)).filter((file) => statSync(file).size > 0)
     },
     damage: async (bits) => {
-      for (const bit of bits) turn(bit)
+      for (const bit of bits) flipBit(bit)
       await postgres.start()
       return settings
     },
-    mend: async (bits) => {
+    repair: async (bits) => {
       await postgres.pause()
-      for (const bit of bits) turn(bit)
+      for (const bit of bits) flipBit(bit)
     },
   }
 }

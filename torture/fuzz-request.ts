@@ -1,4 +1,4 @@
-/** Requests made from the description of an operation alone: right, nearly right and hostile. */
+/** Requests generated from the OpenAPI description of an operation: valid, nearly valid and hostile. */
 import fc from 'fast-check'
 import { type Dice, pick } from '../test/dice.ts'
 import {
@@ -17,7 +17,7 @@ type FuzzRequest = {
   readonly body: string | undefined
   readonly headers: Record<string, string>
 }
-/** Values that exist, by the name of a parameter or a field. */
+/** Existing values, by the name of a parameter or field. */
 export type World = ReadonlyMap<string, readonly string[]>
 
 type Drawn = {
@@ -29,7 +29,7 @@ type Drawn = {
 }
 
 const perDraw = 40
-/** A body that is sent as it stands. */
+/** A body sent unchanged. */
 type Verbatim = { readonly verbatim: string | undefined }
 
 export function createFuzzer(dice: Dice): (operation: Operation, world: World) => FuzzRequest {
@@ -40,7 +40,7 @@ export function createFuzzer(dice: Dice): (operation: Operation, world: World) =
     drawn.set(operation, known)
     if (known.queue.length === 0) known.queue = fc.sample(known.arbitrary, { numRuns: perDraw, seed: dice(2 ** 31) })
     const next = known.queue.pop()
-    if (!next) throw new Error('nothing was drawn')
+    if (!next) throw new Error('fast-check returned no sample')
     return next
   }
 
@@ -54,7 +54,7 @@ export function createFuzzer(dice: Dice): (operation: Operation, world: World) =
     })
     const names = operation.pathParameters.map(({ name }) => name)
     const path = operation.path.replace(/\{(\w+)\}/g, (_all, name: string) => pieces[names.indexOf(name)] ?? '')
-    return { path: path + settle(search, world, dice), body: textOf(body, world, dice), headers }
+    return { path: path + useExisting(search, world, dice), body: textOf(body, world, dice), headers }
   }
 }
 
@@ -129,8 +129,8 @@ function searchFor(query: Operation['query']): fc.Arbitrary<string> {
     .map((chosen) => (chosen.length > 0 ? `?${chosen.join('&')}` : ''))
 }
 
-/** Some of the drawn values become ones that exist, or else nothing would ever be found. */
-function settle(search: string, world: World, dice: Dice): string {
+/** Replaces some generated values by existing ones; otherwise every request would end in 404. */
+function useExisting(search: string, world: World, dice: Dice): string {
   return search.replace(/([?&])(\w+)=([^&]*)/g, (all, mark: string, name: string) => {
     const known = world.get(name)
     return known && dice(10) < 7 ? `${mark}${name}=${spelled(pick(known, dice))}` : all
@@ -139,17 +139,17 @@ function settle(search: string, world: World, dice: Dice): string {
 
 function textOf(body: unknown, world: World, dice: Dice): string | undefined {
   if (typeof body === 'object' && body !== null && 'verbatim' in body) return (body as Verbatim).verbatim
-  return toJson(settleFields(body, '', world, dice, 0))
+  return toJson(useExistingFields(body, '', world, dice, 0))
 }
 
-function settleFields(value: unknown, name: string, world: World, dice: Dice, depth: number): unknown {
+function useExistingFields(value: unknown, name: string, world: World, dice: Dice, depth: number): unknown {
   const known = world.get(name)
   if (typeof value === 'string') return known && dice(10) < 8 ? pick(known, dice) : value
   if (depth > 5 || typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) {
-    // Lists of many are what they are.
-    return value.length > 20 ? value : value.map((item) => settleFields(item, name, world, dice, depth + 1))
+    // Long lists stay as generated.
+    return value.length > 20 ? value : value.map((item) => useExistingFields(item, name, world, dice, depth + 1))
   }
   const fields = Object.entries(value)
-  return Object.fromEntries(fields.map(([key, field]) => [key, settleFields(field, key, world, dice, depth + 1)]))
+  return Object.fromEntries(fields.map(([key, field]) => [key, useExistingFields(field, key, world, dice, depth + 1)]))
 }

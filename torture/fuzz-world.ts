@@ -1,4 +1,4 @@
-/** Tenants for the fuzzer to spoil: each with people, tokens and secrets of its own, every value of which is a canary. */
+/** Tenants for the fuzzer, each with its own people, tokens and secrets; every value is a canary. */
 import { must } from './ask.ts'
 import { createProject, createToken, password, register } from './tenant.ts'
 
@@ -12,7 +12,7 @@ export type Tenant = {
 
 export const canary = (tenant: string, at: number | string) => `canary-${tenant}-${at}-0123456789abcdef`
 
-/** The tenants whose canaries stand in a text, plain or in base64. */
+/** The tenants whose canaries appear in a text, plain or in base64. */
 export function canariesIn(text: string): Set<string> {
   const plain = [...text.matchAll(/canary-(\w+)-/g)].map(([, tenant]) => tenant ?? '')
   const encoded = [...text.matchAll(/Y2FuYXJ5L[\w+/-]{8,}/g)].flatMap(([found]) => {
@@ -21,13 +21,13 @@ export function canariesIn(text: string): Set<string> {
   return new Set([...plain, ...encoded])
 }
 
-const mostIds = 80
+const maxIds = 80
 
-/** What a list has shown exists: the next request may name it. */
+/** Collects ids from responses, so that later requests can use them. */
 export function remember({ world }: Tenant, text: string): void {
   const ids = world.get('id') ?? []
   for (const [, id] of text.matchAll(/"id":"([0-9a-f-]{36})"/g)) {
-    if (id !== undefined && !ids.includes(id) && ids.length < mostIds) ids.push(id)
+    if (id !== undefined && !ids.includes(id) && ids.length < maxIds) ids.push(id)
   }
 }
 

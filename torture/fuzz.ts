@@ -1,6 +1,6 @@
 /**
- * A stranger who has read /openapi.json and nothing else sends every operation what it takes, nearly takes and should
- * never take, as everybody who may ask. No answer is a 5xx, late, against its description, or holds what is another's.
+ * A client that knows only /openapi.json sends valid, nearly valid and hostile requests to every operation with every
+ * kind of credential. No response may be a 5xx, late, undeclared, or contain another tenant's data.
  */
 import { join } from 'node:path'
 import { type Dice, pick } from '../test/dice.ts'
@@ -17,7 +17,7 @@ const loopbackOnly = join(import.meta.dirname, '../test/loopback-only.ts')
 
 export const fuzz: Case = {
   name: 'fuzz',
-  about: 'requests made from /openapi.json alone, as each kind of credential',
+  about: 'requests generated from /openapi.json alone, with each kind of credential',
   engines: bothEngines,
   seconds: 110,
   async run(trial) {
@@ -25,12 +25,12 @@ export const fuzz: Case = {
     const service = await startListening({ ...settings, COFFER_SIGNUP: 'open' }, ['--import', loopbackOnly])
     trial.onEnd(() => service.destroy())
     const operations = await readOperations(service.url)
-    const lots = operations.flatMap((operation) => Array.from({ length: weightOf(operation) }, () => operation))
+    const weighted = operations.flatMap((operation) => Array.from({ length: weightOf(operation) }, () => operation))
     const fuzzer = createFuzzer(trial.dice)
     const counts = { requests: 0, successes: 0, refusals: 0, operations: 0, 'operations that succeeded': 0, tenants: 0 }
     const asked = new Set<string>()
     const succeeded = new Set<string>()
-    const due = trial.share(55_000)
+    const due = trial.scale(55_000)
     while (counts.requests < due && !trial.isOver()) {
       const pair = [
         await createTenant(service.url, `t${counts.tenants}`),
@@ -40,7 +40,7 @@ export const fuzz: Case = {
       let left = Math.min(perRound, due - counts.requests)
       const work = async () => {
         while (left-- > 0 && !trial.isOver()) {
-          const operation = pick(lots, trial.dice)
+          const operation = pick(weighted, trial.dice)
           const status = await attack(trial, service.url, operations, operation, pair, fuzzer)
           counts.requests++
           asked.add(operation.name)
@@ -53,15 +53,15 @@ export const fuzz: Case = {
       await Promise.all(Array.from({ length: atOnce }, work))
       trial.progress(`${counts.requests} of ${due} requests, ${counts.successes} of them succeeded`)
     }
-    for (const message of service.messages().filter((text) => text === 'a request failed')) trial.find(message)
-    if (service.program.hasEnded()) trial.find('the service has ended')
+    for (const message of service.messages().filter((text) => text === 'a request failed')) trial.report(message)
+    if (service.program.hasEnded()) trial.report('the service exited')
     return { ...counts, operations: asked.size, 'operations that succeeded': succeeded.size }
   },
 }
 
 /**
- * What hashes a password costs time on purpose, what takes away leaves less to attack, and a step of a sync waits for a
- * vendor whom nobody can reach here.
+ * Rare on purpose: password hashing is slow, deletes leave less to attack, and a sync step waits for an unreachable
+ * vendor.
  */
 function weightOf({ method, path, body }: Operation): number {
   if (path.endsWith('/logout') || (method === 'DELETE' && !/\{.*\{/.test(path))) return 1
@@ -78,30 +78,30 @@ async function attack(
   fuzzer: ReturnType<typeof createFuzzer>,
 ): Promise<number> {
   const { dice } = trial
-  const home = pick(pair, dice)
-  const credential = credentialOf(home, dice)
-  const target = dice(5) === 0 ? pick(pair, dice) : home
+  const ownTenant = pick(pair, dice)
+  const credential = credentialOf(ownTenant, dice)
+  const target = dice(5) === 0 ? pick(pair, dice) : ownTenant
   const { path, body, headers } = fuzzer(operation, target.world)
   const where = `${operation.method} ${path} as ${credential.kind} with ${body?.slice(0, 500)} ${JSON.stringify(headers).slice(0, 200)}`
   try {
     const answer = await ask(url, operation.method, path, { token: credential.token, body, headers })
     const violation = findViolation(findOperation(operations, operation.method, path), answer)
-    if (violation) trial.find(`${where}: ${violation.slice(0, 500)}`)
-    // Whoever has the link of a share may read it.
+    if (violation) trial.report(`${where}: ${violation.slice(0, 500)}`)
+    // Anyone with the link of a share may read it.
     const isShare = operation.path.startsWith('/v1/share/')
     const foreign = [...canariesIn(answer.text)].filter((tenant) => tenant !== credential.tenant)
-    if (foreign.length > 0 && !isShare) trial.find(`${where}: holds what belongs to ${foreign}`)
-    if (answer.status === 200 && target === home) remember(home, answer.text)
+    if (foreign.length > 0 && !isShare) trial.report(`${where}: contains data of ${foreign}`)
+    if (answer.status === 200 && target === ownTenant) remember(ownTenant, answer.text)
     return answer.status
   } catch (error) {
-    trial.find(`${where}: no answer, ${String(error)} ${String(error instanceof Error ? error.cause : '')}`)
+    trial.report(`${where}: no response, ${String(error)} ${String(error instanceof Error ? error.cause : '')}`)
     return 0
   }
 }
 
 function credentialOf({ credentials }: Tenant, dice: Dice): Credential {
   const chance = dice(20)
-  if (chance === 0) return { kind: 'nobody', tenant: '', token: undefined }
-  if (chance === 1) return { kind: 'a dead token', tenant: '', token: `cof_live_${'A'.repeat(36)}` }
+  if (chance === 0) return { kind: 'no credential', tenant: '', token: undefined }
+  if (chance === 1) return { kind: 'an unknown token', tenant: '', token: `cof_live_${'A'.repeat(36)}` }
   return pick(credentials, dice)
 }

@@ -1,4 +1,4 @@
-/** The inside of a process that was started with `--inspect`: how much of its heap is alive. */
+/** Live heap size of a process started with `--inspect`. */
 import { type Program, until } from '../test/program.ts'
 
 type Inspector = { heapBytes(): Promise<number>; close(): void }
@@ -23,7 +23,7 @@ export async function openInspector(program: Program): Promise<Inspector> {
     })
   return {
     heapBytes: async () => {
-      // What is only waiting to be thrown away is no growth.
+      // Garbage that is not collected yet does not count as growth.
       await send('HeapProfiler.collectGarbage')
       return (await send('Runtime.getHeapUsage')).usedSize ?? Number.NaN
     },

@@ -1,10 +1,10 @@
-/** A client with one connection that it keeps, and that knows whether a request which was lost went over a used one. */
+/** A client with one keep-alive connection; it knows whether a lost request used a fresh or a reused connection. */
 import { Agent, request } from 'node:http'
 import { hangMs } from './ask.ts'
 
 export type Outcome =
   | { readonly status: number; readonly text: string }
-  /** `isRefused`: nobody listens. `isFirst`: the connection was new, and perhaps never accepted. */
+  /** `isRefused`: nothing listens. `isFirst`: the connection was new, and perhaps never accepted. */
   | { readonly lost: string; readonly isRefused: boolean; readonly isFirst: boolean }
 
 type KeptConnection = { send(method: string, path: string, body?: string): Promise<Outcome>; close(): void }
@@ -34,7 +34,7 @@ export function keepConnection(url: string, token: string): KeptConnection {
           resolve({ lost: `${method} ${code}`, isRefused: code === 'ECONNREFUSED', isFirst: !sent.reusedSocket })
         }
         sent.on('error', fail)
-        sent.on('timeout', () => sent.destroy(new Error('no answer')))
+        sent.on('timeout', () => sent.destroy(new Error('no response')))
         sent.end(body)
       }),
   }

@@ -1,4 +1,4 @@
-/** kill -9 at random moments: what was acknowledged is there, and what was not is there as a whole or not at all. */
+/** kill -9 at random moments: acknowledged writes survive, and other writes are applied completely or not at all. */
 import { join } from 'node:path'
 import { type Listening, runProgram, startListening, until } from '../test/program.ts'
 import { findBrokenRows } from '../test/store.ts'
@@ -8,7 +8,7 @@ import { bothEngines, type Case, type Trial } from './case.ts'
 import { openLedger } from './ledger.ts'
 import { createProject, register, verifyTrail } from './tenant.ts'
 
-/** A trail grows through several kills, and yet stays short enough to be verified after each. */
+/** An audit trail spans several kills, but stays short enough to verify after each. */
 const killsPerWorkspace = 10
 const readers = 2
 
@@ -16,7 +16,7 @@ type Cycle = Place & { readonly since: string }
 
 export const kill: Case = {
   name: 'kill',
-  about: 'kill -9 at random moments under mixed load; every acknowledged write is looked for',
+  about: 'kill -9 at random moments under mixed load; every acknowledged write is checked',
   engines: bothEngines,
   seconds: 170,
   async run(trial) {
@@ -27,16 +27,16 @@ export const kill: Case = {
     const token = await register(service.url)
     const survived: [Cycle, State][] = []
     const counts = { kills: 0, 'acknowledged writes': 0, 'requests cut off': 0, reads: 0 }
-    const due = trial.share(110)
+    const due = trial.scale(110)
     while (counts.kills < due && !trial.isOver()) {
       const place = await prepare(service, token, counts.kills)
       const ledger = await openLedger(join(folder, `ledger-${counts.kills}`))
       const load = startWriteLoad(service.url, token, place, trial.dice, ledger)
       const reading = startReaders(service.url, token, place)
-      const enough = trial.dice(80)
+      const killAfter = trial.dice(80)
       const { unexpected } = load
       await until(
-        () => load.acknowledged.length > enough || unexpected.length > 0 || undefined,
+        () => load.acknowledged.length > killAfter || unexpected.length > 0 || undefined,
         60_000,
         'the load runs',
       )
@@ -44,9 +44,9 @@ export const kill: Case = {
       await service.destroy()
       await load.ended
       const read = await reading
-      for (const what of [...unexpected, ...read.unexpected]) trial.find(what)
+      for (const what of [...unexpected, ...read.unexpected]) trial.report(what)
 
-      for (const what of await findBrokenRows(settings, place.project)) trial.find(`not whole: ${what}`)
+      for (const what of await findBrokenRows(settings, place.project)) trial.report(`inconsistent rows: ${what}`)
       service = await startListening(settings)
       const found = await readState(service, token, place)
       for (const [prefix, { state, pending, acknowledged }] of ledger.read()) {
@@ -54,36 +54,36 @@ export const kill: Case = {
         if (pending) counts['requests cut off']++
         const own = new Map([...found].filter(([name]) => name.includes(` ${prefix}`)))
         const possible = [state, ...(pending ? [pending] : [])].map(textOf)
-        if (!possible.includes(textOf(own))) trial.find(`${prefix} has ${textOf(own)}, and must be one of ${possible}`)
+        if (!possible.includes(textOf(own))) trial.report(`${prefix} has ${textOf(own)}, expected one of ${possible}`)
       }
       const recorded = load.acknowledged
-      for (const what of await findUnrecorded(service, token, place, recorded)) trial.find(what)
+      for (const what of await findUnrecorded(service, token, place, recorded)) trial.report(what)
       await ledger.close()
       survived.push([place, found])
       counts.reads += read.count
       counts.kills++
       trial.progress(`${counts.kills} of ${due} kills, ${counts['acknowledged writes']} acknowledged writes`)
     }
-    // Later kills have taken nothing away from what had survived the earlier ones.
+    // Later kills must not affect what survived earlier ones.
     for (const [place, state] of survived) {
       if (textOf(await readState(service, token, place)) !== textOf(state))
-        trial.find(`${place.prefix} was changed later`)
+        trial.report(`${place.prefix} was changed later`)
     }
-    await endWell(trial, service, settings)
+    await stopCleanly(trial, service, settings)
     return counts
   },
 }
 
 const textOf = (state: State) => JSON.stringify(sorted(state))
 
-async function endWell(trial: Trial, service: Listening, settings: Record<string, string>): Promise<void> {
+async function stopCleanly(trial: Trial, service: Listening, settings: Record<string, string>): Promise<void> {
   const { code } = await service.stop()
-  if (code !== 0) trial.find(`the service ended with ${code}`)
+  if (code !== 0) trial.report(`the service exited with ${code}`)
   const doctor = await runProgram(['doctor'], settings)
-  if (doctor.code !== 0) trial.find(`the doctor says: ${doctor.out}`)
+  if (doctor.code !== 0) trial.report(`doctor reports: ${doctor.out}`)
 }
 
-/** A project of its own for every kill, now and then in a workspace of its own. */
+/** A new project for every kill, and a new workspace after every ten. */
 async function prepare({ url }: Listening, token: string, kills: number): Promise<Cycle> {
   const since = new Date().toISOString()
   const workspace = `kills-${Math.floor(kills / killsPerWorkspace)}`
@@ -91,7 +91,7 @@ async function prepare({ url }: Listening, token: string, kills: number): Promis
     await must(url, 'POST', '/v1/workspace', { token, body: { name: workspace, slug: workspace } })
   }
   const project = await createProject(url, token, `cycle-${kills}`, workspace)
-  // The load needs of a project no more than what was read from its answer.
+  // The load uses only fields that the response has.
   return { workspace, project: project as Place['project'], prefix: `C${kills}_`, since }
 }
 
@@ -121,7 +121,7 @@ async function readState({ url }: Listening, token: string, place: Place): Promi
   return stateOf(place, secrets, teams)
 }
 
-/** The chain holds, and every acknowledged request is in it. */
+/** Verifies the audit chain, and that it contains every acknowledged request. */
 async function findUnrecorded(service: Listening, token: string, place: Cycle, requests: readonly string[]) {
   const problems = await verifyTrail(service.url, token, place.workspace)
   const path = `/v1/workspace/${place.workspace}/audit?format=ndjson&from=${place.since}`

@@ -1,6 +1,6 @@
 /**
- * What was intended and what was acknowledged, line by line in a file of the tester's own, each line synced before the
- * next step: what must be in the store is read from there and not from memory.
+ * A log of intended and acknowledged writes, synced after every line. The expected content of the store comes from this
+ * file, not from memory.
  */
 import { readFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -12,7 +12,7 @@ export type Account = { state: Map<string, string>; pending: Map<string, string>
 
 export type Ledger = Witness & {
   write(line: Line): Promise<void>
-  /** By worker, from the file. */
+  /** Accounts by worker, read from the file. */
   read(): Map<string, Account>
   close(): Promise<void>
 }
@@ -22,7 +22,7 @@ export async function openLedger(path: string): Promise<Ledger> {
   let waiting: { text: string; done(): void; failed(error: unknown): void }[] = []
   let isWriting = false
 
-  /** Those that arrive while the disk is busy share the next sync. */
+  /** Group commit: lines that arrive during a sync share the next one. */
   async function drain(): Promise<void> {
     isWriting = true
     while (waiting.length > 0) {

@@ -1,25 +1,25 @@
-/** Four processes share one limit by way of Redis: of many requests at once exactly as many pass as may. */
+/** Four processes share one rate limit in Redis: exactly as many concurrent requests pass as the limit allows. */
 import { type Listening, startListening } from '../test/program.ts'
 import { startRedis } from '../test/redis.ts'
 import { ask, pause } from './ask.ts'
 import type { Case } from './case.ts'
-import { demand } from './program-at-hand.ts'
+import { requireProgram } from './required-program.ts'
 
 const processes = 4
 const limit = 50
-const asked = 90
+const requestsPerClient = 90
 const clientsAtOnce = 4
-/** What a node logs, and for how long at most it does not ask Redis again. */
-const away = 'Redis does not answer: rate limits are counted on each node alone'
-const back = 'rate limits are shared again'
-const restMs = 1_500
+/** Log messages of a node, and the maximum time until it tries Redis again. */
+const redisLost = 'Redis does not answer: rate limits are counted on each node alone'
+const redisRestored = 'rate limits are shared again'
+const retryMs = 1_500
 
 export const limiter: Case = {
   name: 'limiter',
-  about: 'four processes and one limit in Redis: exact to the request',
+  about: 'four processes, one rate limit in Redis: exact to the request',
   engines: ['postgres'],
   seconds: 12,
-  unable: () => demand('redis-server'),
+  unable: () => requireProgram('redis-server'),
   async run(trial) {
     const redis = await startRedis()
     trial.onEnd(() => redis.kill())
@@ -34,45 +34,45 @@ export const limiter: Case = {
     while (services.length < processes) services.push(await startListening(shared))
     trial.onEnd(() => Promise.all(services.map((service) => service.destroy())))
     const counts = { clients: 0, requests: 0, passed: 0 }
-    const due = trial.share(100)
+    const due = trial.scale(100)
     let number = 0
     while (counts.clients < due && !trial.isOver()) {
       const clients = Array.from({ length: clientsAtOnce }, () => {
         number++
         return `198.51.${Math.floor(number / 200) % 256}.${(number % 200) + 1}`
       })
-      const before = timesTold(services, away)
+      const before = countMessages(services, redisLost)
       const passed = await Promise.all(
         clients.map(async (client) => {
           const answers = await Promise.all(
-            Array.from({ length: asked }, () => {
+            Array.from({ length: requestsPerClient }, () => {
               const service = services[trial.dice(processes)]
               return ask(service?.url ?? '', 'GET', '/v1/me', { headers: { 'x-forwarded-for': client } })
             }),
           )
-          const odd = answers.find(({ status }) => status !== 401 && status !== 429)
-          if (odd) trial.find(`${client} is answered with ${odd.status} ${odd.text}`)
+          const unexpected = answers.find(({ status }) => status !== 401 && status !== 429)
+          if (unexpected) trial.report(`${client} got ${unexpected.status} ${unexpected.text}`)
           return answers.filter(({ status }) => status === 401).length
         }),
       )
-      // A machine that stands still for a moment is to a node a Redis that is away: then it is allowed to count alone.
-      const times = timesTold(services, away)
-      if (times > Math.min(before, timesTold(services, back))) {
-        await pause(restMs)
+      // A short stall of the machine looks like a Redis outage to a node: then local counting is allowed.
+      const times = countMessages(services, redisLost)
+      if (times > Math.min(before, countMessages(services, redisRestored))) {
+        await pause(retryMs)
         continue
       }
       for (const [at, count] of passed.entries()) {
-        if (count !== limit) trial.find(`${count} requests of ${clients[at]} passed, and ${limit} may`)
+        if (count !== limit) trial.report(`${count} requests of ${clients[at]} passed, the limit is ${limit}`)
         counts.passed += count
       }
       counts.clients += clientsAtOnce
-      counts.requests += clientsAtOnce * asked
+      counts.requests += clientsAtOnce * requestsPerClient
       trial.progress(`${counts.clients} of ${due} clients`)
     }
     return counts
   },
 }
 
-function timesTold(services: readonly Listening[], message: string): number {
+function countMessages(services: readonly Listening[], message: string): number {
   return services.reduce((sum, service) => sum + service.messages().filter((told) => told === message).length, 0)
 }

@@ -1,4 +1,4 @@
-/** Loaded before the service: its wall clock is off by as many milliseconds as the last line of its input says. */
+/** Preloaded into the service: shifts its wall clock by the milliseconds in the last line of stdin. */
 const realNow = Date.now
 let offsetMs = 0
 

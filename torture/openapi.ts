@@ -1,4 +1,4 @@
-/** What a service says of itself in /openapi.json: the requests that it takes and the answers that it gives. */
+/** Operations, requests and responses as described in /openapi.json. */
 import { Ajv, type ValidateFunction } from 'ajv'
 import addFormatsModule from 'ajv-formats'
 import type { Schema } from '../test/hostile-value.ts'
@@ -21,7 +21,7 @@ export type Operation = {
   readonly query: readonly Parameter[]
   readonly body: Schema | undefined
   readonly pattern: RegExp
-  /** By status, then by the type of the content. */
+  /** By status, then by content type. */
   readonly answers: ReadonlyMap<number, ReadonlyMap<string, ValidateFunction | undefined>>
 }
 
@@ -51,33 +51,33 @@ export async function readOperations(url: string): Promise<Operation[]> {
   )
 }
 
-/** The operation that a path leads to: fixed words win over parameters, as the standard says. */
+/** The operation of a path: fixed segments win over parameters, as in the OpenAPI standard. */
 export function findOperation(operations: readonly Operation[], method: string, path: string): Operation | undefined {
   const plain = path.split('?')[0] ?? ''
   const matching = operations.filter((operation) => operation.method === method && operation.pattern.test(plain))
   return matching.sort((a, b) => a.pathParameters.length - b.pathParameters.length)[0]
 }
 
-/** What is wrong with an answer to a request for this operation, or for none. */
+/** The way in which a response violates the description, if any. */
 export function findViolation(operation: Operation | undefined, { status, text, headers }: Answer): string | undefined {
-  if (status >= 500) return `answers ${status}: ${text}`
+  if (status >= 500) return `returned ${status}: ${text}`
   const type = headers.get('content-type')?.split(';')[0] ?? ''
   if (!operation)
     return [400, 401, 404, 405].includes(status) && isMessage(text)
       ? undefined
-      : `is no route, and answers ${status}: ${text}`
+      : `is not a route, but returned ${status}: ${text}`
   const contents = operation.answers.get(status)
-  if (!contents) return `answers ${status}, which it does not declare: ${text}`
-  if (status === 304) return text === '' ? undefined : 'answers 304 with a body'
-  if (!contents.has(type)) return `answers ${status} as ${type || 'nothing'}, which it does not declare`
+  if (!contents) return `returned ${status}, which is not declared: ${text}`
+  if (status === 304) return text === '' ? undefined : 'returned 304 with a body'
+  if (!contents.has(type)) return `returned ${status} as ${type || 'no content type'}, which is not declared`
   const validate = contents.get(type)
   if (!validate || type !== 'application/json') return undefined
   try {
     return validate(JSON.parse(text))
       ? undefined
-      : `answers ${status} against its schema: ${JSON.stringify(validate.errors)}`
+      : `returned ${status}, which violates the schema: ${JSON.stringify(validate.errors)}`
   } catch {
-    return `answers ${status} with what is no JSON`
+    return `returned ${status} with invalid JSON`
   }
 }
 

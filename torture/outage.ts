@@ -1,4 +1,4 @@
-/** PostgreSQL stopped `immediate`, as a power failure would, or `fast`, as for an upgrade: Coffer goes on by itself. */
+/** PostgreSQL is stopped `immediate` (like a power failure) or `fast` (like an upgrade); Coffer recovers by itself. */
 import { startPostgres } from '../test/postgres.ts'
 import { startListening, until } from '../test/program.ts'
 import { ask, pause } from './ask.ts'
@@ -8,7 +8,7 @@ import { register, verifyTrail } from './tenant.ts'
 
 export const outage: Case = {
   name: 'outage',
-  about: 'PostgreSQL stopped immediate or fast and started again, under load',
+  about: 'PostgreSQL stopped (immediate or fast) and restarted under load',
   engines: ['postgres'],
   seconds: 50,
   async run(trial) {
@@ -20,8 +20,8 @@ export const outage: Case = {
     const session = await register(service.url)
     const registers = await createRegisters(trial, service.url, session)
     const load = startLoad(() => service.url, registers, { refusals: [503] })
-    const counts = { stops: 0, 'acknowledged writes': 0, reads: 0, 'told to come back': 0 }
-    const due = trial.share(20)
+    const counts = { stops: 0, 'acknowledged writes': 0, reads: 0, 'refused with 503': 0 }
+    const due = trial.scale(20)
     while (counts.stops < due && !trial.isOver() && load.unexpected.length === 0) {
       await pause(100 + trial.dice(500))
       if (counts.stops % 2 === 0) await postgres.crash()
@@ -32,19 +32,19 @@ export const outage: Case = {
       await until(
         () => load.acknowledged > before + 5 || load.unexpected.length > 0 || undefined,
         30_000,
-        'writes go on',
+        'writes succeed again',
       )
       const { status } = await ask(service.url, 'GET', '/readyz')
-      if (status !== 200) trial.find(`/readyz says ${status} when the store is back`)
+      if (status !== 200) trial.report(`/readyz returned ${status} after the database came back`)
       counts.stops++
       trial.progress(`${counts.stops} of ${due} stops, ${load.acknowledged} acknowledged writes`)
     }
     await load.stop()
-    for (const what of load.unexpected) trial.find(what)
-    for (const what of await checkRegisters(service.url, registers)) trial.find(what)
-    for (const what of await verifyTrail(service.url, session)) trial.find(what)
-    if (service.program.hasEnded()) trial.find('the service has ended')
+    for (const what of load.unexpected) trial.report(what)
+    for (const what of await checkRegisters(service.url, registers)) trial.report(what)
+    for (const what of await verifyTrail(service.url, session)) trial.report(what)
+    if (service.program.hasEnded()) trial.report('the service exited')
     counts['acknowledged writes'] = load.acknowledged
-    return { ...counts, reads: load.reads, 'told to come back': load.refused }
+    return { ...counts, reads: load.reads, 'refused with 503': load.refused }
   },
 }

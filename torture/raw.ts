@@ -1,4 +1,6 @@
-/** Bytes that no client would send: the corpus of the tests, and requests with random damage. Each is answered or closed. */
+/**
+ * Malformed bytes: the corpus of the tests, and randomly damaged requests. Each gets a response or a closed connection.
+ */
 import { type Dice, pick } from '../test/dice.ts'
 import { type Listening, startListening } from '../test/program.ts'
 import { brokenLengths, brokenLines, chunked, head, json, oversized } from '../test/raw-request.ts'
@@ -12,7 +14,7 @@ const atOnce = 16
 
 export const raw: Case = {
   name: 'raw',
-  about: 'bytes on a socket that are no HTTP, or nearly',
+  about: 'malformed and damaged HTTP on a raw socket',
   engines: bothEngines,
   seconds: 12,
   async run(trial) {
@@ -25,14 +27,14 @@ export const raw: Case = {
       const { statuses, problem } = await exchange(service, bytes)
       counts.answers += statuses.length
       if (problem)
-        trial.find(`${what}: ${problem}; the bytes in base64: ${bytes.subarray(0, 3_000).toString('base64')}`)
+        trial.report(`${what}: ${problem}; the bytes in base64: ${bytes.subarray(0, 3_000).toString('base64')}`)
     }
     for (const [what, bytes] of [...brokenLines, ...oversized, ...brokenLengths(teams)]) {
       await send(what, typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
       counts['requests of the corpus']++
     }
     const whole = wholeRequests(token)
-    let left = trial.share(20_000)
+    let left = trial.scale(20_000)
     const work = async () => {
       while (left-- > 0 && !trial.isOver()) {
         await send('a damaged request', damage(pick(whole, trial.dice), trial.dice))
@@ -42,8 +44,8 @@ export const raw: Case = {
     }
     await Promise.all(Array.from({ length: atOnce }, work))
     const after = await ask(service.url, 'GET', teams, { token })
-    if (after.status !== 200) trial.find(`afterwards it answers ${after.status}`)
-    for (const message of service.messages().filter((text) => text === 'a request failed')) trial.find(message)
+    if (after.status !== 200) trial.report(`a valid request afterwards returned ${after.status}`)
+    for (const message of service.messages().filter((text) => text === 'a request failed')) trial.report(message)
     return counts
   },
 }
@@ -76,26 +78,26 @@ const pieces = [
   'HTTP/1.1',
 ]
 
-/** One to four of: a bit turned, bytes cut out, doubled or put in, the end cut off. */
+/** One to four mutations: flip a bit, cut, repeat or insert bytes, or truncate. */
 function damage(whole: Buffer, dice: Dice): Buffer {
   let bytes: Buffer = Buffer.from(whole)
   for (let times = 1 + dice(4); times > 0 && bytes.length > 4; times--) {
     const at = dice(bytes.length)
     const [before, after] = [bytes.subarray(0, at), bytes.subarray(at)]
     const length = dice(40)
-    const ways: (() => Buffer)[] = [
+    const mutations: (() => Buffer)[] = [
       () => Buffer.concat([before, Buffer.from([(after[0] ?? 0) ^ (1 << dice(8))]), after.subarray(1)]),
       () => Buffer.concat([before, after.subarray(length)]),
       () => Buffer.concat([before, after.subarray(0, length), after]),
       () => Buffer.concat([before, Buffer.from(pick(pieces, dice), 'latin1'), after]),
       () => before,
     ]
-    bytes = pick(ways, dice)()
+    bytes = pick(mutations, dice)()
   }
   return bytes
 }
 
-/** Sends all and ends its side: the service answers or not, and closes. */
+/** Sends everything and closes its side; the service may respond and must close. */
 async function exchange(service: Listening, bytes: Buffer): Promise<{ statuses: number[]; problem?: string }> {
   const socket = open(service.url)
   const received = receive(socket)
@@ -106,8 +108,8 @@ async function exchange(service: Listening, bytes: Buffer): Promise<{ statuses: 
       Number(status),
     )
     const failed = statuses.find((status) => status >= 500)
-    if (failed) return { statuses, problem: `answers ${failed}` }
-    // The length of an answer to HEAD is that of a body which does not follow.
+    if (failed) return { statuses, problem: `returned ${failed}` }
+    // A HEAD response has a Content-Length but no body.
     if (!/HEAD/i.test(bytes.toString('latin1'))) parseAnswers(answer)
     return { statuses }
   } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * A load that lives through anything: each writer counts one secret upwards, and after an answer that did not come goes
- * on with the next number. What is read later must be no less than what was acknowledged, and no more than was tried.
+ * A load for outages: each writer counts one secret up, and continues with the next number after a lost response. A
+ * later read must be between the last acknowledged and the last attempted number.
  */
 import { join } from 'node:path'
 import { ask, isCutOff, must, pause } from './ask.ts'
@@ -21,17 +21,17 @@ export type Registers = {
 export type Load = {
   readonly acknowledged: number
   readonly reads: number
-  /** Refused with a status that says so, or cut off. */
+  /** Refused with an expected status, or cut off. */
   readonly refused: number
   readonly unexpected: string[]
   stop(): Promise<void>
 }
-type Pace = {
+type LoadOptions = {
   readonly readers?: number
   readonly pauseMs?: number
-  /** Statuses that a case brings about, beside success. */
+  /** Error statuses that the case provokes. */
   readonly refusals?: readonly number[]
-  /** Where the service is away at times, a broken connection is no surprise. */
+  /** Broken connections are expected, because the service is down at times. */
   readonly mayBeCut?: boolean
 }
 
@@ -56,15 +56,14 @@ export async function createRegisters(trial: Trial, url: string, session: string
   }
 }
 
-/** As the ledger has it. */
 function acknowledgedOf({ ledger, tried }: Registers): number[] {
   const accounts = ledger.read()
   return tried.map((_, at) => numberIn(accounts.get(nameOf(at))?.state.get(keyOf(at)) ?? textFor(0)))
 }
 
-export function startLoad(url: () => string, registers: Registers, pace: Pace = {}): Load {
+export function startLoad(url: () => string, registers: Registers, options: LoadOptions = {}): Load {
   const { environmentId, writer, reader, tried, ledger } = registers
-  const { readers = 3, pauseMs = 0, refusals = [], mayBeCut = false } = pace
+  const { readers = 3, pauseMs = 0, refusals = [], mayBeCut = false } = options
   const known = acknowledgedOf(registers)
   const load = { acknowledged: 0, reads: 0, refused: 0, unexpected: [] as string[] }
   let isOver = false
@@ -104,19 +103,19 @@ export function startLoad(url: () => string, registers: Registers, pace: Pace = 
     }
   }
 
-  /** Who reads after an acknowledgement sees it. */
-  async function read(turn: number): Promise<void> {
-    for (let at = turn; !isOver && load.unexpected.length === 0; at++) {
-      const which = at % tried.length
-      const least = known[which] ?? 0
-      const path = `${root}/${keyOf(which)}?environmentId=${environmentId}`
-      const text = await attempt(`GET ${keyOf(which)}`, () => ask(url(), 'GET', path, { token: reader }))
+  /** A read after an acknowledgement must see the write. */
+  async function read(offset: number): Promise<void> {
+    for (let at = offset; !isOver && load.unexpected.length === 0; at++) {
+      const register = at % tried.length
+      const acknowledged = known[register] ?? 0
+      const path = `${root}/${keyOf(register)}?environmentId=${environmentId}`
+      const text = await attempt(`GET ${keyOf(register)}`, () => ask(url(), 'GET', path, { token: reader }))
       if (text !== undefined) {
         load.reads++
         const seen = numberIn(text)
-        if (!(seen >= least && seen <= (tried[which] ?? 0))) {
+        if (!(seen >= acknowledged && seen <= (tried[register] ?? 0))) {
           load.unexpected.push(
-            `${keyOf(which)} shows ${seen} after ${least} was acknowledged and ${tried[which]} tried`,
+            `${keyOf(register)} shows ${seen} after ${acknowledged} was acknowledged and ${tried[register]} attempted`,
           )
         }
       }
@@ -126,7 +125,7 @@ export function startLoad(url: () => string, registers: Registers, pace: Pace = 
 
   const done = Promise.all([
     ...tried.map((_, at) => write(at)),
-    ...Array.from({ length: readers }, (_, turn) => read(turn)),
+    ...Array.from({ length: readers }, (_, offset) => read(offset)),
   ])
   return Object.assign(load, {
     stop: async () => {
@@ -136,16 +135,16 @@ export function startLoad(url: () => string, registers: Registers, pace: Pace = 
   })
 }
 
-/** What the ledger says must be there, held against what is. */
+/** Compares the ledger with the store. */
 export async function checkRegisters(url: string, registers: Registers): Promise<string[]> {
   const problems: string[] = []
-  for (const [at, least] of acknowledgedOf(registers).entries()) {
+  for (const [at, acknowledged] of acknowledgedOf(registers).entries()) {
     const path = `${root}/${keyOf(at)}?environmentId=${registers.environmentId}`
     const { status, text } = await ask(url, 'GET', path, { token: registers.reader })
     const seen = numberIn(text)
     const most = registers.tried[at] ?? 0
-    if (status !== 200 || !(seen >= least && seen <= most)) {
-      problems.push(`${keyOf(at)}: acknowledged ${least}, tried ${most}, found ${status} ${text}`)
+    if (status !== 200 || !(seen >= acknowledged && seen <= most)) {
+      problems.push(`${keyOf(at)}: acknowledged ${acknowledged}, attempted ${most}, found ${status} ${text}`)
     }
   }
   return problems

@@ -1,16 +1,16 @@
-/** The root key is turned under load, and both the turning and the service are killed at that: nobody loses anything. */
+/** Root-key rotation under load, while both the rotation and the service are killed: no data is lost. */
 import { runProgram, startListening, startProgram, until } from '../test/program.ts'
 import { ask, pause } from './ask.ts'
 import { bothEngines, type Case } from './case.ts'
 import { checkRegisters, createRegisters, startLoad } from './register-load.ts'
 import { createToken, register, verifyTrail } from './tenant.ts'
 
-const turn = ['keys', 'rotate-root']
+const rotateCommand = ['keys', 'rotate-root']
 const tokenCount = 40
 
 export const rotation: Case = {
   name: 'rotation',
-  about: 'root-key rotation under load, with kills of the rotation and of the service',
+  about: 'root-key rotation under load, with kills of the rotation and the service',
   engines: bothEngines,
   seconds: 45,
   async run(trial) {
@@ -29,40 +29,40 @@ export const rotation: Case = {
       'acknowledged writes': 0,
       reads: 0,
     }
-    const due = trial.share(10)
+    const due = trial.scale(10)
     for (let round = 0; round < due && !trial.isOver() && load.unexpected.length === 0; round++) {
-      const turning = startProgram(turn, settings)
-      await until(() => turning.hasEnded() || turning.out() !== '' || undefined, 30_000, 'the rotation has begun')
+      const rotating = startProgram(rotateCommand, settings)
+      await until(() => rotating.hasEnded() || rotating.out() !== '' || undefined, 30_000, 'the rotation starts')
       await pause(trial.dice(2_500))
       if (trial.dice(3) === 0) {
         await service.destroy()
         counts['services killed']++
         service = await startListening(settings)
       }
-      if (!turning.hasEnded()) counts['rotations killed']++
-      turning.kill('SIGKILL')
-      await turning.ended
+      if (!rotating.hasEnded()) counts['rotations killed']++
+      rotating.kill('SIGKILL')
+      await rotating.ended
       trial.progress(`${round + 1} of ${due} rotations`)
     }
-    const completed = await runProgram(turn, settings)
+    const completed = await runProgram(rotateCommand, settings)
     if (completed.code === 0) counts['rotations completed']++
-    else trial.find(`the last rotation ended with ${completed.code}: ${completed.err}`)
+    else trial.report(`the last rotation exited with ${completed.code}: ${completed.err}`)
     await load.stop()
-    for (const what of load.unexpected) trial.find(what)
-    for (const isAgain of [false, true]) {
-      if (isAgain) {
+    for (const what of load.unexpected) trial.report(what)
+    for (const afterRestart of [false, true]) {
+      if (afterRestart) {
         await service.stop()
         service = await startListening(settings)
       }
       for (const token of credentials) {
         const { status } = await ask(service.url, 'GET', '/v1/workspace/main/team', { token })
-        if (status !== 200) trial.find(`a credential from before is answered with ${status}`)
+        if (status !== 200) trial.report(`a credential from before the rotation returned ${status}`)
       }
-      for (const what of await checkRegisters(service.url, registers)) trial.find(what)
-      for (const what of await verifyTrail(service.url, session)) trial.find(what)
+      for (const what of await checkRegisters(service.url, registers)) trial.report(what)
+      for (const what of await verifyTrail(service.url, session)) trial.report(what)
     }
     const doctor = await runProgram(['doctor'], settings)
-    if (doctor.code !== 0) trial.find(`the doctor says: ${doctor.out}`)
+    if (doctor.code !== 0) trial.report(`doctor reports: ${doctor.out}`)
     counts['acknowledged writes'] = load.acknowledged
     return { ...counts, reads: load.reads }
   },

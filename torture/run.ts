@@ -1,4 +1,4 @@
-/** `npm run torture`: mistreats the service in every way that is known to break others, and says what it found. */
+/** `npm run torture`: provokes the failures that are known to break similar services, and reports every violation. */
 import { randomInt } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -6,25 +6,25 @@ import { bothEngines, type EngineKind } from './case.ts'
 import { cases } from './cases.ts'
 import { fullMinutes, type Result, runTrial, stopSharedPostgres } from './trial.ts'
 
-/** As good as no limit: where a machine is slow, less must not be done. */
+/** Practically no limit: a slow machine must not do less. */
 const shortMinutes = 120
 const list = cases.map(
   ({ name, about, engines }) => `  ${name.padEnd(12)}${about}${engines.length === 1 ? ` (${engines[0]})` : ''}`,
 )
 const help = `npm run torture -- [options]
-  --minutes N   how long it takes at most (${fullMinutes}); what is done shrinks with it
-  --short       a little of everything, however long it takes: what the tests run
-  --only CASES  of the list below, separated by commas
-  --engine E    sqlite or postgres (both)
-  --seed N      the choices of an earlier run; how threads and disks take turns is never the same
-  --json FILE   writes what was done and found
+  --minutes N   maximum duration (${fullMinutes}); the amount of work is scaled to it
+  --short       a little of everything without a time limit; the tests run this
+  --only CASES  names from the list below, separated by commas
+  --engine E    sqlite or postgres (default: both)
+  --seed N      repeat the random choices of an earlier run; the timing of threads and disks still differs
+  --json FILE   write counts and findings
   --help
 
 Cases:
 ${list.join('\n')}
 
-Ends with 1 where something was found. Everything stays on this machine, in temporary folders and on loopback.
-Root on Debian is needed for disk, and to install redis-server and strace where they are missing.
+Exits with 1 if there are findings. Uses only temporary folders and loopback.
+Root on Debian is needed for disk, and to install redis-server and strace if they are missing.
 `
 const { values: options } = parseArgs({
   options: {
@@ -43,31 +43,29 @@ if (options.help) {
 }
 
 const minutes = Number(options.minutes ?? (options.short ? shortMinutes : fullMinutes))
-/** How much is done of what a full run does. */
+/** Fraction of a full run. */
 const amount = options.short ? 1 / 60 : minutes / fullMinutes
 const seed = Number(options.seed ?? randomInt(2 ** 31))
 const names = options.only?.split(',')
 const unknown = names?.find((name) => !cases.some((one) => one.name === name))
 const isEngine = options.engine === undefined || bothEngines.some((engine) => engine === options.engine)
 if (!(minutes > 0) || !Number.isInteger(seed) || unknown !== undefined || !isEngine) {
-  process.stderr.write(
-    `${unknown === undefined ? 'An option has no meaning' : `There is no case "${unknown}"`}: see --help.\n`,
-  )
+  process.stderr.write(`${unknown === undefined ? 'Invalid option' : `Unknown case "${unknown}"`}: see --help.\n`)
   process.exit(2)
 }
 
 const length = options.short ? '--short' : `--minutes ${minutes}`
 const chosen = cases.filter(({ name }) => names === undefined || names.includes(name))
 const trials = chosen.flatMap((one) => one.engines.filter(isWanted).map((engine) => ({ one, engine })))
-const overAt = performance.now() + minutes * 60_000
+const endsAt = performance.now() + minutes * 60_000
 const results: Result[] = []
-const bound = options.short ? 'A short torture' : `Torture of ${minutes} minutes at most`
-console.log(`${bound}; seed ${seed}; Node ${process.version}.`)
+const heading = options.short ? 'Short torture' : `Torture of at most ${minutes} minutes`
+console.log(`${heading}; seed ${seed}; Node ${process.version}.`)
 try {
   for (const [at, { one, engine }] of trials.entries()) {
-    // What a case does not use is there for those that follow.
-    const ahead = trials.slice(at).reduce((sum, trial) => sum + trial.one.seconds, 0)
-    const timeMs = Math.max(0, (overAt - performance.now()) * (one.seconds / ahead))
+    // Time that a case does not use goes to the following ones.
+    const remainingSeconds = trials.slice(at).reduce((sum, trial) => sum + trial.one.seconds, 0)
+    const timeMs = Math.max(0, (endsAt - performance.now()) * (one.seconds / remainingSeconds))
     const where = `${one.name} on ${engine}`
     showProgress(where)
     const progress = (text: string) => showProgress(`${where}: ${text}`)
@@ -93,11 +91,11 @@ function print({ name, engine, counts, findings, skipped, seconds }: Result): vo
   }
   const done = Object.entries(counts).map(([what, count]) => `${count.toLocaleString('en')} ${what}`)
   console.log(
-    `${where}${`${seconds} s`.padStart(6)}  ${findings.length === 0 ? 'nothing found' : `FOUND ${findings.length}`}  ${done.join(', ')}`,
+    `${where}${`${seconds} s`.padStart(6)}  ${findings.length === 0 ? 'no findings' : `${findings.length} FINDINGS`}  ${done.join(', ')}`,
   )
   for (const finding of findings) console.log(`    ${finding.slice(0, 2_000)}`)
   if (findings.length > 0)
-    console.log(`    again: npm run torture -- --only ${name} --engine ${engine} --seed ${seed} ${length}`)
+    console.log(`    repeat: npm run torture -- --only ${name} --engine ${engine} --seed ${seed} ${length}`)
 }
 
 function summarise(): void {

@@ -1,4 +1,4 @@
-/** The same load for a while: memory, file handles and the write-ahead log come to rest instead of growing. */
+/** A steady load: memory, file handles and the write-ahead log must level off instead of growing. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Program, startListening } from '../test/program.ts'
@@ -8,9 +8,9 @@ import { openInspector } from './inspector.ts'
 import { checkRegisters, createRegisters, startLoad } from './register-load.ts'
 import { register } from './tenant.ts'
 
-const everyMs = 1_000
-/** Below this a slope says nothing. */
-const leastSamples = 20
+const intervalMs = 1_000
+/** A slope of fewer samples is not significant. */
+const minSamples = 20
 const kib = 1024
 
 type Sample = {
@@ -20,12 +20,12 @@ type Sample = {
   readonly handles: number
   readonly wal: number
 }
-/** What a slope over the second half may be at most, a minute. */
-const most = { heap: 4 * kib, resident: 24 * kib, handles: 6, wal: 8 * kib }
+/** Maximum growth per minute over the second half. */
+const maxPerMinute = { heap: 4 * kib, resident: 24 * kib, handles: 6, wal: 8 * kib }
 
 export const soak: Case = {
   name: 'soak',
-  about: 'heap, resident memory, file handles and write-ahead log under a steady load, as slopes',
+  about: 'growth of heap, resident memory, file handles and write-ahead log under a steady load',
   engines: bothEngines,
   seconds: 50,
   async run(trial) {
@@ -41,17 +41,21 @@ export const soak: Case = {
     trial.onEnd(() => inspector.close())
     const load = startLoad(() => service.url, registers, { readers: 6 })
     const samples: Sample[] = []
-    const due = trial.share(60)
+    const due = trial.scale(60)
     const startedAt = performance.now()
     while (samples.length < due && !trial.isOver() && load.unexpected.length === 0) {
-      await pause(everyMs)
+      await pause(intervalMs)
       const heap = (await inspector.heapBytes()) / kib
-      samples.push({ minutes: (performance.now() - startedAt) / 60_000, heap, ...outside(service.program, dataDir) })
-      trial.progress(`${samples.length} of ${due} samples, ${Math.round(heap / kib)} MiB of heap alive`)
+      samples.push({
+        minutes: (performance.now() - startedAt) / 60_000,
+        heap,
+        ...readProcess(service.program, dataDir),
+      })
+      trial.progress(`${samples.length} of ${due} samples, ${Math.round(heap / kib)} MiB of live heap`)
     }
     await load.stop()
-    for (const what of load.unexpected) trial.find(what)
-    for (const what of await checkRegisters(service.url, registers)) trial.find(what)
+    for (const what of load.unexpected) trial.report(what)
+    for (const what of await checkRegisters(service.url, registers)) trial.report(what)
     const half = samples.slice(Math.floor(samples.length / 2))
     const slopes = {
       heap: slope(half, 'heap'),
@@ -59,10 +63,11 @@ export const soak: Case = {
       handles: slope(half, 'handles'),
       wal: slope(half, 'wal'),
     }
-    if (samples.length >= leastSamples) {
+    if (samples.length >= minSamples) {
       for (const [what, perMinute] of Object.entries(slopes)) {
-        const limit = most[what as keyof typeof most]
-        if (perMinute > limit) trial.find(`${what} grows by ${Math.round(perMinute)} a minute, more than ${limit}`)
+        const limit = maxPerMinute[what as keyof typeof maxPerMinute]
+        if (perMinute > limit)
+          trial.report(`${what} grows by ${Math.round(perMinute)} per minute, the limit is ${limit}`)
       }
     }
     const last = samples.at(-1)
@@ -82,7 +87,7 @@ export const soak: Case = {
   },
 }
 
-function outside({ child }: Program, dataDir: string) {
+function readProcess({ child }: Program, dataDir: string) {
   const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
   const wal = statSync(join(dataDir, 'coffer.db-wal'), { throwIfNoEntry: false })
   return {
@@ -92,12 +97,12 @@ function outside({ child }: Program, dataDir: string) {
   }
 }
 
-/** Of the straight line through all of them, by least squares. */
+/** Linear regression by least squares. */
 function slope(samples: readonly Sample[], what: Exclude<keyof Sample, 'minutes'>): number {
   const mean = (numbers: number[]) => numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length)
   const x = mean(samples.map(({ minutes }) => minutes))
   const y = mean(samples.map((sample) => sample[what]))
-  const across = samples.reduce((sum, sample) => sum + (sample.minutes - x) * (sample[what] - y), 0)
-  const along = samples.reduce((sum, { minutes }) => sum + (minutes - x) ** 2, 0)
-  return along === 0 ? 0 : across / along
+  const covariance = samples.reduce((sum, sample) => sum + (sample.minutes - x) * (sample[what] - y), 0)
+  const variance = samples.reduce((sum, { minutes }) => sum + (minutes - x) ** 2, 0)
+  return variance === 0 ? 0 : covariance / variance
 }

@@ -1,4 +1,7 @@
-/** Strangers who read nothing and send next to nothing hold on to all they can get, while people work: all of their requests succeed. */
+/**
+ * Attackers read nothing, send next to nothing and hold as many connections as they can; every request of the other
+ * users must succeed.
+ */
 import type { Socket } from 'node:net'
 import { startListening } from '../test/program.ts'
 import { head, json } from '../test/raw-request.ts'
@@ -7,24 +10,24 @@ import { ask, must, pause } from './ask.ts'
 import { bothEngines, type Case, type Trial } from './case.ts'
 import { createProject, register } from './tenant.ts'
 
-const most = { people: 20, strangers: 5 }
-const least = { people: 4, strangers: 3 }
-/** Of each stranger, and as many without any credential. */
+const full = { users: 20, attackers: 5 }
+const minimum = { users: 4, attackers: 3 }
+/** Per attacker with a credential, and as many without one. */
 const connectionsEach = 10
 const holdMs = 30_000
-const dribbleMs = 1_000
+const trickleMs = 1_000
 const returnMs = 2_000
-/** The service refuses after 10 seconds what it cannot serve: a longer wait is that of a busy machine. */
+/** The service itself gives up after 10 seconds; a longer wait is due to a busy machine. */
 const timeoutMs = 120_000
 const valueBytes = 60_000
 const bodyBytes = 8 * 1024 * 1024 - 1024
 const bundle = '/docs/static/swagger-ui-bundle.js'
 
-type Person = { readonly token: string; readonly root: string }
+type User = { readonly token: string; readonly root: string }
 
 export const stall: Case = {
   name: 'stall',
-  about: 'strangers who stall their reads and writes, while people work',
+  about: 'attackers stall their reads and writes while others work',
   engines: bothEngines,
   seconds: 25,
   async run(trial) {
@@ -32,44 +35,44 @@ export const stall: Case = {
     const service = await startListening({ ...settings, COFFER_SIGNUP: 'open' })
     trial.onEnd(() => service.destroy())
     const { url } = service
-    const [people, strangers] = [await createPeople(trial, url, 'people'), await createPeople(trial, url, 'strangers')]
-    // 6 MB for each stranger to stall on, and 1 MB for each person to work on.
-    for (const { token, root } of strangers) await write(url, token, root, 100)
-    for (const { token, root } of people) await write(url, token, root, 20)
-    const crowd = startCrowd(url, strangers)
-    trial.onEnd(crowd.stop)
-    await crowd.hasArrived
-    const counts = { requests: 0, 'stalled readers': crowd.size, 'slow writers': crowd.size }
-    const rounds = trial.share(8)
+    const [users, attackers] = [await createUsers(trial, url, 'users'), await createUsers(trial, url, 'attackers')]
+    // 6 MB for each attacker to stall on, and 1 MB for each user to work on.
+    for (const { token, root } of attackers) await write(url, token, root, 100)
+    for (const { token, root } of users) await write(url, token, root, 20)
+    const attack = startAttack(url, attackers)
+    trial.onEnd(attack.stop)
+    await attack.connected
+    const counts = { requests: 0, 'stalled readers': attack.size, 'slow writers': attack.size }
+    const rounds = trial.scale(8)
     await Promise.all(
-      people.map(async (person, number) => {
+      users.map(async (user, number) => {
         for (let round = 0; round < rounds && !trial.isOver(); round++) {
-          for (const [what, work] of workOf(url, person, round)) {
+          for (const [what, work] of workOf(url, user, round)) {
             const problem = await work().catch((error: unknown) => String(error))
             counts.requests++
-            if (problem) trial.find(`person ${number}, round ${round}: ${what} is answered with ${problem}`)
+            if (problem) trial.report(`user ${number}, round ${round}: ${what} returned ${problem}`)
           }
           trial.progress(`${counts.requests} requests`)
         }
       }),
     )
-    for (const message of service.messages().filter((text) => text === 'a request failed')) trial.find(message)
+    for (const message of service.messages().filter((text) => text === 'a request failed')) trial.report(message)
     return counts
   },
 }
 
-/** Each in a workspace of their own, with a project. */
-async function createPeople(trial: Trial, url: string, kind: keyof typeof most): Promise<Person[]> {
-  const count = Math.min(most[kind], Math.max(least[kind], trial.share(most[kind])))
-  const people: Person[] = []
+/** Each one with a workspace and a project. */
+async function createUsers(trial: Trial, url: string, kind: keyof typeof full): Promise<User[]> {
+  const count = Math.min(full[kind], Math.max(minimum[kind], trial.scale(full[kind])))
+  const users: User[] = []
   for (let number = 0; number < count; number++) {
     const slug = `${kind}-${number}`
     const token = await register(url, `${slug}@example.com`)
     await must(url, 'POST', '/v1/workspace', { token, body: { name: slug, slug } })
     await createProject(url, token, 'stall', slug)
-    people.push({ token, root: `/v1/workspace/${slug}/project/stall/secret` })
+    users.push({ token, root: `/v1/workspace/${slug}/project/stall/secret` })
   }
-  return people
+  return users
 }
 
 function write(url: string, token: string, root: string, count: number, value = 'x'.repeat(valueBytes)) {
@@ -77,8 +80,8 @@ function write(url: string, token: string, root: string, count: number, value = 
   return must(url, 'POST', root, { token, body: { environments: ['development'], secrets, mode: 'upsert' } })
 }
 
-/** What a person does, large and small; each returns what is wrong with its answer. */
-function workOf(url: string, { token, root }: Person, round: number): [string, () => Promise<string | undefined>][] {
+/** The requests of a user, large and small; each returns the problem with its response, if any. */
+function workOf(url: string, { token, root }: User, round: number): [string, () => Promise<string | undefined>][] {
   const expecting = async (method: string, path: string, body?: unknown) => {
     const { status, text } = await ask(url, method, path, { token, timeoutMs, ...(body !== undefined && { body }) })
     if (status >= 300) return `${status} ${text.slice(0, 200)}`
@@ -95,16 +98,16 @@ function workOf(url: string, { token, root }: Person, round: number): [string, (
     ['a large read', () => expecting('GET', `${root}?environmentId=development`)],
     [
       'the reference',
-      async () => ((await ask(url, 'GET', bundle, { timeoutMs })).status === 200 ? undefined : 'no 200'),
+      async () => ((await ask(url, 'GET', bundle, { timeoutMs })).status === 200 ? undefined : 'not 200'),
     ],
   ]
 }
 
 type Role = { readonly start: string; readonly rest?: string; readonly isReading: boolean }
-type Crowd = { readonly size: number; readonly hasArrived: Promise<unknown>; stop(): void }
+type Attack = { readonly size: number; readonly connected: Promise<unknown>; stop(): void }
 
-/** Everybody holds a connection for a while and then comes again, as does whoever is cut off. */
-function startCrowd(url: string, strangers: readonly Person[]): Crowd {
+/** Holds every connection for a while and reopens it, also after being cut off. */
+function startAttack(url: string, attackers: readonly User[]): Attack {
   let isStopped = false
   const sockets = new Set<Socket>()
 
@@ -117,19 +120,19 @@ function startCrowd(url: string, strangers: readonly Person[]): Crowd {
       else socket.pause()
       socket.write(start)
       socket.write(rest, onConnect)
-      const dribble = isReading ? setInterval(() => socket.write('x'), dribbleMs) : undefined
+      const trickle = isReading ? setInterval(() => socket.write('x'), trickleMs) : undefined
       const timer = setTimeout(() => socket.destroy(), holdMs)
       await closed
-      clearInterval(dribble)
+      clearInterval(trickle)
       clearTimeout(timer)
       sockets.delete(socket)
       await pause(returnMs)
     }
   }
 
-  // Enough to be given room for all that is announced.
+  // Enough for the service to reserve memory for the whole announced body.
   const part = `{"name":"${'x'.repeat(100_000)}`
-  const roles = strangers.flatMap(({ token, root }): Role[] => {
+  const roles = attackers.flatMap(({ token, root }): Role[] => {
     const bearer = `Authorization: Bearer ${token}`
     const upload = head('POST /v1/workspace HTTP/1.1', bearer, json, `Content-Length: ${bodyBytes}`)
     const login = head('POST /v1/auth/login HTTP/1.1', json, 'Content-Length: 60000')
@@ -140,7 +143,7 @@ function startCrowd(url: string, strangers: readonly Person[]): Crowd {
       { start: login, rest: '{"email":"', isReading: true },
     ]
   })
-  const arrivals = roles.flatMap((role) =>
+  const connections = roles.flatMap((role) =>
     Array.from({ length: connectionsEach }, () => {
       const { promise, resolve } = Promise.withResolvers<void>()
       void hold(role, resolve)
@@ -148,8 +151,8 @@ function startCrowd(url: string, strangers: readonly Person[]): Crowd {
     }),
   )
   return {
-    size: 2 * strangers.length * connectionsEach,
-    hasArrived: Promise.all(arrivals),
+    size: 2 * attackers.length * connectionsEach,
+    connected: Promise.all(connections),
     stop() {
       isStopped = true
       for (const socket of sockets) socket.destroy()

@@ -1,4 +1,4 @@
-/** What the kernel saw: between a write that arrives and the answer that acknowledges it lies a sync of the log. */
+/** Seen by the kernel: the log is synced between the arrival of a write and its acknowledgement. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -7,8 +7,8 @@ import { startPostgres } from '../test/postgres.ts'
 import { startListening, until } from '../test/program.ts'
 import { must } from './ask.ts'
 import { bothEngines, type Case, type Trial } from './case.ts'
-import { demand } from './program-at-hand.ts'
 import { createRegisters } from './register-load.ts'
+import { requireProgram } from './required-program.ts'
 import { findUnsynced } from './system-calls.ts'
 import { register } from './tenant.ts'
 
@@ -17,13 +17,15 @@ const atOnce = 6
 
 export const sync: Case = {
   name: 'sync',
-  about: 'under strace: no commit is acknowledged before it was synced',
+  about: 'under strace: no commit is acknowledged before it is synced',
   engines: bothEngines,
   seconds: 15,
   unable() {
-    const missing = demand('strace')
+    const missing = requireProgram('strace')
     if (missing !== undefined) return missing
-    return spawnSync('strace', ['-o', '/dev/null', 'true']).status === 0 ? undefined : 'strace may not trace here'
+    return spawnSync('strace', ['-o', '/dev/null', 'true']).status === 0
+      ? undefined
+      : 'strace may not trace processes here'
   },
   async run(trial) {
     const { settings, pids } = await prepare(trial)
@@ -38,16 +40,16 @@ export const sync: Case = {
       const body = { environmentId, value: `number ${++written}` }
       await must(service.url, 'PUT', `${path}/COUNT_${at}/value`, { token: writer, body })
     }
-    const due = trial.share(300)
-    // One after another first, then several at a time: those share a sync.
+    const due = trial.scale(300)
+    // Sequential first, then concurrent: concurrent writes share a sync.
     while (written < due / 2 && !trial.isOver()) await write(0)
     while (written < due && !trial.isOver()) await Promise.all(Array.from({ length: atOnce }, (_, at) => write(at)))
     strace.kill('SIGINT')
     await once(strace, 'exit')
     const log = trial.engine === 'sqlite' ? /coffer\.db-wal>/ : /\/pg_wal\/|\/wal\//
     const { acknowledged, syncs, unsynced } = findUnsynced(readFileSync(file, 'utf8'), log)
-    for (const line of unsynced) trial.find(`acknowledged without a sync: ${line}`)
-    if (acknowledged !== written) trial.find(`${written} writes were acknowledged, and strace saw ${acknowledged}`)
+    for (const line of unsynced) trial.report(`acknowledged without a sync: ${line}`)
+    if (acknowledged !== written) trial.report(`${written} writes were acknowledged, but strace saw ${acknowledged}`)
     return { 'acknowledged writes': acknowledged, syncs }
   },
 }
@@ -61,17 +63,17 @@ async function prepare(trial: Trial) {
   return { settings, pids: [pid] }
 }
 
-/** Attaches to the processes and to those that they have started. */
+/** Attaches to the processes and their children. */
 async function attach(file: string, pids: readonly number[]): Promise<ChildProcess> {
   const listAll = () => pids.flatMap((pid) => [pid, ...childrenOf(pid)])
   const calls = 'trace=read,write,writev,fsync,fdatasync'
   const args = ['-f', '-y', '-s', '40', '-e', calls, '-o', file, ...listAll().flatMap((pid) => ['-p', String(pid)])]
   const strace = spawn('strace', args, { stdio: 'ignore' })
-  await until(() => listAll().every(isTraced) || undefined, 30_000, 'all of them are traced')
+  await until(() => listAll().every(isTraced) || undefined, 30_000, 'all processes are traced')
   return strace
 }
 
-/** With all of its threads; one that has ended meanwhile is no matter. */
+/** Checks all threads; a process that has ended counts as traced. */
 function isTraced(pid: number): boolean {
   const tasks = `/proc/${pid}/task`
   if (!existsSync(tasks)) return true

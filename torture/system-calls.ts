@@ -1,10 +1,10 @@
-/** Reads what strace has written, one process and one call a line. */
+/** Parses the output of strace: one process and one call per line. */
 
 type Call = { readonly name: string; readonly target: string; readonly rest: string }
 
 export type Found = { readonly acknowledged: number; readonly syncs: number; readonly unsynced: readonly string[] }
 
-/** Acknowledgements of a PUT between whose arrival and whose answer no sync of the log has ended. */
+/** Finds PUT requests that were acknowledged without a completed sync of the log since their arrival. */
 export function findUnsynced(text: string, log: RegExp): Found {
   const arrived = new Map<string, number>()
   const unsynced: string[] = []
@@ -24,17 +24,17 @@ export function findUnsynced(text: string, log: RegExp): Found {
   return { acknowledged, syncs, unsynced }
 }
 
-/** In the order in which they ended; a call that was interrupted by those of others is put together again. */
+/** Calls in the order of completion; interrupted calls are joined again. */
 function* callsIn(text: string): Generator<Call> {
   const begun = new Map<string, string>()
   for (const line of text.split('\n')) {
-    const [, pid = '', said = ''] = /^(\d+)\s+(.*)$/.exec(line) ?? []
-    if (said.endsWith('<unfinished ...>')) {
-      begun.set(pid, said.slice(0, -'<unfinished ...>'.length))
+    const [, pid = '', call = ''] = /^(\d+)\s+(.*)$/.exec(line) ?? []
+    if (call.endsWith('<unfinished ...>')) {
+      begun.set(pid, call.slice(0, -'<unfinished ...>'.length))
       continue
     }
-    const resumed = /^<\.\.\. \w+ resumed>(.*)$/.exec(said)
-    const whole = resumed ? `${begun.get(pid) ?? ''}${resumed[1]}` : said
+    const resumed = /^<\.\.\. \w+ resumed>(.*)$/.exec(call)
+    const whole = resumed ? `${begun.get(pid) ?? ''}${resumed[1]}` : call
     const [, name = '', target = '', rest = ''] = /^(\w+)\((\d+<[^>]*)>(.*)$/.exec(whole) ?? []
     if (name !== '') yield { name, target, rest }
   }

@@ -1,4 +1,4 @@
-/** What a case works on, made through the front door. */
+/** Accounts, projects and tokens for the cases, created through the API. */
 import { must } from './ask.ts'
 
 export const password = 'correct horse battery staple'
@@ -39,5 +39,5 @@ export async function createToken(
 
 export async function verifyTrail(url: string, token: string, workspace = 'main'): Promise<string[]> {
   const verdict = await must<{ ok: boolean }>(url, 'GET', `/v1/workspace/${workspace}/audit/verify`, { token })
-  return verdict.ok ? [] : [`the audit trail of ${workspace} does not hold: ${JSON.stringify(verdict)}`]
+  return verdict.ok ? [] : [`the audit trail of ${workspace} does not verify: ${JSON.stringify(verdict)}`]
 }

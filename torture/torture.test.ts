@@ -1,4 +1,4 @@
-/** What the torture takes on its command line, and how it reads what it has seen; run.test.ts runs it. */
+/** The torture's command line, and its parsing of strace output and canaries; run.test.ts runs the cases. */
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { startNode } from '../test/program.ts'
@@ -10,7 +10,7 @@ const run = join(import.meta.dirname, 'run.ts')
 const torture = (...args: string[]) => startNode([run, ...args]).ended
 
 describe('the command', () => {
-  test('explains itself, with every case', async () => {
+  test('explains every case in its help', async () => {
     const { code, out } = await torture('--help')
     expect(code).toBe(0)
     for (const { name, about } of cases) expect(out).toContain(`  ${name.padEnd(12)}${about}`)
@@ -21,14 +21,14 @@ describe('the command', () => {
     ['--minutes', 'many'],
     ['--engine', 'mysql'],
     ['--seed', 'x'],
-  ])('refuses %s %s in one sentence', async (...args) => {
+  ])('rejects %s %s in one sentence', async (...args) => {
     const { code, out, err } = await torture(...args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
     expect(err).toMatch(/^[^\n]+: see --help\.\n$/)
   })
 })
 
-test('a canary is seen in a text, in JSON and in base64, with the name of its tenant', () => {
+test('a canary is found in plain text, JSON and base64, with the name of its tenant', () => {
   const value = canary('t7', 'first-KEY')
   for (const text of [value, JSON.stringify({ value }), `data: ${Buffer.from(value).toString('base64')}`]) {
     expect([...canariesIn(text)]).toEqual(['t7'])
@@ -36,14 +36,14 @@ test('a canary is seen in a text, in JSON and in base64, with the name of its te
   expect(canariesIn('canaries and a canary').size).toBe(0)
 })
 
-describe('what the kernel saw', () => {
+describe('the strace check', () => {
   const log = /coffer\.db-wal>/
   const lines = (...calls: string[]) => calls.map((call) => `7 ${call}`).join('\n')
   const arrival = 'read(20<socket:[1]>, "PUT /v1/workspace", 65536) = 300'
   const answer = 'writev(20<socket:[1]>, [{iov_base="HTTP/1.1 200 OK\\r\\n", iov_len=300}], 1) = 300'
   const synced = 'fdatasync(22</tmp/coffer.db-wal>) = 0'
 
-  test('is an answer after a sync', () => {
+  test('accepts a response after a sync', () => {
     expect(findUnsynced(lines(arrival, synced, answer), log)).toEqual({ acknowledged: 1, syncs: 1, unsynced: [] })
     const halves = `7 fdatasync(22</tmp/coffer.db-wal> <unfinished ...>\n9 ${synced.replace('wal', 'shm')}\n7 <... fdatasync resumed>) = 0`
     expect(findUnsynced(`${lines(arrival)}\n${halves}\n${lines(answer)}`, log).unsynced).toEqual([])
@@ -54,7 +54,7 @@ describe('what the kernel saw', () => {
     ['after the answer', [arrival, answer, synced]],
     ['of another file', [arrival, synced.replace('-wal', ''), answer]],
     ['that failed', [arrival, synced.replace('= 0', '= -1 EIO'), answer]],
-  ])('is not enough with a sync %s', (_what, calls) => {
+  ])('rejects a response with only a sync %s', (_what, calls) => {
     expect(findUnsynced(lines(...calls), log).unsynced).toHaveLength(1)
   })
 })

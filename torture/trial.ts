@@ -1,4 +1,4 @@
-/** One case on one engine: its folders, databases and time, all of them given back at the end. */
+/** Runs one case on one engine, with its folders, databases and time limit, and cleans up at the end. */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,14 +9,14 @@ import { connectPostgres } from '../test/postgres-client.ts'
 import type { Case, Counts, EngineKind, Trial } from './case.ts'
 
 export const fullMinutes = 15
-/** A case that goes on for so long after its time hangs. */
+/** A case that runs this long after its time limit hangs. */
 const graceMs = 90_000
 
 export type Plan = {
   readonly one: Case
   readonly engine: EngineKind
   readonly seed: number
-  /** Of what a full run does. */
+  /** Fraction of a full run. */
   readonly amount: number
   readonly timeMs: number
   progress(text: string): void
@@ -31,7 +31,7 @@ export type Result = {
   readonly seconds: number
 }
 
-/** One PostgreSQL serves all cases that do not mistreat it. */
+/** One PostgreSQL is shared by all cases that do not disturb it. */
 let shared: Promise<Postgres> | undefined
 
 export async function stopSharedPostgres(): Promise<void> {
@@ -42,21 +42,21 @@ export async function runTrial(plan: Plan): Promise<Result> {
   const { one, engine, seed } = plan
   const startedAt = performance.now()
   const findings: string[] = []
-  const endings: (() => unknown)[] = []
+  const cleanups: (() => unknown)[] = []
   const seconds = () => Math.round((performance.now() - startedAt) / 1_000)
   const skipped = one.unable?.(engine)
   if (skipped !== undefined) return { name: one.name, engine, seed, counts: {}, findings, skipped, seconds: seconds() }
   let counts: Counts = {}
   try {
-    counts = await within(one.run(createTrial(plan, findings, endings)), plan.timeMs + graceMs)
+    counts = await within(one.run(createTrial(plan, findings, cleanups)), plan.timeMs + graceMs)
   } catch (error) {
-    findings.push(`it ended with an error: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+    findings.push(`the case failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   }
-  for (const end of endings.reverse()) {
+  for (const end of cleanups.reverse()) {
     try {
       await within(Promise.resolve(end()), 30_000)
     } catch (error) {
-      findings.push(`its end failed: ${error instanceof Error ? error.message : String(error)}`)
+      findings.push(`the cleanup failed: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
   return { name: one.name, engine, seed, counts, findings, seconds: seconds() }
@@ -65,23 +65,23 @@ export async function runTrial(plan: Plan): Promise<Result> {
 function createTrial(
   { one, engine, seed, amount, timeMs, progress }: Plan,
   findings: string[],
-  endings: (() => unknown)[],
+  cleanups: (() => unknown)[],
 ): Trial {
-  const overAt = performance.now() + timeMs
+  const endsAt = performance.now() + timeMs
   const createFolder = () => {
     const folder = mkdtempSync(join(tmpdir(), 'coffer-torture-'))
-    endings.push(() => rmSync(folder, { recursive: true, force: true }))
+    cleanups.push(() => rmSync(folder, { recursive: true, force: true }))
     return folder
   }
   return {
     engine,
-    // Each case has its own throws, so that it can be told again alone.
+    // Each case has its own random sequence, so that it can be repeated alone.
     dice: createDice(createHash('sha256').update(`${seed} ${one.name} ${engine}`).digest().readInt32BE()),
-    share: (full) => Math.max(1, Math.ceil(full * amount)),
-    isOver: () => performance.now() >= overAt,
+    scale: (full) => Math.max(1, Math.ceil(full * amount)),
+    isOver: () => performance.now() >= endsAt,
     progress,
-    find: (what) => {
-      if (findings.length < 20) findings.push(what)
+    report: (finding) => {
+      if (findings.length < 20) findings.push(finding)
     },
     createFolder,
     createDatabase: async () => {
@@ -91,10 +91,10 @@ function createTrial(
       shared ??= startPostgres()
       const server = (await shared).url
       const { url, drop } = await createPostgresDatabase(server)
-      endings.push(drop)
+      cleanups.push(drop)
       return { settings: { ...settings, COFFER_DATABASE_URL: url }, dataDir }
     },
-    onEnd: (work) => void endings.push(work),
+    onEnd: (work) => void cleanups.push(work),
   }
 }
 
@@ -120,7 +120,10 @@ export async function runOnPostgres(url: string, text: string): Promise<void> {
 async function within<Value>(work: Promise<Value>, ms: number): Promise<Value> {
   let timer: NodeJS.Timeout | undefined
   const deadline = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`it hangs: no end within ${Math.round(ms / 1_000)} seconds`)), ms)
+    timer = setTimeout(
+      () => reject(new Error(`the case hangs: no result within ${Math.round(ms / 1_000)} seconds`)),
+      ms,
+    )
   })
   return Promise.race([work, deadline]).finally(() => clearTimeout(timer))
 }
