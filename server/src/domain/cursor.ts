@@ -19,4 +19,4 @@ export function decodeIdCursor(cursor: string): string {
 }
 
 const decode = (cursor: string) => Buffer.from(cursor, 'base64url').toString('latin1')
-const unknownCursor = () => invalid('cursor', 'is not one that we gave out.')
+const unknownCursor = () => invalid('cursor', 'is not valid: use the X-Next-Cursor of the previous page.')

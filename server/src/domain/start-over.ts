@@ -13,6 +13,6 @@ export class StartOver extends Error {
   giveUp(): Failure {
     return this.pool
       ? new Failure('overloaded')
-      : new Failure('forbidden', 'Your rights have just been changed: try again.')
+      : new Failure('forbidden', 'Your permissions have just changed: try again.')
   }
 }

@@ -36,7 +36,7 @@ const environment = (project: TestProject, index: number) => project.environment
 /** Every value that was ever written. */
 const written = new Set<string>()
 
-const integrity = 'Stored data failed its integrity check; ask the operator to run the doctor.'
+const integrity = 'Stored data failed its integrity check. Ask the operator to run the doctor command.'
 
 async function send(user: TestUser, method: string, path: string, body?: unknown): Promise<Answer> {
   const answer = await service.call(method, `/v1/workspace/${path}`, { token: user.session, body })

@@ -669,7 +669,7 @@ describe('a changed key', () => {
         })
         expect(answer).toMatchObject({
           status: 500,
-          body: { message: 'Stored data failed its integrity check; ask the operator to run the doctor.' },
+          body: { message: 'Stored data failed its integrity check. Ask the operator to run the doctor command.' },
         })
       }
     })

@@ -108,7 +108,7 @@ test('a person has a thousand tokens in a workspace; ended ones give way, living
   const refused = await make(member)
   expect(refused).toMatchObject({
     status: 409,
-    body: { message: 'You have 1,000 tokens in this workspace: revoke those that are not used any more.' },
+    body: { message: 'You have 1,000 tokens in this workspace: revoke those that are no longer used.' },
   })
   expect((await make(owner)).status).toBe(201)
   expect((await service.call('DELETE', `${tokens}/${last.body.id}`, { token: member.session })).status).toBe(200)

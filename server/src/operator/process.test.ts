@@ -314,7 +314,7 @@ describe('the first account', () => {
     expect(setupCode).toMatch(/^[\w-]{16,}$/)
     expect(service.program.out().split(setupCode)).toHaveLength(2)
     const message =
-      'setupCode: the first account needs the code in COFFER_SETUP_CODE or, without one, that the service logged at its start.'
+      'setupCode: the first account needs the code in COFFER_SETUP_CODE or, if that is not set, the one in the startup log.'
     for (const more of [
       {},
       { setupCode: 'wrong' },

@@ -93,14 +93,14 @@ export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:
   const access = await requireWorkspace(ctx, path, 'workspace:read')
   const team = visibleTeam(access, path.id.toLowerCase())
   authorise(ctx, access, permission)
-  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope holds only a part of this team.')
+  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope covers only part of this team.')
   return { ...access, team }
 }
 
 /** The team that a project is placed in. The caller must reach the whole team. */
 export function requireTeamWithin(access: Access, teamId: string): PicturedTeam {
   const team = visibleTeam(access, teamId.toLowerCase())
-  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope holds only a part of this team.')
+  if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope covers only part of this team.')
   return team
 }
 
@@ -121,7 +121,7 @@ export async function requireProject(
   if (!project || !seesProject(access.reach, project)) throw new Failure('notFound')
   authorise(ctx, access, permission)
   if (rules[permission].wholeProject && !reachesProject(access.reach, project)) {
-    throw new Failure('forbidden', 'Your scope holds only a part of this project.')
+    throw new Failure('forbidden', 'Your scope covers only part of this project.')
   }
   return { ...access, project }
 }
@@ -167,7 +167,7 @@ export function requireSession(ctx: Context): { sessionId: string; userId: strin
 export function requireBrowserSession(ctx: Context): { sessionId: string; userId: string } {
   const session = requireSession(ctx)
   if (ctx.actor.credential.type === 'cli') {
-    throw new Failure('forbidden', 'Do this in a browser: a command-line session may not.')
+    throw new Failure('forbidden', 'This needs a browser session: a command-line session cannot do it.')
   }
   return session
 }
@@ -327,11 +327,11 @@ function authorise(ctx: Context, access: Access, permission: WorkspacePermission
   if (rule.writes && credentialPermission(credential) === 'read') throw new Failure('readOnly')
   if (!hasRole(access, rule.role)) throw new Failure('forbidden', `This needs the role ${rule.role}.`)
   if (rule.person && ctx.actor.userId === '') {
-    throw new Failure('forbidden', 'This belongs to a person: an identity of an outside issuer may not.')
+    throw new Failure('forbidden', 'Only a person can do this, not an OIDC identity.')
   }
   if (rule.owner && !access.member.isOwner)
-    throw new Failure('forbidden', 'Only the owner of the workspace may do this.')
+    throw new Failure('forbidden', 'Only the owner of the workspace can do this.')
   if (rule.whole && !reachesAll(access.reach)) {
-    throw new Failure('forbidden', 'This belongs to the workspace as a whole: your scope must be all of it.')
+    throw new Failure('forbidden', 'This concerns the whole workspace: it needs the scope "all".')
   }
 }

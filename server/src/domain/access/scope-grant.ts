@@ -49,13 +49,13 @@ export function requireScopeWithin(access: Access, wanted: NewScope): Scope {
   const scope = normaliseScope(wanted)
   if (scope.all) {
     if (reachesAll(access.reach)) return scope
-    throw invalid('scope', 'you cannot grant all of the workspace: your own scope is narrower.')
+    throw invalid('scope', 'you cannot grant "all": your own scope is narrower.')
   }
   if (scope.teams.length + scope.projects.length + scope.environments.length === 0) {
     throw invalid('scope', 'grants nothing: set "all", or list teams, projects or environments.')
   }
   const missing = findUnreached(access, scope)
-  if (missing) throw invalid('scope', `${missing.kind} names ${missing.id}, which you cannot reach.`)
+  if (missing) throw invalid('scope', `${missing.kind} names ${missing.id}, which you cannot access.`)
   return scope
 }
 

@@ -78,7 +78,7 @@ async function makeRoom(ctx: WriteContext): Promise<void> {
   const [first] = own
   if (first && own.length >= maxWaitingPerNetwork) {
     const retryAfterSeconds = Math.max(1, Math.ceil((first.expiresAt - ctx.now()) / secondMs))
-    throw new Failure('rateLimited', 'Too many devices of this network wait for an answer: try again later.', {
+    throw new Failure('rateLimited', 'Too many device logins from this network are pending: try again later.', {
       retryAfterSeconds,
     })
   }
@@ -147,5 +147,4 @@ async function requireWaitingDevice(
   return { login, code, userId, sessionId }
 }
 
-const unknownCode = () =>
-  new Failure('notFound', 'This code is not known, or not any more: ask the device for a new one.')
+const unknownCode = () => new Failure('notFound', 'This code is unknown or has expired: get a new one on the device.')

@@ -25,7 +25,7 @@ export async function verifyEmail(ctx: Context): Promise<void> {
   const { userId } = requireSession(ctx)
   const mail = requireMail(ctx)
   const account = await requireAccount(ctx, userId)
-  if (account.emailVerifiedAt !== null) throw new Failure('conflict', 'Your email address is confirmed already.')
+  if (account.emailVerifiedAt !== null) throw new Failure('conflict', 'Your email address is already confirmed.')
   await mailLink(ctx, mail, account, account.email)
 }
 
@@ -36,13 +36,13 @@ export async function changeEmail(ctx: Context, body: EmailChange): Promise<void
   const email = normaliseEmail(body.email)
   const account = await requireAccount(ctx, userId)
   await requirePassword(ctx, account, body.password, { action: 'UPDATE', entity: personEntity(account) })
-  if (email === account.email) throw invalid('email', 'is your address already.')
+  if (email === account.email) throw invalid('email', 'is already your address.')
   await mailLink(ctx, mail, account, email)
 }
 
 function requireMail({ mail }: Context): Mail {
   if (mail) return mail
-  throw new Failure('conflict', 'No mail server is set up here: ask the operator to set COFFER_SMTP_URL.')
+  throw new Failure('conflict', 'No mail server is configured: ask the operator to set COFFER_SMTP_URL.')
 }
 
 async function mailLink(ctx: Context, mail: Mail, account: Account, email: string): Promise<void> {
@@ -53,7 +53,7 @@ async function mailLink(ctx: Context, mail: Mail, account: Account, email: strin
   const confirmation = { id: newId(), userId: account.id, email, createdAt: at, expiresAt: at + lifetimeMs }
   await inPersonTransaction(ctx, account.id, async (ctx) => {
     const current = await requireSamePassword(ctx, account)
-    if (current.email !== account.email) throw new Failure('conflict', 'Your address has just been changed.')
+    if (current.email !== account.email) throw new Failure('conflict', 'Your address has just been changed: try again.')
     await ctx.store.emailConfirmations.replace(confirmation, value)
     const entity = { type: 'email-confirmation', id: confirmation.id, name: account.email }
     await record(ctx, { chain: systemChain, action: 'CREATE', entity, after: { email } })
@@ -85,12 +85,12 @@ async function findConfirmation(ctx: Context, userId: string, token: string): Pr
 }
 
 const unknownLink = () =>
-  new Failure('notFound', 'This link was used, replaced by a newer one, or has expired: ask for a new one.')
+  new Failure('notFound', 'This link has expired, was already used or was replaced by a newer one: request a new one.')
 
 /** Call under the lock of the system chain. Every assignment of an address holds it, so the check cannot race. */
 export async function setConfirmed(ctx: WriteContext, account: Account, email: string) {
   if (email !== account.email && (await ctx.store.accounts.findByEmail(email))) {
-    throw new Failure('conflict', 'An account with this email address exists already: sign in with it instead.')
+    throw new Failure('conflict', 'An account with this email address already exists: sign in with it instead.')
   }
   await ctx.store.accounts.update({ ...account, email, emailVerifiedAt: ctx.now() }, ctx.now())
   if (email !== account.email) {

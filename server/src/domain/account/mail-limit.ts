@@ -7,10 +7,10 @@ import { countAttempt } from './attempt-limit.ts'
 export async function countMailTo(ctx: Context, email: string): Promise<void> {
   if (!ctx.mail) return
   // Failed logins are counted by the bare address. An email address has no space, so this key cannot collide with one.
-  await countAttempt(ctx, `letter ${email}`, 'Too many letters to this address: wait before you send another.')
+  await countAttempt(ctx, `letter ${email}`, 'Too many mails to this address: wait before you send another.')
 }
 
 /** For links that a person can have mailed to any address. */
 export async function countMailFrom(ctx: Context, userId: string): Promise<void> {
-  await countAttempt(ctx, `mail from ${userId}`, 'Too many mails were sent for you: wait before you ask for another.')
+  await countAttempt(ctx, `mail from ${userId}`, 'You have requested too many mails: wait before you request another.')
 }

@@ -5,7 +5,7 @@ import { composeMail } from './mail-text.ts'
 export function secondFactorResetMail(email: string): Letter {
   return composeMail(email, 'Your second factor on Coffer was removed', [
     `The operator of Coffer has removed the authenticator app and the recovery codes of ${email}.`,
-    'The next sign-in needs your password alone. Set up an authenticator app again as soon as you have signed in.',
+    'You can now sign in with your password alone. Set up an authenticator app again once you have signed in.',
     'If you did not ask for this, change your password and tell the operator.',
   ])
 }
@@ -22,17 +22,17 @@ export function confirmEmailMail({ email, url, expiresAt, isChange }: Confirmati
   const until = new Date(expiresAt).toUTCString()
   return composeMail(email, 'Confirm your email address for Coffer', [
     isChange
-      ? `Somebody wants to use ${email} as the address of their account on Coffer.`
-      : `Confirm that ${email}, the address of your account on Coffer, is yours.`,
+      ? `Someone wants to use ${email} as the email address of their Coffer account.`
+      : `Confirm that ${email}, the email address of your Coffer account, is yours.`,
     { label: 'Confirm the address', url },
-    `The link works once, for the person who is signed in to that account, until ${until}.`,
-    'If you did not expect this, ignore it: nothing happens.',
+    `The link works once, only while signed in to that account, until ${until}.`,
+    'If you did not expect this mail, ignore it: nothing will change.',
   ])
 }
 
 export function emailChangedMail(oldEmail: string, newEmail: string): Letter {
-  return composeMail(oldEmail, 'The address of your account on Coffer was changed', [
-    `Your account on Coffer now has the address ${newEmail} instead of ${oldEmail}.`,
+  return composeMail(oldEmail, 'The email address of your Coffer account was changed', [
+    `Your Coffer account now has the email address ${newEmail} instead of ${oldEmail}.`,
     'If you did not do this, tell the operator or an admin of your workspace at once.',
   ])
 }

@@ -20,7 +20,7 @@ const recoveryCodeGroups = 3
 
 const entity = (account: Account, id: string) => ({ type: 'second-factor', id, name: account.email })
 const isSetUp = () =>
-  new Failure('conflict', 'An authenticator app is set up already: remove it before you set up another.')
+  new Failure('conflict', 'An authenticator app is already set up: remove it before you set up another.')
 
 export async function enrolTotp(ctx: Context, { password }: TotpStart): Promise<TotpEnrolment> {
   const { userId } = requireBrowserSession(ctx)
@@ -46,9 +46,9 @@ export async function confirmTotp(ctx: Context, body: MfaCode): Promise<Recovery
     if (account.totpId !== null) throw isSetUp()
     const totp = await ctx.store.mfa.find(userId)
     if (!totp)
-      throw new Failure('conflict', 'No authenticator app waits for its first code: begin with POST /v1/me/mfa/totp.')
+      throw new Failure('conflict', 'No authenticator app is waiting to be confirmed: start with POST /v1/me/mfa/totp.')
     if (!(await spendTotpCode(ctx, totp, body.code))) {
-      throw invalid('code', 'is not the one that the app shows now; check the clock of the device that it runs on.')
+      throw invalid('code', 'is not the one that the app shows now; check the clock of its device.')
     }
     const recoveryCodes = Array.from({ length: recoveryCodeCount }, () => newTypedCode(recoveryCodeGroups))
     await ctx.store.mfa.insertRecoveryCodes(totp, recoveryCodes)
@@ -80,7 +80,7 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
     await tell({ ...event, before: { secondFactor: verdict } })
     return true
   })
-  if (!isRight) throw new Failure('forbidden', 'code: is wrong, or was used before.')
+  if (!isRight) throw new Failure('forbidden', 'code: is wrong or was already used.')
 }
 
 /** For the operator, when app and recovery codes are lost. Changes nothing else about the account. */

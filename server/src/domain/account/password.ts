@@ -27,7 +27,7 @@ export async function requirePassword(
   await inPersonTransaction(ctx, account.id, (_ctx, tell) => tell({ ...event, outcome: 'failure', after: { reason } }))
   throw new Failure(
     'forbidden',
-    `${field}: ${given === undefined ? 'is needed to confirm that it is you' : 'is wrong'}.`,
+    `${field}: ${given === undefined ? 'is required to confirm that it is you' : 'is wrong'}.`,
   )
 }
 
@@ -45,7 +45,7 @@ async function isPassword(ctx: Context, subject: string, account: Account, given
 export async function requireSamePassword(ctx: WriteContext, { id, passwordHash }: Account): Promise<Account> {
   const current = await requireAccount(ctx, id)
   if (current.passwordHash === passwordHash) return current
-  throw new Failure('conflict', 'The password has just been changed by another request.')
+  throw new Failure('conflict', 'The password has just been changed by another request: try again.')
 }
 
 export async function changePassword(ctx: Context, body: PasswordChange): Promise<void> {

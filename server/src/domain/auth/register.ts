@@ -44,7 +44,7 @@ export async function register(ctx: Context, body: Registration): Promise<Opened
     // Slug first: a taken one must not reveal to the holder of an invite whether the address has an account.
     if (workspace) await claimSlug(ctx, workspace)
     if (!(await ctx.store.accounts.insert(account))) {
-      throw new Failure('conflict', 'An account with this email address exists already: sign in instead.')
+      throw new Failure('conflict', 'An account with this email address already exists: sign in instead.')
     }
     await record(ctx, { chain: systemChain, action: 'CREATE', entity: personEntity(account) })
     if (workspace) await insertWorkspace(ctx, workspace, account.id)
@@ -65,7 +65,7 @@ async function admitRegistration(ctx: Context, body: Registration, email: string
       if (invite?.email === email) return { isFirst, invite }
       throw new Failure(
         'forbidden',
-        'inviteToken: this invite is used, over, or meant for another address: ask an admin of your workspace for a new one.',
+        'inviteToken: this invite was used, has expired or is for another address: ask an admin of your workspace for a new one.',
       )
     }
     if (ctx.config.signup === 'open') return { isFirst }

@@ -28,7 +28,7 @@ export function requireSetupCode(
   if (isEqual(value, given ?? '')) return
   throw new Failure(
     'forbidden',
-    'setupCode: the first account needs the code in COFFER_SETUP_CODE or, without one, that the service logged at its start.',
+    'setupCode: the first account needs the code in COFFER_SETUP_CODE or, if that is not set, the one in the startup log.',
   )
 }
 

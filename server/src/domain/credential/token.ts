@@ -68,7 +68,7 @@ function seesToken(ctx: Context, access: Access, token: TokenRecord): boolean {
 export async function createToken(ctx: Context, path: WorkspacePath, body: NewToken): Promise<IssuedToken> {
   const access = await requireWorkspace(ctx, path, 'token:create')
   if (body.permission === 'read-write' && !hasRole(access, 'developer')) {
-    throw new Failure('forbidden', 'A read-write token needs the role developer: a member may make read tokens.')
+    throw new Failure('forbidden', 'A read-write token needs the role developer: a member can create only read tokens.')
   }
   const lifetimeMs = lifetimesMs[body.expiresIn]
   return issueToken(ctx, access, {
@@ -113,9 +113,9 @@ export async function rotateToken(ctx: Context, path: IdPath, body: TokenRotatio
     const current = await ctx.store.tokens.findForChange(token.id, workspaceId)
     if (!current) throw new Failure('notFound')
     await requireMayHold(ctx, access, current)
-    if (current.revokedAt !== null) throw new Failure('conflict', 'This token is revoked: make a new one.')
+    if (current.revokedAt !== null) throw new Failure('conflict', 'This token is revoked: create a new one.')
     if (current.expiresAt !== null && current.expiresAt <= ctx.now()) {
-      throw new Failure('conflict', 'This token has expired: make a new one.')
+      throw new Failure('conflict', 'This token has expired: create a new one.')
     }
     const next: TokenRecord = {
       ...current,
@@ -187,7 +187,7 @@ async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promis
     if (!(await ctx.store.tokens.makeRoom(workspaceId, token.createdBy, ctx.now(), maxTokens))) {
       throw new Failure(
         'conflict',
-        `You have ${maxTokens.toLocaleString('en')} tokens in this workspace: revoke those that are not used any more.`,
+        `You have ${maxTokens.toLocaleString('en')} tokens in this workspace: revoke those that are no longer used.`,
       )
     }
     await ctx.store.tokens.insert(token)
@@ -220,7 +220,7 @@ async function requireManagedToken(
   await requireWorkspace(ctx, path, 'token:write')
   const { credential } = ctx.actor
   if ('token' in credential && credential.token.id !== token.id) {
-    throw new Failure('forbidden', 'A token may rotate or revoke only itself.')
+    throw new Failure('forbidden', 'A token can rotate or revoke only itself.')
   }
   return { token, workspaceId, access }
 }
@@ -235,14 +235,14 @@ async function requireMayHold(ctx: WriteContext, access: Access, token: TokenRec
   if ('token' in credential && (credential.type === 'jwt' || credential.generation !== token.generation)) {
     throw new Failure(
       'forbidden',
-      'A token rotates itself with its current value only: not with the one before it, nor with a JWT.',
+      'A token can rotate itself only with its current value, not with the previous one or a JWT.',
     )
   }
   if (token.createdBy === ctx.actor.userId) return
   if (!mayManageAll(current)) throw new Failure('notFound')
   const maker = await ctx.store.members.findOfUser(token.createdBy, token.workspaceId)
   if (token.type === 'cli' || (maker?.isOwner && token.permission === 'read-write')) {
-    throw new Failure('forbidden', 'This token can be rotated only by who made it; you may revoke it.')
+    throw new Failure('forbidden', 'Only the creator of this token can rotate it; you can revoke it.')
   }
 }
 

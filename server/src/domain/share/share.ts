@@ -76,7 +76,10 @@ export async function createShare(ctx: Context, path: ProjectPath, body: NewShar
       throw new Failure('notFound')
     }
     if ((await ctx.store.shares.countLiving(project.id, workspaceId)) >= maxLivingShares) {
-      throw new Failure('conflict', `This project has ${maxLivingShares} living shares: revoke some, or wait.`)
+      throw new Failure(
+        'conflict',
+        `This project has ${maxLivingShares} active shares: revoke some, or wait until some expire.`,
+      )
     }
     await ctx.store.shares.insert(share, token, content)
     await recordMaking(ctx, access, share, copied)
@@ -108,7 +111,7 @@ async function recordMaking(
 
 async function planShare(ctx: Context, access: ProjectAccess, body: NewShare): Promise<Plan> {
   const given = [body.secrets, body.content, body.envelope].filter((part) => part !== undefined)
-  if (given.length !== 1) throw invalid('content', 'give exactly one of secrets, content and envelope.')
+  if (given.length !== 1) throw invalid('content', 'send exactly one of secrets, content and envelope.')
   if (body.envelope) return planEnvelope(body, body.envelope)
   const copied = body.secrets && (await copySecrets(ctx, access, body.secrets))
   const content = copied ? { secrets: copied.secrets } : { content: body.content ?? '' }
@@ -128,7 +131,7 @@ async function planShare(ctx: Context, access: ProjectAccess, body: NewShare): P
 /** Checks the form only: the content is end-to-end encrypted, and the service cannot read it. */
 function planEnvelope(body: NewShare, envelope: ShareEnvelope): Plan {
   if (body.password !== undefined) {
-    throw invalid('password', 'an end-to-end share has its passphrase inside: the service must not see it.')
+    throw invalid('password', 'must not be sent for an end-to-end share: the client encrypts with it.')
   }
   const { ciphertext, commit, linkProofHash, passProofHash } = envelope
   const sizeBytes = bytesOf('envelope.ciphertext', ciphertext).length

@@ -86,7 +86,7 @@ async function isPasswordRight(ctx: Context, token: string, share: LockedShare, 
   const given = share.kind === 'e2e' ? key.passProof : key.password
   if (given === undefined) {
     const field = share.kind === 'e2e' ? 'passProof' : 'password'
-    throw new Failure('forbidden', `${field}: this share needs it.`)
+    throw new Failure('forbidden', `${field}: is required to open this share.`)
   }
   if (share.kind === 'e2e') return isProofRight(share.passProofHash, given)
   return inSharePasswordSlot(ctx, async () => {

@@ -101,5 +101,5 @@ async function requireStored(ctx: WriteContext, id: string, workspaceId: string)
 }
 
 function nameTaken(name: string): Failure {
-  return new Failure('conflict', `An environment named "${name}" exists already.`)
+  return new Failure('conflict', `An environment named "${name}" already exists.`)
 }

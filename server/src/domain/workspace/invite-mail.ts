@@ -17,7 +17,7 @@ export function inviteLetter({ workspaceName, invite, inviteUrl, invitedBy }: Pa
   const until = new Date(expiresAt).toUTCString()
   const offer = `${who} to the workspace “${workspaceName}” on Coffer, with the role ${role}.`
   const how = `The link works once, for ${email} only, until ${until}.`
-  const ignore = 'If you did not expect this, ignore it: nothing happens.'
+  const ignore = 'If you did not expect this mail, ignore it: nothing will change.'
   return composeMail(email, `Invitation to the workspace “${workspaceName}”`, [
     offer,
     { label: 'Accept or decline', url: inviteUrl },

@@ -43,11 +43,11 @@ export async function createInvite(ctx: Context, path: WorkspacePath, body: NewI
     await reauthorise(ctx, access, 'member:write')
     // Only members of this workspace are checked, so the response does not reveal accounts elsewhere.
     if ((await ctx.store.accounts.listAddresses(workspace.id)).includes(invite.email)) {
-      throw new Failure('conflict', 'This address belongs to a member already: change their role or scope instead.')
+      throw new Failure('conflict', 'This address already belongs to a member: change their role or scope instead.')
     }
     const taken = await ctx.store.invites.insert(invite)
     if (taken !== undefined) {
-      throw new Failure('conflict', `This address is invited already: resend, change or remove the invite ${taken}.`)
+      throw new Failure('conflict', `This address is already invited: resend, change or remove the invite ${taken}.`)
     }
     const after = { ...grantText(invite), expiresAt: iso(invite.expiresAt) }
     await record(ctx, { chain: workspace.id, action: 'CREATE', entity: inviteEntity(invite), after })
@@ -125,7 +125,7 @@ export async function takeUpInvite(ctx: WriteContext, found: OpenInvite, account
   // The member keeps the id and date of the invite, so that it stays the same row in the list.
   const member = { id, workspaceId, userId: account.id, role, isOwner: false, scope, createdAt }
   if (!(await ctx.store.members.insert(member))) {
-    throw new Failure('conflict', 'You belong to this workspace already.')
+    throw new Failure('conflict', 'You already belong to this workspace.')
   }
   await requireRoom(ctx, account.id)
   const after = { ...grantText(member), user: account.id, link: found.isMailed ? 'mailed' : 'shown' }

@@ -93,7 +93,7 @@ async function grantOf(ctx: WriteContext, access: Access, before: Grant, change:
 
 async function changeMember(ctx: WriteContext, member: MemberRecord, grant: Grant): Promise<Member> {
   if (member.isOwner && (grant.role !== 'admin' || !grant.scope.all)) {
-    throw new Failure('conflict', 'The owner is always an admin of all of it: hand the workspace over first.')
+    throw new Failure('conflict', 'The owner always has the role admin and the scope "all": transfer ownership first.')
   }
   const changed = { ...member, ...grant }
   await ctx.store.members.update(changed, ctx.now())
@@ -113,7 +113,7 @@ async function changeInvite(ctx: WriteContext, invite: Invite, grant: Grant): Pr
 /** Deletes the member's tokens and personal values, revokes their share links. Shared values and audit entries stay. */
 async function expel(ctx: WriteContext, member: MemberRecord): Promise<void> {
   if (member.isOwner) {
-    throw new Failure('conflict', 'The owner cannot be removed: hand the workspace over first.')
+    throw new Failure('conflict', 'The owner cannot be removed: transfer ownership first.')
   }
   const { userId, workspaceId } = member
   const tokens = await ctx.store.tokens.removeOf(userId, workspaceId)

@@ -69,5 +69,5 @@ function toTeam(team: PicturedTeam, reach: Reach): Team {
 }
 
 function nameTaken(name: string): Failure {
-  return new Failure('conflict', `A team named "${name}" exists already.`)
+  return new Failure('conflict', `A team named "${name}" already exists.`)
 }

@@ -212,7 +212,7 @@ test('after 300 seconds a code looks like one that never was, to the device and 
   const nobodys = await answer(owner, 'BCDF-GHJK')
   expect(nobodys).toMatchObject({
     status: 404,
-    body: { message: 'This code is not known, or not any more: ask the device for a new one.' },
+    body: { message: 'This code is unknown or has expired: get a new one on the device.' },
   })
   for (const { userCode } of [waiting, approved]) {
     expect(visible(await answer(owner, userCode))).toEqual(visible(nobodys))

@@ -64,7 +64,7 @@ async function mailedToken(email: string, nth = 1): Promise<string> {
 
 const unknown = {
   status: 404,
-  body: { message: 'This link was used, replaced by a newer one, or has expired: ask for a new one.' },
+  body: { message: 'This link has expired, was already used or was replaced by a newer one: request a new one.' },
 }
 
 test('an address is confirmed by the link that is mailed to it, once, by its own person alone', async () => {
@@ -127,7 +127,7 @@ test('a new address takes the place of the old one when it is confirmed, and the
   expect(await me(person.session)).toMatchObject({ id: person.id, email, emailVerified: true })
   expect([(await logIn(person.email)).status, (await logIn(email)).status]).toEqual([401, 200])
   const told = await mailServer.letterTo(person.email)
-  expect(told.text).toContain(`now has the address ${email} instead of ${person.email}`)
+  expect(told.text).toContain(`now has the email address ${email} instead of ${person.email}`)
   const { body: trail } = await service.call('GET', `/v1/workspace/main/audit?actor=${person.id}&action=UPDATE`, {
     token: owner.session,
   })
@@ -145,7 +145,7 @@ test('only whoever knows the password changes the address', async () => {
   const email = newAddress()
   expect(await change(person, email, {})).toMatchObject({
     status: 403,
-    body: { message: 'password: is needed to confirm that it is you.' },
+    body: { message: 'password: is required to confirm that it is you.' },
   })
   expect(await change(person, email, { password: 'a wrong password' })).toMatchObject({
     status: 403,
@@ -153,7 +153,7 @@ test('only whoever knows the password changes the address', async () => {
   })
   expect(await change(person, person.email)).toMatchObject({
     status: 400,
-    body: { message: 'email: is your address already.' },
+    body: { message: 'email: is already your address.' },
   })
   expect(mailsTo(email)).toEqual([])
 })
@@ -189,13 +189,13 @@ test('nobody has more than ten mails sent in ten minutes, to one address or to m
   const refused = await verify(person)
   expect(refused).toMatchObject({
     status: 429,
-    body: { message: 'Too many mails were sent for you: wait before you ask for another.' },
+    body: { message: 'You have requested too many mails: wait before you request another.' },
   })
   const email = newAddress()
   for (let sent = 0; sent < 10; sent++) expect((await change(await newPerson(), email)).status).toBe(200)
   expect(await change(await newPerson(), email)).toMatchObject({
     status: 429,
-    body: { message: 'Too many letters to this address: wait before you send another.' },
+    body: { message: 'Too many mails to this address: wait before you send another.' },
   })
 })
 
@@ -252,7 +252,7 @@ test('links and confirmed addresses outlive a rotation of the root', async () =>
 test('without a mail server neither is offered', async () => {
   const silent = await startService()
   const { session: token } = await registerOwner(silent)
-  const message = 'No mail server is set up here: ask the operator to set COFFER_SMTP_URL.'
+  const message = 'No mail server is configured: ask the operator to set COFFER_SMTP_URL.'
   const body = { email: newAddress(), password }
   expect(await silent.call('POST', '/v1/me/email/verify', { token })).toMatchObject({ status: 409, body: { message } })
   expect(await silent.call('PUT', '/v1/me/email', { token, body })).toMatchObject({ status: 409, body: { message } })

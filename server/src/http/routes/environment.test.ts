@@ -64,7 +64,7 @@ test('names are unique in a project without regard to case; another project has 
   expect((await service.call('POST', list, as({ body: { name: 'qa' } }))).status).toBe(409)
   const other = await create('QA 2')
   const taken = await service.call('PUT', `${list}/${other}`, as({ body: { name: 'qA' } }))
-  expect(taken).toMatchObject({ status: 409, body: { message: 'An environment named "qA" exists already.' } })
+  expect(taken).toMatchObject({ status: 409, body: { message: 'An environment named "qA" already exists.' } })
   expect((await service.call('PUT', `${list}/${id}`, as({ body: { name: 'qa' } }))).status).toBe(200)
   const elsewhere = await service.call('POST', list.replace('/api/', '/web/'), as({ body: { name: 'QA' } }))
   expect(elsewhere.status).toBe(201)

@@ -176,7 +176,7 @@ test('nobody gets more than ten letters in ten minutes, whichever workspaces the
   const refused = await place.ask<{ message: string }>('POST', `/rbac/${id}/resend`)
   expect([refused.status, refused.body.message]).toEqual([
     429,
-    'Too many letters to this address: wait before you send another.',
+    'Too many mails to this address: wait before you send another.',
   ])
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
   await until(async () => lettersTo(email).length === 10 || undefined, 20_000, 'ten letters are there')

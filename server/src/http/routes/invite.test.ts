@@ -192,7 +192,7 @@ describe('an invite', () => {
     [
       'a scope that names what is not there',
       { scope: { projects: ['01890000-0000-7000-8000-00000000dead'] } },
-      'scope: projects names 01890000-0000-7000-8000-00000000dead, which you cannot reach.',
+      'scope: projects names 01890000-0000-7000-8000-00000000dead, which you cannot access.',
     ],
   ])('is refused with %s', async (_what, change, message) => {
     await nothingChanged(async () => {
@@ -209,7 +209,10 @@ describe('an invite', () => {
         expect(again).toMatchObject({ status: 409, body: { message: expect.stringContaining(id) } })
       }
       const member = await place.invite({ email: owner.email })
-      expect(member).toMatchObject({ status: 409, body: { message: expect.stringContaining('member already') } })
+      expect(member).toMatchObject({
+        status: 409,
+        body: { message: expect.stringContaining('already belongs to a member') },
+      })
     })
   })
 

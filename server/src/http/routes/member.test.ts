@@ -121,7 +121,7 @@ describe('a change of role or scope', () => {
       const wrong = await place.ask('PUT', `/rbac/${id}`, { scope: { ...left, teams: [team] } })
       expect(wrong).toMatchObject({
         status: 400,
-        body: { message: `scope: teams names ${team}, which you cannot reach.` },
+        body: { message: `scope: teams names ${team}, which you cannot access.` },
       })
       await place.ask('PUT', `/rbac/${id}`, { scope: { environments: [production?.id] } })
       await place.ask('DELETE', `/project/doomed-${what}`)
@@ -178,7 +178,7 @@ describe('a change of role or scope', () => {
       const answer = await place.ask('PUT', path, body)
       expect(answer).toMatchObject({
         status: 409,
-        body: { message: expect.stringContaining('hand the workspace over') },
+        body: { message: expect.stringContaining('transfer ownership') },
       })
     }
     expect(await ownerRow()).toEqual(row)
@@ -290,7 +290,7 @@ describe('whoever is removed', () => {
     const refused = await place.ask('DELETE', `/rbac/${row?.id}`, undefined, admin.session)
     expect(refused).toMatchObject({
       status: 409,
-      body: { message: expect.stringContaining('hand the workspace over') },
+      body: { message: expect.stringContaining('transfer ownership') },
     })
     expect((await place.ask('DELETE', `/rbac/${row?.id}`)).status).toBe(409)
     expect((await place.ask('DELETE', `/rbac/${admin.memberId}`, undefined, admin.session)).status).toBe(200)

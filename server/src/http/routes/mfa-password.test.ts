@@ -28,7 +28,7 @@ const remove = (user: TestUser, body = {}) => service.call('DELETE', '/v1/me/mfa
 const statusOf = async (email: string, more = {}) =>
   (await service.call('POST', '/v1/auth/login', { body: { email, password, ...more } })).status
 
-const missing = { status: 403, body: { message: 'password: is needed to confirm that it is you.' } }
+const missing = { status: 403, body: { message: 'password: is required to confirm that it is you.' } }
 const wrong = { status: 403, body: { message: 'password: is wrong.' } }
 
 test('a stolen session sets up no app, and the login goes on without a code', async () => {

@@ -59,8 +59,8 @@ async function withApp(): Promise<{ person: TestUser; app: Authenticator }> {
 }
 
 const needed =
-  'code: is required: the password is right, and this account needs a code of its authenticator app as well.'
-const wrong = 'code: is wrong, or was used before.'
+  'code: is required. The password is right, but this account also needs a code from its authenticator app.'
+const wrong = 'code: is wrong or was already used.'
 
 test('the app counts once it has shown its first code, and then a login needs it', async () => {
   const person = await newPerson()
@@ -227,7 +227,7 @@ test.each([
 
 test('a token changes nothing about it', async () => {
   const { token } = await createToken(service, owner.session)
-  const message = 'Only a signed-in person may do this, not a token.'
+  const message = 'Only a signed-in person can do this, not a token.'
   const refused = { status: 403, body: { message } }
   const body = { code: '123456' }
   expect(await service.call('POST', '/v1/me/mfa/totp', { token })).toMatchObject(refused)

@@ -37,7 +37,7 @@ test('a refused registration leaves neither an account nor a workspace, and the 
   const { inviteToken } = await place.mustInvite({ email: known })
   expect(await register(known, inviteToken, 'never-made')).toMatchObject({
     status: 409,
-    body: { message: 'An account with this email address exists already: sign in instead.' },
+    body: { message: 'An account with this email address already exists: sign in instead.' },
   })
   const unknown = place.newAddress()
   const issued = await place.mustInvite({ email: unknown })

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { password, startService } from '../../../../test/harness.ts'
 
 const refusal =
-  'setupCode: the first account needs the code in COFFER_SETUP_CODE or, without one, that the service logged at its start.'
+  'setupCode: the first account needs the code in COFFER_SETUP_CODE or, if that is not set, the one in the startup log.'
 const body = { email: 'owner@example.com', name: 'Owner', password }
 
 test.each<[string, Record<string, string>]>([

@@ -268,7 +268,7 @@ describe('a password', () => {
     for (let scan = 0; scan < 20; scan++) {
       expect(await project.view(token)).toMatchObject({
         status: 403,
-        body: { message: 'password: this share needs it.' },
+        body: { message: 'password: is required to open this share.' },
       })
     }
     expect(await project.find(id)).toMatchObject({ failures: 0, state: 'active' })

@@ -213,8 +213,8 @@ describe('what is refused, and leaves nothing behind:', () => {
   const bytes = (count: number) => randomBytes(count).toString('base64url')
   const envelope = () => ({ ciphertext: bytes(284), commit: bytes(32), linkProofHash: bytes(32) })
   const refusals: [string, () => object, RegExp][] = [
-    ['nothing to share', () => ({}), /^content: give exactly one/],
-    ['two things at once', () => ({ content: 'x', secrets: [secret('DB_URL')] }), /^content: give exactly one/],
+    ['nothing to share', () => ({}), /^content: send exactly one/],
+    ['two things at once', () => ({ content: 'x', secrets: [secret('DB_URL')] }), /^content: send exactly one/],
     ['all three at once', () => ({ content: 'x', secrets: [secret('DB_URL')], envelope: envelope() }), /^content: /],
     ['an empty text', () => ({ content: '' }), /^content: must not be empty/],
     ['a text that is none', () => ({ content: 1 }), /^content: must be a string/],
@@ -231,7 +231,11 @@ describe('what is refused, and leaves nothing behind:', () => {
     ['an empty password', () => ({ content: 'x', password: '' }), /^password: must not be empty/],
     ['a label of two lines', () => ({ content: 'x', label: 'a\nb' }), /^label: /],
     ['an unknown field', () => ({ content: 'x', colour: 'red' }), /^colour: is not a known field/],
-    ['a password beside an envelope', () => ({ envelope: envelope(), password: 'x' }), /^password: an end-to-end/],
+    [
+      'a password beside an envelope',
+      () => ({ envelope: envelope(), password: 'x' }),
+      /^password: must not be sent for an end-to-end share/,
+    ],
     ['an envelope that is not padded', () => ({ envelope: { ...envelope(), ciphertext: bytes(300) } }), /^envelope\.c/],
     [
       'an envelope too small',
@@ -289,7 +293,7 @@ describe('what is refused, and leaves nothing behind:', () => {
     await raw.close()
     const answer = await crowded.ask('POST', '/secret-share', { content: 'one more', expiresIn: 300 })
     expect(answer.status, answer.text).toBe(409)
-    expect(answer.body.message).toMatch(/^This project has 1000 living shares/)
+    expect(answer.body.message).toMatch(/^This project has 1000 active shares/)
     await crowded.revoke(id)
     expect((await crowded.ask('POST', '/secret-share', { content: 'one more', expiresIn: 300 })).status).toBe(201)
     await service.call('DELETE', crowded.root, { token: owner.session })
@@ -454,7 +458,7 @@ describe('who may', () => {
     const identity = await federate(service, await issuer.sign({ sub: 'ci' }))
     await issuer.stop()
     const made = await ask(identity, 'POST', '', { content: 'x', expiresIn: 300 })
-    expect(made).toMatchObject({ status: 403, body: { message: expect.stringMatching(/belongs to a person/) } })
+    expect(made).toMatchObject({ status: 403, body: { message: expect.stringMatching(/not an OIDC identity/) } })
     expect((await ask(identity, 'DELETE', `/${id}`)).status).toBe(403)
     expect((await ask(identity, 'GET', '')).body).toEqual([])
     expectGone(await ask(identity, 'GET', `/${id}/view`))

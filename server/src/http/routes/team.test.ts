@@ -40,7 +40,7 @@ test('a name is taken once in a workspace, also by many at the same moment', asy
   expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)])
   const other = await createTeam(service, owner.session, 'Other')
   const taken = await service.call('PUT', `${list}/${other}`, as({ body: { name: 'Once' } }))
-  expect(taken).toMatchObject({ status: 409, body: { message: 'A team named "Once" exists already.' } })
+  expect(taken).toMatchObject({ status: 409, body: { message: 'A team named "Once" already exists.' } })
 })
 
 test.each([

@@ -220,7 +220,7 @@ test('a token that has expired is not rotated: its new value would be as dead', 
   service.clock.offsetMs = 24 * 3_600_000
   const session = await logIn(owner)
   const rotated = await service.call('POST', `${list}/${id}/rotate`, { token: session })
-  expect(rotated).toMatchObject({ status: 409, body: { message: 'This token has expired: make a new one.' } })
+  expect(rotated).toMatchObject({ status: 409, body: { message: 'This token has expired: create a new one.' } })
   expect((await service.call('DELETE', `${list}/${id}`, { token: session })).status).toBe(200)
   expect(await alive(token)).toBe(401)
   service.clock.offsetMs = 0
@@ -231,7 +231,7 @@ test('only the current value of a token rotates it: neither the one before, in i
   const rotateWith = (token: string) =>
     service.call<IssuedToken>('POST', `${list}/${id}/rotate`, { token, body: { graceSeconds: 600 } })
   const { token } = (await rotateWith(old)).body
-  const message = 'A token rotates itself with its current value only: not with the one before it, nor with a JWT.'
+  const message = 'A token can rotate itself only with its current value, not with the previous one or a JWT.'
   for (const value of [old, await exchange(service, old), await exchange(service, token)]) {
     expect(await alive(value)).toBe(200)
     expect(await rotateWith(value)).toMatchObject({ status: 403, body: { message } })
