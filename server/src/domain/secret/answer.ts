@@ -12,16 +12,16 @@ import { secretsOf } from '../audit/record.ts'
 import type { CachedResponse } from '../cache/response-cache.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
-import { isId } from '../id.ts'
 import { reachesProject } from '../scope.ts'
 import { iso } from '../time.ts'
 import { questionOf } from './cache-key.ts'
 import { chooseEnvironments, personalOwner } from './environment.ts'
+import { findSecret } from './find.ts'
+import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, valueKey } from './load.ts'
 import { mayExist } from './name.ts'
-import { type AuditedRead, placePrefix, withBases } from './name-base.ts'
+import { type AuditedRead, withBases } from './name-base.ts'
 import type { Pieces } from './pieces.ts'
-import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, resolveRows, valueKey } from './read.ts'
-import type { Place } from './reference/graph.ts'
+import { namePlaces, resolveRows } from './reference/follow.ts'
 import type { Resolved } from './reference/resolution.ts'
 import { createAllowance } from './size.ts'
 import { type Answered, writeSecrets } from './text.ts'
@@ -266,12 +266,6 @@ async function loadOne(ctx: Context, reading: Reading, key: string, ownerId: str
   return { secrets: [secret], allNames: () => [secret.name], values, reminders, advice }
 }
 
-/** Finds a secret by name or id. The two cannot collide, because names that look like ids are refused. */
-export async function findSecret(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord | undefined> {
-  if (isId(key)) return ctx.store.secrets.findById(access.project.id, key.toLowerCase())
-  return mayExist(key) ? ctx.store.secrets.findByName(access.project.id, key) : undefined
-}
-
 const isChosenBy = ({ environmentId, environment_id }: SecretQuery): boolean =>
   environmentId !== undefined || environment_id !== undefined
 
@@ -314,11 +308,6 @@ function toRow(
       reminder: { id: reminder.id, type: reminder.type, nextReminderDate: iso(reminder.nextAt) },
     }),
   }
-}
-
-/** Names referenced values as `project.environment.KEY`, for the audit trail. */
-export function namePlaces({ picture }: ProjectAccess, places: readonly Place[]): string[] {
-  return places.map(({ environmentId, key }) => placePrefix(picture, environmentId) + key)
 }
 
 function matchesEtag(header: string, etag: string): boolean {

@@ -12,7 +12,7 @@ import { type Access, type ProjectAccess, reachesEnvironments } from '../access/
 import type { Actor } from '../actor.ts'
 import type { Context } from '../context.ts'
 import { type Reach, reachesAll, toScopeSet } from '../scope.ts'
-import { referenceOptions } from './read.ts'
+import { referenceOptions } from './reference/follow.ts'
 import { surveyReferences } from './reference/reference.ts'
 
 const separator = ' '

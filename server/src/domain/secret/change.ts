@@ -19,22 +19,15 @@ import type { Context, WriteContext } from '../context.ts'
 import { type CompareContext, inSecretTransaction } from './compare.ts'
 import { changedFields, withoutEchoes } from './echo.ts'
 import { findNamed, requireReached } from './environment.ts'
+import { requireSecret } from './find.ts'
 import { requireMatch } from './match.ts'
 import { refuseReserved } from './name.ts'
-import { recordSecret, requireSecret, requireWholeProject } from './owner.ts'
 import { listKeys, type Wish } from './plan.ts'
+import { recordSecret } from './record.ts'
 import { refuseRenamedCycles, renameSecrets } from './rename.ts'
+import { requireDeveloper, requirePerson, requireWholeProject, requireWriter } from './right.ts'
 import { purgeSecret, trashSecret } from './trash.ts'
-import {
-  announceEverywhere,
-  createRevisions,
-  requireDeveloper,
-  requirePerson,
-  requireWriter,
-  standingRevision,
-  upsert,
-  writeValues,
-} from './write.ts'
+import { announceEverywhere, createRevisions, standingRevision, upsert, writeValues } from './write.ts'
 
 export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSecrets): Promise<WriteResults> {
   const access = await requireProject(ctx, path, 'secret:write')

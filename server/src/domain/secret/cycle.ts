@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { WriteContext } from '../context.ts'
-import { type ReferenceOptions, referenceOptions } from './read.ts'
+import { type ReferenceOptions, referenceOptions } from './reference/follow.ts'
 import {
   defaultMaxDepth,
   findCycle,

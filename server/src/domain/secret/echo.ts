@@ -12,9 +12,8 @@ import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import { iso, parseTime, secondMs } from '../time.ts'
 import type { CompareContext } from './compare.ts'
 import { personalOwner } from './environment.ts'
-import { maxRowsOf } from './read.ts'
+import { maxRowsOf, placeOf } from './load.ts'
 import { createOpeningPause, createWriteAllowance } from './size.ts'
-import { placeOf } from './state.ts'
 
 type SentRow = {
   readonly environment: PicturedEnvironment

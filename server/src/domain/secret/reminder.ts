@@ -8,7 +8,8 @@ import type { Context } from '../context.ts'
 import { iso } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
 import { requireNamed, requireReached } from './environment.ts'
-import { recordSecret, requireSecret } from './owner.ts'
+import { requireSecret } from './find.ts'
+import { recordSecret } from './record.ts'
 import { announceSecrets } from './write.ts'
 
 export async function putReminder(

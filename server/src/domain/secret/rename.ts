@@ -6,7 +6,7 @@ import { recordAll } from '../audit/record.ts'
 import type { WriteContext } from '../context.ts'
 import { isId } from '../id.ts'
 import { refuseCycles } from './cycle.ts'
-import { openValues, partsOf } from './read.ts'
+import { openValues, partsOf } from './load.ts'
 import { announceEverywhere, type WriteOptions } from './write.ts'
 
 /** `key` is the current name or the id, `to` the new name. */

@@ -8,7 +8,7 @@ import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { parseTime } from '../time.ts'
 import { requireReached } from './environment.ts'
-import { loadValues, openValues } from './read.ts'
+import { loadValues, openValues, placeOf } from './load.ts'
 import { type Allowance, createOpeningPause } from './size.ts'
 
 export type Standing = {
@@ -90,11 +90,6 @@ export async function parseState(ctx: Context, access: ProjectAccess, field: str
     throw invalid(field, `must be ${forms}.`)
   }
   return { environment, revision: await ctx.store.secretVersions.revisionAt(environment.id, moment) }
-}
-
-export function placeOf(access: ProjectAccess, environment: PicturedEnvironment, secretId: string): ValuePlace {
-  const workspaceId = access.picture.workspace.id
-  return { workspaceId, projectId: access.project.id, environmentId: environment.id, secretId, ownerId: '' }
 }
 
 export async function openVersion(

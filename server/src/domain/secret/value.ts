@@ -11,12 +11,13 @@ import { isId } from '../id.ts'
 import { enterTransaction } from '../transaction.ts'
 import { type Comparison, inSecretTransaction, recordingComparison, type Written } from './compare.ts'
 import { requireReached } from './environment.ts'
+import { listUnseen, requireSecret } from './find.ts'
 import { requireMatch } from './match.ts'
 import { mayExist } from './name.ts'
-import { listUnseen, requireSecret } from './owner.ts'
 import { checkWish, foresee, hasValue, type Present, planWishes } from './plan.ts'
 import { hasReferences } from './reference/reference.ts'
-import { applyChanges, type Change, createRevisions, loadPresent, requireWriter, upsert, writeValues } from './write.ts'
+import { requireWriter } from './right.ts'
+import { applyChanges, type Change, createRevisions, loadPresent, upsert, writeValues } from './write.ts'
 
 type Version = { readonly success: boolean; readonly version: number }
 

@@ -4,19 +4,19 @@
  */
 import type { WriteMode, WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../crypto/id.ts'
-import { Failure } from '../../failure.ts'
 import { environmentSubject } from '../../store/change.ts'
 import type { SecretRecord } from '../../store/secret/secret.ts'
 import type { SealedValue, VersionRow } from '../../store/secret/value.ts'
-import { hasRole, type ProjectAccess, reauthorise, withStoredEnvironments } from '../access/access.ts'
+import { type ProjectAccess, reauthorise, withStoredEnvironments } from '../access/access.ts'
 import type { AuditEvent } from '../audit/event.ts'
 import { recordAll, secretsOf } from '../audit/record.ts'
-import type { Context, WriteContext } from '../context.ts'
+import type { WriteContext } from '../context.ts'
 import { announce } from '../transaction.ts'
 import type { CompareContext } from './compare.ts'
 import { refuseCycles } from './cycle.ts'
 import { personalOwner } from './environment.ts'
-import { findUnseen, recordSecrets } from './owner.ts'
+import { findUnseen } from './find.ts'
+import { maxRowsOf, openValues } from './load.ts'
 import {
   checkWish,
   isDescribedAnew,
@@ -28,8 +28,9 @@ import {
   type Wish,
   withFields,
 } from './plan.ts'
-import { maxRowsOf, openValues } from './read.ts'
+import { recordSecrets } from './record.ts'
 import { refuseManyReferences } from './reference/limit.ts'
+import { requireDeveloper } from './right.ts'
 import { createWriteAllowance, refuseTooMuch } from './size.ts'
 
 /** Revisions of one request: at most one per environment, however many values change. */
@@ -304,25 +305,6 @@ export async function announceSecrets(
 ): Promise<void> {
   const { workspace } = access.picture
   for (const id of new Set(environmentIds)) await announce(ctx, 'environment', environmentSubject(workspace.id, id))
-}
-
-/** Members may write their personal values; shared values need the role developer. */
-export function requireWriter(
-  ctx: Context,
-  access: ProjectAccess,
-  wishes: readonly { isPersonal?: boolean | undefined }[],
-): void {
-  requirePerson(ctx, wishes)
-  if (wishes.length === 0 || wishes.some(({ isPersonal }) => !isPersonal)) requireDeveloper(access)
-}
-
-export function requirePerson(ctx: Context, wishes: readonly { isPersonal?: boolean | undefined }[]): void {
-  if (personalOwner(ctx) !== '' || !wishes.some(({ isPersonal }) => isPersonal)) return
-  throw new Failure('forbidden', 'Personal values belong to people: a token cannot write them.')
-}
-
-export function requireDeveloper(access: ProjectAccess): void {
-  if (!hasRole(access, 'developer')) throw new Failure('forbidden', 'This needs the role developer.')
 }
 
 async function findSecrets(

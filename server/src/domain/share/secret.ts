@@ -7,10 +7,10 @@ import { Failure, invalid } from '../../failure.ts'
 import type { SealedValue } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { Context } from '../context.ts'
-import { namePlaces } from '../secret/answer.ts'
 import { createTrail } from '../secret/delegated-references.ts'
 import { requireReached } from '../secret/environment.ts'
-import { openValues, resolveRows, valueKey } from '../secret/read.ts'
+import { openValues, valueKey } from '../secret/load.ts'
+import { namePlaces, resolveRows } from '../secret/reference/follow.ts'
 
 export type CopiedSecrets = {
   /** In the requested order. */

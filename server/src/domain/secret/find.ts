@@ -1,14 +1,20 @@
-/** Shared steps of changes to a whole secret: find it, check that the caller may see it, and record the change. */
+/** Finds secrets that the caller may see. */
 import { Failure } from '../../failure.ts'
 import type { SecretRecord } from '../../store/secret/secret.ts'
 import { ownersSeen } from '../../store/secret/value.ts'
 import type { Store } from '../../store/store.ts'
 import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
-import { record, recordAll } from '../audit/record.ts'
-import type { Context, WriteContext } from '../context.ts'
+import type { Context } from '../context.ts'
+import { isId } from '../id.ts'
 import { reachesProject } from '../scope.ts'
-import { findSecret } from './answer.ts'
 import { personalOwner } from './environment.ts'
+import { mayExist } from './name.ts'
+
+/** Finds a secret by name or id. The two cannot collide, because names that look like ids are refused. */
+export async function findSecret(ctx: Context, access: ProjectAccess, key: string): Promise<SecretRecord | undefined> {
+  if (isId(key)) return ctx.store.secrets.findById(access.project.id, key.toLowerCase())
+  return mayExist(key) ? ctx.store.secrets.findByName(access.project.id, key) : undefined
+}
 
 export async function requireSecret(
   ctx: Context,
@@ -73,42 +79,5 @@ function sightOf(ctx: Context, { reach, project }: ProjectAccess): Sight {
   return {
     environmentIds: new Set(reachedEnvironments(reach, project).map(({ id }) => id)),
     ownerIds: new Set(ownersSeen(personalOwner(ctx))),
-  }
-}
-
-export function recordSecret(
-  ctx: WriteContext,
-  access: ProjectAccess,
-  action: 'UPDATE' | 'DELETE',
-  secret: SecretRecord,
-  after: Record<string, unknown>,
-  environmentIds: readonly string[] = [],
-): Promise<void> {
-  return record(ctx, { ...eventOf(access, action, secret), environmentIds, after })
-}
-
-/** Records the same action for many secrets, as one row of the audit trail. */
-export function recordSecrets(
-  ctx: WriteContext,
-  access: ProjectAccess,
-  action: 'UPDATE' | 'DELETE',
-  secrets: readonly SecretRecord[],
-  afterOf: (secret: SecretRecord) => Record<string, unknown>,
-): Promise<void> {
-  return recordAll(
-    secrets.map((secret) => ({ ctx, event: { ...eventOf(access, action, secret), after: afterOf(secret) } })),
-  )
-}
-
-function eventOf({ picture, project }: ProjectAccess, action: 'UPDATE' | 'DELETE', { id, name }: SecretRecord) {
-  return { chain: picture.workspace.id, action, entity: { type: 'secret', id, name }, projectId: project.id }
-}
-
-export function requireWholeProject(access: ProjectAccess, what: string): void {
-  if (!reachesProject(access.reach, access.project)) {
-    throw new Failure(
-      'forbidden',
-      `Your scope covers only part of this project: you cannot ${what}; name an environment.`,
-    )
   }
 }

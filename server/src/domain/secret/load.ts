@@ -2,16 +2,11 @@
 
 import { nextTurn } from '../../event-loop.ts'
 import type { ReminderRow } from '../../store/secret/reminder.ts'
-import { type NamedValue, rowBytes, type SealedValue } from '../../store/secret/value.ts'
+import { rowBytes, type SealedValue, type ValuePlace } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
-import { reachesEnvironment } from '../scope.ts'
 import { acquireLargeSlot } from '../slot.ts'
-import { findEnvironmentByName } from './environment.ts'
-import { type LoadValues, type Locate, type Place, placeName, type ValueNode } from './reference/graph.ts'
-import type { Reference } from './reference/reference.ts'
-import { type Gap, type OnUnresolved, type Resolved, resolveValues } from './reference/resolution.ts'
 import { type Allowance, createAllowance, createOpeningPause, largeBytes, manySecrets } from './size.ts'
 
 export type OpenValue = {
@@ -25,9 +20,6 @@ export type OpenValue = {
 }
 
 type Names = ReadonlyMap<string, string>
-
-/** Maximum growth of a response by references. Values beyond it stay unresolved, which bounds the work of a request. */
-const maxGrowthBytes = 4 * 1024 * 1024
 
 /** Decrypts rows of one project. Skips removed values, hidden personal values and secrets that are not in `names`. */
 export async function openValues(
@@ -50,8 +42,13 @@ export async function openValues(
   return opened
 }
 
+export function placeOf(access: ProjectAccess, environment: PicturedEnvironment, secretId: string): ValuePlace {
+  const workspaceId = access.picture.workspace.id
+  return { workspaceId, projectId: access.project.id, environmentId: environment.id, secretId, ownerId: '' }
+}
+
 /** Switching personal values off hides them; it does not delete them. */
-function isHidden(access: ProjectAccess, row: Pick<SealedValue, 'ownerId' | 'environmentId'>): boolean {
+export function isHidden(access: ProjectAccess, row: Pick<SealedValue, 'ownerId' | 'environmentId'>): boolean {
   return row.ownerId !== '' && access.picture.environments.get(row.environmentId)?.hasPersonalOverrides !== true
 }
 
@@ -71,139 +68,6 @@ export function effectiveValues(values: readonly OpenValue[]): OpenValue[] {
 
 /** Maximum number of rows: one shared row per value and, for an owner, one personal row. */
 export const maxRowsOf = (values: number, ownerId: string): number => (ownerId === '' ? values : 2 * values)
-
-export type ReferenceOptions = {
-  readonly locate: Locate
-  readonly load: LoadValues
-  /** All values of these environments, keyed by `placeName`. */
-  readonly loadEnvironments: (environmentIds: readonly string[]) => Promise<ReadonlyMap<string, string>>
-}
-
-/** Checks every reference in values that a sync or a share hands on, in addition to the rights of its creator. */
-export type Guard = {
-  /** Registers loaded values and their authors. Called before `allows` is asked about references in these values. */
-  meet(values: readonly { readonly place: Place; readonly authors: string }[]): Promise<void>
-  allows(from: Place, reference: Reference, to: Place): boolean
-  /** Called once all values are loaded: removes the target of links that lead further than their authors may read. */
-  prune(nodes: readonly ValueNode[]): Promise<void>
-  /** Reports a reference that stays unresolved, whatever the reason. */
-  miss(root: Place, gap: Gap): void
-}
-
-/** References are followed with the caller's own rights at every hop. Each hop takes one query. */
-export function referenceOptions(
-  ctx: Context,
-  access: ProjectAccess,
-  ownerId: string,
-  guard?: Guard,
-): ReferenceOptions {
-  const { picture, reach } = access
-  const { secretValues } = ctx.store
-  const allowance = createAllowance(ctx, 'value', 'let fewer or smaller values be referred to')
-
-  function locate(from: string, reference: Reference, key: string): Place | undefined {
-    const place = find(from, reference)
-    return place && guard?.allows({ environmentId: from, key }, reference, place) !== false ? place : undefined
-  }
-
-  function find(from: string, reference: Reference): Place | undefined {
-    const home = picture.environments.get(from)
-    if (reference.environment === undefined) return home && { environmentId: from, key: reference.key }
-    const project =
-      reference.project === undefined
-        ? home && picture.projects.get(home.projectId)
-        : picture.projectsBySlug.get(reference.project)
-    const environment = project && findEnvironmentByName(project, reference.environment)
-    if (!project || !environment || !reachesEnvironment(reach, project, environment)) return undefined
-    return { environmentId: environment.id, key: reference.key }
-  }
-
-  async function openNamed(rows: NamedValue[]): Promise<Map<string, string>> {
-    const values = new Map<string, string>()
-    const met: { place: Place; authors: string }[] = []
-    const isPause = createOpeningPause()
-    // Shared values come first, so that personal ones overwrite them in the map.
-    for (const row of rows.sort((a, b) => (a.ownerId < b.ownerId ? -1 : 1))) {
-      if (row.sealed === null || isHidden(access, row)) continue
-      const { environmentId, secretId, version, sealed, authors } = row
-      // The project is part of the AAD: moving an environment's row to another project makes its values unreadable.
-      const projectId = picture.environments.get(environmentId)?.projectId ?? ''
-      const place = { workspaceId: picture.workspace.id, projectId, environmentId, secretId, ownerId: row.ownerId }
-      const value = await secretValues.open(place, { version, sealed, authors }, picture.environmentKeys)
-      values.set(placeName({ environmentId, key: row.name }), value)
-      met.push({ place: { environmentId, key: row.name }, authors })
-      if (isPause(sealed.length)) await nextTurn()
-    }
-    await guard?.meet(met)
-    return values
-  }
-
-  async function load(places: readonly Place[]): Promise<ReadonlyMap<string, string>> {
-    const wanted = new Set(places.map(placeName))
-    const environmentIds = [...new Set(places.map((place) => place.environmentId))]
-    const names = [...new Set(places.map((place) => place.key))]
-    const rows = await allowance.load(
-      maxRowsOf(environmentIds.length * names.length, ownerId),
-      () => secretValues.measureByNames(environmentIds, names, ownerId),
-      () => secretValues.listByNames(environmentIds, names, ownerId),
-    )
-    return openNamed(rows.filter(({ environmentId, name }) => wanted.has(placeName({ environmentId, key: name }))))
-  }
-
-  async function loadEnvironments(environmentIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    const rows = await allowance.load(
-      Number.POSITIVE_INFINITY,
-      () => secretValues.measure(environmentIds, ownerId),
-      () => secretValues.listNamed(environmentIds, ownerId),
-    )
-    return openNamed(rows)
-  }
-
-  return { locate, load, loadEnvironments }
-}
-
-export type Resolution = {
-  readonly byRow: ReadonlyMap<OpenValue, Resolved>
-  /** Values that were read only because others refer to them. */
-  readonly referenced: readonly Place[]
-  readonly environmentIds: ReadonlySet<string>
-}
-
-export async function resolveRows(
-  ctx: Context,
-  access: ProjectAccess,
-  rows: readonly OpenValue[],
-  names: Names,
-  options: { ownerId: string; onUnresolved: OnUnresolved; guard?: Guard },
-): Promise<Resolution> {
-  const effective = new Set(effectiveValues(rows))
-  const roots = rows.map((row) => {
-    const name = names.get(row.secretId) ?? ''
-    // A shared value behind a personal one is resolved too, under a key that no reference can name.
-    return { environmentId: row.environmentId, key: effective.has(row) ? name : `\u0000${name}`, value: row.value }
-  })
-  const referenced: Place[] = []
-  const { locate, load } = referenceOptions(ctx, access, options.ownerId, options.guard)
-  await options.guard?.meet(roots.map((place, index) => ({ place, authors: rows[index]?.authors ?? '' })))
-  const { results, visited } = await resolveValues(roots, {
-    locate,
-    load: async (places) => {
-      const values = await load(places)
-      for (const place of places) if (values.has(placeName(place))) referenced.push(place)
-      return values
-    },
-    onUnresolved: options.onUnresolved,
-    onGap: options.guard?.miss,
-    prune: options.guard?.prune,
-    maxGrowthBytes,
-  })
-  const byRow = new Map<OpenValue, Resolved>()
-  rows.forEach((row, index) => {
-    const result = results[index]
-    if (result) byRow.set(row, result)
-  })
-  return { byRow, referenced, environmentIds: visited.environments }
-}
 
 const listAdvice =
   'name fewer environments, look for a part of the names (q), list them without values (view=keys), or read one by one'

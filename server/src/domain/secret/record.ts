@@ -1,0 +1,33 @@
+/** Audit entries of changes to whole secrets. */
+import type { SecretRecord } from '../../store/secret/secret.ts'
+import type { ProjectAccess } from '../access/access.ts'
+import { record, recordAll } from '../audit/record.ts'
+import type { WriteContext } from '../context.ts'
+
+export function recordSecret(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  action: 'UPDATE' | 'DELETE',
+  secret: SecretRecord,
+  after: Record<string, unknown>,
+  environmentIds: readonly string[] = [],
+): Promise<void> {
+  return record(ctx, { ...eventOf(access, action, secret), environmentIds, after })
+}
+
+/** Records the same action for many secrets, as one row of the audit trail. */
+export function recordSecrets(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  action: 'UPDATE' | 'DELETE',
+  secrets: readonly SecretRecord[],
+  afterOf: (secret: SecretRecord) => Record<string, unknown>,
+): Promise<void> {
+  return recordAll(
+    secrets.map((secret) => ({ ctx, event: { ...eventOf(access, action, secret), after: afterOf(secret) } })),
+  )
+}
+
+function eventOf({ picture, project }: ProjectAccess, action: 'UPDATE' | 'DELETE', { id, name }: SecretRecord) {
+  return { chain: picture.workspace.id, action, entity: { type: 'secret', id, name }, projectId: project.id }
+}

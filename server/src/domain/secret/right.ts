@@ -1,0 +1,34 @@
+/** Rights that a write needs beyond those of its endpoint. */
+import { Failure } from '../../failure.ts'
+import { hasRole, type ProjectAccess } from '../access/access.ts'
+import type { Context } from '../context.ts'
+import { reachesProject } from '../scope.ts'
+import { personalOwner } from './environment.ts'
+
+/** Members may write their personal values; shared values need the role developer. */
+export function requireWriter(
+  ctx: Context,
+  access: ProjectAccess,
+  wishes: readonly { isPersonal?: boolean | undefined }[],
+): void {
+  requirePerson(ctx, wishes)
+  if (wishes.length === 0 || wishes.some(({ isPersonal }) => !isPersonal)) requireDeveloper(access)
+}
+
+export function requirePerson(ctx: Context, wishes: readonly { isPersonal?: boolean | undefined }[]): void {
+  if (personalOwner(ctx) !== '' || !wishes.some(({ isPersonal }) => isPersonal)) return
+  throw new Failure('forbidden', 'Personal values belong to people: a token cannot write them.')
+}
+
+export function requireDeveloper(access: ProjectAccess): void {
+  if (!hasRole(access, 'developer')) throw new Failure('forbidden', 'This needs the role developer.')
+}
+
+export function requireWholeProject(access: ProjectAccess, what: string): void {
+  if (!reachesProject(access.reach, access.project)) {
+    throw new Failure(
+      'forbidden',
+      `Your scope covers only part of this project: you cannot ${what}; name an environment.`,
+    )
+  }
+}
