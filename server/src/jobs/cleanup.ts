@@ -1,7 +1,7 @@
 import { backOffMs } from '../domain/account/attempt-limit.ts'
 import { recordUnrecorded } from '../domain/audit/unrecorded.ts'
 import type { Services } from '../domain/context.ts'
-import { trashLifeMs } from '../domain/secret/trash.ts'
+import { trashLifeMs } from '../domain/secret/write/trash.ts'
 import { endedShareLifeMs } from '../domain/share/share.ts'
 import { dayMs, hourMs } from '../domain/time.ts'
 import { inQuietTransaction } from '../domain/transaction.ts'

@@ -7,9 +7,9 @@ import { Failure, invalid } from '../../failure.ts'
 import type { SealedValue } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
 import type { Context } from '../context.ts'
-import { createTrail } from '../secret/delegated-references.ts'
 import { requireReached } from '../secret/environment.ts'
 import { openValues, valueKey } from '../secret/load.ts'
+import { createTrail } from '../secret/reference/delegated.ts'
 import { namePlaces, resolveRows } from '../secret/reference/follow.ts'
 
 export type CopiedSecrets = {

@@ -6,8 +6,8 @@ import {
   promoteSecrets,
   readVersion,
   restoreVersion,
-} from '../../domain/secret/history.ts'
-import { restoreRevision } from '../../domain/secret/restore.ts'
+} from '../../domain/secret/history/history.ts'
+import { restoreRevision } from '../../domain/secret/history/restore.ts'
 import { jsonType } from '../response/serialize.ts'
 import { type Routes, sendPage, sendText } from '../route.ts'
 

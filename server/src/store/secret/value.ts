@@ -21,7 +21,7 @@ export type SealedValue = {
   readonly version: number
   /** Null after the value was removed; a later value continues the version number. */
   readonly sealed: Uint8Array | null
-  /** Authors of a value that refers to other environments (domain/secret/author.ts); bound into the seal. */
+  /** Authors of a value that refers to other environments (domain/secret/reference/author.ts); bound into the seal. */
   readonly authors: string
   readonly updatedAt: number
 }

@@ -1,9 +1,9 @@
 /** If-Match: applies a change only if the secret is still as the caller read it. */
-import { Failure } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret/secret.ts'
-import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
-import { findEtag } from './answer.ts'
+import { Failure } from '../../../failure.ts'
+import type { SecretRecord } from '../../../store/secret/secret.ts'
+import { type ProjectAccess, reachedEnvironments } from '../../access/access.ts'
+import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import { findEtag } from '../read/answer.ts'
 import type { CompareContext } from './compare.ts'
 
 /**

@@ -3,15 +3,15 @@
  * read everything it leads to, and if the authors of each value in the chain may read everything after it. Also records
  * where references led and where they were stopped.
  */
-import { nextTurn } from '../../event-loop.ts'
-import type { ProjectAccess } from '../access/access.ts'
-import type { Context } from '../context.ts'
+import { nextTurn } from '../../../event-loop.ts'
+import type { ProjectAccess } from '../../access/access.ts'
+import type { Context } from '../../context.ts'
 import { createJudge } from './author.ts'
-import type { Guard } from './reference/follow.ts'
-import { type Link, type Place, placeName, type ValueNode } from './reference/graph.ts'
-import { createReferencePause } from './reference/limit.ts'
-import { writeReferenceName } from './reference/reference.ts'
-import type { Gap } from './reference/resolution.ts'
+import type { Guard } from './follow.ts'
+import { type Link, type Place, placeName, type ValueNode } from './graph.ts'
+import { createReferencePause } from './limit.ts'
+import { writeReferenceName } from './reference.ts'
+import type { Gap } from './resolution.ts'
 
 export type Trail = Guard & {
   /** Everything that these values refer to, directly or indirectly, without duplicates. */

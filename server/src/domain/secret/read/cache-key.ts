@@ -1,10 +1,10 @@
 /** Cache key of a read: the caller, the requested values, and how they are shown. */
 import type { SecretListQuery } from '@coffer/contract/secret'
-import type { ProjectAccess } from '../access/access.ts'
-import { grantOf } from '../actor.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
-import type { Context } from '../context.ts'
-import { personalOwner } from './environment.ts'
+import type { ProjectAccess } from '../../access/access.ts'
+import { grantOf } from '../../actor.ts'
+import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { Context } from '../../context.ts'
+import { personalOwner } from '../environment.ts'
 
 export function questionOf(
   ctx: Context,

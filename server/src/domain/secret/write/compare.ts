@@ -2,17 +2,17 @@
  * Audit entries for comparisons with stored values. A dry run, a refused write and an unchanged write reveal something
  * about values but leave no other audit entry, so each records one `COMPARE` before its response is sent.
  */
-import { Failure, isFailure } from '../../failure.ts'
-import type { NameBases } from '../../store/audit/key-list.ts'
-import type { SecretRecord } from '../../store/secret/secret.ts'
-import type { ProjectAccess } from '../access/access.ts'
-import { lockChain } from '../audit/chain.ts'
-import type { AuditEvent } from '../audit/event.ts'
-import { readDetails } from '../audit/read.ts'
-import { record, secretsOf } from '../audit/record.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
-import type { Context, WriteContext } from '../context.ts'
-import { inTransaction } from '../transaction.ts'
+import { Failure, isFailure } from '../../../failure.ts'
+import type { NameBases } from '../../../store/audit/key-list.ts'
+import type { SecretRecord } from '../../../store/secret/secret.ts'
+import type { ProjectAccess } from '../../access/access.ts'
+import { lockChain } from '../../audit/chain.ts'
+import type { AuditEvent } from '../../audit/event.ts'
+import { readDetails } from '../../audit/read.ts'
+import { record, secretsOf } from '../../audit/record.ts'
+import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { Context, WriteContext } from '../../context.ts'
+import { inTransaction } from '../../transaction.ts'
 
 /** The keys and environments whose values were compared. */
 export type Comparison = {

@@ -1,14 +1,14 @@
 /** Compares the wishes of a request with the stored values: plans the change of each key, or refuses the request. */
 import { type DataType, maxValueBytes, type WriteMode, type WriteResult } from '@coffer/contract/secret'
-import { newId } from '../../crypto/id.ts'
-import { Failure, invalid } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret/secret.ts'
-import type { SealedValue } from '../../store/secret/value.ts'
-import type { ProjectAccess } from '../access/access.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
-import type { WriteContext } from '../context.ts'
-import { authorsOf } from './author.ts'
-import { refuseId, refuseReserved } from './name.ts'
+import { newId } from '../../../crypto/id.ts'
+import { Failure, invalid } from '../../../failure.ts'
+import type { SecretRecord } from '../../../store/secret/secret.ts'
+import type { SealedValue } from '../../../store/secret/value.ts'
+import type { ProjectAccess } from '../../access/access.ts'
+import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { WriteContext } from '../../context.ts'
+import { refuseId, refuseReserved } from '../name.ts'
+import { authorsOf } from '../reference/author.ts'
 
 /** The value that one key should have in one environment; null removes it. */
 export type Wish = {

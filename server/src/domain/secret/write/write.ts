@@ -3,20 +3,24 @@
  * revision per environment. Versions, audit entry and the announcement to other nodes commit in the same transaction.
  */
 import type { WriteMode, WriteResult } from '@coffer/contract/secret'
-import { newId } from '../../crypto/id.ts'
-import { environmentSubject } from '../../store/change.ts'
-import type { SecretRecord } from '../../store/secret/secret.ts'
-import type { SealedValue, VersionRow } from '../../store/secret/value.ts'
-import { type ProjectAccess, reauthorise, withStoredEnvironments } from '../access/access.ts'
-import type { AuditEvent } from '../audit/event.ts'
-import { recordAll, secretsOf } from '../audit/record.ts'
-import type { WriteContext } from '../context.ts'
-import { announce } from '../transaction.ts'
+import { newId } from '../../../crypto/id.ts'
+import { environmentSubject } from '../../../store/change.ts'
+import type { SecretRecord } from '../../../store/secret/secret.ts'
+import type { SealedValue, VersionRow } from '../../../store/secret/value.ts'
+import { type ProjectAccess, reauthorise, withStoredEnvironments } from '../../access/access.ts'
+import type { AuditEvent } from '../../audit/event.ts'
+import { recordAll, secretsOf } from '../../audit/record.ts'
+import type { WriteContext } from '../../context.ts'
+import { announce } from '../../transaction.ts'
+import { personalOwner } from '../environment.ts'
+import { findUnseen } from '../find.ts'
+import { maxRowsOf, openValues } from '../load.ts'
+import { recordSecrets } from '../record.ts'
+import { refuseCycles } from '../reference/cycle.ts'
+import { refuseManyReferences } from '../reference/limit.ts'
+import { requireDeveloper } from '../right.ts'
+import { createWriteAllowance, refuseTooMuch } from '../size.ts'
 import type { CompareContext } from './compare.ts'
-import { refuseCycles } from './cycle.ts'
-import { personalOwner } from './environment.ts'
-import { findUnseen } from './find.ts'
-import { maxRowsOf, openValues } from './load.ts'
 import {
   checkWish,
   isDescribedAnew,
@@ -28,10 +32,6 @@ import {
   type Wish,
   withFields,
 } from './plan.ts'
-import { recordSecrets } from './record.ts'
-import { refuseManyReferences } from './reference/limit.ts'
-import { requireDeveloper } from './right.ts'
-import { createWriteAllowance, refuseTooMuch } from './size.ts'
 
 /** Revisions of one request: at most one per environment, however many values change. */
 type Revisions = {

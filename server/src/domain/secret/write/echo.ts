@@ -3,17 +3,17 @@
  * all rows back: this must not undo or silently overwrite what others changed meanwhile.
  */
 import type { SecretChange } from '@coffer/contract/secret'
-import { nextTurn } from '../../event-loop.ts'
-import { Failure, invalid } from '../../failure.ts'
-import type { SecretRecord } from '../../store/secret/secret.ts'
-import type { SealedValue } from '../../store/secret/value.ts'
-import type { ProjectAccess } from '../access/access.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
-import { iso, parseTime, secondMs } from '../time.ts'
+import { nextTurn } from '../../../event-loop.ts'
+import { Failure, invalid } from '../../../failure.ts'
+import type { SecretRecord } from '../../../store/secret/secret.ts'
+import type { SealedValue } from '../../../store/secret/value.ts'
+import type { ProjectAccess } from '../../access/access.ts'
+import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import { iso, parseTime, secondMs } from '../../time.ts'
+import { personalOwner } from '../environment.ts'
+import { maxRowsOf, placeOf } from '../load.ts'
+import { createOpeningPause, createWriteAllowance } from '../size.ts'
 import type { CompareContext } from './compare.ts'
-import { personalOwner } from './environment.ts'
-import { maxRowsOf, placeOf } from './load.ts'
-import { createOpeningPause, createWriteAllowance } from './size.ts'
 
 type SentRow = {
   readonly environment: PicturedEnvironment

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import type { ReminderRow } from '../../store/secret/reminder.ts'
+import type { ReminderRow } from '../../../store/secret/reminder.ts'
+import type { OpenValue } from '../load.ts'
 import { createReminderIndex } from './answer.ts'
-import type { OpenValue } from './load.ts'
 
 test('each value finds its own reminder, and each reminder is looked at a few times, however many values there are', () => {
   let looks = 0

@@ -3,9 +3,9 @@
  * long. Yields the event loop after each piece.
  */
 
-import { nextTurn } from '../../event-loop.ts'
-import { rowBytes } from '../../store/secret/value.ts'
-import { type Allowance, smallBytes } from './size.ts'
+import { nextTurn } from '../../../event-loop.ts'
+import { rowBytes } from '../../../store/secret/value.ts'
+import { type Allowance, smallBytes } from '../size.ts'
 
 /** Buffers of a response, in the order of sending. */
 export type Pieces = Buffer[]

@@ -1,10 +1,10 @@
 /** Writes the JSON response of a secret read, and its ETag. */
 import { createHmac } from 'node:crypto'
 import type { Secret } from '@coffer/contract/secret'
-import type { SecretRecord } from '../../store/secret/secret.ts'
-import type { Context } from '../context.ts'
+import type { SecretRecord } from '../../../store/secret/secret.ts'
+import type { Context } from '../../context.ts'
+import { createAllowance } from '../size.ts'
 import { commaAt, type WrittenAnswer, writeAnswer } from './pieces.ts'
-import { createAllowance } from './size.ts'
 
 export type Answered = {
   readonly secrets: readonly SecretRecord[]

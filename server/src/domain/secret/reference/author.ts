@@ -8,12 +8,12 @@
  * value's AAD. The suffix `!` marks an author who could not reach every referenced value when writing; `~` marks one
  * who could, but who did not reach the whole workspace.
  */
-import { type Access, type ProjectAccess, reachesEnvironments } from '../access/access.ts'
-import type { Actor } from '../actor.ts'
-import type { Context } from '../context.ts'
-import { type Reach, reachesAll, toScopeSet } from '../scope.ts'
-import { referenceOptions } from './reference/follow.ts'
-import { surveyReferences } from './reference/reference.ts'
+import { type Access, type ProjectAccess, reachesEnvironments } from '../../access/access.ts'
+import type { Actor } from '../../actor.ts'
+import type { Context } from '../../context.ts'
+import { type Reach, reachesAll, toScopeSet } from '../../scope.ts'
+import { referenceOptions } from './follow.ts'
+import { surveyReferences } from './reference.ts'
 
 const separator = ' '
 const outOfReach = '!'

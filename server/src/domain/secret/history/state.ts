@@ -1,15 +1,15 @@
 /** The values of an environment, now or after one of its revisions, for diffs, restores and promotions. */
 
-import { nextTurn } from '../../event-loop.ts'
-import { Failure, invalid } from '../../failure.ts'
-import type { ValuePlace, VersionRow } from '../../store/secret/value.ts'
-import type { ProjectAccess } from '../access/access.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
-import type { Context } from '../context.ts'
-import { parseTime } from '../time.ts'
-import { requireReached } from './environment.ts'
-import { loadValues, openValues, placeOf } from './load.ts'
-import { type Allowance, createOpeningPause } from './size.ts'
+import { nextTurn } from '../../../event-loop.ts'
+import { Failure, invalid } from '../../../failure.ts'
+import type { ValuePlace, VersionRow } from '../../../store/secret/value.ts'
+import type { ProjectAccess } from '../../access/access.ts'
+import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { Context } from '../../context.ts'
+import { parseTime } from '../../time.ts'
+import { requireReached } from '../environment.ts'
+import { loadValues, openValues, placeOf } from '../load.ts'
+import { type Allowance, createOpeningPause } from '../size.ts'
 
 export type Standing = {
   readonly value: string
