@@ -1,4 +1,4 @@
-/** The house holds: imports point down, nothing goes in circles, no room has a name that says nothing. */
+/** Rules for the whole code base: import directions, no cycles, and one owner for each sensitive operation. */
 import { readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,8 +12,8 @@ const source = join(root, 'server/src')
 const production = listFiles(source).filter((file) => !/\.test\.ts$|-test-/.test(file))
 const imports = production.flatMap(importsOf)
 
-/** Each floor, and the floors that it may use. Single files beside the floors are leaves that any floor may use. */
-const mayUse: Record<string, readonly string[]> = {
+/** Each layer and the layers it may import. Single files beside the layers are leaves that any layer may import. */
+const allowedImports: Record<string, readonly string[]> = {
   main: ['command'],
   command: ['app', 'operator', 'open-store', 'leaf'],
   operator: ['app', 'open-store', 'domain', 'store', 'leaf'],
@@ -28,19 +28,19 @@ const mayUse: Record<string, readonly string[]> = {
   leaf: [],
 }
 
-function floorOf(file: string): string {
+function layerOf(file: string): string {
   const [first = '', ...rest] = relative(source, file).split('/')
   if (rest.length > 0) return first
   const name = first.replace(/\.ts$/, '')
   return ['main', 'command', 'app', 'open-store'].includes(name) ? name : 'leaf'
 }
 
-test('imports point down', () => {
+test('a layer imports only the layers below it', () => {
   const wrong = imports
     .filter(({ to }) => to.startsWith('.'))
     .map(({ from, to }) => ({ from, target: resolve(dirname(from), to) }))
-    .filter(({ from, target }) => floorOf(from) !== floorOf(target))
-    .filter(({ from, target }) => !mayUse[floorOf(from)]?.includes(floorOf(target)))
+    .filter(({ from, target }) => layerOf(from) !== layerOf(target))
+    .filter(({ from, target }) => !allowedImports[layerOf(from)]?.includes(layerOf(target)))
     .map(({ from, target }) => `${relative(source, from)} uses ${relative(source, target)}`)
   expect(imports.length).toBeGreaterThan(100)
   expect(wrong).toEqual([])
@@ -49,24 +49,24 @@ test('imports point down', () => {
 const folders = ['server/src', 'contract', 'sdk', 'test', 'bench', 'torture', 'docs']
 const everyEdge = folders.flatMap((folder) => listFiles(join(root, folder))).flatMap((file) => edgesOf(importsOf(file)))
 
-test('no file imports in a circle, not even types', () => {
-  const circles = findCircles(everyEdge)
+test('no import cycle between files, type imports included', () => {
+  const cycles = findCircles(everyEdge)
   expect(everyEdge.length).toBeGreaterThan(2_000)
-  expect(circles.map((circle) => circle.map((file) => relative(root, file)).join(' → '))).toEqual([])
+  expect(cycles.map((cycle) => cycle.map((file) => relative(root, file)).join(' → '))).toEqual([])
 })
 
-test('no two rooms of a floor import each other, directly or by way of a third', () => {
+test('no import cycle between the folders of a layer, direct or indirect', () => {
   const rooms = new Set([source, ...production.map((file) => dirname(file))])
   const edges = imports.flatMap((one) => edgesOf([one]))
-  const circles = [...rooms].flatMap((folder) =>
-    findCircles(edgesBetweenRooms(edges, folder)).map((circle) => `${relative(source, folder)}: ${circle.join(' → ')}`),
+  const cycles = [...rooms].flatMap((folder) =>
+    findCircles(edgesBetweenRooms(edges, folder)).map((cycle) => `${relative(source, folder)}: ${cycle.join(' → ')}`),
   )
-  expect(circles).toEqual([])
+  expect(cycles).toEqual([])
 })
 
-test('the check finds circles of type imports, between files and between rooms', async ({ onTestFinished }) => {
-  const planted = await mkdtemp(join(tmpdir(), 'coffer-circle-'))
-  onTestFinished(() => rm(planted, { recursive: true }))
+test('the check finds cycles of type imports, between files and between folders', async ({ onTestFinished }) => {
+  const fixture = await mkdtemp(join(tmpdir(), 'coffer-circle-'))
+  onTestFinished(() => rm(fixture, { recursive: true }))
   const files = {
     'one/a.ts': "import type { B } from '../two/b.ts'\nexport type A = B[]\n",
     'two/b.ts': "import {\n  type C,\n} from '../three/c.ts'\nexport type B = C[]\n",
@@ -76,28 +76,28 @@ test('the check finds circles of type imports, between files and between rooms',
     'two/f.ts': 'export const f = 1\n',
   }
   for (const [name, text] of Object.entries(files)) {
-    await mkdir(dirname(join(planted, name)), { recursive: true })
-    await writeFile(join(planted, name), text)
+    await mkdir(dirname(join(fixture, name)), { recursive: true })
+    await writeFile(join(fixture, name), text)
   }
-  const edges = listFiles(planted).flatMap((file) => edgesOf(importsOf(file)))
-  const circle = ['one/a.ts', 'two/b.ts', 'three/c.ts'].map((name) => join(planted, name))
+  const edges = listFiles(fixture).flatMap((file) => edgesOf(importsOf(file)))
+  const cycle = ['one/a.ts', 'two/b.ts', 'three/c.ts'].map((name) => join(fixture, name))
   expect(edges.length).toBe(5)
-  expect(findCircles(edges).map((found) => new Set(found))).toEqual([new Set(circle)])
-  const ofRooms = findCircles(edgesBetweenRooms(edges, planted)).map((found) => new Set(found))
-  expect(ofRooms).toContainEqual(new Set(['one', 'two', 'three']))
+  expect(findCircles(edges).map((found) => new Set(found))).toEqual([new Set(cycle)])
+  const betweenFolders = findCircles(edgesBetweenRooms(edges, fixture)).map((found) => new Set(found))
+  expect(betweenFolders).toContainEqual(new Set(['one', 'two', 'three']))
 })
 
 /**
- * State that outlives a request is a service, made in app.ts and handed on in `ctx`. A WeakMap or WeakSet is no such state:
- * what it holds belongs to the object that is its key.
+ * State that outlives a request is a service, created in app.ts and passed in `ctx`. A WeakMap or WeakSet is allowed:
+ * its entries belong to the objects that are its keys.
  */
-test('no module holds state of its own', () => {
+test('no module holds mutable state', () => {
   const declarations: RegExp[] = [
     /^(?:export )?(?:let|var) (\w+)/gm,
     /^(?:export )?const (\w+)(?:: (?!Readonly)[^=\n]+)? = (?:new (?:Map|Set|Array|\w+Array)\b|\[\]|\{\})/gm,
     /^(?:export )?const (\w+)[^=\n]* = (?:await )?(?:create|start|open)[A-Z]\w*\(/gm,
   ]
-  /** Ids are in order, and random bytes are drawn in bulk, for the process as a whole: no request sees another by them. */
+  /** Id order and pooled random bytes are per process and reveal nothing about other requests. */
   const known = [
     'crypto/id.ts: lastMs',
     'crypto/id.ts: beginning',
@@ -113,21 +113,21 @@ test('no module holds state of its own', () => {
   expect(held.toSorted()).toEqual(known.toSorted())
 })
 
-test('the contract is a leaf without logic: it imports nothing but its schema library', () => {
+test('the contract imports nothing but its schema library', () => {
   const outside = listFiles(join(root, 'contract/src'))
     .flatMap(importsOf)
     .filter(({ to }) => !to.startsWith('./') && to !== 'typebox')
   expect(outside.map(({ to }) => to)).toEqual([])
 })
 
-test('the client library imports nothing but its own files, and runs in browsers too', () => {
+test('the client library imports only its own files and uses no Node globals', () => {
   const library = listFiles(join(root, 'sdk/src')).filter((file) => !file.endsWith('.test.ts'))
   expect(library.length).toBeGreaterThan(0)
   expect(library.flatMap(importsOf).filter(({ to }) => !to.startsWith('./'))).toEqual([])
   expect(library.filter((file) => /\b(Buffer|process|require)\b/.test(readFileSync(file, 'utf8')))).toEqual([])
 })
 
-test('only the engines talk to a database driver, only the doors open connections', () => {
+test('only the engines import a database driver, and only outbound.ts and mail.ts open connections', () => {
   const owners: Record<string, RegExp> = {
     pg: /store\/engine\/postgres\.ts$/,
     'node:sqlite': /store\/engine\/sqlite(-connection|-wal|-checkpoint)?\.ts$/,
@@ -137,13 +137,13 @@ test('only the engines talk to a database driver, only the doors open connection
     'nodemailer/lib/smtp-connection': /src\/mail\.ts$/,
     'nodemailer/lib/mail-composer': /src\/mail\.ts$/,
   }
-  const strangers = imports.filter(({ from, to }) => owners[to] && !owners[to].test(from))
-  expect(strangers.map(({ from, to }) => `${relative(source, from)}: ${to}`)).toEqual([])
+  const violations = imports.filter(({ from, to }) => owners[to] && !owners[to].test(from))
+  expect(violations.map(({ from, to }) => `${relative(source, from)}: ${to}`)).toEqual([])
   const fetching = production.filter((file) => /\bfetch\(/.test(readFileSync(file, 'utf8')))
   expect(fetching.map((file) => relative(source, file))).toEqual([])
 })
 
-test('undocumented fields of Node are used only where the code gives a reason', () => {
+test('undocumented fields of Node are used only in the listed files', () => {
   const used = production.flatMap((file) =>
     [...readFileSync(file, 'utf8').matchAll(/\w\??\.(_\w+|onIncoming\b)|\b(httpAllowHalfOpen):/g)].map(
       ([, field, option]) => `${relative(source, file)}: ${field ?? option}`,
@@ -157,15 +157,15 @@ test('undocumented fields of Node are used only where the code gives a reason', 
   expect(used.toSorted()).toEqual(reasoned)
 })
 
-test('what is served knows nothing of what measures, tortures or tests it', () => {
+test('production code imports nothing from test, bench or torture', () => {
   const outside = ['test', 'bench', 'torture'].map((folder) => `${join(root, folder)}/`)
-  const reaching = [...imports, ...listFiles(join(root, 'contract/src')).flatMap(importsOf)]
+  const violations = [...imports, ...listFiles(join(root, 'contract/src')).flatMap(importsOf)]
     .filter(({ to }) => to.startsWith('.'))
     .filter(({ from, to }) => outside.some((folder) => resolve(dirname(from), to).startsWith(folder)))
-  expect(reaching).toEqual([])
+  expect(violations).toEqual([])
 })
 
-test('the fuzzer knows the description of the service and nothing else of it', () => {
+test('the fuzzer imports no code of the service', () => {
   const seen = new Set<string>()
   function visit(file: string): void {
     if (seen.has(file)) return
@@ -178,7 +178,7 @@ test('the fuzzer knows the description of the service and nothing else of it', (
   expect(seen.size).toBeGreaterThan(5)
 })
 
-test('nothing is exported that nobody else names', () => {
+test('every export is used in another file', () => {
   const files = ['server/src', 'test', 'bench', 'torture', 'docs'].flatMap((folder) => listFiles(join(root, folder)))
   const texts = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]))
   const namedIn = new Map<string, Set<string>>()
@@ -194,21 +194,21 @@ test('nothing is exported that nobody else names', () => {
   expect(unused).toEqual([])
 })
 
-test('no room is called by a name that says nothing', () => {
+test('no file has a generic name such as utils or helpers', () => {
   const forbidden = /^(utils?|helpers?|common|types|index|misc|shared|constants)\.ts$/
   const rooms = ['contract/src', 'bench', 'torture', 'test'].flatMap((folder) => listFiles(join(root, folder)))
   const named = [...production, ...rooms].filter((file) => forbidden.test(file.split('/').at(-1) ?? ''))
   expect(named).toEqual([])
 })
 
-test('no room is larger than can be read in one go', () => {
+test('no file has more than 350 lines', () => {
   const large = [...production, ...listFiles(join(root, 'torture'))]
     .map((file) => ({ file: relative(source, file), lines: readFileSync(file, 'utf8').split('\n').length }))
     .filter(({ lines }) => lines > 350)
   expect(large).toEqual([])
 })
 
-test('associated data is built, sealed records are made and audit rows are written in one place each', () => {
+test('encryption, associated data and audit rows each have exactly one owning file', () => {
   const owners: [what: RegExp, owner: RegExp][] = [
     [/createCipheriv|createDecipheriv/, /crypto\/envelope\.ts$/],
     [/setAAD/, /crypto\/envelope\.ts$/],

@@ -1,7 +1,7 @@
-/** One request of the tables that the matrix, the tenants and others ask by. */
+/** One request in the tables used by the permission matrix, the tenant tests and others. */
 import type { Permission, Scope } from '@coffer/contract/field'
 
-/** Tokens as one caller sees them. */
+/** Token ids from the view of one caller. */
 export type TokenIds = { readonly itself?: string | undefined; readonly own: string; readonly others: string }
 
 export type Ask = {
@@ -10,24 +10,24 @@ export type Ask = {
   readonly body?: Readonly<Record<string, unknown>>
   /** The team, project or environment in the path. */
   readonly on?: string
-  /** The one that the body names. */
+  /** The object named in the body. */
   readonly into?: string
   readonly token?: keyof TokenIds | 'absent'
-  /** Is about the owner's share. */
+  /** Concerns the owner's share. */
   readonly isAboutShare?: true
   readonly newToken?: { readonly permission: Permission; readonly scope: Scope }
-  /** What must be held as a whole, though a part of it is enough to see it. */
+  /** The object that the caller's scope must fully include; seeing it needs only a part. */
   readonly whole?: string
-  /** More than the endpoint asks for by itself. */
+  /** Required in addition to the endpoint's own permission. */
   readonly needs?: 'developer' | 'admin'
-  /** Writes a value of the caller's own. */
+  /** Writes a personal value of the caller. */
   readonly isPersonal?: true
-  /** All that the answer names, of which everybody is shown what they hold. */
+  /** All ids in the response; each caller sees those within their scope. */
   readonly shows?: readonly string[]
-  /** Where those who may ask are answered otherwise than with success. */
+  /** The status for authorised callers, if it is not success. */
   readonly status?: number
   readonly isMalformed?: true
-  /** Answers a question, though not by GET: changes nothing and leaves no trace. */
+  /** A read without GET: changes nothing and records nothing. */
   readonly isQuestion?: true
 }
 

@@ -1,4 +1,4 @@
-/** The app on somebody's telephone: reads a secret as it is typed, and shows the code of a moment. */
+/** An authenticator app: decodes the typed secret and computes codes. */
 import type { RecoveryCodes, TotpEnrolment } from '@coffer/contract/mfa'
 import { expect } from 'vitest'
 import { hotp, totpStep } from '../server/src/crypto/totp.ts'
@@ -14,9 +14,9 @@ export function readBase32(text: string): Buffer {
 export type Authenticator = {
   readonly secret: string
   readonly recoveryCodes: readonly string[]
-  /** What the app shows, or has shown or will show so many steps away. */
+  /** The code now, or so many steps away. */
   code(drift?: number): string
-  /** A code that was not used yet: the clock of the service moves on for it. */
+  /** A code not used before: moves the service's clock forward. */
   freshCode(): string
 }
 
@@ -44,7 +44,7 @@ export async function beginTotp(service: TestService, session: string): Promise<
   return authenticator(service, body.secret, [])
 }
 
-/** Set up and confirmed. */
+/** Enrols and confirms. */
 export async function setUpTotp(service: TestService, session: string): Promise<Authenticator> {
   const { secret, code } = await beginTotp(service, session)
   const answer = await service.call<RecoveryCodes>('POST', '/v1/me/mfa/totp/confirm', {

@@ -1,4 +1,4 @@
-/** What every test relies on: an answer that breaks the contract is noticed. */
+/** The test client checks every response against the contract. */
 import { createServer, type OutgoingHttpHeaders } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Call, caller } from './caller.ts'
@@ -36,7 +36,7 @@ const team = {
 }
 const path = '/v1/workspace/main/team'
 
-test('one that keeps it passes, with its body and headers', async () => {
+test('a response that keeps the contract passes, with its body and headers', async () => {
   answer = { status: 200, headers, body: JSON.stringify([team]) }
   const { status, body, headers: received } = await call('GET', path)
   expect({ status, body, limit: received.get('RateLimit-Limit') }).toEqual({ status: 200, body: [team], limit: '200' })
@@ -45,21 +45,21 @@ test('one that keeps it passes, with its body and headers', async () => {
 const refusal = '{"message":"No."}'
 test.each([
   ['no request id', 200, without('x-request-id'), '[]'],
-  ['an answer that may be stored', 200, without('cache-control'), '[]'],
-  ['no rate limit', 404, without('ratelimit-reset'), refusal],
-  ['a body of another form', 200, headers, '[{"id":1}]'],
-  ['a status that is not declared', 409, headers, refusal],
-  ['an error with more than its message', 404, headers, '{"message":"No.","stack":""}'],
+  ['a cacheable response', 200, without('cache-control'), '[]'],
+  ['no rate limit headers', 404, without('ratelimit-reset'), refusal],
+  ['a body that violates the schema', 200, headers, '[{"id":1}]'],
+  ['an undeclared status', 409, headers, refusal],
+  ['an error with more fields than message', 404, headers, '{"message":"No.","stack":""}'],
   ['an error without a message', 404, headers, '[]'],
-  ['a 401 that does not say how', 401, headers, refusal],
-  ['a 429 that does not say when', 429, headers, refusal],
-  ['a 503 that says now', 503, { ...headers, 'retry-after': '0' }, refusal],
-])('%s does not', async (_what, status, sent, body) => {
+  ['a 401 without WWW-Authenticate', 401, headers, refusal],
+  ['a 429 without Retry-After', 429, headers, refusal],
+  ['a 503 with Retry-After: 0', 503, { ...headers, 'retry-after': '0' }, refusal],
+])('rejects %s', async (_what, status, sent, body) => {
   answer = { status, headers: sent, body }
   await expect(call('GET', path)).rejects.toThrow(`GET ${path} → ${status}: `)
 })
 
-test('nor does success on a path that the contract does not know', async () => {
+test('rejects success on a path that is not in the contract', async () => {
   answer = { status: 200, headers, body: '{}' }
-  await expect(call('GET', '/v1/nowhere')).rejects.toThrow('a status of no endpoint')
+  await expect(call('GET', '/v1/nowhere')).rejects.toThrow('an unexpected status without an endpoint')
 })

@@ -1,6 +1,6 @@
 /**
- * How tests ask. Every answer is held against the contract: status, body and the headers that stand on every answer.
- * Lean, since a run asks about a million times.
+ * The HTTP client of the tests. It checks the status, body and common headers of every response against the contract,
+ * and is lean: a run sends about a million requests.
  */
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { endpoints } from '@coffer/contract/api'
@@ -47,7 +47,7 @@ export function caller(url: string, agent = new Agent({ keepAlive: true })): Cal
       get headers() {
         return new Headers(pairsOf(rawHeaders))
       },
-      // The contract has just been checked; tests name the type that they expect.
+      // The contract was just checked; the caller names the type it expects.
       body: parsed as Body,
       text,
     }
@@ -86,7 +86,7 @@ function checkAnswer(method: string, path: string, status: number, headers: Inco
   if (problem !== undefined) expect.fail(`${method} ${path.split('?')[0]} → ${status}: ${problem}`)
 }
 
-/** What breaks the contract; plain comparisons, as they are made a million times in a run. */
+/** The first violation of the contract. Plain comparisons, because this runs a million times per test run. */
 function findProblem(
   method: string,
   path: string,
@@ -98,17 +98,17 @@ function findProblem(
   if (!fits('x-request-id', /^[\w-]{8,}$/)) return 'no X-Request-Id'
   const endpoint = findEndpoint(method, path)
   if (status >= 400 && method !== 'HEAD' && !isRefusal(endpoint, status, body) && !isMessage(body)) {
-    return 'an error that is not a message alone'
+    return 'an error body with fields other than message'
   }
   if (status === 401 && headers['www-authenticate'] !== 'Bearer') return 'no WWW-Authenticate'
   if ((status === 429 || status === 503) && !fits('retry-after', /^[1-9]\d*$/)) return 'no Retry-After'
   if (!path.startsWith('/v1')) return undefined
-  if (headers['cache-control'] !== 'no-store') return 'it may be stored'
+  if (headers['cache-control'] !== 'no-store') return 'no Cache-Control: no-store'
   for (const name of ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']) {
     if (!fits(name, /^\d+$/)) return `no ${name}`
   }
-  if (!endpoint) return [400, 404, 429, 503].includes(status) ? undefined : 'a status of no endpoint'
-  if (status !== endpoint.status) return mayAnswer(endpoint, status) ? undefined : 'a status that is not declared'
+  if (!endpoint) return [400, 404, 429, 503].includes(status) ? undefined : 'an unexpected status without an endpoint'
+  if (status !== endpoint.status) return mayAnswer(endpoint, status) ? undefined : 'an undeclared status'
   if (!headers['content-type']?.startsWith('application/json')) return undefined
   const validate = ajv.compile(endpoint.response)
   return validate(body) ? undefined : ajv.errorsText(validate.errors)
@@ -122,11 +122,11 @@ const mayAnswer = (endpoint: Endpoint, status: number): boolean =>
   (status === 200 && endpoint.dryRuns === true) ||
   errorStatuses(endpoint).includes(status)
 
-/** The one error that is not a message. */
+/** The one error whose body is not a message. */
 const isRefusal = (endpoint: Endpoint | undefined, status: number, body: unknown): boolean =>
   status === 400 && endpoint?.refusal !== undefined && ajv.validate(endpoint.refusal, body)
 
-/** Fixed words win over parameters, as in the router. */
+/** Fixed segments win over parameters, as in the router. */
 const patterns = Object.values(endpoints)
   .map((endpoint: Endpoint) => ({
     endpoint,

@@ -1,9 +1,9 @@
-/** What the program answers to its arguments, in this process: one of its own takes most of a second to start. */
+/** Runs a command in this process: a separate process takes most of a second to start. */
 import { vi } from 'vitest'
 import { runCommand } from '../server/src/command.ts'
 import type { Ended, Settings } from './program.ts'
 
-/** For commands that end, and starts that are refused. What is logged is not in it, as that goes past `process.stdout`. */
+/** For commands that end and starts that are refused. Log lines are not captured: they bypass `process.stdout`. */
 export async function runHere(
   args: readonly string[],
   settings: Settings = {},

@@ -1,4 +1,4 @@
-/** The content of a service's database: to prove that a refusal changed nothing, and to undo what was allowed. */
+/** Snapshots of a service's database, to prove that a refused request changed nothing and to undo an allowed one. */
 import type { Services } from '../server/src/domain/context.ts'
 import type { Db, Engine, Sql, SqlValue } from '../server/src/store/engine/sql.ts'
 
@@ -6,13 +6,13 @@ type Row = Readonly<Record<string, SqlValue>>
 type Table = { readonly name: string; readonly key: readonly string[] }
 type Rows = ReadonlyMap<string, Row>
 export type Content = {
-  /** Rows by table and primary key, tables in the order of their making: what is referred to comes first. */
+  /** Rows by table and primary key; tables in creation order, so that referenced tables come first. */
   readonly tables: ReadonlyMap<Table, Rows>
-  /** How far every audit chain has come. */
+  /** The head of every audit chain. */
   readonly trail: string
 }
 
-/** Only ever appended to; the heads of the chains stand in `trail`. */
+/** Append-only tables; `trail` holds the heads of the chains. */
 const journals = new Set([
   'audit_entry',
   'audit_head',
@@ -23,7 +23,7 @@ const journals = new Set([
   'schema_step',
   'schema_lock',
 ])
-/** Notes of use, which every request leaves whatever its answer. */
+/** Usage timestamps, which every request updates whatever its status. */
 const volatileColumns = new Set(['last_used_at', 'last_used_ip', 'last_seen_at'])
 
 export async function readContent({ engine }: Pick<Services, 'engine'>): Promise<Content> {
@@ -41,7 +41,7 @@ export async function readContent({ engine }: Pick<Services, 'engine'>): Promise
   }
 }
 
-/** Every row that was added, removed or changed, for people; empty where the content is the same. */
+/** Describes every added, removed or changed row; empty if nothing changed. */
 export function describeChanges(before: Content, after: Content): string[] {
   return changesBetween(before, after).map(({ table, was, is }) => {
     const what = !was ? 'added' : !is ? 'removed' : 'changed'
@@ -49,7 +49,7 @@ export function describeChanges(before: Content, after: Content): string[] {
   })
 }
 
-/** Puts every row back as it was; the audit trail keeps what happened meanwhile. Returns the content as it is then. */
+/** Restores every row except the audit trail, and returns the new content. */
 export async function restoreContent(services: Services, before: Content, after: Content): Promise<Content> {
   const changes = changesBetween(before, after)
   const apply = (updates: typeof changes) =>
@@ -58,7 +58,7 @@ export async function restoreContent(services: Services, before: Content, after:
       for (const { table, was, is } of changes) if (was && !is) await insert(db, table, was)
       for (const { table, was, is } of updates) if (was && is) await update(db, table, was)
     })
-  // A value that may stand only once can pass from one row to another in one order only.
+  // A unique value can move from one row to another in one order only.
   await apply(changes).catch(() => apply(changes.toReversed()))
   services.pictures.clear()
   services.credentials.clear()
@@ -94,7 +94,7 @@ async function readRows(engine: Engine, table: Table): Promise<Rows> {
   return new Map(rows.map((row) => [table.key.map((column) => row[column]).join(), row]))
 }
 
-/** Tables are read again only once they have been touched: triggers take note of that, on any connection. */
+/** Tables are read again only after a change; triggers record changes on any connection. */
 type Watched = { readonly tables: readonly Table[]; readonly rows: Map<Table, Rows> }
 const watched = new WeakMap<Engine, Promise<Watched>>()
 
@@ -107,10 +107,10 @@ function watch(engine: Engine): Promise<Watched> {
   return watching
 }
 
-/** Each in a transaction of its own: one that held many tables would wait for a job that waits for it. */
+/** One transaction per statement: a transaction that locks many tables could deadlock with a job. */
 async function addTriggers(engine: Engine): Promise<Watched> {
   const tables = await readSchema(engine)
-  // No key: two transactions that touch the same tables must not wait for each other.
+  // Without a key, two transactions that touch the same tables do not wait for each other.
   const texts = ['create table if not exists test_touched (name text not null)']
   if (engine.kind === 'postgres') {
     texts.push(
@@ -188,7 +188,7 @@ function conditional(head: string, columns: readonly string[], table: Table, row
   )
 }
 
-/** Engines prepare a statement once for each template object: the same text must be the same object. */
+/** Engines cache prepared statements by template object, so the same text must be the same object. */
 const templates = new Map<string, TemplateStringsArray>()
 
 function statement(parts: readonly string[], values: readonly SqlValue[] = []): Sql {

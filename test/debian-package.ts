@@ -1,4 +1,4 @@
-/** Programs that npm does not bring: from Debian's packages of the same names, where that is possible. */
+/** Installs programs that are not on npm from the Debian packages of the same names, if possible. */
 import { spawn, spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,18 +7,18 @@ export function isInstalled(program: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0
 }
 
-/** Test files install what they need while others do the same: apt refuses to run beside itself, and so each waits its turn. */
+/** Test files install programs in parallel, but apt refuses to run twice at once. */
 const lock = join(tmpdir(), 'coffer-debian-package.lock')
 const install = 'apt-get update -qq; apt-get install -y -qq --no-install-recommends "$@"'
 const command = (packages: readonly string[]) => ['flock', [lock, 'sh', '-c', install, 'sh', ...packages]] as const
 const options = () => ({ env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, stdio: 'ignore' }) as const
 
-/** Whether it worked is seen by what is at hand afterwards: there may be no Debian, no network or no root. */
+/** Ignores failures, since there may be no Debian, network or root: check `isInstalled` afterwards. */
 export function installPackages(packages: readonly string[]): void {
   spawnSync(...command(packages), options())
 }
 
-/** For the top of a test file: installs those programs that are missing, and fails where that does not work. */
+/** For the top of a test file: installs missing programs, and throws if that fails. */
 export async function requirePrograms(...programs: readonly string[]): Promise<void> {
   const missing = programs.filter((program) => !isInstalled(program))
   if (missing.length === 0) return

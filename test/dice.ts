@@ -1,13 +1,13 @@
-/** Chance that can be told again: the same seed, the same throws. */
+/** Reproducible random numbers: the same seed gives the same sequence. */
 import { randomInt } from 'node:crypto'
 
 /** Of this run; whoever draws from it prints it. */
 export const seed = Number(process.env.COFFER_TEST_SEED ?? randomInt(2 ** 31))
 
-/** A whole number from 0 up to the one given. */
+/** An integer from 0 up to but not including `below`. */
 export type Dice = (below: number) => number
 
-/** Mulberry32: small, and the same on every machine. */
+/** Mulberry32: small and the same on every machine. */
 export function createDice(seed: number): Dice {
   let state = seed
   return (below) => {
@@ -20,7 +20,7 @@ export function createDice(seed: number): Dice {
 
 export function pick<Item>(list: readonly Item[], dice: Dice): Item {
   const item = list[dice(list.length)]
-  if (item === undefined) throw new Error('there is nothing to pick from')
+  if (item === undefined) throw new Error('cannot pick from an empty list')
   return item
 }
 

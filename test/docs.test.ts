@@ -1,4 +1,4 @@
-/** What is written about settings and sync targets is made from the settings and the providers themselves. */
+/** The docs about settings and sync targets match the settings and the providers. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -16,7 +16,7 @@ test('docs/operation.md lists every setting with its default', () => {
   expect(/<!-- settings -->\n([\s\S]*?)\n<!-- \/settings -->/.exec(page)?.[1]).toBe(table)
 })
 
-test('docs/provider holds a page for every provider, as "npm run docs" writes it, and no other', () => {
+test('docs/provider has exactly one page per provider, as "npm run docs" writes it', () => {
   const pages = providerPages()
   expect([...pages.keys()].sort()).toEqual(['README.md', ...providers.map(({ slug }) => `${slug}.md`)].sort())
   expect(readdirSync(pagesFolder).sort()).toEqual([...pages.keys()].sort())
@@ -25,11 +25,13 @@ test('docs/provider holds a page for every provider, as "npm run docs" writes it
   }
 })
 
-test('docs/sync.md tells of every field of the mapping', () => {
+test('docs/sync.md explains every field of the mapping', () => {
   const page = readFileSync(join(root, 'docs/sync.md'), 'utf8')
   const section = /^## Mapping$([\s\S]*?)^## /m.exec(page)?.[1] ?? ''
-  const told = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, ids = '']) => ids.replaceAll('`', '').split(', '))
+  const documented = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, ids = '']) =>
+    ids.replaceAll('`', '').split(', '),
+  )
   for (const provider of providers) {
-    expect(told).toEqual(['environment', ...mappingFields(provider).map(({ id }) => id)])
+    expect(documented).toEqual(['environment', ...mappingFields(provider).map(({ id }) => id)])
   }
 })

@@ -1,4 +1,4 @@
-/** A service in which everything that can be waited for is taken, until the test lets it go. */
+/** Fills every queue of a service until the test releases them. */
 
 import { systemChain } from '../server/src/domain/audit/event.ts'
 import { asOperator, type Services, type WriteContext } from '../server/src/domain/context.ts'
@@ -7,13 +7,13 @@ import type { Slot } from '../server/src/slot-pool.ts'
 import type { TestService } from './harness.ts'
 
 type FullQueue = {
-  /** True once somebody has come to a queue. */
+  /** True once a request waits in a queue. */
   hasWaiter(): boolean
-  /** Does the work in the transaction that everybody waits for, commits it, and lets all others go on. */
+  /** Runs the work in the transaction that blocks the others, commits it and releases them. */
   goOn(work: (ctx: WriteContext) => Promise<void>): Promise<void>
 }
 
-/** Every slot of the pool is held by others. */
+/** Acquires every slot of every pool. */
 async function fillSlots({ slots }: Services): Promise<{ held: Slot[]; countWaiting(): number }> {
   const pools = [slots.largeRead, slots.largeWrite, slots.password, slots.sharePassword, slots.shareLookUp]
   const held: Slot[] = []
@@ -27,7 +27,7 @@ async function fillSlots({ slots }: Services): Promise<{ held: Slot[]; countWait
   return { held, countWaiting: () => pools.reduce((sum, { waiting }) => sum + waiting, 0) }
 }
 
-/** Holds all slots, and the locks of the system and of the workspace, on which writers and recorded readers wait. */
+/** Holds all slots and the locks of the system chain and the workspace, which writers and recorded reads wait for. */
 export async function fillQueues({ app: { services } }: TestService, workspaceId: string): Promise<FullQueue> {
   const { engine } = services
   const { held, countWaiting } = await fillSlots(services)
@@ -45,7 +45,7 @@ export async function fillQueues({ app: { services } }: TestService, workspaceId
   const { transaction, joinTransaction } = engine
   const count = (lock: string) => {
     const isBackground = /^[a-z-]+$/.test(lock)
-    // SQLite has one queue for everything; PostgreSQL has one for each lock, and only those of the chains are held.
+    // SQLite has one queue for everything; PostgreSQL has one per lock, and only those of the chains are held.
     if (engine.kind === 'sqlite' ? !isBackground : chains.some((chain) => lock.includes(chain))) arrived++
   }
   Object.assign(engine, {

@@ -1,6 +1,6 @@
 /**
- * A real service for a test: its own database on the engine under test, listening on a real socket, and the people and
- * things that most tests begin with.
+ * A real service for a test: its own database on the engine under test, a real socket, and helpers for the data that
+ * most tests start with.
  */
 import { randomBytes } from 'node:crypto'
 import { copyFile, cp, mkdtemp, rm } from 'node:fs/promises'
@@ -34,17 +34,17 @@ export type TestService = {
   readonly url: string
   readonly settings: Record<string, string>
   readonly dataDir: string
-  /** Everything that was logged, at debug level. */
+  /** All log lines, at debug level. */
   readonly logs: string[]
-  /** The service's clock: moved by tests instead of sleeping. It goes by itself, too, unless it is told where to stand. */
+  /** The service's clock, moved by tests instead of sleeping. It runs in real time unless `standsAt` is set. */
   readonly clock: { offsetMs: number; standsAt?: number }
   readonly call: Call
   stop(): Promise<void>
 }
 
-/** A world in which no host has an address: what is asked of a vendor fails at once. Loopback addresses are there. */
+/** No host name resolves, so requests to a vendor fail at once. Loopback addresses are allowed. */
 export const offline: Partial<Doors> = {
-  // Whoever would try again in a while finds the same.
+  // Retries without a delay: the result would be the same.
   sleep: async () => undefined,
   outbound: createOutbound({
     allow: parseAllowList('127.0.0.1'),
@@ -60,7 +60,7 @@ export type Database = {
   drop(): Promise<void>
 }
 
-/** The settings of a new database on the engine under test, empty unless its schema is asked for. */
+/** Settings of a new database on the engine under test, empty unless `hasSchema`. */
 export async function createDatabase({ hasSchema = false } = {}): Promise<Database> {
   const dataDir = await makeFolder()
   if (engine === 'postgres') return createOnPostgres(dataDir, hasSchema ? inject('postgresTemplate') : undefined)
@@ -68,7 +68,7 @@ export async function createDatabase({ hasSchema = false } = {}): Promise<Databa
   return inFolder(dataDir)
 }
 
-/** Another one with all that is in this one, its master key included; nobody may have it open. */
+/** Copies a database with its master key; no process may have it open. */
 export async function copyDatabase({ settings, dataDir: source }: Database): Promise<Database> {
   const dataDir = await makeFolder()
   await cp(source, dataDir, { recursive: true })
@@ -119,7 +119,7 @@ export async function startService(
   }
 }
 
-/** A service on a database that exists: for restarts, and for several nodes on one database. */
+/** A service on an existing database: for restarts and for several nodes on one database. */
 export async function openService(
   settings: Record<string, string>,
   dataDir: string,
@@ -165,7 +165,7 @@ export async function registerOwner(
 
 let knownHash: Promise<string> | undefined
 
-/** A person with an account, and a membership where one is asked for, without the way through an invite. */
+/** A user with an account and an optional membership, without the invite flow. */
 export async function addUser(
   service: TestService,
   email: string,
@@ -196,7 +196,7 @@ async function newAccount({ app: { services } }: TestService, email: string) {
   return { id: newId(), email, name: email, passwordHash, preferences: defaultPreferences, ...created }
 }
 
-/** A person with an account and a session, without the login and what that costs: for tests with very many people. */
+/** A user with an account and a session, without the cost of a login: for tests with very many users. */
 export async function addSignedIn(service: TestService, email: string): Promise<TestUser> {
   const { services } = service.app
   const account = await newAccount(service, email)

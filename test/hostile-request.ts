@@ -1,4 +1,4 @@
-/** Requests made from the schemas of an endpoint: right ones, ones with a single thing wrong, and hostile ones. */
+/** Requests generated from an endpoint's schemas: valid, with a single error, and hostile. */
 import type { Endpoint } from '@coffer/contract/endpoint'
 import { Nothing } from '@coffer/contract/field'
 import fc from 'fast-check'
@@ -16,7 +16,7 @@ import {
 
 type HostileRequest = { readonly path: string; readonly body: string | undefined }
 
-/** Real values that a part of a path may name, by the parameter's name. */
+/** Existing values for path parameters, by name. */
 export type World = Readonly<Record<string, readonly string[]>>
 
 const plain = (schema: unknown): Schema => JSON.parse(JSON.stringify(schema))
@@ -27,7 +27,7 @@ export function validBody(endpoint: Endpoint): fc.Arbitrary<Fields> {
   return validObject(plain(bodySchema(endpoint)))
 }
 
-/** Made once: it takes longer than all that it generates. */
+/** Created once: building it takes longer than all its samples. */
 const anyJson = fc.json({ noUnicodeString: false })
 
 function bodyText(endpoint: Endpoint): fc.Arbitrary<string | undefined> {
@@ -40,7 +40,7 @@ function bodyText(endpoint: Endpoint): fc.Arbitrary<string | undefined> {
   )
 }
 
-/** The path with parameters that the endpoint's schema accepts. */
+/** A path whose parameters match the schema. */
 export function validPath(endpoint: Endpoint, world: World): fc.Arbitrary<string> {
   return pathWith(endpoint, (name, schema) =>
     fc.oneof(
@@ -98,7 +98,7 @@ export function hostileRequest(endpoint: Endpoint, world: World): fc.Arbitrary<H
     .map(({ path, search, body }) => ({ path: path + search, body }))
 }
 
-/** What stands in an Authorization header without being a living credential. */
+/** Authorization headers without a valid credential. */
 export const deadCredentials = [
   '',
   'Bearer',

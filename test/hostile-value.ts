@@ -1,7 +1,7 @@
-/** Values made from a JSON schema: right ones, ones with a single thing wrong, and hostile ones. */
+/** Values generated from a JSON schema: valid, with a single error, and hostile. */
 import fc from 'fast-check'
 
-/** As much of it as the contract uses. */
+/** The subset of JSON Schema that the contract uses. */
 export type Schema = {
   readonly type?: string | readonly string[]
   readonly enum?: readonly string[]
@@ -23,7 +23,7 @@ export type Schema = {
 }
 export type Fields = Readonly<Record<string, unknown>>
 
-/** A number that JavaScript would not write as it stands: kept in a string until the body is text. */
+/** A number literal that JSON.stringify would not write: a string until the body becomes text. */
 const verbatim = (text: string) => `verbatim:${text}:verbatim`
 
 export function toJson(value: unknown): string {
@@ -87,7 +87,7 @@ const strangeValues: readonly unknown[] = [
 ]
 const strange = fc.constantFrom(...strangeValues)
 
-/** Names that no body has; those that every object inherits are among them. */
+/** Names that no body has, including those that every object inherits. */
 export const unknownNames = [
   'extra',
   'Name',
@@ -99,7 +99,7 @@ export const unknownNames = [
   'valueOf',
   'n'.repeat(200),
 ]
-/** Names that a parser may treat in its own way. */
+/** Names that a parser may treat specially. */
 export const prototypeNames = ['__proto__', 'constructor']
 
 const slug = fc.stringMatching(/^[a-z0-9-]{2,48}$/)
@@ -137,9 +137,8 @@ export function validFor(schema: Schema): fc.Arbitrary<unknown> {
   const either = schema.anyOf ?? schema.oneOf
   if (either) return fc.oneof(...either.map(validFor))
   if (Array.isArray(schema.type)) return fc.oneof(fc.constant(null), texts(schema))
-  // Accepted whatever it is, and ignored.
+  // Any value is accepted and ignored.
   if (schema.type === undefined) return fc.constantFrom(null, 1, 'any text', [], {})
-  // A text or null.
   if (typeof schema.type !== 'string') return fc.oneof(texts(schema), fc.constant(null))
   switch (schema.type) {
     case 'string':
@@ -153,7 +152,7 @@ export function validFor(schema: Schema): fc.Arbitrary<unknown> {
     case 'object':
       return validObject(schema)
     default:
-      throw new Error(`no value is known for ${JSON.stringify(schema)}`)
+      throw new Error(`no generator for ${JSON.stringify(schema)}`)
   }
 }
 
@@ -165,7 +164,7 @@ export function validObject({ properties = {}, required = [], minProperties = 0 
     .filter((value) => Object.keys(value).length >= minProperties)
 }
 
-/** A right object with one thing wrong, at the top or further in. */
+/** A valid object with one error, at the top level or nested. */
 export function nearlyValid(schema: Schema): fc.Arbitrary<unknown> {
   const names = Object.keys(schema.properties ?? {})
   const inner = Object.entries(schema.properties ?? {}).filter(([, field]) => field.type === 'object')
@@ -199,7 +198,7 @@ export const unreadable = [
   '//',
 ]
 
-/** Spelled as in a URL; `.` and `..` alone would be taken out of it by the client. */
+/** Percent-encoded. Clients remove a path segment that is only `.` or `..`. */
 export const spelled = (text: string) => encodeURIComponent(text.toWellFormed())
 export const strangePieces = [
   ...strangeTexts.filter((text) => text !== '').map(spelled),

@@ -1,9 +1,9 @@
-/** Reads the imports of source files, type imports included, and finds circles in them. */
+/** Reads the imports of source files, type imports included, and finds cycles. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 
 type Import = { readonly from: string; readonly to: string }
-/** What imports what: files, or folders. */
+/** An import between files or folders. */
 type Edge = readonly [from: string, to: string]
 
 export function listFiles(folder: string): string[] {
@@ -24,28 +24,28 @@ export function edgesOf(imports: readonly Import[]): Edge[] {
     .map(({ from, to }) => [from, resolve(dirname(from), to)] as const)
 }
 
-/** Imports from one subfolder of `folder` to another. Files in `folder` itself belong to no subfolder. */
+/** Imports between different subfolders of `folder`; files directly in `folder` are ignored. */
 export function edgesBetweenRooms(edges: readonly Edge[], folder: string): Edge[] {
-  const roomOf = (file: string) => {
-    const [room = '', ...rest] = relative(folder, file).split(sep)
-    return rest.length > 0 && room !== '..' ? room : undefined
+  const subfolderOf = (file: string) => {
+    const [subfolder = '', ...rest] = relative(folder, file).split(sep)
+    return rest.length > 0 && subfolder !== '..' ? subfolder : undefined
   }
   return edges.flatMap(([from, to]): Edge[] => {
-    const [one, other] = [roomOf(from), roomOf(to)]
+    const [one, other] = [subfolderOf(from), subfolderOf(to)]
     return one !== undefined && other !== undefined && one !== other ? [[one, other]] : []
   })
 }
 
 export function findCircles(edges: readonly Edge[]): string[][] {
   const uses = Map.groupBy(edges, ([from]) => from)
-  const circles: string[][] = []
+  const cycles: string[][] = []
   const done = new Set<string>()
   function visit(node: string, path: readonly string[]): void {
-    if (path.includes(node)) circles.push([...path.slice(path.indexOf(node)), node])
+    if (path.includes(node)) cycles.push([...path.slice(path.indexOf(node)), node])
     if (path.includes(node) || done.has(node)) return
     for (const [, next] of uses.get(node) ?? []) visit(next, [...path, node])
     done.add(node)
   }
   for (const node of uses.keys()) visit(node, [])
-  return circles
+  return cycles
 }

@@ -1,4 +1,4 @@
-/** A small real issuer on loopback: discovery and keys over HTTP, tokens by jose. What it serves can be changed. */
+/** A real OIDC issuer on loopback: discovery and keys over HTTP, tokens by jose. Tests can change its responses. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { type CryptoKey, exportJWK, type GenerateKeyPairOptions, generateKeyPair, type JWK, SignJWT } from 'jose'
 import { expect } from 'vitest'
@@ -11,14 +11,14 @@ export type Claims = Readonly<Record<string, unknown>>
 
 export type TestIssuer = {
   readonly url: string
-  /** Paths that were asked for, in their order. */
+  /** Requested paths, in order. */
   readonly requests: string[]
-  /** What is served as the set of keys. */
+  /** The served key set. */
   readonly keys: JWK[]
   readonly key: SigningKey
-  /** Answers in place of what would be served. */
+  /** Overrides the response if it returns true. */
   answer: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined
-  /** A token by the issuer's own key; claims of undefined are left out. */
+  /** A token signed by the issuer's key; undefined claims are omitted. */
   sign(claims?: Claims, header?: Claims, key?: SigningKey): Promise<string>
   stop(): Promise<void>
 }
@@ -43,7 +43,7 @@ export async function startIssuer(
     } else if (request.url === '/keys') json({ keys: issuer.keys })
     else response.writeHead(404).end()
   })
-  const origin = `http://${host}:${await listenAnew(server, host)}`
+  const origin = `http://${host}:${await listenOnNewPort(server, host)}`
   const issuer: TestIssuer = {
     url: origin + path,
     requests: [],
@@ -67,8 +67,8 @@ export async function startIssuer(
 
 const usedPorts = new Set<number>()
 
-/** Never where an earlier one was: the service may still remember that. */
-async function listenAnew(server: Server, host: string): Promise<number> {
+/** Never reuses a port: the service may have cached the keys of the earlier issuer. */
+async function listenOnNewPort(server: Server, host: string): Promise<number> {
   await new Promise<void>((resolve) => void server.listen(0, host, resolve))
   const address = server.address()
   const port = typeof address === 'object' && address ? address.port : 0
@@ -77,7 +77,7 @@ async function listenAnew(server: Server, host: string): Promise<number> {
     return port
   }
   await new Promise((resolve) => server.close(resolve))
-  return listenAnew(server, host)
+  return listenOnNewPort(server, host)
 }
 
 const withoutUndefined = <Fields extends object>(fields: Fields): Fields => JSON.parse(JSON.stringify(fields))

@@ -1,4 +1,4 @@
-/** JWTs that must never be accepted, made from a genuine signer and claims that would be accepted. */
+/** JWTs that must never be accepted, derived from a genuine signer and valid claims. */
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import { type JwtClaims, signJwt } from '../server/src/crypto/jwt.ts'
 import { type Signer, signBytes } from '../server/src/crypto/signing.ts'
@@ -17,7 +17,7 @@ export function forgeJwts(signer: Signer, claims: JwtClaims): Forgery[] {
   ]
 }
 
-/** Signed by the very key of the service: refused for what they say. */
+/** Signed with the service's own key: rejected for their content. */
 function genuinelySigned(signer: Signer, claims: JwtClaims): Forgery[] {
   const header = { alg: 'EdDSA', typ: 'JWT', kid: signer.id }
   const signed = (head: unknown, payload: unknown = claims) => {
@@ -27,38 +27,38 @@ function genuinelySigned(signer: Signer, claims: JwtClaims): Forgery[] {
   const { exp, iat, iss } = claims
   const claimSets: [name: string, change: Record<string, unknown>][] = [
     ['another issuer', { iss: 'https://evil.example' }],
-    ['an issuer with a slash more', { iss: `${iss}/` }],
-    ['an issuer with another case', { iss: iss.toUpperCase() }],
+    ['an issuer with a trailing slash', { iss: `${iss}/` }],
+    ['an issuer in upper case', { iss: iss.toUpperCase() }],
     ['a list of issuers', { iss: [iss] }],
     ['no issuer', { iss: undefined }],
-    ['an end in the past', { exp: iat - 1 }],
-    ['an end long ago', { exp: 1 }],
-    ['an end of 0', { exp: 0 }],
-    ['a negative end', { exp: -exp }],
-    ['no end', { exp: undefined }],
-    ['an end of null', { exp: null }],
-    ['an end that is text', { exp: String(exp) }],
-    ['a beginning far in the future', { iat: iat + 3_600, exp: exp + 3_600 }],
-    ['a beginning in the future in milliseconds', { iat: iat * 1_000, exp: exp * 1_000 }],
-    ['no beginning', { iat: undefined }],
-    ['a beginning that is text', { iat: String(iat) }],
+    ['exp in the past', { exp: iat - 1 }],
+    ['exp long ago', { exp: 1 }],
+    ['exp 0', { exp: 0 }],
+    ['a negative exp', { exp: -exp }],
+    ['no exp', { exp: undefined }],
+    ['exp null', { exp: null }],
+    ['exp as a string', { exp: String(exp) }],
+    ['iat far in the future', { iat: iat + 3_600, exp: exp + 3_600 }],
+    ['iat and exp in milliseconds', { iat: iat * 1_000, exp: exp * 1_000 }],
+    ['no iat', { iat: undefined }],
+    ['iat as a string', { iat: String(iat) }],
     ['another kind', { kind: 'session' }],
     ['no kind', { kind: undefined }],
     ['a list of kinds', { kind: ['token'] }],
     ['no subject', { sub: undefined }],
     ['an empty subject', { sub: '' }],
     ['a list of subjects', { sub: [claims.sub] }],
-    ['a subject that nobody has', { sub: '00000000-0000-7000-8000-000000000000' }],
-    ['a subject with SQL in it', { sub: `${claims.sub}' or '1'='1` }],
-    ['a subject in capitals', { sub: claims.sub.toUpperCase() }],
+    ['an unknown subject', { sub: '00000000-0000-7000-8000-000000000000' }],
+    ['a subject with SQL injection', { sub: `${claims.sub}' or '1'='1` }],
+    ['a subject in upper case', { sub: claims.sub.toUpperCase() }],
     ['no workspace', { workspace: undefined }],
     ['an empty workspace', { workspace: '' }],
-    ['a workspace that does not exist', { workspace: '00000000-0000-7000-8000-000000000000' }],
+    ['an unknown workspace', { workspace: '00000000-0000-7000-8000-000000000000' }],
     ['the subject as the workspace', { workspace: claims.sub, sub: claims.workspace }],
     ['no generation', { generation: undefined }],
-    ['a generation that is text', { generation: String(claims.generation) }],
-    ['a generation to come', { generation: claims.generation + 1 }],
-    ['a generation before', { generation: claims.generation - 1 }],
+    ['a generation as a string', { generation: String(claims.generation) }],
+    ['a later generation', { generation: claims.generation + 1 }],
+    ['an earlier generation', { generation: claims.generation - 1 }],
     ['the generation 0', { generation: 0 }],
   ]
   const headers: [name: string, head: unknown][] = [
@@ -75,19 +75,19 @@ function genuinelySigned(signer: Signer, claims: JwtClaims): Forgery[] {
     ['b64', { ...header, b64: false }],
     ['zip', { ...header, zip: 'DEF' }],
     ['cty', { ...header, cty: 'JWT' }],
-    ['an own jwk', { ...header, jwk: signer.publicKey.export({ format: 'jwk' }) }],
-    ['an own jku', { ...header, jku: `${iss}/jwks.json` }],
+    ['an embedded jwk of the service', { ...header, jwk: signer.publicKey.export({ format: 'jwk' }) }],
+    ['a jku of the service', { ...header, jku: `${iss}/jwks.json` }],
     ['an unknown field', { ...header, x: 1 }],
     ['no kid', { alg: 'EdDSA', typ: 'JWT' }],
     ['an empty kid', { ...header, kid: '' }],
     ['an unknown kid', { ...header, kid: '01890000-0000-7000-8000-000000000000' }],
-    ['a kid in capitals', { ...header, kid: `X${signer.id.toUpperCase()}` }],
+    ['a kid in upper case', { ...header, kid: `X${signer.id.toUpperCase()}` }],
     ['a list of kids', { ...header, kid: [signer.id] }],
     ['a kid that is an object', { ...header, kid: { toString: signer.id } }],
     ['a kid of null', { ...header, kid: null }],
     ['a kid with a path', { ...header, kid: `../../${signer.id}` }],
-    ['a kid that is a device', { ...header, kid: '/dev/null' }],
-    ['a kid with SQL in it', { ...header, kid: `${signer.id}' or '1'='1` }],
+    ['a kid that is a device path', { ...header, kid: '/dev/null' }],
+    ['a kid with SQL injection', { ...header, kid: `${signer.id}' or '1'='1` }],
     ['a kid with NUL', { ...header, kid: `${signer.id}\0` }],
     ['a kid with a space', { ...header, kid: ` ${signer.id}` }],
     ['the kid __proto__', { ...header, kid: '__proto__' }],
@@ -101,7 +101,7 @@ function genuinelySigned(signer: Signer, claims: JwtClaims): Forgery[] {
     ['a payload that is null', null],
     ['an empty payload', {}],
     ['a payload that is not JSON', `{${JSON.stringify(claims)}`],
-    ['a payload with text after it', `${JSON.stringify(claims)} x`],
+    ['a payload followed by text', `${JSON.stringify(claims)} x`],
     ['a payload that is a number', 1],
   ]
   return [
@@ -118,9 +118,9 @@ function withoutSignature(signer: Signer, claims: JwtClaims): Forgery[] {
   return algorithms.flatMap((alg) => {
     const head = encode({ alg, typ: 'JWT', kid: signer.id })
     return [
-      [`algorithm "${alg}", nothing after it`, `${head}.${payload}.`],
+      [`algorithm "${alg}", empty signature`, `${head}.${payload}.`],
       [`algorithm "${alg}", two parts`, `${head}.${payload}`],
-      [`algorithm "${alg}", some signature`, `${head}.${payload}.AAAA`],
+      [`algorithm "${alg}", arbitrary signature`, `${head}.${payload}.AAAA`],
       [`algorithm "${alg}", the genuine signature`, `${head}.${payload}.${signature}`],
     ] as const
   })
@@ -136,7 +136,7 @@ function signedByOthers(signer: Signer, claims: JwtClaims): Forgery[] {
     ['raw', der.subarray(-32)],
     ['DER', der],
     ['PEM', pem],
-    ['PEM without its last line end', pem.trimEnd()],
+    ['PEM without its last newline', pem.trimEnd()],
     ['JWK', JSON.stringify(jwk)],
     ['base64url', jwk.x ?? ''],
     ['empty', ''],
@@ -183,7 +183,7 @@ function signedByOthers(signer: Signer, claims: JwtClaims): Forgery[] {
   ]
 }
 
-/** The genuine JWT, with something changed on its way. */
+/** A genuine JWT with a part changed. */
 function mangled(signer: Signer, claims: JwtClaims): Forgery[] {
   const genuine = signJwt(signer, claims)
   const [head = '', payload = '', signature = ''] = genuine.split('.')
@@ -199,7 +199,7 @@ function mangled(signer: Signer, claims: JwtClaims): Forgery[] {
   ])
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
   const last = alphabet.indexOf(signature.slice(-1))
-  // The last of 86 characters carries two bits of the signature: sixteen characters decode alike.
+  // The last of 86 characters carries only two bits, so sixteen characters decode to the same signature.
   const spellings = [1, 7, 15].map((rest) => signature.slice(0, -1) + alphabet.charAt(last + rest))
   return [
     ['the signature cut off', `${head}.${payload}`],
@@ -214,10 +214,12 @@ function mangled(signer: Signer, claims: JwtClaims): Forgery[] {
     ],
     ['the signature padded by =', `${genuine}=`],
     ['the signature padded by ==', `${genuine}==`],
-    ...spellings.map((spelling) => ['a second spelling of the signature', `${head}.${payload}.${spelling}`] as const),
+    ...spellings.map(
+      (spelling) => ['another base64url encoding of the signature', `${head}.${payload}.${spelling}`] as const,
+    ),
     ['a percent sign in the signature', `${head}.${payload}.%${signature}`],
     ['the signature in hex', `${head}.${payload}.${bytes.toString('hex')}`],
-    ['the scalar of the signature plus the group order', `${head}.${payload}.${malleable.toString('base64url')}`],
+    ['a malleable signature (scalar plus the group order)', `${head}.${payload}.${malleable.toString('base64url')}`],
     ['a signature of zeros', `${head}.${payload}.${Buffer.alloc(64).toString('base64url')}`],
     ['the header padded', `${head}=.${payload}.${signature}`],
     ['the payload padded', `${head}.${payload}==.${signature}`],
@@ -228,13 +230,13 @@ function mangled(signer: Signer, claims: JwtClaims): Forgery[] {
     ['parts in another order', `${payload}.${head}.${signature}`],
     ['no payload', `${head}..${signature}`],
     ['only dots', 'ey..'],
-    ['only the letters', 'ey'],
+    ['only the prefix', 'ey'],
     ['another subject', altered({ sub: claims.workspace })],
     ['another workspace', altered({ workspace: claims.sub })],
-    ['a later end', altered({ exp: claims.exp + 900 })],
+    ['a later exp', altered({ exp: claims.exp + 900 })],
     ['another generation', altered({ generation: claims.generation + 1 })],
-    ['a claim more', `${head}.${encode({ ...claims, admin: true })}.${signature}`],
-    ['a claim twice', `${head}.${ofText(doubled)}.${signature}`],
+    ['an additional claim', `${head}.${encode({ ...claims, admin: true })}.${signature}`],
+    ['a duplicate claim', `${head}.${ofText(doubled)}.${signature}`],
     [
       'the genuine signature of other claims',
       `${head}.${payload}.${signJwt(signer, { ...claims, iat: claims.iat - 1 }).split('.')[2]}`,

@@ -1,4 +1,4 @@
-/** No test talks to another machine, not even by a mistake in what it tests: sockets open to loopback only. */
+/** Restricts sockets to loopback, so that no test reaches another machine even through a bug. */
 import type { LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction, Socket } from 'node:net'
 
@@ -12,8 +12,8 @@ Socket.prototype.connect = function guarded(this: Socket, ...args: unknown[]): S
   const [first, second]: unknown[] = args.flat()
   const target: Target = typeof first === 'object' && first !== null ? first : { host: String(second ?? 'localhost') }
   const { host = 'localhost', path, lookup } = target
-  const isForeign = isIP(host) > 0 ? !isLoopback(host) : host !== 'localhost' && !lookup
-  if (!path && isForeign) {
+  const isRemote = isIP(host) > 0 ? !isLoopback(host) : host !== 'localhost' && !lookup
+  if (!path && isRemote) {
     this.destroy(refusal(host))
     return this
   }
@@ -21,13 +21,13 @@ Socket.prototype.connect = function guarded(this: Socket, ...args: unknown[]): S
   return Reflect.apply(connect, this, args)
 }
 
-/** A name that the caller resolves by itself must lead to loopback too. */
+/** Host names resolved by the caller must lead to loopback too. */
 function guardLookup(lookup: LookupFunction): LookupFunction {
   return (hostname, options, callback) =>
     lookup(hostname, options, (error, found, family) => {
       const addresses = (Array.isArray(found) ? found : [{ address: String(found), family: 0 }]) as LookupAddress[]
-      const foreign = addresses.find(({ address }) => !isLoopback(address))
-      if (!error && foreign) callback(refusal(foreign.address), '', 0)
+      const remote = addresses.find(({ address }) => !isLoopback(address))
+      if (!error && remote) callback(refusal(remote.address), '', 0)
       else callback(error, found, family)
     })
 }

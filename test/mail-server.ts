@@ -1,22 +1,22 @@
-/** A real mail server on loopback that keeps what it is given. */
+/** A real SMTP server on loopback that keeps every mail. */
 import type { AddressInfo } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 
 type Delivered = {
   readonly from: string
   readonly to: readonly string[]
-  /** As it came over the wire. */
+  /** As received. */
   readonly raw: string
-  /** The same with its quoted-printable parts decoded. */
+  /** With quoted-printable parts decoded. */
   readonly text: string
 }
 
 export type MailServer = {
   readonly port: number
   readonly delivered: readonly Delivered[]
-  /** The first letter to this address, as soon as it is there. */
+  /** Resolves with the first mail to this address. */
   letterTo(address: string): Promise<Delivered>
-  /** How many letters were under way together at most. */
+  /** Maximum number of concurrent deliveries. */
   mostAtOnce(): number
   stop(): Promise<void>
 }
@@ -24,15 +24,15 @@ export type MailServer = {
 export async function startMailServer(options: SMTPServerOptions = {}): Promise<MailServer> {
   const delivered: Delivered[] = []
   const arrivals = new Set<() => void>()
-  let underWay = 0
+  let concurrent = 0
   let most = 0
   const server = new SMTPServer({
     authOptional: true,
     disabledCommands: ['STARTTLS'],
-    // The name of whoever connects is nobody's business: it would be asked of a name server.
+    // A reverse lookup would query a name server.
     disableReverseLookup: true,
     onConnect(_session, done) {
-      most = Math.max(most, ++underWay)
+      most = Math.max(most, ++concurrent)
       done()
     },
     onData(stream, session, done) {
@@ -43,31 +43,31 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
         const { mailFrom, rcptTo } = session.envelope
         const from = mailFrom === false ? '' : mailFrom.address
         delivered.push({ from, to: rcptTo.map(({ address }) => address), raw, text: decode(raw) })
-        underWay--
+        concurrent--
         done()
         for (const arrival of arrivals) arrival()
       })
     },
     ...options,
   })
-  // A client that leaves in the middle is part of what is tested.
+  // Tests disconnect in the middle of a mail.
   server.on('error', () => undefined)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()))
-  // Listening on a port, not on a path.
+  // The server listens on a port, not on a path.
   const { port } = server.server.address() as AddressInfo
   return {
     port,
     delivered,
     letterTo: (address) =>
       new Promise((resolve) => {
-        const look = () => {
+        const check = () => {
           const letter = delivered.find(({ to }) => to.includes(address))
           if (!letter) return
-          arrivals.delete(look)
+          arrivals.delete(check)
           resolve(letter)
         }
-        arrivals.add(look)
-        look()
+        arrivals.add(check)
+        check()
       }),
     mostAtOnce: () => most,
     stop: () => new Promise((resolve) => server.close(() => resolve())),
@@ -76,7 +76,7 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
 
 function decode(raw: string): string {
   const bytes = raw
-    // The end of an encoded word in a header is no soft line break.
+    // The end of an encoded word in a header is not a soft line break.
     .replace(/(?<!\?)=\r?\n/g, '')
     .replace(/=([0-9A-F]{2})/g, (_match, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
   return Buffer.from(bytes, 'latin1').toString('utf8')

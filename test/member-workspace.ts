@@ -1,4 +1,4 @@
-/** A workspace with people for a test about who may what: the few ways in which such tests invite, join and look. */
+/** A workspace for tests about members: invites, joins, and reads members and their audit entries. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { IssuedInvite } from '@coffer/contract/invite'
@@ -66,7 +66,7 @@ export async function createMemberWorkspace(service: TestService, owner: TestUse
       service.call<SignedIn & { message: string }>('POST', '/v1/auth/register', {
         body: { email, name: 'New', password, ...(inviteToken !== undefined && { inviteToken }) },
       }),
-    /** Somebody with an account who was invited and has accepted. */
+    /** A user who was invited and has accepted. */
     async join(body: Record<string, unknown> = {}): Promise<Person> {
       const email = newAddress()
       const user = await addPerson(service, email)
@@ -83,7 +83,7 @@ export async function createMemberWorkspace(service: TestService, owner: TestUse
     async row(id: string): Promise<Member | undefined> {
       return (await ask<Member[]>('GET', '/rbac')).body.find((row) => row.id === id)
     },
-    /** What is in the trail about a row, oldest first. */
+    /** Audit entries of an entity, oldest first. */
     async trail(entity: string): Promise<AuditEntry[]> {
       const { body } = await ask<AuditEntry[]>('GET', `/audit?limit=200&entity=${entity}`)
       return body.reverse()

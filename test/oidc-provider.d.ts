@@ -1,4 +1,4 @@
-/** As much of the certified issuer as the tests use: it brings no types of its own. */
+/** Types for the part of oidc-provider used by the tests: the package ships none. */
 declare module 'oidc-provider' {
   import type { IncomingMessage, ServerResponse } from 'node:http'
 

@@ -1,4 +1,7 @@
-/** For tests only: a self-signed certificate for coffer.test and 127.0.0.1, valid 2020 to 2120, whose key is public. */
+/**
+ * For tests only: a self-signed certificate for coffer.test and 127.0.0.1, valid 2020 to 2120. Its private key is
+ * public.
+ */
 export const testPrivateKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgceMIlv9GGPkgUsSG
 ZVZ8+/SW2+J6SYn3jH2zExbm8zuhRANCAATkyInpi19JaJ1ctaV1RY4RlTPORUOt

@@ -1,6 +1,6 @@
 import pg from 'pg'
 
-/** A connection for a test. The server may end it first, by a stop or by dropping the database: that fails its queries alone. */
+/** Ignores connection errors: the server may close the connection first, on a stop or when the database is dropped. */
 export async function connectPostgres(url: string | undefined): Promise<pg.Client> {
   const client = new pg.Client(url)
   client.on('error', () => undefined)

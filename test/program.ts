@@ -1,4 +1,4 @@
-/** The program as an operator runs it: a process of its own, with nothing in its environment but what it is given. */
+/** Runs the program as an operator would: a separate process with only the given environment. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ export type Ended = {
 
 export type Program = {
   readonly child: ChildProcess
-  /** What it has printed so far. */
+  /** Output so far. */
   readonly out: () => string
   readonly err: () => string
   readonly ended: Promise<Ended>
@@ -23,10 +23,10 @@ export type Program = {
 export type Settings = Readonly<Record<string, string>>
 
 const root = join(import.meta.dirname, '..')
-const living = new Set<ChildProcess>()
-// A test that fails must not leave its processes behind.
+const children = new Set<ChildProcess>()
+// A failing test must not leave child processes behind.
 process.once('exit', () => {
-  for (const child of living) child.kill('SIGKILL')
+  for (const child of children) child.kill('SIGKILL')
 })
 
 const main = join(root, 'server/src/main.ts')
@@ -40,14 +40,14 @@ export function startNode(args: readonly string[], settings: Settings = {}): Pro
   return startCommand(process.execPath, args, settings)
 }
 
-/** `npm …` with a process group of its own, by which whoever it leaves behind can be ended: `endGroup`. */
+/** `npm …` in its own process group; `endGroup` kills everything it left behind. */
 export function startNpm(args: readonly string[], settings: Settings = {}): Program & { endGroup(): void } {
   const program = startCommand('npm', args, settings, true)
   const endGroup = () => {
     try {
       process.kill(-Number(program.child.pid), 'SIGKILL')
     } catch {
-      // Nobody is left.
+      // The group has already ended.
     }
   }
   return { ...program, endGroup }
@@ -57,7 +57,7 @@ function startCommand(command: string, args: readonly string[], settings: Settin
   const { PATH, HOME } = process.env
   const env = { PATH, HOME, NODE_COMPILE_CACHE: join(tmpdir(), 'coffer-test-compiled'), ...settings }
   const child = spawn(command, args, { cwd: root, env, detached, stdio: ['pipe', 'pipe', 'pipe'] })
-  living.add(child)
+  children.add(child)
   const printed = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     printed.out += text
@@ -65,12 +65,12 @@ function startCommand(command: string, args: readonly string[], settings: Settin
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     printed.err += text
   })
-  // A process that was killed takes no more input.
+  // Writing to a killed process fails.
   child.stdin.on('error', () => undefined)
   let hasEnded = false
   const ended = new Promise<Ended>((resolve) => {
     child.once('close', (code, signal) => {
-      living.delete(child)
+      children.delete(child)
       hasEnded = true
       resolve({ code, signal, ...printed })
     })
@@ -93,15 +93,15 @@ export type Listening = {
   readonly program: Program
   readonly url: string
   readonly port: number
-  /** The messages that it has logged so far. */
+  /** Messages logged so far. */
   readonly messages: () => string[]
-  /** Ends it in an orderly way. */
+  /** Stops it with SIGTERM. */
   stop(): Promise<Ended>
-  /** Ends it as a power failure would. */
+  /** Kills it, like a power failure. */
   destroy(): Promise<Ended>
 }
 
-/** The service, listening on a free port unless the settings name one. */
+/** Starts the service on a free port unless the settings name one. */
 export async function startListening(settings: Settings, nodeArgs: readonly string[] = []): Promise<Listening> {
   return listening(
     startNode([...nodeArgs, main], {
@@ -113,7 +113,7 @@ export async function startListening(settings: Settings, nodeArgs: readonly stri
   )
 }
 
-/** A program that serves, once it does. */
+/** Resolves once the program listens. */
 export async function listening(program: Program): Promise<Listening> {
   const port = await until(
     () => {
@@ -150,7 +150,7 @@ export function messagesOf(log: string): string[] {
   return lines.map((line) => String(JSON.parse(line).msg))
 }
 
-/** Asks again and again until there is an answer, for the last time after the deadline: how long an answer takes is no matter. */
+/** Polls until there is a result. The last attempt starts after the deadline, so a slow attempt does not fail it. */
 export async function until<Result>(
   ask: () => Result | undefined | Promise<Result | undefined>,
   deadlineMs: number,
@@ -166,26 +166,26 @@ export async function until<Result>(
   }
 }
 
-/** How many milliseconds pass until it is stopped, but for those in which this process, or the machine, stands still. */
+/** Measures elapsed milliseconds without the time in which this process or the machine stands still. */
 export function startWatch(): { stop(): number } {
-  const everyMs = 10
-  let passedMs = 0
+  const intervalMs = 10
+  let elapsedMs = 0
   const timer = setInterval(() => {
-    passedMs += everyMs
-  }, everyMs)
+    elapsedMs += intervalMs
+  }, intervalMs)
   return {
     stop: () => {
       clearInterval(timer)
-      return passedMs
+      return elapsedMs
     },
   }
 }
 
-/** Fails where it takes longer. */
+/** Rejects if the work takes longer. */
 export async function withinSeconds<Result>(seconds: number, work: Promise<Result>): Promise<Result> {
   let timer: NodeJS.Timeout | undefined
   const deadline = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${seconds} seconds`)), seconds * 1_000)
+    timer = setTimeout(() => reject(new Error(`no result within ${seconds} seconds`)), seconds * 1_000)
   })
   return Promise.race([work, deadline]).finally(() => clearTimeout(timer))
 }

@@ -1,4 +1,4 @@
-/** The database behind a service's back: what somebody with its file or its password could read and change. */
+/** Direct access to a service's database, like an attacker with the file or the password. */
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import pg from 'pg'
@@ -10,14 +10,14 @@ export type RawRow = Record<string, Cell>
 export type RawDatabase = {
   /** Parameters are `?` on both engines. Foreign keys are not enforced. */
   query(text: string, values?: readonly Cell[]): Promise<RawRow[]>
-  /** Runs the work, then puts the tables back as they were. */
+  /** Runs the work, then restores the tables. */
   restoring<Result>(tables: readonly string[], work: () => Promise<Result>): Promise<Result>
   tables(): Promise<string[]>
   close(): Promise<void>
 }
 
 type Connection = Omit<RawDatabase, 'restoring'> & {
-  /** Waits for those who write, so that neither side waits for the other in a circle. */
+  /** Waits for writers, which avoids a deadlock. */
   begin(tables: readonly string[]): Promise<void>
 }
 
@@ -45,7 +45,7 @@ export async function openRaw(service: Pick<TestService, 'settings' | 'dataDir'>
       try {
         return await work()
       } finally {
-        // In one transaction: the service must not see a table that is half restored.
+        // One transaction: the service must not see a half-restored table.
         await connection.begin(tables)
         for (const [table, rows] of copies) await restore(table, rows)
         await query('commit')
@@ -58,7 +58,7 @@ function openFile(dataDir: string): Connection {
   const path = join(dataDir, databaseFile)
   const connection = new DatabaseSync(path, { timeout: 10_000, enableForeignKeyConstraints: false })
   const query = async (text: string, values: readonly Cell[] = []) =>
-    // Nothing in the schema is larger than a double holds, so there are no bigints.
+    // Every integer in the schema fits a double, so there are no bigints.
     connection.prepare(text).all(...(values as SQLInputValue[])) as RawRow[]
   return {
     query,
@@ -78,7 +78,7 @@ async function openServer(url: string): Promise<Connection> {
     getTypeParser: (id, format) => (id === int8 ? Number : pg.types.getTypeParser(id, format)),
   }
   const client = new pg.Client({ connectionString: url, types })
-  // Dropping the database at the end may end the connection first.
+  // Dropping the database may close the connection first.
   client.on('error', () => undefined)
   await client.connect()
   await client.query('set session_replication_role = replica')

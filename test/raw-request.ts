@@ -1,4 +1,4 @@
-/** Requests as bytes, broken in every way that a line, a header or a length can be. */
+/** Malformed requests as bytes: broken request lines, headers and lengths. */
 
 export const head = (line: string, ...headers: string[]) =>
   [line, 'Host: localhost', 'Connection: close', ...headers, '', ''].join('\r\n')
@@ -10,40 +10,40 @@ export function chunked(path: string, chunks: string[], ...headers: string[]): s
   return head(`POST ${path} HTTP/1.1`, 'Transfer-Encoding: chunked', ...headers) + body
 }
 
-/** Ends that cannot be believed: each is refused, and the connection closed. */
+/** Ambiguous body lengths: each is refused, and the connection is closed. */
 export const brokenLengths = (path: string): [what: string, bytes: string][] => [
   ['a length that is too short', `${head(`POST ${path} HTTP/1.1`, json, 'Content-Length: 2')}{}{}`],
   ['two lengths', `${head(`POST ${path} HTTP/1.1`, json, 'Content-Length: 2', 'Content-Length: 2')}{}`],
   ['two different lengths', `${head(`POST ${path} HTTP/1.1`, json, 'Content-Length: 2', 'Content-Length: 3')}{}`],
   ['a negative length', `${head(`POST ${path} HTTP/1.1`, json, 'Content-Length: -2')}{}`],
-  ['a length that is no number', `${head(`POST ${path} HTTP/1.1`, json, 'Content-Length: two')}{}`],
+  ['a length that is not a number', `${head(`POST ${path} HTTP/1.1`, json, 'Content-Length: two')}{}`],
   ['a length with a sign', `${head(`POST ${path} HTTP/1.1`, json, 'Content-Length: +2')}{}`],
-  ['a length beyond all numbers', `${head(`POST ${path} HTTP/1.1`, json, `Content-Length: ${'9'.repeat(40)}`)}{}`],
-  ['a length and chunks', chunked(path, ['{}'], json, 'Content-Length: 2')],
-  ['chunks that are not the last coding', chunked(path, ['{}'], json, 'Transfer-Encoding: gzip')],
-  ['a chunk without a size', `${head(`POST ${path} HTTP/1.1`, json, 'Transfer-Encoding: chunked')}zz\r\n{}\r\n`],
+  ['a length of 40 digits', `${head(`POST ${path} HTTP/1.1`, json, `Content-Length: ${'9'.repeat(40)}`)}{}`],
+  ['a length and chunked encoding', chunked(path, ['{}'], json, 'Content-Length: 2')],
+  ['chunked that is not the last transfer coding', chunked(path, ['{}'], json, 'Transfer-Encoding: gzip')],
+  ['a chunk with an invalid size', `${head(`POST ${path} HTTP/1.1`, json, 'Transfer-Encoding: chunked')}zz\r\n{}\r\n`],
 ]
 
-/** Lines that are no HTTP: each is refused with 400. */
+/** Invalid HTTP: each is refused with 400. */
 export const brokenLines: [what: string, bytes: string | Buffer][] = [
-  ['an invented method', head('BOGUS /v1/me HTTP/1.1')],
-  ['a method in small letters', head('get /v1/me HTTP/1.1')],
+  ['an unknown method', head('BOGUS /v1/me HTTP/1.1')],
+  ['a method in lower case', head('get /v1/me HTTP/1.1')],
   ['no path', head('GET HTTP/1.1')],
   ['a path without a slash', head('GET v1/me HTTP/1.1')],
   ['a NUL in the path', head('GET /v1/me\0 HTTP/1.1')],
   ['a space in the path', head('GET /v1/ me HTTP/1.1')],
   ['an unknown protocol', head('GET /v1/me HTTX/1.1')],
-  ['a version that does not exist', head('GET /v1/me HTTP/9.9')],
+  ['an unknown HTTP version', head('GET /v1/me HTTP/9.9')],
   ['a header without a colon', head('GET /v1/me HTTP/1.1', 'Nonsense')],
   ['a header with a space before its colon', head('GET /v1/me HTTP/1.1', 'X-A : b')],
-  ['a header over two lines', head('GET /v1/me HTTP/1.1', 'X-A: b\r\n c')],
+  ['a folded header', head('GET /v1/me HTTP/1.1', 'X-A: b\r\n c')],
   ['a NUL in a header', head('GET /v1/me HTTP/1.1', 'X-A: \0')],
-  ['line ends without a return', head('GET /v1/me HTTP/1.1').replaceAll('\r', '')],
+  ['line ends without CR', head('GET /v1/me HTTP/1.1').replaceAll('\r', '')],
   ['TLS', Buffer.from('16030100c8010000c40303', 'hex')],
   ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
 ]
 
-/** More than is read: each is refused with 431. */
+/** Over the size limits: each is refused with 431. */
 export const oversized: [what: string, bytes: string][] = [
   ['a header of 20 kB', head('GET /v1/me HTTP/1.1', `X-A: ${'a'.repeat(20_000)}`)],
   ['a path of 20 kB', head(`GET /v1/${'a'.repeat(20_000)} HTTP/1.1`)],

@@ -1,4 +1,4 @@
-/** HTTP as bytes on a socket, for what no client library would send. */
+/** HTTP as bytes on a socket, for requests that no client library sends. */
 import { connect, type Socket } from 'node:net'
 
 export type RawAnswer = {
@@ -7,10 +7,10 @@ export type RawAnswer = {
   readonly body: string
 }
 
-/** Before the service gives up a request that does not arrive. */
+/** The service gives up an incomplete request before this. */
 const deadlineMs = 30_000
 
-/** Sends the bytes and reads all answers until the server closes the connection; a server that hangs is an error. */
+/** Sends the bytes and reads all responses until the server closes; a connection that stays open is an error. */
 export async function sendRaw(url: string, bytes: string | Buffer, hasBody = true): Promise<RawAnswer[]> {
   const socket = open(url)
   const received = receive(socket)
@@ -23,7 +23,7 @@ export function open(url: string): Socket {
   return connect({ host: hostname, port: Number(port) })
 }
 
-/** All that arrives until the connection ends. */
+/** All bytes until the connection closes. */
 export function receive(socket: Socket): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -32,7 +32,7 @@ export function receive(socket: Socket): Promise<Buffer> {
       reject(new Error(`the connection stayed open after: ${Buffer.concat(chunks).toString('latin1').slice(0, 500)}`))
     }, deadlineMs)
     socket.on('data', (chunk) => chunks.push(chunk))
-    // A reset after the answer has arrived takes nothing away from it.
+    // A reset after the response is not an error.
     socket.on('error', () => undefined)
     socket.on('close', () => {
       clearTimeout(timer)
@@ -46,7 +46,7 @@ export function parseAnswers(bytes: Buffer, hasBody = true): RawAnswer[] {
   let rest = bytes
   while (rest.length > 0) {
     const end = rest.indexOf('\r\n\r\n')
-    if (end < 0) throw new Error(`half an answer: ${rest.toString('latin1')}`)
+    if (end < 0) throw new Error(`incomplete response: ${rest.toString('latin1')}`)
     const [statusLine = '', ...lines] = rest.subarray(0, end).toString('latin1').split('\r\n')
     const headers = new Headers(lines.map((line): [string, string] => splitHeader(line)))
     rest = rest.subarray(end + 4)

@@ -1,15 +1,15 @@
-/** A real Redis for a test, in memory only, on a port of its own. */
+/** A real in-memory Redis for a test, on its own port. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { freePort } from './postgres.ts'
 
 export type TestRedis = {
   readonly url: string
-  /** Ends the process at once, as a crash would. */
+  /** Kills the process, like a crash. */
   kill(): Promise<void>
-  /** Starts it again on the same port, empty. */
+  /** Restarts it on the same port, empty. */
   start(): Promise<void>
-  /** Keeps its connections open without answering, until it is told to go on. */
+  /** Keeps connections open without answering until `thaw`. */
   freeze(): void
   thaw(): void
 }
@@ -25,7 +25,7 @@ export async function startRedis(): Promise<TestRedis> {
     await new Promise<void>((resolve, reject) => {
       let output = ''
       started.once('error', reject)
-      started.once('exit', () => reject(new Error(`redis-server ended: ${output}`)))
+      started.once('exit', () => reject(new Error(`redis-server exited: ${output}`)))
       started.stdout?.on('data', (chunk) => {
         output += chunk
         if (output.includes('Ready to accept connections')) resolve()

@@ -1,6 +1,6 @@
 /**
- * Requests to every endpoint of the contract, about one tenant. A new endpoint needs its requests here: what is not asked is
- * not proven.
+ * Requests to every endpoint of the contract for one tenant. A new endpoint needs requests here, or its permissions
+ * stay untested.
  */
 import type { EndpointName } from '@coffer/contract/api'
 import type { Scope } from '@coffer/contract/field'
@@ -15,7 +15,7 @@ import { secretAsks } from './secret-request.ts'
 import { syncAsks } from './sync-request.ts'
 import { newIdentity, scopeNames, scopeOf, type World } from './world.ts'
 
-/** Requests of which each would succeed for an owner, or says how it is answered instead. */
+/** Each request succeeds for an owner unless it declares another status. */
 export function requestTable(world: World, tokens: TokenIds): Record<EndpointName, readonly Ask[]> {
   const { teams, projects, environments, device, heirId, ownerMemberId, invite } = world
   const ws = `/v1/workspace/${world.slug}`
@@ -162,7 +162,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
         body: { hasPersonalOverrides: true },
         on: environments.sibling,
       }),
-      // It exists, but not in this project.
+      // The environment exists, but not in this project.
       one('misplaced', environment(environments.wrong), { body: { name: 'renamed' }, on: absentId }),
     ],
     deleteEnvironment: [
@@ -205,7 +205,7 @@ function identityAsks(world: World): Record<keyof typeof oidcEndpoints, readonly
   const [body, into] = [{ name: 'Renamed' }, absentId]
   const { scope: _all, ...rest } = newIdentity
   const scope = { environments: [world.environments.right] }
-  // The token is none, so that nobody is called.
+  // The token is malformed, so the issuer is not called.
   const test = { body: { token: 'none' }, isQuestion: true } as const
   return {
     exchangeIdentity: [
@@ -265,7 +265,7 @@ function shareAsks(world: World): Record<keyof typeof shareEndpoints, readonly A
   }
 }
 
-/** Throws for an endpoint that nobody has thought of here. */
+/** Throws for an endpoint without requests. */
 export function requestsTo(table: Partial<Record<string, readonly Ask[]>>, name: EndpointName): readonly Ask[] {
   const asks = table[name]
   if (!asks || asks.length === 0) throw new Error(`${name} has no requests: add some to test/request-table.ts`)
@@ -276,17 +276,17 @@ const newAccount = { email: 'newcomer@example.com', name: 'Newcomer', password }
 
 const newInvite = (scope: Scope) => ({ email: 'fresh@example.com', role: 'admin', scope: sentScope(scope) })
 
-/** Nobody who asks has the address that is invited. */
+/** No caller has the invited address. */
 const inviteAsks = (answer: 'accept' | 'decline', token: string) => [
   one('for another address', `/v1/workspace/invite/${answer}`, { body: { token }, status: 403 }),
   one('of no form', `/v1/workspace/invite/${answer}`, { body: { token: 'made-up' }, status: 404 }),
   one('never issued', `/v1/workspace/invite/${answer}`, { body: { token: createBearer(invitePrefix) }, status: 404 }),
 ]
 
-/** As a client would send it: lists that are empty are left out. */
+/** As a client would send it: without empty lists. */
 function sentScope({ all, ...lists }: Scope): Record<string, unknown> {
   return all ? { all } : Object.fromEntries(Object.entries(lists).filter(([, ids]) => ids.length > 0))
 }
 
-/** A word that nothing is called by. */
+/** A slug that does not exist. */
 export const absentSlug = `absent-${newId().slice(-6)}`

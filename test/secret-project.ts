@@ -1,4 +1,4 @@
-/** A project of its own for a test about secrets, and the few ways in which such tests write, read and look back. */
+/** A project for tests about secrets, with helpers to write and read secrets and their history. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { Revision } from '@coffer/contract/history'
 import type { Secret } from '@coffer/contract/secret'
@@ -23,7 +23,7 @@ export async function createSecretProject(service: TestService, session: string)
     token = session,
   ): Promise<Answer<Body>> => service.call<Body>(method, root + path, { token, ...(body !== undefined && { body }) })
 
-  /** The body of an answer that must be a success. */
+  /** Fails unless the request succeeds; returns the body. */
   async function must<Body = unknown>(method: string, path: string, body?: unknown, token = session): Promise<Body> {
     const answer = await ask<Body>(method, path, body, token)
     expect([200, 201], `${method} ${path}: ${answer.text}`).toContain(answer.status)
@@ -37,7 +37,7 @@ export async function createSecretProject(service: TestService, session: string)
     idOf,
     ask,
     must,
-    /** One request, and so one revision. */
+    /** One request makes one revision. */
     set: (environment: string, values: Values, more: Record<string, unknown> = {}) =>
       must('POST', '/secret', {
         environments: [environment],
@@ -58,7 +58,7 @@ export async function createSecretProject(service: TestService, session: string)
     },
     revisions: (environment: string, query = '?limit=200') =>
       must<Revision[]>('GET', `/environment/${idOf(environment)}/revision${query}`),
-    /** What was read in this project, newest first. */
+    /** Audit entries of reads in this project, newest first. */
     async views(): Promise<AuditEntry[]> {
       const path = `/v1/workspace/main/audit?limit=200&action=VIEW&project=${slug}`
       return (await service.call<AuditEntry[]>('GET', path, { token: session })).body

@@ -1,4 +1,4 @@
-/** Requests to every endpoint about secrets and their past. */
+/** Requests to every endpoint about secrets and their history. */
 import type { historyEndpoints } from '@coffer/contract/history'
 import type { secretEndpoints } from '@coffer/contract/secret'
 import type { secretFileEndpoints } from '@coffer/contract/secret-file'
@@ -183,7 +183,7 @@ export function secretAsks(world: World): SecretAsks {
     ],
     deleteReminder: [
       one('of one', `${key}/reminder?environmentId=${right}`, { on, into: right }),
-      // There is none.
+      // The sibling has no reminder.
       one('of a sibling', `${key}/reminder?environmentId=${sibling}`, { on, into: absentId }),
     ],
     listVersions: [

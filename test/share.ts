@@ -1,4 +1,4 @@
-/** Shares for a test: made in a project of its own, and read by people who have nothing but the link. */
+/** Creates shares in a separate project, and reads them with nothing but the link. */
 import { randomBytes } from 'node:crypto'
 import type { IssuedShare, NewShare, OpenedShare, Share, ShareKey, ShareMeta, ShareView } from '@coffer/contract/share'
 import { type ShareContent, seal, unlock } from '@coffer/sdk/share-envelope'
@@ -36,7 +36,7 @@ export async function createShareProject(service: TestService, session: string) 
     },
     revoke: (id: string) => project.must('DELETE', `/secret-share/${id}`),
     views: (id: string) => project.must<ShareView[]>('GET', `/secret-share/${id}/view`),
-    /** Sealed here: the service gets the envelope, the reader the link. */
+    /** Encrypts on the client: the service gets the envelope, the reader the link. */
     async makeSealed(content: ShareContent, passphrase?: string, body: Partial<NewShare> = {}) {
       const { envelope, fragment } = await seal(content, passphrase)
       const { open, ...key } = await unlock(fragment, passphrase)
@@ -49,7 +49,7 @@ export type ShareProject = Awaited<ReturnType<typeof createShareProject>>
 
 const volatileHeaders = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
 
-/** All that a caller can tell two answers apart by. */
+/** Everything by which a caller can distinguish two responses. */
 export function visible({ status, headers, text }: Answer): string {
   const shown = [...headers].map(([name, value]) => `${name}: ${volatileHeaders.has(name) ? '' : value}`)
   return [status, ...shown, text].join('\n')

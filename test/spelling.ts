@@ -1,4 +1,4 @@
-/** Every way in which bytes could lie in other bytes or text. */
+/** Encodings in which a secret could leak. */
 export function spellings(secret: Buffer): { readonly name: string; readonly bytes: Buffer }[] {
   const found = [
     { name: 'raw', bytes: secret },
@@ -10,7 +10,7 @@ export function spellings(secret: Buffer): { readonly name: string; readonly byt
   for (const offset of [0, 1, 2]) {
     const padded = Buffer.concat([Buffer.alloc(offset), secret])
     const whole = padded.subarray(0, padded.length - (padded.length % 3))
-    // Characters that also carry bits of what stands before the secret are left out.
+    // Omits characters that also encode bits of the preceding bytes.
     const text = whole.toString('base64').slice(offset === 0 ? 0 : 4)
     const alphabets = new Set([text, text.replaceAll('+', '-').replaceAll('/', '_')])
     for (const spelling of alphabets) found.push({ name: `base64 at ${offset}`, bytes: Buffer.from(spelling) })

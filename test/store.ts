@@ -1,4 +1,4 @@
-/** The store behind a service's back. */
+/** Direct access to the store of a service. */
 import { join } from 'node:path'
 import type { Project } from '@coffer/contract/project'
 import { openPostgres } from '../server/src/store/engine/postgres.ts'
@@ -11,7 +11,7 @@ export function openEngine(settings: Settings): Engine {
   return url === undefined ? openSqlite(join(settings.COFFER_DATA_DIR ?? '', 'coffer.db')) : openPostgres(url)
 }
 
-/** Opens it for one piece of work. */
+/** Opens the store for one transaction. */
 export async function tamper<Result>(settings: Settings, work: (db: Db) => Promise<Result>): Promise<Result> {
   const store = openEngine(settings)
   try {
@@ -21,14 +21,17 @@ export async function tamper<Result>(settings: Settings, work: (db: Db) => Promi
   }
 }
 
-/** Everything that the schema is made of, and the book that the migrations keep. */
+/** All parts of the schema, and the migration log. */
 export async function describeSchema(engine: Engine): Promise<unknown[]> {
-  const book = await engine.all(sql`select step, name from schema_step order by step`)
+  const migrationLog = await engine.all(sql`select step, name from schema_step order by step`)
   if (engine.kind === 'sqlite') {
-    return [book, await engine.all(sql`select type, name, tbl_name, sql from sqlite_master order by type, name`)]
+    return [
+      migrationLog,
+      await engine.all(sql`select type, name, tbl_name, sql from sqlite_master order by type, name`),
+    ]
   }
   return [
-    book,
+    migrationLog,
     await engine.all(sql`
       select table_name, column_name, data_type, is_nullable, column_default, is_identity
       from information_schema.columns where table_schema = 'public' order by table_name, column_name`),
@@ -39,7 +42,7 @@ export async function describeSchema(engine: Engine): Promise<unknown[]> {
   ]
 }
 
-/** What no answer shows: versions and revisions follow on each other, and current values and counts agree with them. */
+/** Invariants that no response shows: versions and revisions are gapless, and current values and counts match them. */
 export async function findBrokenRows(settings: Settings, project: Project): Promise<string[]> {
   const store = openEngine(settings)
   const ids = anyOf(project.environments.map(({ id }) => id))

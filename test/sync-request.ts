@@ -1,4 +1,6 @@
-/** Requests to every endpoint about syncs, about one tenant. No vendor is at hand: what asks one is a 503. */
+/**
+ * Requests to every endpoint about syncs for one tenant. No vendor is reachable, so requests that need one return 503.
+ */
 import type { syncEndpoints } from '@coffer/contract/sync'
 import { type Ask, absentId, one } from './ask.ts'
 import type { World } from './world.ts'
@@ -17,7 +19,7 @@ export function syncAsks(world: World): Record<keyof typeof syncEndpoints, reado
     step,
     values,
   })
-  /** Of both, and of one that there is not. */
+  /** One request each for the draft, the live and an absent sync. */
   const each = (end: string, ofDraft: Partial<Ask>, ofLive: Partial<Ask>): Ask[] => [
     one('being set up', `${draft}${end}`, { on, ...ofDraft }),
     one('running', `${live}${end}`, { on, into, ...ofLive }),

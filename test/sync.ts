@@ -1,4 +1,4 @@
-/** A service whose vendors are fakes, the wizard walked through by its own forms, and runs when a test wants them. */
+/** A service with fake vendors, helpers for the setup wizard, and sync runs on demand. */
 import type {
   FlowField,
   FlowProgress,
@@ -27,12 +27,12 @@ export type SyncWorld = {
   readonly slug: string
 }
 
-/** What is due by when does not depend on how long a test takes: the clock stands but for what the test moves it by. */
+/** Fixes the clock, so that due times do not depend on the duration of a test. */
 function stopClock({ clock }: TestService): void {
   clock.standsAt = Date.now()
 }
 
-/** Nothing runs by itself: `pushDue` does it. */
+/** Syncs run only when the test calls `pushDue`. */
 export async function startSyncWorld(
   provider: Provider,
   fake: Fake,
@@ -61,13 +61,13 @@ export async function startSyncWorld(
   }
 }
 
-/** One service for all vendors: its way out leads to whichever has been opened last. */
+/** One service for all vendors: its outbound requests go to the vendor opened last. */
 export async function startVendorHall() {
-  let way: Outbound | undefined
+  let current: Outbound | undefined
   const outbound: Outbound = {
     request(request) {
-      if (!way) throw new Error('no vendor is open')
-      return way.request(request)
+      if (!current) throw new Error('open a vendor first')
+      return current.request(request)
     },
   }
   const service = await startService({ COFFER_SYNC: 'off' }, { outbound, sleep: async () => undefined })
@@ -75,13 +75,13 @@ export async function startVendorHall() {
   const owner = await registerOwner(service)
   const project = await createSecretProject(service, owner.session)
   const lead = (fake: Fake, mischief: (request: FakeRequest) => Mischief | undefined = () => undefined) => {
-    way = directly(fake, mischief)
+    current = directly(fake, mischief)
   }
   return {
     service,
     owner,
     project,
-    /** From now on this is what that vendor does. */
+    /** Routes outbound requests to this fake from now on. */
     lead,
     open({ provider, slug, makeFake }: ProviderCase): SyncWorld {
       const fake = makeFake(() => service.app.services.now())
@@ -120,7 +120,7 @@ export async function startSetup({ service, owner, project, slug }: SyncWorld, n
   return answer.body.syncConfigId
 }
 
-/** As a person would: looks at each form, answers what it asks from what the fake knows, until it is done. */
+/** Walks through the wizard like a person: reads each form and answers it from the fake's data. */
 export async function setUpSync(
   world: SyncWorld,
   mapping: Values = {},
@@ -137,7 +137,7 @@ export async function walk(world: SyncWorld, id: string, from: string, mapping: 
   const known: Record<string, Values> = { auth: credential, target, mapping: { ...options, ...mapping }, review: {} }
   const steps = [from]
   for (let step = from; step !== 'done'; steps.push(step)) {
-    if (steps.length > 12) throw new Error(`the wizard goes in circles: ${steps.join(', ')}`)
+    if (steps.length > 12) throw new Error(`the wizard loops: ${steps.join(', ')}`)
     const { fields } = await readStep(world, id, step)
     const answer = await submitStep(world, id, step, answersTo(fields, known[step] ?? {}))
     expect(answer.status, answer.text).toBe(200)
@@ -156,14 +156,14 @@ function answersTo(fields: readonly FlowField[], known: Values): Record<string, 
   )
 }
 
-/** Runs what is due now, and what that makes due, with the clock set forward by `afterMs` first. */
+/** Moves the clock forward by `afterMs`, then runs due syncs until none is left. */
 export async function pushDue({ service }: Pick<SyncWorld, 'service'>, afterMs = 0): Promise<number> {
   service.clock.offsetMs += afterMs
   const { services } = service.app
   let runs = 0
   for (let sync = await claimSync(services); sync; sync = await claimSync(services)) {
     await runSync(services, sync, new AbortController().signal)
-    if (++runs > 200) throw new Error('it is due again and again')
+    if (++runs > 200) throw new Error('the sync never stops being due')
   }
   return runs
 }
@@ -172,6 +172,6 @@ export const readSync = ({ project }: SyncWorld, id: string): Promise<Sync> => p
 
 export async function lastRun({ project }: SyncWorld, id: string): Promise<SyncRunDetail> {
   const [run] = await project.must<SyncRun[]>('GET', `/sync/${id}/run?limit=1`)
-  if (!run) throw new Error('there was no run')
+  if (!run) throw new Error('the sync has no run')
   return project.must<SyncRunDetail>('GET', `/sync/${id}/run/${run.id}`)
 }

@@ -1,4 +1,4 @@
-/** What is asked of a service whose audit trail cannot be written, and what must come of it. */
+/** Requests to a service that cannot write its audit trail, and the expected responses. */
 import type { AuditVerdict } from '@coffer/contract/audit'
 import type { Revision } from '@coffer/contract/history'
 import { expect } from 'vitest'
@@ -12,7 +12,7 @@ export type House = {
   readonly service: TestService
   readonly session: string
   readonly project: TestProject
-  /** For exactly one environment. */
+  /** A token scoped to exactly one environment. */
   readonly scoped: string
 }
 
@@ -35,7 +35,7 @@ export async function furnish(service: TestService): Promise<House> {
   return { service, session, project, scoped: scoped.token }
 }
 
-/** Every way to a value, and every way to compare a guess with one. */
+/** Every way to read a value, or to compare a guess with one. */
 export const reads: readonly Request[] = [
   ['GET', `${path}/secret`],
   ['GET', `${path}/secret?environmentId=development&q=A`],
@@ -62,7 +62,7 @@ export const writes: readonly Request[] = [
   ['DELETE', `${path}/secret/A`],
   ['POST', '/v1/workspace/main/team', { name: 'never' }],
 ]
-/** What shows no values and needs no entry. */
+/** Requests that reveal no values and need no audit entry. */
 export const harmless: readonly Request[] = [
   ['GET', `${path}/secret?view=keys`],
   ['GET', `${path}/secret/A?view=keys`],
@@ -91,7 +91,7 @@ export function asker({ service, session, scoped, project }: House) {
     async expectAll(requests: readonly Request[], status: number) {
       expect(await statuses(requests), JSON.stringify(requests)).toEqual(all(requests, status))
     },
-    /** 503 with a time to come back, and nothing of the value, also where the answer was known before. */
+    /** 503 with Retry-After and without the value, also for responses that were cached before. */
     async expectRefused(requests: readonly Request[]) {
       for (let again = 0; again < 2; again++) {
         for (const { status, text, headers, body } of await askAll(requests)) {

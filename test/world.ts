@@ -1,4 +1,4 @@
-/** One tenant with something of everything in it. */
+/** One tenant with an example of every kind of object. */
 import type { Role, Scope } from '@coffer/contract/field'
 import type { IssuedInvite } from '@coffer/contract/invite'
 import type { Member } from '@coffer/contract/member'
@@ -17,27 +17,27 @@ export type World = {
   readonly teams: { readonly right: string; readonly wrong: string; readonly empty: string }
   readonly projects: { readonly right: string; readonly other: string; readonly wrong: string }
   readonly environments: { readonly right: string; readonly sibling: string; readonly wrong: string }
-  /** By what they are for; `elsewhere` has a value in the sibling environment only. */
+  /** By purpose; `elsewhere` has a value in the sibling environment only. */
   readonly secrets: Readonly<Record<'shared' | 'referring' | 'elsewhere' | 'trashed' | 'wrong', string>>
-  /** A text that the owner shares from the right project. */
+  /** A text shared by the owner from the right project. */
   readonly share: Pick<IssuedShare, 'id' | 'token'>
-  /** One that is being set up, and one that pushes the right environment, with a run. */
+  /** A draft, and a live sync of the right environment with a run. */
   readonly syncs: { readonly draft: string; readonly live: string; readonly run: string }
-  /** The least that one must hold to be shown a secret. */
+  /** The smallest scope that reveals each secret. */
   readonly homes: ReadonlyMap<string, string>
   readonly environmentNames: ReadonlyMap<string, string>
-  /** A sign-in of a device that waits for an answer for longer than any test, and the device's own code. */
+  /** A pending device login that outlasts any test, with its device code. */
   readonly device: { readonly userCode: string; readonly deviceCode: string; readonly clientId: string }
-  /** The session of somebody who asks for nothing. */
+  /** The session id of the heir, who makes no requests. */
   readonly heirsSession: string
-  /** An identity that no issuer vouches for in truth: its issuer is never called. */
+  /** An identity whose issuer does not exist and is never called. */
   readonly identityId: string
-  /** A member with an account, to whom the workspace can be handed over. */
+  /** A member to whom the workspace can be transferred. */
   readonly heirId: string
   readonly ownerMemberId: string
-  /** For an address that nobody here has. */
+  /** An invite for an address that no user has. */
   readonly invite: { readonly id: string; readonly token: string }
-  /** What lies in what: the container of every project and environment; a team lies in nothing. */
+  /** The parent of every project and environment; a team has none. */
   readonly containers: ReadonlyMap<string, string | undefined>
 }
 
@@ -78,11 +78,11 @@ export async function createWorld(
   const [right, wrong, empty] = await Promise.all(
     ['Right', 'Wrong', 'Empty'].map((name) => createTeam(service, session, name, slug)),
   )
-  if (!right || !wrong || !empty) throw new Error('three teams were asked for')
+  if (!right || !wrong || !empty) throw new Error('creating the three teams failed')
   const inTeam = (name: string, teamId: string) =>
     createProject(service, session, name, { teamId, workspace: slug }).then((project) => {
       const [first, second] = project.environments
-      if (!first || !second) throw new Error('a project begins with environments')
+      if (!first || !second) throw new Error('a new project has too few environments')
       return { ...project, first: first.id, second: second.id }
     })
   const projects = {
@@ -173,13 +173,13 @@ async function findSession({ app }: TestService, memberId: string, workspaceId: 
   const { members } = await app.services.store.members.list(workspaceId)
   const member = members.find(({ id }) => id === memberId)
   const [session] = member ? await app.services.store.sessions.list(member.userId) : []
-  if (!session) throw new Error('the heir is signed in')
+  if (!session) throw new Error('the heir has no session')
   return session.id
 }
 
 type Seeded = TestProject & { readonly first: string; readonly second: string }
 
-/** Secrets whose values name the environment that they stand in: who is shown one has been there. */
+/** Each value names its environment, so a leaked value shows where it came from. */
 async function createContent(
   service: TestService,
   token: string,
@@ -244,7 +244,7 @@ export const newIdentity = {
   scope: { all: true },
 } as const
 
-/** The second is written as the wizard would have: no vendor is at hand. */
+/** The live sync is written directly to the store, because no vendor is reachable for the wizard. */
 async function createSyncs(
   service: TestService,
   session: string,
@@ -262,7 +262,7 @@ async function createSyncs(
   await engine.transaction('syncs', async ({ db }) => {
     const store = createStore(db, keys)
     const sync = await store.syncs.find(live)
-    if (!sync) throw new Error('it was just made')
+    if (!sync) throw new Error('the sync is missing')
     const settings = {
       credential: { token: 'HRKU-nobodys' },
       credentialBy: sync.createdBy,

@@ -1,34 +1,34 @@
-/** Workers that write secrets one request after another, each under names of its own, and know what must be there. */
+/** Workers that write secrets sequentially under their own names, and know the expected state. */
 import type { Project } from '@coffer/contract/project'
 import { type Dice, shuffled } from './dice.ts'
 
 const workerCount = 8
 export const environments = ['development', 'staging']
 
-/** What a worker has made: `development NAME` or `staging NAME` by value, and `team NAME`. */
+/** The objects of a worker: `development NAME` or `staging NAME` with the value, and `team NAME`. */
 export type State = ReadonlyMap<string, string>
 export type Step = { readonly method: string; readonly path: string; readonly body?: unknown; readonly after: State }
 export type Place = { readonly workspace: string; readonly project: Project; readonly prefix: string }
 export type Worker = {
   readonly prefix: string
   state: State
-  /** What the state is if the request that was cut off has happened. */
+  /** The state if the interrupted request was applied. */
   pending: State | undefined
 }
-/** Told of each step before it is sent and after it was acknowledged, and waited for. */
+/** Called, and awaited, before each step is sent and after it is acknowledged. */
 export type Witness = {
   intends(worker: Worker, after: State): Promise<void>
   acknowledged(worker: Worker, requestId: string): Promise<void>
 }
 type WriteLoad = {
   readonly workers: readonly Worker[]
-  /** The ids of the requests that were answered with a success. */
+  /** Ids of the successful requests. */
   readonly acknowledged: readonly string[]
   readonly unexpected: readonly string[]
   readonly ended: Promise<unknown>
 }
 
-/** Until the service is gone. */
+/** Runs until the service is down. */
 export function startWriteLoad(url: string, token: string, place: Place, dice: Dice, witness?: Witness): WriteLoad {
   const acknowledged: string[] = []
   const unexpected: string[] = []
@@ -128,7 +128,7 @@ function nextStep({ prefix, state }: Worker, count: number, place: Place, dice: 
   }
 }
 
-/** What the service shows of it, from the answers to a list of secrets and one of teams. */
+/** The state as the service lists it. */
 export function stateOf(
   { project, prefix }: Place,
   secrets: readonly { name: string; values: readonly { environmentId: string; value?: string }[] }[],
