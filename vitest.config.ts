@@ -22,7 +22,7 @@ const unit = {
   ...shared,
   name: 'unit',
   include: [
-    'server/src/*.test.ts',
+    'server/src/{*,master-key/*,slot/*}.test.ts',
     'server/src/{crypto,domain}/**/*.test.ts',
     'contract/**/*.test.ts',
     'sdk/**/*.test.ts',

@@ -3,7 +3,7 @@
 import { systemChain } from '../server/src/domain/audit/event.ts'
 import { asOperator, type Services, type WriteContext } from '../server/src/domain/context.ts'
 import { enterTransaction } from '../server/src/domain/transaction.ts'
-import type { Slot } from '../server/src/slot-pool.ts'
+import type { Slot } from '../server/src/slot/pool.ts'
 import type { TestService } from './harness.ts'
 
 type FullQueue = {

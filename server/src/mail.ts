@@ -5,7 +5,7 @@
  */
 import { isLoopback } from './config.ts'
 import { type Log, traceOf } from './log.ts'
-import { createSlotPool } from './slot-pool.ts'
+import { createSlotPool } from './slot/pool.ts'
 
 export type Letter = { readonly to: string; readonly subject: string; readonly text: string; readonly html: string }
 

@@ -3,7 +3,7 @@
  * memory or cores.
  */
 import { hash, verify } from '@node-rs/argon2'
-import type { Slot } from '../slot-pool.ts'
+import type { Slot } from '../slot/pool.ts'
 
 /** 46 MiB, one pass: OWASP's first choice for argon2id, which is the library's default algorithm. */
 const cost = { memoryCost: 47_104, timeCost: 1, parallelism: 1 } as const

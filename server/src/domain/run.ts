@@ -1,4 +1,4 @@
-import type { Slot, SlotPool } from '../slot-pool.ts'
+import type { Slot, SlotPool } from '../slot/pool.ts'
 import type { Member } from '../store/workspace/member.ts'
 import type { Picture } from './cache/workspace-snapshot.ts'
 

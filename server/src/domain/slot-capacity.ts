@@ -1,5 +1,5 @@
 /** Concurrency limits for expensive work. */
-import { createKeyedSlots, createSlotPool } from '../slot-pool.ts'
+import { createKeyedSlots, createSlotPool } from '../slot/pool.ts'
 
 export type Slots = ReturnType<typeof createSlots>
 

@@ -3,8 +3,8 @@
  * large-write slot releases everything it holds, then authenticates, authorises and reads again once it has the slot.
  */
 import { clientNetwork, clientSite } from '../address-range.ts'
-import type { Parties } from '../fair-queue.ts'
-import type { Slot, SlotPool } from '../slot-pool.ts'
+import type { Parties } from '../slot/fair-queue.ts'
+import type { Slot, SlotPool } from '../slot/pool.ts'
 import { confirmRights } from './access/confirm.ts'
 import { grantOf } from './actor.ts'
 import type { Context } from './context.ts'

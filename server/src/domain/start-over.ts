@@ -1,5 +1,5 @@
 import { Failure } from '../failure.ts'
-import type { SlotPool } from '../slot-pool.ts'
+import type { SlotPool } from '../slot/pool.ts'
 
 /** Ends a run that needs a slot, or whose caller's rights have changed. A new run follows; clients never see it. */
 export class StartOver extends Error {

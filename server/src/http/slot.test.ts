@@ -18,7 +18,7 @@ import { changeMember } from '../../../test/world.ts'
 import { asOperator } from '../domain/context.ts'
 import { everything } from '../domain/scope.ts'
 import { acquireLargeSlot, runInBackground } from '../domain/slot.ts'
-import type { Slot, SlotPool } from '../slot-pool.ts'
+import type { Slot, SlotPool } from '../slot/pool.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 

@@ -1,6 +1,6 @@
 /** The row of the installation itself: a lock for the first start, and the master key if a KMS wraps it. */
 import { randomBytes } from 'node:crypto'
-import type { WrappedMaster } from '../master-key.ts'
+import type { WrappedMaster } from '../master-key/master-key.ts'
 import { type Engine, sql } from './engine/sql.ts'
 
 export function wrappedMaster(engine: Engine, now: () => number): WrappedMaster {

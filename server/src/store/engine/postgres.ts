@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto'
 import pg from 'pg'
 import { Failure } from '../../failure.ts'
-import { createSlotPool, type SlotPool } from '../../slot-pool.ts'
+import { createSlotPool, type SlotPool } from '../../slot/pool.ts'
 import { type CommitQueue, type Connection, createCommitQueue } from './commit-queue.ts'
 import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'

@@ -2,8 +2,8 @@
  * Key services that wrap the master key: Coffer stores only the ciphertext, and the service decides who may unwrap it.
  */
 import { AwsV4Signer } from 'aws4fetch'
-import { MasterKeyError } from './master-key-error.ts'
-import { type Outbound, OutboundError, type OutboundResponse } from './outbound.ts'
+import { type Outbound, OutboundError, type OutboundResponse } from '../outbound.ts'
+import { MasterKeyError } from './error.ts'
 
 export type AwsKms = {
   kind: 'aws-kms'

@@ -6,9 +6,9 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createOutbound, parseAllowList } from '../outbound.ts'
+import { MasterKeyError } from './error.ts'
 import { loadMasterKey, type MasterKeyOptions, type MasterKeySource } from './master-key.ts'
-import { MasterKeyError } from './master-key-error.ts'
-import { createOutbound, parseAllowList } from './outbound.ts'
 
 const key = randomBytes(32)
 const spellings = [key.toString('base64'), key.toString('base64url'), key.toString('hex')]

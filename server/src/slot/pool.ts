@@ -1,5 +1,5 @@
 /** Slots for expensive work: a few run at a time, a bounded number waits, and callers share them fairly. */
-import { Failure } from './failure.ts'
+import { Failure } from '../failure.ts'
 import { createFairQueue, type Parties } from './fair-queue.ts'
 
 /** Held while expensive work runs. A function that must not run without a slot takes one as a parameter. */

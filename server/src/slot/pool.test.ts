@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createKeyedSlots, createSlotPool, type Slot } from './slot-pool.ts'
+import { createKeyedSlots, createSlotPool, type Slot } from './pool.ts'
 
 const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? error.code : error)
 

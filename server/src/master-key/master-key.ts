@@ -6,10 +6,10 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { constants, link, open, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { codeOf } from './error-code.ts'
-import { MasterKeyError } from './master-key-error.ts'
-import { type AwsKms, awsKmsWrapping, type Transit, transitWrapping, type Wrapping } from './master-key-wrapping.ts'
-import type { Outbound } from './outbound.ts'
+import { codeOf } from '../error-code.ts'
+import type { Outbound } from '../outbound.ts'
+import { MasterKeyError } from './error.ts'
+import { type AwsKms, awsKmsWrapping, type Transit, transitWrapping, type Wrapping } from './wrapping.ts'
 
 export type MasterKeySource =
   | { kind: 'value'; value: string }
