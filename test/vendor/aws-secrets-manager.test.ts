@@ -190,7 +190,7 @@ test('the reason why a name is taken is told in our words, not in those of AWS',
     fake.plantDeleted('DELETED')
     const [result] = await applyAll(provider, connectionTo(running), [create('DELETED', 'x')])
     const fault = result && 'fault' in result && isFault(result.fault) ? result.fault : undefined
-    const sentence = 'A secret of this name was deleted there and waits for its end; it is not of this sync.'
+    const sentence = 'A secret with this name is scheduled for deletion and does not belong to this sync.'
     expect(fault && explainFault(provider.name, fault, [])).toContain(`AWS Secrets Manager: ${sentence}`)
   }))
 

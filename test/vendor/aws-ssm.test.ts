@@ -182,10 +182,10 @@ test('a role is taken on with the id of the sync', async () => {
 })
 
 test.each([
-  ['{{ssm:other}}', {}, 'holds {{, which Parameter Store takes for the name of another parameter.'],
+  ['{{ssm:other}}', {}, 'contains {{, which Parameter Store treats as a reference to another parameter.'],
   ['{"a":{"b":1}}', {}, undefined],
-  ['x'.repeat(4_097), {}, 'is larger than 4 KB, which only the tier Intelligent-Tiering takes.'],
-  ['é'.repeat(2_049), { tier: 'Standard' }, 'is larger than 4 KB, which only the tier Intelligent-Tiering takes.'],
+  ['x'.repeat(4_097), {}, 'is larger than 4 KB, which only the tier Intelligent-Tiering accepts.'],
+  ['é'.repeat(2_049), { tier: 'Standard' }, 'is larger than 4 KB, which only the tier Intelligent-Tiering accepts.'],
   ['x'.repeat(8_192), { tier: 'Intelligent-Tiering' }, undefined],
 ])('values that the vendor misreads are refused: %s', (value, options, problem) => {
   expect(provider.limits.refuseValue?.(value, options)).toBe(problem)
@@ -217,7 +217,7 @@ test.each([
     const fake = fakeSsm({ clock: Date.now })
     const running = await startFake(fake)
     const by = (minutes: number) => ({ now: () => Date.now() + minutes * 60_000 })
-    const message = `The clock of this server is 20 minutes ${off}, and the service refuses what is signed by it: set the clock right.`
+    const message = `The clock of this server is 20 minutes ${off}, so the service refuses its signatures: correct the clock.`
     for (const work of [
       () => provider.verify(connectionTo(running, by(minutes))),
       () => listAll(provider, connectionTo(running, by(minutes))),

@@ -116,7 +116,7 @@ test('a variable of somebody else is a conflict; one of ours, or of the same val
   expect(result).toMatchObject({ name: 'ALPHA', fault: { kind: 'conflict' } })
   expect(fake.state().get('ALPHA')).toBe('foreign')
   expect(await applyAll(gitlabCi, connection, [create('ALPHA', 'foreign')])).toEqual([
-    { name: 'ALPHA', note: 'It is not masked in job logs.' },
+    { name: 'ALPHA', note: 'The value is not masked in job logs.' },
   ])
   await applyAll(gitlabCi, connection, [create('BETA', 'one')])
   const [again] = await applyAll(gitlabCi, connection, [create('BETA', 'two')])
@@ -128,8 +128,8 @@ test('a variable of somebody else is a conflict; one of ours, or of the same val
 const long = 'a-long-$value-with-$signs'
 test.each([
   ['try', long, true, undefined],
-  ['try', 'short', false, 'It is not masked in job logs.'],
-  ['try', 'two words, long enough', false, 'It is not masked in job logs.'],
+  ['try', 'short', false, 'The value is not masked in job logs.'],
+  ['try', 'two words, long enough', false, 'The value is not masked in job logs.'],
   ['off', long, false, undefined],
   ['require', long, true, undefined],
 ])('mask %s of %j', async (masked, value, isMasked, note) => {
@@ -158,7 +158,7 @@ test('what must be masked and cannot is refused before it is sent, and by GitLab
 test('a server that masks less gets it unmasked, and says so', async () => {
   const { fake, running, connection } = await start({ masksLess: true })
   expect(await applyAll(gitlabCi, connection, [create('ALPHA', long)])).toEqual([
-    { name: 'ALPHA', note: 'It is not masked in job logs.' },
+    { name: 'ALPHA', note: 'The value is not masked in job logs.' },
   ])
   expect(fake.variables).toMatchObject([{ value: long, masked: false }])
   await running.close()

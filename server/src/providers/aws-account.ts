@@ -19,7 +19,9 @@ export function awsService(connection: Connection, service: string, targetPrefix
   return {
     async call(operation, input, expected = []) {
       if (!Object.hasOwn(regions, region)) {
-        throw new VendorFault('gone', 'The region does not belong to the partition of the keys.', { field: 'region' })
+        throw new VendorFault('gone', 'The region does not belong to the partition of the access keys.', {
+          field: 'region',
+        })
       }
       keys ??= signIn(connection, { host: `sts.${region}.${domain}`, region })
       return sendToAws(connection, await keys, {
@@ -60,7 +62,7 @@ async function signIn(connection: Connection, sts: Sts): Promise<AwsKeys> {
     }
   } catch (error) {
     if (!isFault(error, 'scope') && !isFault(error, 'invalid')) throw error
-    throw new VendorFault(error.kind, 'AWS does not let these keys take on the role.', {
+    throw new VendorFault(error.kind, 'AWS does not allow these access keys to assume the role.', {
       ...error.facts,
       field: 'roleArn',
     })
@@ -79,7 +81,7 @@ async function askSts(connection: Connection, keys: AwsKeys, sts: Sts, query: Re
 
 function requireTag(xml: string, tag: string): string {
   const text = tagIn(xml, tag)
-  if (text === undefined || text === '') throw new VendorFault('protocol', `The answer of AWS lacks ${tag}.`)
+  if (text === undefined || text === '') throw new VendorFault('protocol', `The response of AWS lacks ${tag}.`)
   return text
 }
 

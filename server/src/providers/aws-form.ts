@@ -31,7 +31,7 @@ export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field
       id: 'policy',
       label: 'Permissions policy',
       description:
-        'For the user of the keys, or for the role: it may make things for this sync, and change only those. If you let the sync take over what is there already, the review shows a policy that allows that, too.',
+        'Attach it to the user of the access keys, or to the role. It allows creating entries for this sync and changing only these. If the sync may adopt existing entries, the review shows a policy that also allows adopting.',
       language: 'json',
       text: ({ syncId, values, takesOver }) => toJson(policy({ syncId, partition: partitionIdOf(values), takesOver })),
     },
@@ -47,7 +47,8 @@ export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field
       kind: 'copy',
       id: 'trustPolicy',
       label: 'Trust policy of the role',
-      description: 'Put the user of the access keys in its place; that user needs sts:AssumeRole on the role.',
+      description:
+        'Replace the principal with the user of the access keys. That user needs sts:AssumeRole on the role.',
       language: 'json',
       when: isByRole,
       text: ({ syncId, values }) => toJson(trustPolicy(syncId, partitionIdOf(values))),
@@ -95,7 +96,7 @@ export const awsKmsKey = (what: string): InputField => ({
   kind: 'text',
   id: 'kmsKeyId',
   label: 'KMS key',
-  description: `Encrypts ${what}. Empty: the key that AWS keeps for the account. Another key needs rights on it as well.`,
+  description: `Encrypts ${what}. If empty, the AWS managed key of the account. A key of your own needs permissions too.`,
   placeholder: 'alias/coffer',
   isOptional: true,
   check: (value) => (/^[A-Za-z0-9:/_-]{0,2048}$/.test(value) ? undefined : 'is not the id, alias or ARN of a KMS key.'),

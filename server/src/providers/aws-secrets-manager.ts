@@ -93,8 +93,12 @@ function writer(aws: AwsService, { syncId, options }: Connection) {
     const secret = await findSecret(aws, op.name)
     if (secret === undefined) throw fault
     if (!isOurs(at(secret, 'Tags'), syncId)) {
-      const state = isDeleted(secret) ? 'was deleted there and waits for its end' : 'is there already'
-      throw new VendorFault('conflict', `A secret of this name ${state}; it is not of this sync.`, fault.facts)
+      const state = isDeleted(secret) ? 'is scheduled for deletion' : 'already exists'
+      throw new VendorFault(
+        'conflict',
+        `A secret with this name ${state} and does not belong to this sync.`,
+        fault.facts,
+      )
     }
     if (isDeleted(secret)) await aws.call('RestoreSecret', { SecretId: op.name })
     const { response } = await aws.call('PutSecretValue', versionOf(op))
@@ -156,11 +160,11 @@ export const awsSecretsManager: Provider = {
   docs: 'https://docs.aws.amazon.com/secretsmanager/latest/apireference/Welcome.html',
   glyph: { text: 'SM', colour: '#b0084d' },
   notes: [
-    'AWS charges by the secret, so all keys go into one secret as a JSON object unless you choose one secret per key.',
-    'Values are never read back; a change by somebody else shows in the id of the current version.',
-    'A listing of several secrets may lag minutes behind what was done.',
-    'A deleted secret stays in the recovery window, 7 to 30 days, and is taken out of it when its key comes back.',
-    'AWS advises against names that end in a hyphen and six characters, as the ends of ARNs do.',
+    'AWS charges per secret, so all keys go into one secret as a JSON object, unless you choose one secret per key.',
+    'Values are never read back. Changes by others are detected by the id of the current version.',
+    'The list of secrets can lag behind changes by minutes.',
+    'A deleted secret stays in the recovery window for 7 to 30 days, and is restored if its key is created again.',
+    'AWS advises against names that end in a hyphen and six characters, because ARNs end like that.',
   ],
   capabilities: { read: 'mark', bulk: 1, mixes: false, ownerMark: 'tags', guard: 'mark', defaultMode: 'json' },
   limits: {
@@ -175,12 +179,12 @@ export const awsSecretsManager: Provider = {
   verify: verifyAws,
   target: [awsRegion],
   options: [
-    awsKmsKey('secrets that are made by this sync'),
+    awsKmsKey('secrets created by this sync'),
     {
       kind: 'select',
       id: 'recoveryDays',
       label: 'Recovery window',
-      description: 'How long a deleted secret can be brought back.',
+      description: 'How long a deleted secret can be restored.',
       defaultValue: defaultRecoveryDays,
       options: ['7', '14', '30'].map((value) => ({ label: `${value} days`, value })),
     },

@@ -87,7 +87,7 @@ function writer(aws: AwsService, { target, options, syncId }: Connection) {
     if (!(await bearsOurTags(op.name))) {
       throw new VendorFault(
         'conflict',
-        'A parameter of this name is there already; it is not of this sync.',
+        'A parameter with this name already exists and does not belong to this sync.',
         refusal.fault.facts,
       )
     }
@@ -168,10 +168,10 @@ export const awsSsm: Provider = {
   docs: 'https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_PutParameter.html',
   glyph: { text: 'PS', colour: '#7a1fa2' },
   notes: [
-    'Each key becomes one SecureString under the path; parameters of others under the same path are left alone.',
-    'Values are never read back; a change by somebody else shows in the version.',
-    'Values over 4 KB need the tier Intelligent-Tiering, for which AWS charges, and which a parameter never leaves again.',
-    'AWS keeps 100 versions of a parameter; it refuses the next one if a label holds on to the oldest.',
+    'Each key becomes one SecureString under the path. Other parameters under the same path are left alone.',
+    'Values are never read back. Changes by others are detected by the version.',
+    'Values over 4 KB need the tier Intelligent-Tiering. AWS charges for it, and a parameter can never leave it again.',
+    'AWS keeps 100 versions of a parameter, and refuses the next one if the oldest has a label.',
   ],
   capabilities: { read: 'mark', bulk: 10, mixes: false, ownerMark: 'tags', guard: 'mark', defaultMode: 'per-key' },
   limits: {
@@ -183,9 +183,9 @@ export const awsSsm: Provider = {
     allowsEmpty: false,
     maxItems: 10_000,
     refuseValue(value, { tier = defaultTier }) {
-      if (value.includes('{{')) return 'holds {{, which Parameter Store takes for the name of another parameter.'
+      if (value.includes('{{')) return 'contains {{, which Parameter Store treats as a reference to another parameter.'
       const isTooLarge = tier === 'Standard' && Buffer.byteLength(value) > standardMaxBytes
-      return isTooLarge ? 'is larger than 4 KB, which only the tier Intelligent-Tiering takes.' : undefined
+      return isTooLarge ? 'is larger than 4 KB, which only the tier Intelligent-Tiering accepts.' : undefined
     },
     rate: { perSecond: 3, concurrency: 1 },
   },
@@ -197,7 +197,7 @@ export const awsSsm: Provider = {
       kind: 'text',
       id: 'path',
       label: 'Path',
-      description: 'Each key is stored under it.',
+      description: 'Each key is stored under this path.',
       placeholder: '/shop/production/',
       check: (value) =>
         /^(?!\/(?:aws|ssm))(?=.{2,500}$)(?:\/[A-Za-z0-9_.-]+){1,14}\/?$/i.test(value)
@@ -214,7 +214,7 @@ export const awsSsm: Provider = {
       defaultValue: defaultTier,
       options: [
         { label: 'Standard: up to 4 KB', value: 'Standard' },
-        { label: 'Intelligent-Tiering: larger values are charged for', value: 'Intelligent-Tiering' },
+        { label: 'Intelligent-Tiering: AWS charges for larger values', value: 'Intelligent-Tiering' },
       ],
     },
     { ...awsKmsKey('the parameters'), isStored: true },

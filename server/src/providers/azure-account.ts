@@ -27,9 +27,9 @@ export const azureAuth: readonly Field[] = [
   {
     kind: 'copy',
     id: 'command',
-    label: 'Make an application',
+    label: 'Create an application',
     description:
-      'It gets rights on the secrets of one vault, whose name goes in the place of VAULT. It prints appId, password and tenant.',
+      'Replace VAULT with the name of the vault. The application gets rights on the secrets of this vault only. The command prints appId, password and tenant.',
     language: 'bash',
     text: () => `az ad sp create-for-rbac --name coffer --role "Key Vault Secrets Officer" \\
 --scopes "$(az keyvault show --name VAULT --query id --output tsv)"`,
@@ -38,7 +38,7 @@ export const azureAuth: readonly Field[] = [
     kind: 'text',
     id: 'tenantId',
     label: 'Tenant',
-    description: 'The directory’s id, or one of its domains.',
+    description: 'The id of the directory, or one of its domains.',
     check: (value) => (uuid.test(value) || domain.test(value) ? undefined : 'is neither an id nor a domain.'),
   },
   {
@@ -47,7 +47,7 @@ export const azureAuth: readonly Field[] = [
     label: 'Application (client) id',
     check: (value) => (uuid.test(value) ? undefined : 'is not the id of an application.'),
   },
-  { kind: 'password', id: 'clientSecret', label: 'Client secret', description: 'Its value, not its id.' },
+  { kind: 'password', id: 'clientSecret', label: 'Client secret', description: 'The value of the secret, not its id.' },
 ]
 
 export async function fetchAzureToken(connection: Connection): Promise<string> {
@@ -83,7 +83,7 @@ const fieldByCode: Readonly<Record<string, string>> = {
 function refusalOf(response: VendorResponse, nowMs: number): VendorFault {
   const { facts } = faultOf(response, nowMs, 'auth')
   const field = fieldByCode[maybeTextAt(response.json, 'error_codes', 0) ?? '']
-  return new VendorFault('auth', 'Microsoft does not accept the application or its secret.', {
+  return new VendorFault('auth', 'Microsoft rejects the application or its secret.', {
     ...facts,
     ...(field !== undefined && { field }),
   })

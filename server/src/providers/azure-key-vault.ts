@@ -113,7 +113,7 @@ function connect(connection: Connection) {
     if (!isOurs(secret, syncId)) {
       throw new VendorFault(
         'conflict',
-        'A secret of this name was deleted and can still be recovered; it is not of this sync.',
+        'A deleted secret with this name can still be recovered and does not belong to this sync.',
       )
     }
     await vault.send(vault.url(`${deleted}/recover`), { method: 'POST' })
@@ -149,10 +149,10 @@ export const azureKeyVault: Provider = {
   docs: 'https://learn.microsoft.com/rest/api/keyvault/secrets/',
   glyph: { text: 'KV', colour: '#0f6cbd' },
   notes: [
-    'Names have no underscores there: DATABASE_URL becomes DATABASE-URL. Case makes no difference.',
-    'Each push writes a new version, which bears Coffer’s tags and no others.',
-    'A change by somebody else shows in its time, to the second. Before an update the secret is read for its tags; the value in that answer is not used.',
-    'A deleted secret can be recovered for as long as the vault keeps it, and is recovered when its key comes back.',
+    'Names cannot contain underscores: DATABASE_URL becomes DATABASE-URL. Names are case-insensitive.',
+    'Each push writes a new version, with Coffer’s tags and no others.',
+    'Changes by others are detected by their time, to the second. Before an update, Coffer reads the secret for its tags and ignores the value in the response.',
+    'A deleted secret stays recoverable for the retention period of the vault, and is recovered if its key is created again.',
   ],
   capabilities: {
     read: 'mark',

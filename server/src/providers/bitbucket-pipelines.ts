@@ -96,7 +96,7 @@ function openVariables(connection: Connection): Remote {
     return done
   }
 
-  const taken = () => new VendorFault('conflict', 'A variable of this name is there already.')
+  const taken = () => new VendorFault('conflict', 'A variable with this name already exists.')
 
   /** A missing id means that our variable was deleted: one with the same name then belongs to somebody else. */
   async function update(name: string, value: string, knownId: string | undefined) {
@@ -116,7 +116,7 @@ function openVariables(connection: Connection): Remote {
     const { status } = await http.send({ method: 'DELETE', url: one(id), headers, accept: [404] })
     // The vendor also answers 404 if the token lacks the right, so check the list.
     if (status === 404 && (await find(name))?.id === id) {
-      throw new VendorFault('scope', 'The token may see this variable but not delete it.')
+      throw new VendorFault('scope', 'The token may read this variable but not delete it.')
     }
   }
 
@@ -139,12 +139,12 @@ export const bitbucketPipelines: Provider = {
   docs: 'https://developer.atlassian.com/cloud/bitbucket/rest/api-group-pipelines/',
   glyph: { text: 'BB', colour: '#0052cc' },
   notes: [
-    'Every variable is stored as secured: it cannot be read back, and a change by others is not seen.',
-    'A secured variable of the same name that somebody made between the look and a first push is overwritten.',
-    'A deployment’s variable hides the repository’s of the same name. Pipelines have to be enabled for the repository.',
+    'Every variable is stored as secured. It cannot be read back, and changes by others are not detected.',
+    'A secured variable that somebody creates under the same name between the check and the first push is overwritten.',
+    'A variable of a deployment overrides the repository variable of the same name. Pipelines must be enabled for the repository.',
     'Bitbucket Pipelines does not support line breaks in values.',
-    'Atlassian publishes no limit for the size of values; those over 64 KiB are refused here.',
-    'Atlassian allows about 1,000 calls an hour: one for each variable that changes.',
+    'Atlassian publishes no size limit for values. Coffer refuses values over 64 KiB.',
+    'Atlassian allows about 1,000 calls an hour, and each changed variable needs one call.',
   ],
   capabilities: { read: 'names', bulk: 1, mixes: false, guard: 'precondition', defaultMode: 'per-key' },
   limits: {
@@ -154,7 +154,7 @@ export const bitbucketPipelines: Provider = {
     allowsEmpty: false,
     refuseValue: (value) =>
       /[\r\n]/.test(value)
-        ? 'holds a line break, which Bitbucket Pipelines does not support; encode it first.'
+        ? 'contains a line break, which Bitbucket Pipelines does not support: encode the value first.'
         : undefined,
     rate: { perSecond: 1, concurrency: 1 },
   },
@@ -162,9 +162,9 @@ export const bitbucketPipelines: Provider = {
     {
       kind: 'copy',
       id: 'permissions',
-      label: 'Make an access token',
+      label: 'Create an access token',
       description:
-        'A token of the repository reaches nothing else; one of a person needs the person’s email address, too.',
+        'A repository token reaches nothing else. The token of a person also needs the person’s email address.',
       language: 'text',
       text: () =>
         [
@@ -176,7 +176,7 @@ export const bitbucketPipelines: Provider = {
       kind: 'text',
       id: 'email',
       label: 'Email address',
-      description: 'Only with an API token of a person.',
+      description: 'Only for the API token of a person.',
       isOptional: true,
       placeholder: 'ops@example.com',
       check: (value) => (/^[^\s:@]+@[^\s:@]+$/.test(value) ? undefined : 'is not an email address.'),
@@ -193,7 +193,7 @@ export const bitbucketPipelines: Provider = {
     {
       kind: 'select',
       id: 'kind',
-      label: 'Where the variables belong',
+      label: 'Variables belong to',
       defaultValue: 'repository',
       options: [
         { label: 'A repository', value: 'repository' },
@@ -204,7 +204,7 @@ export const bitbucketPipelines: Provider = {
       kind: 'text',
       id: 'workspace',
       label: 'Workspace',
-      description: 'As it stands in the address of the repository.',
+      description: 'The name in the address of the repository.',
       check: isSlug('the name of a workspace'),
     },
     {

@@ -85,11 +85,11 @@ export const circleci: Provider = {
   docs: 'https://circleci.com/docs/api/v2/',
   glyph: { text: 'CI', colour: '#343434' },
   notes: [
-    'Values cannot be read back. In a context, a change by others is seen by its time; in a project, only what is missing is seen.',
-    'A variable of the same name that somebody made between the look and the push is overwritten.',
-    'A variable of a context that somebody else has changed is reported and not overwritten, unless the sync repairs drift, may take over what is there, or is run by hand. In a project nothing tells: an update overwrites it.',
-    'Jobs that start after the push see the new values.',
-    'CircleCI publishes no limit for the size of values; those over 64 KiB are refused here.',
+    'Values cannot be read back. In a context, changes by others are detected by their time. In a project, only deletions are detected.',
+    'A variable that somebody creates under the same name between the check and the push is overwritten.',
+    'A context variable that somebody else changed is reported and not overwritten, unless the sync repairs drift, may adopt existing entries, or runs manually. In a project, changes are not visible: an update overwrites them.',
+    'Jobs that start after the push use the new values.',
+    'CircleCI publishes no size limit for values. Coffer refuses values over 64 KiB.',
   ],
   capabilities: {
     read: 'names',
@@ -109,16 +109,16 @@ export const circleci: Provider = {
     {
       kind: 'copy',
       id: 'permissions',
-      label: 'Make a token',
+      label: 'Create a token',
       description:
-        'Tokens of projects do not work with this API. A machine user of its own keeps the reach of the token small.',
+        'Project tokens do not work with this API. Use a dedicated machine user to limit the reach of the token.',
       language: 'text',
       text: () => 'User settings, Personal API tokens, Create new token',
     },
     { kind: 'password', id: 'token', label: 'Personal API token', placeholder: 'CCIPAT_…' },
     baseUrlField({
       label: 'Address of CircleCI server',
-      description: 'As it stands for circleci.com.',
+      description: 'Keep the default for circleci.com.',
       defaultValue: cloud,
       placeholder: 'https://circleci.example.com',
     }),
@@ -135,7 +135,7 @@ export const circleci: Provider = {
     {
       kind: 'select',
       id: 'kind',
-      label: 'Where the variables belong',
+      label: 'Variables belong to',
       defaultValue: 'project',
       options: [
         { label: 'A project', value: 'project' },
@@ -146,7 +146,7 @@ export const circleci: Provider = {
       kind: 'text',
       id: 'project',
       label: 'Project',
-      description: 'Its slug, from the project’s settings.',
+      description: 'The slug from the settings of the project.',
       placeholder: 'gh/acme/shop',
       after: ['kind'],
       when: ({ kind }) => kind !== 'context',
@@ -159,7 +159,7 @@ export const circleci: Provider = {
       kind: 'select',
       id: 'organization',
       label: 'Organization',
-      placeholder: 'Its id, from the organization’s settings',
+      placeholder: 'Its id, from the settings of the organization',
       after: ['kind'],
       when: ({ kind }) => kind === 'context',
       check: (value) => (uuid.test(value) ? undefined : 'is not the id of an organization.'),

@@ -55,8 +55,8 @@ export const cloudflarePages: Provider = {
   glyph: { text: 'P', colour: '#a3480c' },
   notes: [
     'Variables take effect with the next deployment of the project.',
-    'They are written as secrets: values cannot be read back, and a change by somebody else is not seen; one that is gone is.',
-    'The largest value is that of Workers, on which Pages run. Whether an empty one is taken is not documented; it is not sent.',
+    'Variables are written as secrets. Values cannot be read back; changes by others are not detected, but deletions are.',
+    'The size limit of values is that of Workers, on which Pages run. Cloudflare does not document whether values may be empty, so empty ones are not sent.',
   ],
   capabilities: { read: 'names', bulk: 100, mixes: true, guard: 'none', defaultMode: 'per-key' },
   limits: {

@@ -35,7 +35,7 @@ export async function askCloudflare(connection: Connection, { path, ...request }
   })
   if (at(response.json, 'success') === true) return response.json
   if (at(response.json, 'success') === false) throw faultOf(response, connection.now(), sort(response))
-  throw new VendorFault('protocol', 'The answer does not say whether it succeeded.')
+  throw new VendorFault('protocol', 'The response does not say whether the call succeeded.')
 }
 
 /** The items of a list; Cloudflare sends null for an empty one. */
@@ -98,8 +98,8 @@ export const authFields = (permission: string): readonly Field[] => [
   {
     kind: 'copy',
     id: 'permission',
-    label: 'Make a token',
-    description: 'Under My profile, or Manage account, → API tokens → Create custom token, for this one account.',
+    label: 'Create a token',
+    description: 'Open My profile, or Manage account, → API tokens → Create custom token. Limit it to this account.',
     language: 'text',
     text: () => permission,
   },
@@ -108,7 +108,7 @@ export const authFields = (permission: string): readonly Field[] => [
     kind: 'text',
     id: 'accountId',
     label: 'Account ID',
-    description: 'Shown on the overview of the account; 32 characters.',
+    description: '32 characters, shown on the overview of the account.',
     placeholder: '023e105f4ecef8ad9ca31a8372d0c353',
     check: (value) => (/^[0-9a-f]{32}$/.test(value) ? undefined : 'is not an account ID: 32 of 0-9 and a-f.'),
   },

@@ -34,11 +34,11 @@ export const cloudflareWorkers: Provider = {
   docs: 'https://developers.cloudflare.com/api/resources/workers/subresources/scripts/subresources/secrets/',
   glyph: { text: 'W', colour: '#b5540a' },
   notes: [
-    'Each push makes one new version of the Worker and deploys it at once.',
-    'Values cannot be read back, and a change by somebody else is not seen; a secret that is gone is.',
+    'Each push creates one new version of the Worker and deploys it at once.',
+    'Values cannot be read back. Changes by others are not detected, but deletions are.',
     'A secret cannot have the name of another binding of the Worker.',
-    'On the free plan a Worker has room for 64 variables and secrets together, on a paid one for 128.',
-    'Whether an empty value is taken is not documented; it is not sent.',
+    'A Worker has at most 64 variables and secrets together on the free plan, and 128 on a paid plan.',
+    'Cloudflare does not document whether values may be empty, so empty ones are not sent.',
   ],
   capabilities: { read: 'names', bulk: 100, mixes: true, guard: 'none', deploysOnPush: true, defaultMode: 'per-key' },
   limits: {

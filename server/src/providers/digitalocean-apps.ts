@@ -48,7 +48,7 @@ async function readSpec(connection: Connection): Promise<Json> {
 function objectAt(json: unknown, ...path: (string | number)[]): Json {
   const value = at(json, ...path)
   if (typeof value !== 'object' || value === null)
-    throw new VendorFault('protocol', `The answer lacks ${path.join('.')}.`)
+    throw new VendorFault('protocol', `The response lacks ${path.join('.')}.`)
   return { ...value }
 }
 
@@ -66,7 +66,7 @@ function holderOf(spec: Json, component: string | undefined): unknown {
   const all = componentKinds.flatMap((kind) => membersOf(spec, kind))
   const found = all.find((candidate) => at(candidate, 'name') === component)
   if (found === undefined)
-    throw new VendorFault('gone', 'The app has no component of this name.', { field: 'component' })
+    throw new VendorFault('gone', 'The app has no component with this name.', { field: 'component' })
   return found
 }
 
@@ -119,7 +119,7 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
 
   const taken = ops.filter((op) => isTaken(op, find(op.name)))
   for (const { name } of taken) {
-    yield { name, fault: new VendorFault('conflict', 'The app has a variable of this name already.') }
+    yield { name, fault: new VendorFault('conflict', 'The app already has a variable with this name.') }
   }
   const due = new Map(ops.filter((op) => !taken.includes(op)).map((op) => [op.name, op]))
   const kept = before.flatMap((env) => {
@@ -150,10 +150,10 @@ export const digitaloceanApps: Provider = {
   glyph: { text: 'DO', colour: '#0050d0' },
   notes: [
     'Each push writes the spec of the app and deploys it.',
-    'DigitalOcean has no call for a single variable: whoever changes the spec in the very moment of a push may lose that change.',
-    'Variables are written as secrets, which cannot be read back; a change by others is seen by the sealed text.',
-    'Values that hold ${ or start like sealed ones are refused, since DigitalOcean would read something else into them.',
-    'DigitalOcean documents no limit for values, and not whether they may be empty: those over 64 KB and empty ones are not pushed.',
+    'DigitalOcean has no call for a single variable: a change of the spec by somebody else during a push can be lost.',
+    'Variables are written as secrets, which cannot be read back. Changes by others are detected by the encrypted text.',
+    'Values that contain ${ or start with EV[ are refused, because DigitalOcean would interpret them.',
+    'DigitalOcean documents neither a size limit for values nor whether they may be empty. Values over 64 KB and empty values are not pushed.',
   ],
   capabilities: {
     read: 'mark',
@@ -169,8 +169,8 @@ export const digitaloceanApps: Provider = {
     valueMaxBytes: 64 * 1024,
     allowsEmpty: false,
     refuseValue(value) {
-      if (value.includes('${')) return 'holds ${, which DigitalOcean would replace by another variable.'
-      return isSealed(value) ? 'starts with EV[, as values do that DigitalOcean has sealed itself.' : undefined
+      if (value.includes('${')) return 'contains ${, which DigitalOcean would replace with another variable.'
+      return isSealed(value) ? 'starts with EV[, like values that DigitalOcean has encrypted.' : undefined
     },
     rate: { perSecond: 1.25, concurrency: 1 },
   },
@@ -179,7 +179,7 @@ export const digitaloceanApps: Provider = {
       kind: 'copy',
       id: 'scopes',
       label: 'Scopes of the token',
-      description: 'Make a token with custom scopes under API, Tokens.',
+      description: 'Create a token with custom scopes under API, Tokens.',
       language: 'text',
       text: () => scopes,
     },
@@ -207,16 +207,14 @@ export const digitaloceanApps: Provider = {
       after: ['app'],
       options: (connection) => unlessForbidden(listComponents(connection)),
       check: (value) =>
-        /^(\*|[a-z][a-z0-9-]{0,30}[a-z0-9])$/.test(value)
-          ? undefined
-          : 'is not the name of a component, nor * for all.',
+        /^(\*|[a-z][a-z0-9-]{0,30}[a-z0-9])$/.test(value) ? undefined : 'is neither the name of a component nor *.',
     },
   ],
   options: [
     {
       kind: 'select',
       id: 'scope',
-      label: 'New variables are for',
+      label: 'New variables are available at',
       defaultValue: 'RUN_AND_BUILD_TIME',
       options: [
         { label: 'Build and run', value: 'RUN_AND_BUILD_TIME' },

@@ -131,9 +131,9 @@ export const fly: Provider = {
   docs: 'https://fly.io/docs/apps/secrets/',
   glyph: { text: 'F', colour: '#5b2bd0' },
   notes: [
-    'Secrets are staged: a machine gets them when it is next deployed or updated. The sync can update the machines itself.',
-    'Values cannot be read back; their digests can, so a change by somebody else is seen.',
-    'Fly.io documents no largest value, and not whether an empty one is taken; an empty one is not sent.',
+    'Secrets are staged: a machine gets them at its next deploy or update. The sync can update the machines itself.',
+    'Values cannot be read back. Changes by others are detected by the digests.',
+    'Fly.io documents neither a size limit for values nor whether they may be empty. Empty values are not sent.',
   ],
   capabilities: { read: 'mark', bulk: 100, mixes: true, guard: 'version', defaultMode: 'per-key' },
   limits: {
@@ -147,8 +147,8 @@ export const fly: Provider = {
     {
       kind: 'copy',
       id: 'command',
-      label: 'Make a token',
-      description: 'A deploy token reaches one app and nothing else. Take all of what is printed.',
+      label: 'Create a token',
+      description: 'A deploy token reaches one app and nothing else. Copy the whole output.',
       language: 'bash',
       text: () => 'fly tokens create deploy --name coffer --app YOUR_APP',
     },
@@ -176,7 +176,7 @@ export const fly: Provider = {
       kind: 'select',
       id: 'restart',
       label: 'After a push',
-      description: 'Updating the machines restarts those that run, one after the other.',
+      description: 'Updating restarts the running machines, one after the other.',
       defaultValue: 'no',
       options: [
         { label: 'Leave the secrets staged until the next deploy', value: 'no' },

@@ -106,7 +106,9 @@ function connect(connection: Connection) {
     if (maybeTextAt(answer.json, 'error', 'status') !== 'ALREADY_EXISTS') throw faultOf(answer, now(), sort(answer))
     const { json: secret } = await google.send(pathOf(op), { method: 'GET' })
     if (!isOurs(secret, syncId)) {
-      throw new VendorFault('conflict', 'A secret of this name is there already; it is not of this sync.', { status })
+      throw new VendorFault('conflict', 'A secret with this name already exists and does not belong to this sync.', {
+        status,
+      })
     }
     return (await isCurrent(op)) ? {} : addVersion(op)
   }
@@ -194,9 +196,9 @@ export const gcpSecretManager: Provider = {
   docs: 'https://cloud.google.com/secret-manager/docs/reference/rest',
   glyph: { text: 'G', colour: '#1a73e8' },
   notes: [
-    'A push adds a version; earlier versions stay, and Google charges for them until they are destroyed.',
-    'The listing tells nothing of values, so changes by others are not seen; a secret that is missing is.',
-    'Before a version is added, the current one is read, so that a repeated push adds none. Without the right to do so (secretmanager.versions.access) it may.',
+    'A push adds a version. Earlier versions stay, and Google charges for them until they are destroyed.',
+    'The list contains no values. Changes by others are not detected, but deletions are.',
+    'Coffer reads the current version first, so that a repeated push adds no version. Without the right secretmanager.versions.access, a repeated push can add one.',
   ],
   capabilities: { read: 'names', bulk: 1, mixes: false, ownerMark: 'labels', guard: 'mark', defaultMode: 'per-key' },
   limits: {
@@ -211,8 +213,8 @@ export const gcpSecretManager: Provider = {
     {
       kind: 'copy',
       id: 'commands',
-      label: 'Make a service account',
-      description: 'Put the id of your project in the place of PROJECT. The last line prints what to paste below.',
+      label: 'Create a service account',
+      description: 'Replace PROJECT with the id of your project. The last command prints the key to paste below.',
       language: 'bash',
       text: () => commands,
     },
@@ -234,7 +236,7 @@ export const gcpSecretManager: Provider = {
       kind: 'text',
       id: 'project',
       label: 'Project id',
-      description: 'Empty: the project of the service account.',
+      description: 'If empty, the project of the service account.',
       isOptional: true,
       check: (value) =>
         /^(|[a-z][a-z0-9-]{4,28}[a-z0-9]|\d{6,20})$/.test(value) ? undefined : 'is not the id of a project.',
@@ -244,7 +246,7 @@ export const gcpSecretManager: Provider = {
       id: 'location',
       isFree: true,
       label: 'Location',
-      description: 'Secrets of one region are kept apart from the global ones, and never leave it.',
+      description: 'Regional secrets are separate from global ones and never leave their region.',
       defaultValue: 'global',
       placeholder: 'global or europe-west3',
       options: listLocations,

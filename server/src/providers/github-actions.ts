@@ -167,11 +167,11 @@ export const githubActions: Provider = {
   docs: 'https://docs.github.com/en/rest/actions/secrets',
   glyph: { text: 'GH', colour: '#24292f' },
   notes: [
-    'Names are stored in upper case; two keys that differ only by case cannot both be synced.',
-    'Values cannot be read back. A change by others is seen by its time, to the second.',
-    'A repository and an environment hold up to 100 secrets each, an organization up to 1,000.',
-    'An environment’s secret hides the repository’s of the same name, and that one the organization’s.',
-    'Jobs that start after the push see the new values.',
+    'Names are stored in upper case. Two keys that differ only in case cannot both be synced.',
+    'Values cannot be read back. Changes by others are detected by their time, to the second.',
+    'A repository or an environment has at most 100 secrets, an organization 1,000.',
+    'A secret of an environment overrides the repository secret of the same name, which overrides the one of the organization.',
+    'Jobs that start after the push use the new values.',
   ],
   capabilities: { read: 'mark', bulk: 1, mixes: false, guard: 'version', defaultMode: 'per-key' },
   limits: {
@@ -188,9 +188,9 @@ export const githubActions: Provider = {
     {
       kind: 'copy',
       id: 'permissions',
-      label: 'Make a fine-grained token',
+      label: 'Create a fine-grained token',
       description:
-        'Under Settings, Developer settings, Fine-grained tokens: only the repositories in question, and only these permissions.',
+        'Open Settings, Developer settings, Fine-grained tokens. Select only the repositories of this sync and only these permissions.',
       language: 'text',
       text: () =>
         [
@@ -214,7 +214,7 @@ export const githubActions: Provider = {
     {
       kind: 'select',
       id: 'scope',
-      label: 'Where the secrets belong',
+      label: 'Secrets belong to',
       defaultValue: 'repository',
       options: [
         { label: 'A repository', value: 'repository' },
@@ -262,9 +262,9 @@ export const githubActions: Provider = {
       after: ['scope'],
       when: ({ scope }) => scope === 'organization',
       options: [
-        { label: 'Private and internal ones', value: 'private' },
+        { label: 'Private and internal repositories', value: 'private' },
         { label: 'All', value: 'all' },
-        { label: 'Those named below', value: 'selected' },
+        { label: 'The repositories named below', value: 'selected' },
       ],
     },
     {
@@ -273,7 +273,7 @@ export const githubActions: Provider = {
       label: 'Names of repositories',
       isFree: true,
       isStored: true,
-      description: 'Without the organization, separated by commas. Each push sets the list anew.',
+      description: 'Without the organization, separated by commas. Each push replaces the list.',
       placeholder: 'shop, billing',
       after: ['scope', 'visibility'],
       when: ({ scope, visibility }) => scope === 'organization' && visibility === 'selected',

@@ -28,12 +28,12 @@ export const gitlabCi: Provider = {
   docs: 'https://docs.gitlab.com/api/project_level_variables/',
   glyph: { text: 'GL', colour: '#e24329' },
   notes: [
-    'Only variables of the chosen environment scope are seen or changed; the same name in another scope stays as it is.',
-    'Values are stored raw: a $ in them is not expanded.',
-    'Only a single line of at least 8 characters without spaces can be masked in job logs.',
+    'Only variables of the chosen environment scope are read and changed. Variables of other scopes stay untouched.',
+    'Values are stored raw: $ is not expanded.',
+    'GitLab can mask only single-line values of at least 8 characters without spaces in job logs.',
     'Environment scopes of groups need a paid plan, and GitLab 16.9 or newer.',
-    'A project holds up to 8,000 variables, a group up to 30,000.',
-    'GitLab names no limit for values; those over 1 MiB are refused here.',
+    'A project has at most 8,000 variables, a group 30,000.',
+    'GitLab documents no size limit for values. Coffer refuses values over 1 MiB.',
   ],
   capabilities: {
     read: 'value',
@@ -59,8 +59,8 @@ export const gitlabCi: Provider = {
     {
       kind: 'copy',
       id: 'permissions',
-      label: 'Make an access token',
-      description: 'A token of the project or group itself reaches nothing else.',
+      label: 'Create an access token',
+      description: 'A token of the project or group reaches nothing else.',
       language: 'text',
       text: () =>
         ['Settings, Access tokens, Add new token', 'Role: Maintainer (project) or Owner (group)', 'Scope: api'].join(
@@ -79,7 +79,7 @@ export const gitlabCi: Provider = {
     {
       kind: 'select',
       id: 'kind',
-      label: 'Where the variables belong',
+      label: 'Variables belong to',
       defaultValue: 'project',
       options: [
         { label: 'A project', value: 'project' },
@@ -111,7 +111,7 @@ export const gitlabCi: Provider = {
       id: 'environmentScope',
       label: 'Environment scope',
       isFree: true,
-      description: 'The name of an environment, perhaps with * in it; * alone stands for all.',
+      description: 'The name of an environment; * matches any text, and * alone matches all environments.',
       defaultValue: '*',
       check: (value) => (/^[\w/\\${}. *-]{1,255}$/.test(value) ? undefined : 'is not an environment scope.'),
     },
@@ -124,7 +124,7 @@ export const gitlabCi: Provider = {
       isStored: true,
       defaultValue: 'try',
       options: [
-        { label: 'Where GitLab can', value: 'try' },
+        { label: 'If GitLab can', value: 'try' },
         { label: 'Always: refuse values that cannot be masked', value: 'require' },
         { label: 'Never', value: 'off' },
       ],
@@ -143,12 +143,12 @@ export const gitlabCi: Provider = {
     {
       kind: 'select',
       id: 'type',
-      label: 'What jobs see',
+      label: 'Jobs get',
       isStored: true,
       defaultValue: 'env_var',
       options: [
         { label: 'Environment variables', value: 'env_var' },
-        { label: 'Files, whose paths are in environment variables', value: 'file' },
+        { label: 'Files, with their paths in environment variables', value: 'file' },
       ],
     },
   ],

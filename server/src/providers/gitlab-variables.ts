@@ -78,7 +78,7 @@ export function openVariables(connection: Connection): Remote {
   function resultOf(response: VendorResponse): { note?: string } {
     if (response.status >= 400) throw faultOf(response, connection.now(), isFull(response) ? 'quota' : undefined)
     const isBare = options.masked !== 'off' && at(response.json, 'masked') === false
-    return isBare ? { note: 'It is not masked in job logs.' } : {}
+    return isBare ? { note: 'The value is not masked in job logs.' } : {}
   }
 
   /** A group's write may hit a variable of another scope with the same key, so look before each write. */
@@ -105,14 +105,14 @@ export function openVariables(connection: Connection): Remote {
     if (at(response.json, 'environment_scope') === scope) return result
     // A group without a plan for scopes creates the variable for all environments. Nobody asked for that, so delete it.
     await http.send({ method: 'DELETE', url: `${url}/${name}?filter%5Benvironment_scope%5D=%2A`, headers })
-    throw new VendorFault('invalid', 'GitLab does not keep environment scopes for this group; they need a paid plan.')
+    throw new VendorFault('invalid', 'GitLab does not store environment scopes for this group: they need a paid plan.')
   }
 
   /** The variable is ours if an earlier response was lost; otherwise it belongs to somebody else. */
   async function takeOver(name: string, value: string) {
     const found = await find(name)
     const isOurs = at(found, 'description') === ownerText(syncId) || at(found, 'value') === value
-    if (!isOurs) throw new VendorFault('conflict', 'A variable of this name and scope is there already.')
+    if (!isOurs) throw new VendorFault('conflict', 'A variable with this name and scope already exists.')
     return resultOf(await write({ method: 'PUT', url: one(name) }, value))
   }
 

@@ -35,6 +35,6 @@ export async function askGraphql(connection: Connection, request: GraphqlRequest
   if (hasErrors) throw faultOf(response, connection.now(), sort(response) ?? 'invalid')
   const data = at(response.json, 'data')
   // A proxy's page may have status 200 too; then the write never arrived.
-  if (typeof data !== 'object' || data === null) throw new VendorFault('protocol', 'The answer lacks data.')
+  if (typeof data !== 'object' || data === null) throw new VendorFault('protocol', 'The response lacks data.')
   return data
 }

@@ -54,8 +54,8 @@ export const heroku: Provider = {
   docs: 'https://devcenter.heroku.com/articles/platform-api-reference#config-vars',
   glyph: { text: 'H', colour: '#5a3a8e' },
   notes: [
-    'Each push makes one release and restarts the app.',
-    'Values can be read back, so changes by others are seen.',
+    'Each push creates one release and restarts the app.',
+    'Values can be read back, so changes by others are detected.',
   ],
   capabilities: {
     read: 'value',
@@ -77,8 +77,8 @@ export const heroku: Provider = {
     {
       kind: 'copy',
       id: 'command',
-      label: 'Make a token',
-      description: 'A token of its own can be revoked by itself. It needs the scope write-protected.',
+      label: 'Create a token',
+      description: 'A dedicated token can be revoked separately. It needs the scope write-protected.',
       language: 'bash',
       text: () => 'heroku authorizations:create --description coffer --scope read-protected,write-protected',
     },

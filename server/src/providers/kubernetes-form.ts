@@ -10,7 +10,7 @@ const commands = `NAMESPACE=shop
 kubectl create serviceaccount coffer -n "$NAMESPACE"
 kubectl create role coffer -n "$NAMESPACE" --verb=get,create,patch --resource=secrets
 kubectl create rolebinding coffer -n "$NAMESPACE" --role=coffer --serviceaccount="$NAMESPACE:coffer"
-# The address, the CA, and a token; many clusters give it for less time than is asked.
+# The address, the CA, and a token. Many clusters shorten its lifetime.
 kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.server}{"\\n"}'
 kubectl config view --raw --minify --flatten -o jsonpath='{.clusters[0].cluster.certificate-authority-data}{"\\n"}'
 kubectl create token coffer -n "$NAMESPACE" --duration=8760h`
@@ -30,7 +30,7 @@ export function findMissing(type: string, keys: ReadonlySet<string>): Problem[] 
     const [name = ''] = anyOf
     if (anyOf.some((key) => keys.has(key))) return []
     const others = anyOf.length > 1 ? ` (or ${anyOf.slice(1).join(', ')})` : ''
-    const problem = `is not pushed, but a Secret of type ${type} must hold it${others}: add a secret that becomes this name, or choose another Secret or type.`
+    const problem = `is not pushed, but a Secret of type ${type} requires it${others}: add a secret with this name, or choose another Secret or type.`
     return [{ name, problem }]
   })
 }
@@ -39,9 +39,9 @@ export const kubernetesAuth: readonly Field[] = [
   {
     kind: 'copy',
     id: 'commands',
-    label: 'Make a service account',
+    label: 'Create a service account',
     description:
-      'It may read and change Secrets of one namespace. A file that kubectl uses with a plug-in holds no token.',
+      'The account can read and change the Secrets of one namespace. A kubeconfig that uses a plug-in contains no token.',
     language: 'bash',
     text: () => commands,
   },
@@ -57,17 +57,18 @@ export const kubernetesAuth: readonly Field[] = [
     kind: 'text',
     id: 'ca',
     label: 'CA certificate',
-    description: 'As certificate-authority-data has it, or PEM. Not needed where the server has a public certificate.',
+    description:
+      'The certificate-authority-data of the kubeconfig, or PEM. Not needed if the server has a public certificate.',
     isOptional: true,
     isAuthority: true,
     check: (value) =>
-      readCertificates(value) === undefined ? 'is not a certificate in PEM, nor the base64 of one.' : undefined,
+      readCertificates(value) === undefined ? 'is neither a PEM certificate nor the base64 of one.' : undefined,
   },
   {
     kind: 'password',
     id: 'token',
     label: 'Token of the service account',
-    check: (value) => (/^[\x21-\x7e]+$/.test(value) ? undefined : 'is not a token: it has spaces or line ends in it.'),
+    check: (value) => (/^[\x21-\x7e]+$/.test(value) ? undefined : 'is not a token: it contains spaces or line breaks.'),
   },
 ]
 
@@ -83,17 +84,19 @@ export const kubernetesTarget = (namespaces: SelectField['options']): readonly F
     kind: 'text',
     id: 'secret',
     label: 'Secret',
-    description: 'It is made if it is not there.',
+    description: 'Created if it does not exist.',
     placeholder: 'my-app',
     isFree: true,
     check: (value) =>
-      isSubdomain.test(value) ? undefined : 'is not the name of a Secret: small letters, digits, hyphens and dots.',
+      isSubdomain.test(value)
+        ? undefined
+        : 'is not the name of a Secret: lower-case letters, digits, hyphens and dots.',
   },
   {
     kind: 'select',
     id: 'type',
     label: 'Type of a new Secret',
-    description: 'A Secret that is there already keeps its own.',
+    description: 'An existing Secret keeps its type.',
     defaultValue: 'Opaque',
     options: types.map((type) => ({ label: type, value: type })),
   },
@@ -103,12 +106,12 @@ export const kubernetesOptions: readonly Field[] = [
   {
     kind: 'select',
     id: 'onConflict',
-    label: 'Keys of this sync that somebody edits in the cluster',
-    description: 'Keys that were there before are for onExisting to decide.',
+    label: 'Keys of this sync that others edited in the cluster',
+    description: 'For keys that existed before the sync, use onExisting.',
     defaultValue: 'fail',
     options: [
-      { label: 'Leave them and report it', value: 'fail' },
-      { label: 'Take them back', value: 'force' },
+      { label: 'Report and keep the edit', value: 'fail' },
+      { label: 'Overwrite the edit', value: 'force' },
     ],
   },
 ]

@@ -173,7 +173,7 @@ function mayReplace({ owned }: Live, op: Op, found: string, takesBack: boolean):
   return !owned.has(op.name) && op.isOurValue?.(decode(found)) === true
 }
 
-const staysNote = 'It stays, since others own it, too.'
+const staysNote = 'The key stays, because others own it too.'
 const conflict = () => new VendorFault('conflict', 'The key belongs to another field manager of the Secret.')
 
 function sendApply(connection: Connection, live: Live, { data, force }: Plan): Promise<VendorResponse> {
@@ -239,7 +239,7 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
     for (const { name } of left) if (keys.has(name)) yield { name, fault: faultOf(response, connection.now()) }
     left = left.filter(({ name }) => !keys.has(name))
   }
-  throw giveUp(new VendorFault('transient', 'Others kept changing the Secret while it was to be written.'))
+  throw giveUp(new VendorFault('transient', 'Others changed the Secret repeatedly during the write.'))
 }
 
 /** A key with another owner stays in the Secret when we release it. */
@@ -271,10 +271,10 @@ export const kubernetes: Provider = {
   docs: 'https://kubernetes.io/docs/reference/using-api/server-side-apply/',
   glyph: { text: 'K8s', colour: '#2a56c6' },
   notes: [
-    'Keys go into one Secret by server-side apply (Kubernetes 1.22 or later); keys of others in it stay as they are.',
-    'A key of this sync that somebody edits in the cluster is left as it is and reported, unless onConflict or onExisting lets the sync take keys over; put back, it is again one of this sync.',
-    'Pods see new values in mounted files after about a minute, in environment variables only after a restart.',
-    'Removing the last key leaves an empty Secret; the Secret itself is never deleted.',
+    'Keys go into one Secret by server-side apply (Kubernetes 1.22 or later). Keys of others in the Secret stay untouched.',
+    'A key of this sync that somebody edits in the cluster is reported and left alone, unless onConflict or onExisting allows overwriting it. If its value is restored, it belongs to the sync again.',
+    'Pods get new values in mounted files after about a minute, and in environment variables only after a restart.',
+    'Deleting the last key leaves an empty Secret. The Secret itself is never deleted.',
   ],
   capabilities: {
     read: 'value',

@@ -109,7 +109,7 @@ function resultOf(connection: Connection, item: unknown): OpResult {
     ...(own && { id: own.id }),
     ...(mark !== undefined && { mark }),
     ...(isOpen && {
-      note: 'The variable was there in other contexts, not marked as secret; so it can be read at Netlify.',
+      note: 'The variable existed in other contexts without the secret flag, so members can read it at Netlify.',
     }),
   }
 }
@@ -132,7 +132,7 @@ async function* createVariables(connection: Connection, ops: readonly Write[]): 
   const made = listAt(json)
   for (const { name } of ops) {
     const item = made.find((candidate) => at(candidate, 'key') === name)
-    const fault = new VendorFault('protocol', 'Netlify did not say that the variable was made.')
+    const fault = new VendorFault('protocol', 'Netlify did not confirm that the variable was created.')
     yield item === undefined ? { name, fault } : resultOf(connection, item)
   }
 }
@@ -171,7 +171,7 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
     }
     const own = there.get(op.name)?.own
     if (op.kind === 'create' && own?.value !== undefined && own.value !== op.value) {
-      yield { name: op.name, fault: new VendorFault('conflict', 'The variable has a value in this context already.') }
+      yield { name: op.name, fault: new VendorFault('conflict', 'The variable already has a value in this context.') }
       continue
     }
     const isKnownToMiss = op.kind === 'create' && !there.has(op.name)
@@ -200,10 +200,10 @@ export const netlify: Provider = {
   glyph: { text: 'N', colour: '#05605e' },
   notes: [
     'New values take effect with the next deploy.',
-    'Only the value of the chosen context is written; those of other contexts stay. A value for all contexts stays as well and is overridden.',
-    'Secrets cannot be read back, so a change by others is seen by its time, which Netlify keeps for all contexts of a variable together.',
-    'In all contexts at once, and in development, Netlify takes no secrets: such variables can be read there.',
-    'Variables for functions share 4 KB. Netlify documents no other limit; longer values than 64 KB are not pushed.',
+    'Only the value of the chosen context is written. Values of other contexts stay. A value for all contexts also stays, and is overridden.',
+    'Secrets cannot be read back. Changes by others are detected by their time, which Netlify keeps for all contexts of a variable together.',
+    'Netlify supports no secrets for all contexts at once and for development: members can read these variables.',
+    'Variables for functions share 4 KB. Netlify documents no other limit. Values over 64 KB are not pushed.',
   ],
   capabilities: { read: 'mark', bulk: 50, mixes: false, guard: 'id', defaultMode: 'per-key' },
   limits: {
@@ -217,8 +217,9 @@ export const netlify: Provider = {
     {
       kind: 'copy',
       id: 'where',
-      label: 'Make a token',
-      description: 'It may do whatever you may; one that expires, of an account that sees only these sites, is best.',
+      label: 'Create a token',
+      description:
+        'The token has all rights of its account. Use an account that can access only these sites, and let the token expire.',
       language: 'text',
       text: () => 'https://app.netlify.com/user/applications#personal-access-tokens',
     },
@@ -263,8 +264,8 @@ export const netlify: Provider = {
       label: 'Mark new variables as secret',
       defaultValue: 'yes',
       options: [
-        { label: 'Yes: nobody can read it at Netlify', value: 'yes' },
-        { label: 'No: members can read it at Netlify', value: 'no' },
+        { label: 'Yes: nobody can read them at Netlify', value: 'yes' },
+        { label: 'No: members can read them at Netlify', value: 'no' },
       ],
     },
   ],

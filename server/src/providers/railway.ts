@@ -131,7 +131,7 @@ async function* applyOps(connection: Connection, ops: readonly Op[]): AsyncItera
 }
 
 const checkId = (value: string) =>
-  /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value) ? undefined : 'is not an ID of Railway’s.'
+  /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value) ? undefined : 'is not an ID of Railway.'
 
 const target: readonly SelectField[] = [
   { kind: 'select', id: 'project', label: 'Project', options: orTyped(listProjects), check: checkId },
@@ -147,7 +147,7 @@ const target: readonly SelectField[] = [
     kind: 'select',
     id: 'service',
     label: 'Service',
-    description: 'Without one, the variables become shared variables of the environment.',
+    description: 'If empty, the variables become shared variables of the environment.',
     after: ['project'],
     isOptional: true,
     options: orTyped(listServices),
@@ -171,10 +171,10 @@ export const railway: Provider = {
   docs: 'https://docs.railway.com/integrations/api/manage-variables',
   glyph: { text: 'R', colour: '#33205c' },
   notes: [
-    'A push is one call for all keys; Railway then deploys the service, unless that is switched off. Each key that is removed is a call of its own.',
-    'A value that holds ${{ would be read as a reference to another variable, and is refused.',
-    'Values can be read back, except those of sealed variables.',
-    'Railway allows 100, 1,000 or 10,000 calls an hour, by plan. It documents no largest value, and not whether an empty one is taken; an empty one is not sent.',
+    'A push is one call for all keys, and one call for each deleted key. Railway then deploys the service, unless you disable that.',
+    'Values that contain ${{ are refused, because Railway would treat them as references to other variables.',
+    'Values can be read back, except values of sealed variables.',
+    'Railway allows 100, 1,000 or 10,000 calls an hour, depending on the plan. It documents neither a size limit for values nor whether they may be empty. Empty values are not sent.',
   ],
   capabilities: {
     read: 'value',
@@ -190,17 +190,17 @@ export const railway: Provider = {
     valueMaxBytes: 64 * 1024,
     allowsEmpty: false,
     refuseValue: (value) =>
-      value.includes('${{') ? 'holds ${{, which Railway would read as a reference to another variable.' : undefined,
+      value.includes('${{') ? 'contains ${{, which Railway would treat as a reference to another variable.' : undefined,
     rate: { perSecond: 2, concurrency: 1 },
   },
   auth: [
     {
       kind: 'copy',
       id: 'permission',
-      label: 'Make a token',
-      description: 'In the settings of the project, under Tokens. It reaches one environment of one project.',
+      label: 'Create a token',
+      description: 'Open the settings of the project, Tokens. A project token reaches one environment of one project.',
       language: 'text',
-      text: () => 'Project token, for the environment that is to be written',
+      text: () => 'Project token, for the environment of this sync',
     },
     {
       kind: 'select',
@@ -234,8 +234,8 @@ export const railway: Provider = {
       label: 'After a push',
       defaultValue: 'yes',
       options: [
-        { label: 'Let Railway deploy what uses the variables', value: 'yes' },
-        { label: 'Leave them until the next deployment', value: 'no' },
+        { label: 'Deploy the services that use the variables', value: 'yes' },
+        { label: 'Leave the variables until the next deployment', value: 'no' },
       ],
     },
   ],

@@ -100,11 +100,11 @@ export const render: Provider = {
   docs: 'https://api-docs.render.com/reference/update-env-var',
   glyph: { text: 'Re', colour: '#3b2a8c' },
   notes: [
-    'Variables take effect with the next deploy. The sync can start one after each push; it cannot for environment groups.',
-    'Values can be read back, so changes by others are seen.',
-    'Each key is a call of its own, and Render takes 30 a minute: a first push of many keys takes a while.',
-    'An API key of Render’s reaches everything that its owner may reach; it cannot be narrowed.',
-    'Empty values are not taken. Render documents no largest value.',
+    'Variables take effect with the next deploy. The sync can deploy a service after each push, but not an environment group.',
+    'Values can be read back, so changes by others are detected.',
+    'Each key needs one call, and Render allows 30 a minute: a first push of many keys takes a while.',
+    'An API key of Render has all rights of its owner and cannot be restricted.',
+    'Render accepts no empty values and documents no size limit.',
   ],
   capabilities: { read: 'value', bulk: 1, mixes: false, guard: 'version', defaultMode: 'per-key' },
   limits: {
@@ -118,8 +118,9 @@ export const render: Provider = {
     {
       kind: 'copy',
       id: 'permission',
-      label: 'Make an API key',
-      description: 'In the account settings, under API keys. It has all rights of the person: let it be one with few.',
+      label: 'Create an API key',
+      description:
+        'Open the account settings, API keys. The key has all rights of the person: use an account with few rights.',
       language: 'text',
       text: () => 'https://dashboard.render.com/settings#api-keys',
     },
@@ -161,7 +162,8 @@ export const render: Provider = {
       kind: 'select',
       id: 'deploy',
       label: 'After a push',
-      description: 'Of a service; an environment group is left to the next deploy of what uses it.',
+      description:
+        'Applies to a service. Variables of an environment group take effect with the next deploy of the services that use it.',
       defaultValue: 'no',
       options: [
         { label: 'Leave the variables until the next deploy', value: 'no' },

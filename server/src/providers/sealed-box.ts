@@ -7,7 +7,7 @@ export async function sealBox(plaintext: string, publicKey: string): Promise<str
   await sodium.ready
   const key = Buffer.from(publicKey, 'base64')
   if (key.length !== sodium.crypto_box_PUBLICKEYBYTES) {
-    throw new VendorFault('protocol', 'The public key of the service has a wrong length.')
+    throw new VendorFault('protocol', 'The public key of the service has the wrong length.')
   }
   return Buffer.from(sodium.crypto_box_seal(plaintext, key)).toString('base64')
 }

@@ -112,7 +112,7 @@ function openVariables(connection: Connection): Remote {
   async function takeOver(name: string, value: string) {
     const found = await find(name)
     const done = found?.isOurs ? await patch(found.id, value) : undefined
-    if (done === undefined) throw new VendorFault('conflict', 'A variable of this name is there already.')
+    if (done === undefined) throw new VendorFault('conflict', 'A variable with this name already exists.')
     return done
   }
 
@@ -128,7 +128,7 @@ function openVariables(connection: Connection): Remote {
     const { status } = await connection.http.send({ method: 'DELETE', url: `${url}/${id}`, headers, accept: [404] })
     // The vendor also answers 404 if the token lacks the right, so check the list.
     if (status === 404 && (await find(name))?.id === id) {
-      throw new VendorFault('scope', 'The token may see this variable but not delete it.')
+      throw new VendorFault('scope', 'The token may read this variable but not delete it.')
     }
   }
 
@@ -158,10 +158,10 @@ export const terraformCloud: Provider = {
   docs: 'https://developer.hashicorp.com/terraform/cloud-docs/api-docs/workspace-variables',
   glyph: { text: 'TF', colour: '#7b42bc' },
   notes: [
-    'Every variable is stored as sensitive: it cannot be read back, and a change by others is seen by its version.',
-    'Values are taken literally, never as HCL.',
-    'Runs that start after the push see the new values; a push starts no run.',
-    'Terraform answers alike to what is gone and to what the token may not see.',
+    'Every variable is stored as sensitive and cannot be read back. Changes by others are detected by the version.',
+    'Values are literal, never HCL.',
+    'Runs that start after the push use the new values. A push starts no run.',
+    'Terraform returns the same error for missing and for inaccessible resources.',
   ],
   capabilities: {
     read: 'mark',
@@ -183,8 +183,8 @@ export const terraformCloud: Provider = {
     {
       kind: 'copy',
       id: 'permissions',
-      label: 'Make a team token',
-      description: 'A team of its own, with a token that expires, reaches nothing else.',
+      label: 'Create a team token',
+      description: 'Use a dedicated team and an expiring token to limit the reach of the credential.',
       language: 'text',
       text: () =>
         [
@@ -195,7 +195,7 @@ export const terraformCloud: Provider = {
     { kind: 'password', id: 'token', label: 'API token' },
     baseUrlField({
       label: 'Address of Terraform Enterprise',
-      description: 'As it stands for HCP Terraform.',
+      description: 'Keep the default for HCP Terraform.',
       defaultValue: hcp,
       placeholder: 'https://terraform.example.com',
     }),
@@ -209,7 +209,7 @@ export const terraformCloud: Provider = {
     {
       kind: 'select',
       id: 'kind',
-      label: 'Where the variables belong',
+      label: 'Variables belong to',
       defaultValue: 'workspace',
       options: [
         { label: 'A workspace', value: 'workspace' },

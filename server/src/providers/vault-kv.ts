@@ -30,7 +30,7 @@ const pathPattern = /^(?!\.{1,2}(\/|$))[A-Za-z0-9_.@:+=-]+(\/(?!\.{1,2}(\/|$))[A
 function checkPath(value: string): string | undefined {
   return pathPattern.test(value)
     ? undefined
-    : 'is not a path: parts of letters, digits and any of _ . @ : + = -, divided by single slashes.'
+    : 'is not a path: use letters, digits and _ . @ : + = -, separated by single slashes.'
 }
 
 const encodePath = (path = '') => path.split('/').map(encodeURIComponent).join('/')
@@ -156,7 +156,7 @@ function plan({ seen }: Vault, data: Snapshot['data'], ops: readonly Op[]) {
     const isTaken = !isDone && existing !== undefined && !isSeen
     if (!isDone && !isTaken) changes.set(op.name, op.kind === 'delete' ? null : op.value)
     const what =
-      op.kind === 'create' ? 'The path has a key of this name already.' : 'Somebody has just changed this key.'
+      op.kind === 'create' ? 'The path already has a key with this name.' : 'Somebody has just changed this key.'
     const fault = new VendorFault('conflict', what)
     results.push(isTaken ? { name: op.name, fault } : { name: op.name })
   }
@@ -213,7 +213,7 @@ async function* apply(vault: Vault, ops: readonly Op[]): AsyncIterable<OpResult>
     const { changes, results } = plan(vault, current.data, ops)
     if (changes.size === 0 || (await write(vault, current, changes))) return yield* results
   }
-  throw giveUp(new VendorFault('transient', 'Others kept changing the path while it was to be written.'))
+  throw giveUp(new VendorFault('transient', 'Others changed the path repeatedly during the write.'))
 }
 
 const policy = `# Put the mount and the path of the secret in place of secret and my-app.
@@ -230,12 +230,12 @@ export const vaultKv: Provider = {
   docs: 'https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2',
   glyph: { text: 'V', colour: '#1f1f1f' },
   notes: [
-    'All keys go into one path of a KV store of version 2, beside keys of others, which stay as they are.',
-    'Each push that changes something makes one version; it is refused if somebody else has written meanwhile, and tried anew.',
-    'Removing the last key leaves an empty version: neither the path nor its history is ever deleted.',
-    'Before Vault 1.9, and where the policy does not allow patch, the whole path is written back with our keys changed.',
-    'A path holds 1 MiB on integrated storage and half as much on Consul.',
-    'The address must lead to the active server: a redirect by a standby is not followed.',
+    'All keys go into one path of a KV store of version 2. Keys of others in the path stay untouched.',
+    'Each push with changes creates one version. If somebody else writes at the same time, the push is refused and retried.',
+    'Deleting the last key leaves an empty version. The path and its history are never deleted.',
+    'Before Vault 1.9, or if the policy does not allow patch, Coffer writes the whole path back with its own keys changed.',
+    'A path holds 1 MiB on integrated storage and 512 KiB on Consul.',
+    'The address must be the active server: redirects of a standby are not followed.',
   ],
   capabilities: { read: 'value', bulk: 1_000, mixes: true, guard: 'version', defaultMode: 'per-key' },
   limits: {
@@ -259,7 +259,7 @@ export const vaultKv: Provider = {
       kind: 'text',
       id: 'namespace',
       label: 'Namespace',
-      description: 'Only where the server has namespaces.',
+      description: 'Only if the server has namespaces.',
       isOptional: true,
       check: checkPath,
     },
@@ -267,7 +267,7 @@ export const vaultKv: Provider = {
       kind: 'copy',
       id: 'policy',
       label: 'Policy',
-      description: 'This is all that the token or role needs besides the policy "default".',
+      description: 'The token or role needs only this and the policy "default".',
       language: 'text',
       text: () => policy,
     },

@@ -10,6 +10,6 @@ export function clockFault({ status, headers, service }: VendorResponse, nowMs: 
   const aheadMs = nowMs - Date.parse(headers.date ?? '')
   if (!(Math.abs(aheadMs) > toleratedMs)) return undefined
   const off = `${Math.round(Math.abs(aheadMs) / 60_000)} minutes ${aheadMs > 0 ? 'ahead' : 'behind'}`
-  const message = `The clock of this server is ${off}, and the service refuses what is signed by it: set the clock right.`
+  const message = `The clock of this server is ${off}, so the service refuses its signatures: correct the clock.`
   return new VendorFault('transient', message, { status, ...(service !== undefined && { service }) })
 }

@@ -103,7 +103,7 @@ function isAccepted({ accept = [] }: VendorRequest, response: VendorResponse): b
   return typeof accept === 'function' ? accept(response) : accept.includes(response.status)
 }
 
-const endless = 'The service sends more than anybody could want: its lists may have no end.'
+const endless = 'The service sends too much data: its lists may be endless.'
 const stopping = () => new VendorFault('transient', 'The run was ended early.')
 
 async function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
@@ -255,7 +255,7 @@ function writtenOut(value: object): string | undefined {
 export function sameOrigin(from: string, link: string): string {
   const next = URL.parse(link, from)
   if (next === null || next.origin !== new URL(from).origin) {
-    throw new VendorFault('protocol', 'The next page of a list lies on another host; it was not followed.')
+    throw new VendorFault('protocol', 'The next page of a list is on another host and was not requested.')
   }
   return next.href
 }

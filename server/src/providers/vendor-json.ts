@@ -36,5 +36,5 @@ export function entriesAt(json: unknown, ...path: (string | number)[]): [string,
 }
 
 function unexpected(path: readonly (string | number)[]): VendorFault {
-  return new VendorFault('protocol', `The answer lacks ${path.length === 0 ? 'what was asked for' : path.join('.')}.`)
+  return new VendorFault('protocol', `The response lacks ${path.length === 0 ? 'its content' : path.join('.')}.`)
 }

@@ -96,7 +96,7 @@ async function readRecords(connection: Connection): Promise<Map<string, EnvRecor
   const environments = environmentsOf(connection)
   const { json } = await send(connection, `/v10/projects/${projectPath(connection)}/env`, {}, { method: 'GET' })
   if (Number(at(json, 'hiddenProductionEnvCount') ?? 0) > 0 && environments.includes('production')) {
-    throw new VendorFault('scope', 'The token may not see variables of production.')
+    throw new VendorFault('scope', 'The token may not read variables of production.')
   }
   const records = new Map<string, EnvRecord[]>()
   for (const item of listAt(json, 'envs')) {
@@ -132,7 +132,7 @@ async function* list(connection: Connection): AsyncIterable<RemoteItem> {
 const spans = () =>
   new VendorFault(
     'conflict',
-    'A variable of this name covers these environments together with others; split it at Vercel first.',
+    'A variable with this name covers these environments together with others: split it at Vercel first.',
   )
 
 function bodyOf(connection: Connection, { name, value }: Write) {
@@ -193,7 +193,7 @@ async function* remove(connection: Connection, found: ReadonlyMap<string, EnvRec
   )
   const deleted = listAt(json, 'ids')
   for (const [name, { id }] of found) {
-    const fault = new VendorFault('protocol', 'Vercel did not say that the variable is deleted.')
+    const fault = new VendorFault('protocol', 'Vercel did not confirm that the variable was deleted.')
     yield deleted.includes(id) ? { name } : { name, fault }
   }
 }
@@ -210,7 +210,7 @@ async function* apply(connection: Connection, ops: readonly Op[]): AsyncIterable
     else if (op.kind === 'delete' && exact === undefined) yield { name: op.name }
     else if (op.kind === 'delete' && exact !== undefined) deletes.set(op.name, exact)
     else if (op.kind === 'create' && exact?.isOurs === false) {
-      yield { name: op.name, fault: new VendorFault('conflict', 'The project has a variable of this name already.') }
+      yield { name: op.name, fault: new VendorFault('conflict', 'The project already has a variable with this name.') }
     } else if (op.kind !== 'delete') (exact === undefined ? creates : updates).push(op)
   }
   // Variables that did not exist a moment ago are created without permission to overwrite.
@@ -227,9 +227,9 @@ export const vercel: Provider = {
   glyph: { text: '▲', colour: '#000000' },
   notes: [
     'New values take effect with the next deployment.',
-    'A variable that covers other environments as well is left as it is: split it at Vercel before it can be pushed.',
-    'Sensitive variables cannot be read back, so a change by others is seen by its time. Variables of development cannot be sensitive.',
-    'All variables of a deployment together hold 64 KB. Vercel reserves names that start with VERCEL_ and some others.',
+    'A variable that also covers other environments is left alone: split it at Vercel first.',
+    'Sensitive variables cannot be read back. Changes by others are detected by their time. Variables of development cannot be sensitive.',
+    'All variables of a deployment together have at most 64 KB. Vercel reserves names that start with VERCEL_ and some others.',
   ],
   capabilities: {
     read: 'mark',
@@ -253,8 +253,8 @@ export const vercel: Provider = {
     {
       kind: 'copy',
       id: 'where',
-      label: 'Make a token',
-      description: 'Limit it to the team of the project and let it expire.',
+      label: 'Create a token',
+      description: 'Limit the token to the team of the project and let it expire.',
       language: 'text',
       text: () => 'https://vercel.com/account/settings/tokens',
     },
@@ -290,14 +290,14 @@ export const vercel: Provider = {
       check: (value) =>
         environmentsPattern.test(value)
           ? undefined
-          : 'is not production, preview, development or the id of another one.',
+          : 'is not production, preview, development or the id of a custom environment.',
     },
     {
       kind: 'text',
       id: 'gitBranch',
       label: 'Git branch',
       isFree: true,
-      description: 'Only for previews of this branch; empty for those of all.',
+      description: 'Limits the variables to previews of this branch. If empty, they apply to all previews.',
       isOptional: true,
       after: ['environments'],
       when: ({ environments }) => environments === 'preview',

@@ -62,8 +62,8 @@ function checkUrl(value: string): string | undefined {
   // Which hosts may be reached by plain http is decided by outbound.ts.
   const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:'
   if (url === null || !isWeb || value.length > 2_048) return 'must be an address with https://.'
-  if (url.username !== '' || url.password !== '') return 'must not hold a user name or a password.'
-  if (url.hash !== '') return 'must not hold a #.'
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or a password.'
+  if (url.hash !== '') return 'must not contain a #.'
   return undefined
 }
 
@@ -83,10 +83,10 @@ export const webhook: Provider = {
   docs: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md',
   glyph: { text: 'WH', colour: '#2f5d62' },
   notes: [
-    'Each push is one or more signed POSTs: type "sync.push", the sync’s ID, upserted keys and deleted ones. With names alone, the receiver fetches the values itself.',
-    'Any 2xx is success. 410 stops the sync; 429 and 5xx are tried again. The same push may come more than once, and says the same each time; while one run tries again, its webhook-id stays the same.',
-    'Nothing can be asked back: what somebody else changes or removes at the receiver’s is not seen.',
-    'When it is set up, a message of type "sync.verify" is sent, which wants nothing but a 2xx.',
+    'Each push is one or more signed POST requests with the type "sync.push", the id of the sync, the upserted and the deleted keys. Without values, the receiver fetches them itself.',
+    'Any 2xx is success. 410 stops the sync; 429 and 5xx are retried. The same push may arrive more than once with the same content; retries within a run keep the webhook-id.',
+    'A webhook cannot be read: changes by others at the receiver are not detected.',
+    'The setup sends one message of type "sync.verify", which only needs a 2xx.',
   ],
   capabilities: { read: 'nothing', bulk: 100, mixes: true, guard: 'none', defaultMode: 'per-key' },
   limits: {
@@ -102,7 +102,7 @@ export const webhook: Provider = {
       kind: 'text',
       id: 'url',
       label: 'Address',
-      description: 'Where the messages go. Plain http only to hosts that the operator lists (COFFER_OUTBOUND_ALLOW).',
+      description: 'The address that gets the messages. Plain http works only for hosts in COFFER_OUTBOUND_ALLOW.',
       placeholder: 'https://hooks.example.com/coffer',
       isAddress: true,
       mayHoldToken: true,
@@ -111,8 +111,8 @@ export const webhook: Provider = {
     {
       kind: 'copy',
       id: 'command',
-      label: 'Make a signing secret',
-      description: 'The receiver checks every message with it; any library for Standard Webhooks does that.',
+      label: 'Create a signing secret',
+      description: 'The receiver verifies every message with this secret, using any Standard Webhooks library.',
       language: 'bash',
       text: () => 'echo "whsec_$(openssl rand -base64 32)"',
     },
@@ -138,7 +138,7 @@ export const webhook: Provider = {
     {
       kind: 'copy',
       id: 'example',
-      label: 'What a message looks like',
+      label: 'Example of a message',
       after: ['content'],
       language: 'json',
       text({ syncId, values }) {

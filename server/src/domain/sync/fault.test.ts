@@ -64,11 +64,11 @@ test('the sentence of a provider that knows what is wrong is shown instead of th
   const facts = { status: 400, vendorMessage: 'You can’t perform this operation.' }
   const fault = new VendorFault(
     'conflict',
-    'A secret of this name waits for its end there; it is not of this sync.',
+    'A secret with this name is scheduled for deletion and does not belong to this sync.',
     facts,
   )
   expect(explainFault('AWS', fault, [])).toMatch(
-    /^AWS: A secret of this name waits for its end there; it is not of this sync\. /,
+    /^AWS: A secret with this name is scheduled for deletion and does not belong to this sync\. /,
   )
   const unknown = new VendorRefusal('invalid', 'unused', { vendorMessage: 'no such thing' })
   expect(explainFault('AWS', unknown, [])).toMatch(/^AWS refused it: no such thing\. /)

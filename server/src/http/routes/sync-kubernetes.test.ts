@@ -156,7 +156,7 @@ describe('a type that asks for certain keys', () => {
     removeSecret()
     const { id, plan } = await review('kubernetes.io/tls')
     expect(plan.problems.map(({ name }) => name)).toEqual(['tls.crt', 'tls.key'])
-    expect(plan.problems[0]?.problem).toMatch(/^is not pushed, but a Secret of type kubernetes\.io\/tls must hold it/)
+    expect(plan.problems[0]?.problem).toMatch(/^is not pushed, but a Secret of type kubernetes\.io\/tls requires it/)
     const { status, body } = await submitStep(world, id, 'review', { confirm: 'x' })
     expect([status, body.message]).toEqual([400, expect.stringMatching(/^confirm: tls\.crt is not pushed/)])
     expect(await missing('kubernetes.io/ssh-auth')).toEqual(['ssh-privatekey'])

@@ -298,7 +298,7 @@ test('a list without an end ends in a clear refusal', async () => {
   world.running.mischief = () => ({ kind: 'answer', answer })
   const path = flowPath('heroku', id, 'target')
   const asked = await world.service.call<{ message: string }>('GET', path, { token: world.owner.session })
-  expect([asked.status, asked.body.message]).toEqual([503, expect.stringMatching(/its lists may have no end/)])
+  expect([asked.status, asked.body.message]).toEqual([503, expect.stringMatching(/its lists may be endless/)])
 })
 
 test('one that is paused while a run is about to begin is not run', async () => {
