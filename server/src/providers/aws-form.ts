@@ -48,7 +48,7 @@ export function awsAuth(policy: (facts: PolicyFacts) => unknown): readonly Field
       id: 'trustPolicy',
       label: 'Trust policy of the role',
       description:
-        'Replace the principal with the user of the access keys. That user needs sts:AssumeRole on the role.',
+        'Replace the principal with the user of the access keys. This user needs sts:AssumeRole on the role.',
       language: 'json',
       when: isByRole,
       text: ({ syncId, values }) => toJson(trustPolicy(syncId, partitionIdOf(values))),
