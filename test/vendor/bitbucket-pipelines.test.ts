@@ -128,7 +128,7 @@ test('a next page on another host is not followed', async () => {
 })
 
 test('line breaks are refused before they are sent', () => {
-  expect(bitbucketPipelines.limits.refuseValue?.('one\ntwo', {})).toMatch(/^holds a line break/)
+  expect(bitbucketPipelines.limits.refuseValue?.('one\ntwo', {})).toMatch(/^contains a line break/)
   expect(bitbucketPipelines.limits.refuseValue?.('one two', {})).toBeUndefined()
 })
 

@@ -200,7 +200,7 @@ test('a number too large for JavaScript is written back digit by digit', async (
 })
 
 test.each([
-  [`a${reference}c`, /holds \$\{/],
+  [`a${reference}c`, /contains \$\{/],
   ['EV[1:abc:def]', /starts with EV\[/],
 ])('the value %s is refused', (value, expected) => {
   expect(digitaloceanApps.limits.refuseValue?.(value, {})).toMatch(expected)

@@ -207,7 +207,9 @@ export const digitaloceanApps: Provider = {
       after: ['app'],
       options: (connection) => unlessForbidden(listComponents(connection)),
       check: (value) =>
-        /^(\*|[a-z][a-z0-9-]{0,30}[a-z0-9])$/.test(value) ? undefined : 'is neither the name of a component nor *.',
+        /^(\*|[a-z][a-z0-9-]{0,30}[a-z0-9])$/.test(value)
+          ? undefined
+          : 'is not the name of a component, nor * for all.',
     },
   ],
   options: [

@@ -62,7 +62,7 @@ export const kubernetesAuth: readonly Field[] = [
     isOptional: true,
     isAuthority: true,
     check: (value) =>
-      readCertificates(value) === undefined ? 'is neither a PEM certificate nor the base64 of one.' : undefined,
+      readCertificates(value) === undefined ? 'is not a PEM certificate, nor the base64 of one.' : undefined,
   },
   {
     kind: 'password',

@@ -109,7 +109,7 @@ function resultOf(connection: Connection, item: unknown): OpResult {
     ...(own && { id: own.id }),
     ...(mark !== undefined && { mark }),
     ...(isOpen && {
-      note: 'The variable existed in other contexts without the secret flag, so members can read it at Netlify.',
+      note: 'The variable existed in other contexts and is not marked as secret, so members can read it at Netlify.',
     }),
   }
 }
