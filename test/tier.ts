@@ -18,5 +18,5 @@ export const perEngine: readonly string[] = [
   'server/src/http/nodes*.test.ts',
   'server/src/operator/*rotation*.test.ts',
   'server/src/http/matrix*.test.ts',
-  'server/src/http/routes/{email,invite,mfa,session,sync}.test.ts',
+  'server/src/http/routes/{email,invite,mfa,session,sync/sync}.test.ts',
 ]

@@ -1,0 +1,188 @@
+/** Slow readers and slow writers use up only their own share: others are served, though not always at once. */
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { AuditEntry } from '@coffer/contract/audit'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  addUser,
+  createProject,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
+import { until } from '../../../../test/program.ts'
+import { head, json } from '../../../../test/raw-request.ts'
+import { open, receive } from '../../../../test/raw-socket.ts'
+import { maxBodyBytes } from '../request/body.ts'
+import { createByteBudgets } from './byte-budget.ts'
+
+const mebibyte = 1024 * 1024
+let service: TestService
+let owner: TestUser
+const idle: Socket[] = []
+
+/** A short stall limit finds stalled peers soon; a long wait keeps a slow machine from refusing requests. */
+const patience = { stalledMs: 200, waitMs: 50_000 }
+
+async function start(given: Parameters<typeof createByteBudgets>[0] = patience): Promise<void> {
+  service = await startService({}, { budgets: createByteBudgets(given) })
+  owner = await registerOwner(service)
+}
+
+afterEach(async () => {
+  for (const socket of idle.splice(0)) socket.destroy()
+  await service.stop()
+})
+
+const bearer = ({ session }: TestUser) => `Authorization: Bearer ${session}`
+
+/** A person in a workspace of their own, with some 6 MiB of values; returns the path that reads them. */
+async function addReader(name: string): Promise<{ person: TestUser; path: string }> {
+  const person = await addUser(service, `${name}@example.com`)
+  await service.call('POST', '/v1/workspace', { token: person.session, body: { name, slug: name } })
+  return { person, path: await fill(person, name) }
+}
+
+async function fill(
+  { session }: TestUser,
+  workspace: string,
+  value = 'x'.repeat(60_000),
+  count = 100,
+): Promise<string> {
+  const { slug } = await createProject(service, session, 'large', { workspace })
+  const root = `/v1/workspace/${workspace}/project/${slug}`
+  const secrets = Array.from({ length: count }, (_, at) => ({ key: `K${at}`, value }))
+  const body = { environments: ['development'], secrets }
+  expect((await service.call('POST', `${root}/secret`, { token: session, body })).status).toBe(201)
+  return `${root}/secret?environmentId=development`
+}
+
+async function stall(person: TestUser, path: string): Promise<ServerResponse> {
+  const arrived = new Promise<ServerResponse>((resolve) =>
+    service.app.server.once('request', (_request, response) => resolve(response)),
+  )
+  const socket = open(service.url)
+  idle.push(socket.on('error', () => undefined).pause())
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${bearer(person)}\r\n\r\n`)
+  return arrived
+}
+
+/** Asks as a stranger, for whom no transfer of others is ended. */
+const isFull = (bytes: number) => {
+  try {
+    service.app.budgets.arriving.take({ client: 'n', workspace: undefined, hasCredential: false }, bytes).release()
+    return undefined
+  } catch {
+    return true
+  }
+}
+
+// Hashing the passwords of many people takes a while on a busy machine.
+describe('slow readers', { timeout: 180_000 }, () => {
+  beforeEach(() => start())
+
+  test('three people who take nothing of what they read do not keep others from reading', async () => {
+    const path = await fill(owner, 'main')
+    const whole = await service.call('GET', path, { token: owner.session })
+    for (const name of ['slow-one', 'slow-two', 'slow-three']) {
+      const { person, path } = await addReader(name)
+      for (let count = 0; count < 10; count++) {
+        const response = await stall(person, path)
+        await until(() => response.headersSent || undefined, 20_000, 'it is answered')
+      }
+    }
+    const again = await service.call('GET', path, { token: owner.session })
+    expect(again.status).toBe(200)
+    expect(again.text).toBe(whole.text)
+  })
+
+  test('nor do many, one connection each', async () => {
+    const path = await fill(owner, 'main')
+    const { body: workspace } = await service.call<{ id: string }>('GET', '/v1/workspace/main', {
+      token: owner.session,
+    })
+    for (let count = 0; count < 24; count++) {
+      const membership = { workspaceId: workspace.id, role: 'member' } as const
+      await stall(await addUser(service, `m${count}@example.com`, membership), path)
+    }
+    for (let count = 0; count < 5; count++) {
+      expect((await service.call('GET', path, { token: owner.session })).status).toBe(200)
+    }
+  })
+})
+
+describe('slow writers', () => {
+  beforeEach(() => start())
+
+  test('two people who send all but the end of large bodies do not keep the owner from writing', async () => {
+    await createProject(service, owner.session, 'writes')
+    const writers = [await addUser(service, 'one@example.com'), await addUser(service, 'two@example.com')]
+    const length = maxBodyBytes - 1024
+    const answers = writers.flatMap((writer) =>
+      Array.from({ length: 4 }, () => {
+        const socket = open(service.url)
+        const received = receive(socket)
+        idle.push(socket)
+        const start = head('POST /v1/workspace HTTP/1.1', bearer(writer), json, `Content-Length: ${length}`)
+        socket.write(`${start}{"name":"${'x'.repeat(length - 100)}`)
+        return received
+      }),
+    )
+    await until(() => isFull(16_384), 20_000, 'all room is taken')
+    const secrets = Array.from({ length: 100 }, (_, at) => ({ key: `K${at}`, value: 'x'.repeat(60_000) }))
+    const body = { environments: ['development'], secrets }
+    const path = '/v1/workspace/main/project/writes/secret'
+    expect((await service.call('POST', path, { token: owner.session, body })).status).toBe(201)
+    const ended = String(await Promise.race(answers))
+    expect(ended).toMatch(/^HTTP\/1\.1 503 [\s\S]*Retry-After: 1[\s\S]*"The service is busy; try again in a moment\."/i)
+  })
+
+  test('a body in chunks of unknown length waits its turn as well', async () => {
+    const [one, two] = [await addUser(service, 'one@example.com'), await addUser(service, 'two@example.com')]
+    for (const writer of [one, two]) {
+      for (let count = 0; count < 5; count++) {
+        const socket = open(service.url)
+        idle.push(socket.on('error', () => undefined))
+        const start = head('POST /v1/workspace HTTP/1.1', bearer(writer), json, 'Transfer-Encoding: chunked')
+        socket.write(`${start}${(7 * mebibyte).toString(16)}\r\n${'x'.repeat(7 * mebibyte)}\r\n`)
+      }
+    }
+    await until(() => isFull(8 * mebibyte), 20_000, 'nearly all room is taken')
+    const body = { name: 'x'.repeat(8 * mebibyte - 2_048), slug: 'long' }
+    const answer = await service.call('POST', '/v1/workspace', { token: owner.session, body })
+    expect(answer).toMatchObject({ status: 400, body: { message: expect.stringMatching(/^name: /) } })
+  })
+})
+
+describe('a read that finds no room', () => {
+  beforeEach(() => start({ waitMs: 0 }))
+
+  test.each([
+    ['the list', '/secret?environmentId=development', 'VIEW'],
+    ['one secret', '/secret/K1?environmentId=development', 'VIEW'],
+    ['an export', '/secret/export?environmentId=development&format=json', 'VIEW'],
+    ['a version', '/secret/K1/version/1?environmentId=development', 'VIEW'],
+    ['a comparison', '/secret/diff?from=development&to=staging&values=true', 'COMPARE'],
+  ])('is in the trail as refused, and not as seen: %s', async (_what, rest, first) => {
+    // Six bytes of JSON for each: one value alone is counted.
+    const path = await fill(owner, 'main', '\u0001'.repeat(20_000), 20)
+    const asked = path.replace(/\/secret\?.*/, rest)
+    const read = () => service.call('GET', asked, { token: owner.session })
+    const { leaving } = service.app.budgets
+    const hold = (client: string) => leaving.take({ client, workspace: undefined, hasCredential: true }, 64 * mebibyte)
+    const others = ['one', 'two'].map(hold)
+    const refused = await read()
+    expect(refused.status, refused.text).toBe(503)
+    for (const room of others) room.release()
+    const seen = await read()
+    expect(seen.status, seen.text).toBe(200)
+    const { body } = await service.call<AuditEntry[]>('GET', '/v1/workspace/main/audit', { token: owner.session })
+    const entriesOf = ({ headers }: { headers: Headers }) =>
+      body
+        .filter(({ requestId }) => requestId === headers.get('x-request-id'))
+        .map(({ action, outcome }) => `${action} ${outcome}`)
+    expect(entriesOf(refused)).toEqual([`${first} failure`])
+    expect(entriesOf(seen)).toEqual(expect.arrayContaining([`${first} success`, 'VIEW success']))
+  })
+})

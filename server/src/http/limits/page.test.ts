@@ -1,0 +1,120 @@
+/** Pages outside the API, which need no credential: what their readers can take from others, and how often they may ask. */
+import { ServerResponse } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { registerOwner, startService, type TestService } from '../../../../test/harness.ts'
+import { until } from '../../../../test/program.ts'
+import { createSecretProject } from '../../../../test/secret-project.ts'
+
+describe('readers that take nothing', () => {
+  const bundle = '/docs/static/swagger-ui-bundle.js'
+  let service: TestService
+  let session: string
+  let path: string
+  const idle: Socket[] = []
+
+  beforeAll(async () => {
+    service = await startService()
+    session = (await registerOwner(service)).session
+    const project = await createSecretProject(service, session)
+    const values = Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`K${at}`, 'x'.repeat(60_000)]))
+    await project.set('development', values)
+    path = `${project.root}/secret?environmentId=development`
+  })
+  afterEach(() => {
+    for (const socket of idle.splice(0)) socket.destroy()
+  })
+  afterAll(() => service.stop())
+
+  /** Asks so often on one connection that the kernel cannot take all answers, and reads none. */
+  async function stall(page: string, localAddress: string): Promise<ServerResponse[]> {
+    const asked = 4
+    const responses: ServerResponse[] = []
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const onRequest = (_request: unknown, response: ServerResponse) => {
+      if (responses.push(response) === asked) resolve()
+    }
+    service.app.server.on('request', onRequest)
+    const { hostname, port } = new URL(service.url)
+    const socket = connect({ host: hostname, port: Number(port), localAddress })
+    idle.push(socket.on('error', () => undefined).pause())
+    socket.write(`GET ${page} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(asked))
+    await promise
+    service.app.server.off('request', onRequest)
+    const isAnswered = () => responses.every(({ headersSent }) => headersSent) || undefined
+    await until(isAnswered, 20_000, 'all are answered')
+    return responses
+  }
+
+  test('112 sockets from two networks use up nothing that people with credentials need', async () => {
+    for (let count = 0; count < 112; count++) {
+      const responses = await stall(bundle, count % 2 === 0 ? '127.0.0.1' : '127.0.0.2')
+      expect(responses.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 200])
+    }
+    expect((await service.call('GET', path, { token: session })).status).toBe(200)
+    expect((await service.call('GET', bundle)).status).toBe(200)
+  })
+
+  test.each([bundle, '/openapi.json'])('%s is given up after seconds', async (page) => {
+    const patience = vi.spyOn(ServerResponse.prototype, 'setTimeout')
+    try {
+      await stall(page, '127.0.0.1')
+      expect(patience.mock.calls).toContainEqual([10_000])
+    } finally {
+      patience.mockRestore()
+    }
+  })
+})
+
+describe('how often', () => {
+  const limit = 5
+  let service: TestService
+  beforeAll(async () => {
+    service = await startService({
+      COFFER_RATE_LIMIT: String(limit),
+      COFFER_METRICS_TOKEN: 'right',
+      COFFER_TRUSTED_PROXIES: '127.0.0.0/8',
+    })
+  })
+  afterAll(() => service.stop())
+
+  const ask = (path: string, client: string, token?: string) =>
+    service.call('GET', path, { token, headers: { 'x-forwarded-for': client } })
+
+  test('pages are limited per network, apart from the API and from health checks', async () => {
+    const pages = ['/docs', '/docs/static/index.css', '/openapi.json', '/logo/aws-secrets-manager.svg', '/unknown']
+    for (const page of pages) expect((await ask(page, '203.0.113.1')).status, page).not.toBe(429)
+    const refused = await ask('/docs', '203.0.113.1')
+    expect(refused.status).toBe(429)
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(refused.headers.has('ratelimit-limit')).toBe(false)
+    expect((await ask('/docs', '203.0.113.2')).status).toBe(200)
+    for (let count = 0; count <= limit; count++) {
+      expect((await ask('/healthz', '203.0.113.1')).status).toBe(200)
+      expect((await ask('/readyz', '203.0.113.1')).status).toBe(200)
+    }
+    const api = await ask('/v1/me', '203.0.113.1')
+    expect([api.status, api.headers.get('ratelimit-remaining')]).toEqual([401, String(limit - 1)])
+  })
+
+  test('wrong guesses at the token of /metrics are limited per network, however many requests are allowed', async () => {
+    const open = await startService({ COFFER_METRICS_TOKEN: 'right', COFFER_TRUSTED_PROXIES: '127.0.0.0/8' })
+    try {
+      const guess = (client: string, token?: string) =>
+        open.call('GET', '/metrics', { token, headers: { 'x-forwarded-for': client } })
+      for (let count = 0; count < 30; count++) {
+        expect((await guess('203.0.113.1', 'right')).status).toBe(200)
+        expect((await guess('203.0.113.1')).status).toBe(401)
+      }
+      const statuses: number[] = []
+      for (let count = 0; count < 25; count++) statuses.push((await guess('203.0.113.1', `wrong${count}`)).status)
+      expect(statuses).toEqual([...new Array(20).fill(401), ...new Array(5).fill(429)])
+      const right = await guess('203.0.113.1', 'right')
+      expect(right.status).toBe(429)
+      expect(Number(right.headers.get('retry-after'))).toBeGreaterThan(0)
+      expect((await guess('203.0.113.2', 'right')).status).toBe(200)
+    } finally {
+      await open.stop()
+    }
+  })
+})

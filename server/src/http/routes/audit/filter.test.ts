@@ -1,0 +1,376 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what a reference leads to is looked for here.
+import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
+import type { Secret } from '@coffer/contract/secret'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  createProject,
+  createTeam,
+  createToken,
+  registerOwner,
+  startService,
+  type TestService,
+} from '../../../../../test/harness.ts'
+import { openRaw, type RawDatabase } from '../../../../../test/raw-database.ts'
+import { createSecretProject, type SecretProject } from '../../../../../test/secret-project.ts'
+
+let service: TestService
+let raw: RawDatabase
+let session: string
+let project: SecretProject
+let other: SecretProject
+/** What was done, by the id of the request. */
+const done = new Map<string, string>()
+const secretIds = new Map<string, string>()
+
+const path = '/v1/workspace/main/audit'
+
+async function find(query: Record<string, string>): Promise<AuditEntry[]> {
+  const { status, text, body } = await service.call<AuditEntry[]>('GET', `${path}?${new URLSearchParams(query)}`, {
+    token: session,
+  })
+  expect(status, text).toBe(200)
+  return body
+}
+
+/** Newest first, through pages of two; the same as one page, and as the stream backwards. */
+async function findAll(query: Record<string, string>): Promise<AuditEntry[]> {
+  const all = await find({ ...query, limit: '200' })
+  const paged: AuditEntry[] = []
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const page = new URLSearchParams({ ...query, limit: '2', ...(cursor !== '' && { cursor }) })
+    const answer = await service.call<AuditEntry[]>('GET', `${path}?${page}`, { token: session })
+    expect(answer.body.length).toBeGreaterThan(all.length === 0 ? -1 : 0)
+    paged.push(...answer.body)
+    cursor = answer.headers.get('x-next-cursor')
+  }
+  expect(paged).toEqual(all)
+  const stream = new URLSearchParams({ ...query, format: 'ndjson' })
+  const { text } = await service.call('GET', `${path}?${stream}`, { token: session })
+  const lines = text.split('\n').filter((line) => line !== '')
+  expect(lines.map((line) => JSON.parse(line)).reverse()).toEqual(all)
+  return all
+}
+
+/** Oldest first. */
+const named = async (query: Record<string, string>) =>
+  (await findAll(query)).map(({ requestId }) => done.get(requestId) ?? '?').reverse()
+
+async function act(what: string, in_: SecretProject, method: string, target: string, body?: unknown, token = session) {
+  const answer = await in_.ask<unknown>(method, target, body, token)
+  expect([200, 201], `${what}: ${answer.text}`).toContain(answer.status)
+  done.set(answer.headers.get('x-request-id') ?? '', what)
+  return answer.body
+}
+
+const bulk = (environments: string[], secrets: Record<string, string>) => ({
+  environments,
+  secrets: Object.entries(secrets).map(([key, value]) => ({ key, value })),
+})
+
+beforeAll(async () => {
+  service = await startService()
+  raw = await openRaw(service)
+  session = (await registerOwner(service)).session
+  project = await createSecretProject(service, session)
+  other = await createSecretProject(service, session)
+  await act('bulk', project, 'POST', '/secret', bulk(['development', 'production'], { D: 'd', E: 'e' }))
+  await act('one in two', project, 'POST', '/secret', bulk(['staging', 'production'], { F: 'f' }))
+  const reference = bulk(['staging'], { URL: '${production.D}', LONE: '1' })
+  await act('import', project, 'POST', '/secret', reference)
+  await act('elsewhere', other, 'POST', '/secret', bulk(['development', 'production'], { D: 'd', E: 'e' }))
+  await act('list', project, 'GET', '/secret')
+  await act('list of two', project, 'GET', '/secret?environmentId=development&environmentId=production')
+  await act('list of one', project, 'GET', '/secret?environmentId=staging')
+  await act('resolved', project, 'GET', '/secret?environmentId=staging&resolve=true')
+  await act('exported', project, 'GET', '/secret/export?environmentId=staging&resolve=true')
+  await act('one', project, 'GET', '/secret/F')
+  await act('batch', project, 'POST', '/secret/batch', {
+    environmentId: 'development',
+    operations: ['D', 'E'].map((key) => ({ op: 'set', key, value: 'new' })),
+  })
+  await act('list elsewhere', other, 'GET', '/secret')
+  await act('diff', project, 'GET', '/secret/diff?from=development&to=production@1&values=true')
+  await act('diff of one', project, 'GET', '/secret/diff?from=staging@1&to=staging&values=true')
+  for (const { id, name } of await project.must<Secret[]>('GET', '/secret?view=keys')) secretIds.set(name, id)
+  const copied = ['D', 'E'].map((key) => ({ id: secretIds.get(key), environmentId: project.idOf('production') }))
+  const share = { secrets: copied, expiresIn: 3600 }
+  const { token } = (await act('share', project, 'POST', '/secret-share', share)) as { token: string }
+  const opened = await service.call('POST', `/v1/share/${token}/view`, { body: {} })
+  expect(opened.status, opened.text).toBe(200)
+  done.set(opened.headers.get('x-request-id') ?? '', 'share opened')
+  await act('rename', project, 'PUT', '/secret/E', { name: 'RENAMED', values: [] })
+  await act('list after', project, 'GET', '/secret?environmentId=development')
+})
+afterAll(async () => {
+  await raw.close()
+  await service.stop()
+})
+
+const work = { action: 'VIEW' }
+const inProduction = ['list', 'list of two', 'resolved', 'exported', 'one', 'diff', 'share', 'share opened']
+
+describe('the filter environment', () => {
+  test('finds every read that touched the environment, alone, among others or by reference', async () => {
+    expect(await named({ ...work, environment: project.idOf('production') })).toEqual(inProduction)
+    expect(await named({ ...work, environment: project.idOf('staging') })).toEqual([
+      'list',
+      'list of one',
+      'resolved',
+      'exported',
+      'one',
+      'diff of one',
+    ])
+    expect(await named({ ...work, environment: project.idOf('development') })).toEqual([
+      'list',
+      'list of two',
+      'one',
+      'diff',
+      'list after',
+    ])
+    expect(await named({ ...work, environment: other.idOf('production') })).toEqual(['list elsewhere'])
+  })
+
+  test('finds every write that touched it', async () => {
+    const writesIn = async (name: string) => {
+      const created = await named({ action: 'CREATE', environment: project.idOf(name) })
+      return [...created, ...(await named({ action: 'UPDATE', environment: project.idOf(name) }))]
+    }
+    expect(await writesIn('production')).toEqual(['bulk', 'one in two', 'share', 'rename'])
+    expect(await writesIn('staging')).toEqual(['one in two', 'import'])
+    expect(await writesIn('development')).toEqual(['bulk', 'batch', 'rename'])
+  })
+
+  test('finds reminders of values in it, and of no other', async () => {
+    const place = await createSecretProject(service, session)
+    await act('made', place, 'POST', '/secret', bulk(['development', 'staging'], { A: '1' }))
+    const reminder = { environmentId: 'staging', type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
+    await act('put', place, 'PUT', '/secret/A/reminder', reminder)
+    await act('ended', place, 'DELETE', '/secret/A/reminder?environmentId=staging')
+    expect(await named({ environment: place.idOf('staging') })).toEqual(['made', 'put', 'ended'])
+    expect(await named({ environment: place.idOf('development') })).toEqual(['made'])
+  })
+
+  test('an entry of several environments names their ids, one of a single environment has it in its own field', async () => {
+    const entries = await find({ project: project.slug, limit: '200' })
+    const entryOf = (what: string) => entries.find(({ requestId }) => done.get(requestId) === what)
+    const ids = ['development', 'production'].map(project.idOf)
+    expect(entryOf('bulk')).toMatchObject({ environmentId: null, after: { environmentIds: ids } })
+    expect(entryOf('list of two')).toMatchObject({ environmentId: null, after: { environmentIds: ids } })
+    expect(entryOf('resolved')).toMatchObject({
+      environmentId: project.idOf('staging'),
+      after: { environmentIds: ['staging', 'production'].map(project.idOf) },
+    })
+    for (const [what, name] of [
+      ['list of one', 'staging'],
+      ['diff of one', 'staging'],
+      ['share', 'production'],
+      ['share opened', 'production'],
+    ] as const) {
+      expect(entryOf(what), what).toMatchObject({ environmentId: project.idOf(name) })
+      expect(entryOf(what)?.after, what).not.toHaveProperty('environmentIds')
+    }
+  })
+
+  test('takes an id in any case, and a name where the project is given', async () => {
+    const id = project.idOf('production').toUpperCase()
+    expect(await named({ ...work, environment: id })).toEqual(inProduction)
+    for (const where of [project.slug, project.id, project.id.toUpperCase()]) {
+      expect(await named({ ...work, project: where, environment: 'production' })).toEqual(inProduction)
+      expect(await named({ ...work, project: where, environment: 'Production' })).toEqual(inProduction)
+    }
+    expect(await named({ ...work, project: other.slug, environment: project.idOf('production') })).toEqual([])
+  })
+
+  test.each([
+    ['environment=production', 400, /^environment: /],
+    [`environment=nowhere&project=secrets-1`, 404, /^environment: /],
+    ['project=nowhere', 404, /^project: /],
+    ['project=nowhere&format=ndjson', 404, /^project: /],
+    [`project=${crypto.randomUUID()}&environment=production`, 404, /^environment: /],
+  ])('refuses %s: what is not known does not look like what never happened', async (query, status, message) => {
+    const answer = await service.call<{ message: string }>('GET', `${path}?${query}`, { token: session })
+    expect(answer.status).toBe(status)
+    expect(answer.body.message).toMatch(message)
+  })
+
+  test('finds what happened in one that was deleted, by its id', async () => {
+    const gone = await createSecretProject(service, session)
+    await act('before the end', gone, 'POST', '/secret', bulk(['development', 'staging'], { D: 'd' }))
+    await gone.ask('DELETE', '')
+    expect(await named({ environment: gone.idOf('staging'), q: 'D' })).toContain('before the end')
+    expect(await named({ project: gone.id, environment: gone.idOf('staging') })).toEqual(['before the end'])
+  })
+})
+
+describe('the filter entity', () => {
+  // A comparison with values is recorded as a comparison and as a read.
+  const diff = ['diff', 'diff']
+  const withD = [
+    'bulk',
+    'list',
+    'list of two',
+    'resolved',
+    'exported',
+    'batch',
+    ...diff,
+    'share',
+    'share',
+    'list after',
+  ]
+
+  test('finds a secret by its key wherever one call covered several', async () => {
+    expect(await named({ entity: 'D', project: project.slug })).toEqual(withD)
+    expect(await named({ entity: 'D', project: other.slug })).toEqual(['elsewhere', 'list elsewhere'])
+    expect(await named({ entity: 'd' })).toEqual([])
+  })
+
+  test('finds it by its id, and only in its own project', async () => {
+    const id = secretIds.get('D') ?? ''
+    expect(await named({ entity: id })).toEqual(withD)
+    expect(await named({ entity: id.toUpperCase() })).toEqual(withD)
+  })
+
+  test('finds one that was renamed: by its id under both names, by either name under that', async () => {
+    const before = ['bulk', 'list', 'list of two', 'batch', ...diff, 'share', 'share', 'rename']
+    expect(await named({ entity: secretIds.get('E') ?? '' })).toEqual([...before, 'list after'])
+    expect(await named({ entity: 'E', project: project.slug })).toEqual(before)
+    expect(await named({ entity: 'RENAMED' })).toEqual(['rename', 'list after'])
+  })
+
+  test('finds one that was renamed while it had no value: by its id under both names', async () => {
+    const place = await createSecretProject(service, session)
+    await act('made', place, 'POST', '/secret', bulk(['development'], { OLD: '1' }))
+    await act('read', place, 'GET', '/secret')
+    const { id } = await place.must<Secret>('GET', '/secret/OLD?view=keys')
+    await act('removed', place, 'DELETE', '/secret/OLD?environmentId=development')
+    await act('renamed', place, 'PUT', '/secret/OLD', { name: 'NEW', values: [] })
+    expect(await named({ entity: id })).toEqual(['made', 'read', 'removed', 'renamed'])
+  })
+
+  test('does not take a later secret of the same name for the one whose id was recorded', async () => {
+    const place = await createSecretProject(service, session)
+    await act('the first', place, 'POST', '/secret', bulk(['development'], { G: '1', H: '1' }))
+    await act('gone', place, 'DELETE', '/secret/G?purge=true')
+    await act('the second', place, 'POST', '/secret', bulk(['development'], { G: '2', I: '2' }))
+    const { id } = await place.must<Secret>('GET', '/secret/G?view=keys')
+    expect(await named({ entity: id })).toEqual(['the second'])
+    expect(await named({ entity: 'G' })).toEqual(['the first', 'gone', 'gone', 'the second'])
+  })
+
+  test('tells work on the secrets of a project from work on the project', async () => {
+    const projects = await findAll({ entity: 'project', project: project.slug })
+    expect(projects.map(({ action }) => action)).toEqual(['CREATE'])
+    const entry = (await find({ entity: 'D', action: 'CREATE', project: project.slug })).at(-1)
+    expect(entry?.entity).toEqual({ type: 'secrets', id: project.id, name: project.slug })
+    const secrets = await named({ entity: 'secret', project: project.slug })
+    expect(new Set(secrets)).toEqual(
+      new Set(
+        [
+          ...withD,
+          'one in two',
+          'import',
+          ...inProduction,
+          'list of one',
+          'diff of one',
+          'rename',
+          'list after',
+        ].filter((what) => what !== 'share opened'),
+      ),
+    )
+  })
+
+  test('finds what is rare behind much that looks like it', async () => {
+    const id = await createTeam(service, session, 'created')
+    const place = await createSecretProject(service, session)
+    for (let index = 0; index < 120; index++) await place.set('development', { [`K${index}`]: 'x' })
+    const found = await findAll({ entity: 'created' })
+    expect(found.map(({ entity }) => entity.id)).toEqual([id])
+  })
+})
+
+describe('the filter q', () => {
+  test('finds keys wherever one call covered several, in any case and by a part of them', async () => {
+    const renamed = ['rename', 'list after']
+    expect(await named({ q: 'RENAM' })).toEqual(renamed)
+    expect(await named({ q: 'name' })).toEqual(renamed)
+    expect(await named({ q: 'lone', action: 'CREATE' })).toEqual(['import'])
+    const lists = ['list', 'list of one', 'resolved', 'exported', 'diff of one']
+    expect(await named({ q: 'LONE', action: 'VIEW' })).toEqual(lists)
+  })
+
+  test.each([
+    ['Übung', ['Übung', 'übung', 'ÜBUNG', 'bUNG', 'Ü']],
+    ['Ω and ж', ['ω', 'Ж', 'Ω AND Ж']],
+    ['\u212Aelvin \u0130', ['kelvin', 'KELVIN', '\u212Aelvin', '\u0130']],
+    ['100 %_\\"quoted"', ['100 %', '%_', '_\\', '\\"q', 'QUOTED"']],
+  ])('finds %s however it is written, in both kinds of rows', async (name, needles) => {
+    const slug = `q-${Buffer.from(name).toString('hex').slice(0, 30)}`
+    const { id } = await createProject(service, session, slug)
+    const renamed = await service.call('PUT', `/v1/workspace/main/project/${slug}`, { token: session, body: { name } })
+    expect(renamed.status, renamed.text).toBe(200)
+    // Reads stand in rows with others; the name of who reads is the one field of theirs that is not ASCII.
+    const reader = await createToken(service, session, { name, permission: 'read' })
+    await act('read', project, 'GET', '/secret/F', undefined, reader.token)
+    for (const q of needles) {
+      expect(
+        (await findAll({ q, entity: id })).map(({ action }) => action),
+        q,
+      ).toEqual(['UPDATE'])
+      expect(
+        (await findAll({ q, action: 'VIEW' })).map(({ actor }) => actor.name),
+        q,
+      ).toEqual([name])
+    }
+    expect(await findAll({ q: `${needles[0]}.`, entity: id })).toEqual([])
+  })
+})
+
+describe('entries of the past, which held names and no ids', () => {
+  /** As these entries were written then. */
+  async function inThePast(check: () => Promise<void>): Promise<void> {
+    const ids = /,?\\*"environmentIds\\*":\[[^\]]*\]|\\*"id\\*":\\*"[^"]*",/g
+    await raw.restoring(['audit_entry', 'audit_batch'], async () => {
+      for (const { sequence, details } of await raw.query('select sequence, details from audit_entry')) {
+        const old = String(details).replace(ids, '')
+        await raw.query('update audit_entry set details = ? where sequence = ?', [old, sequence ?? 0])
+      }
+      for (const { last_sequence, entries } of await raw.query('select last_sequence, entries from audit_batch')) {
+        const old = String(entries).replace(ids, '')
+        await raw.query('update audit_batch set entries = ? where last_sequence = ?', [old, last_sequence ?? 0])
+      }
+      expect(JSON.stringify(await find({ limit: '200' }))).not.toContain('environmentIds')
+      await check()
+    })
+  }
+
+  test('are found by the name of the environment within its project, and by the keys of the secret', async () => {
+    const seen = async () => ({
+      production: await named({ environment: project.idOf('production') }),
+      elsewhere: await named({ environment: other.idOf('production') }),
+      secret: await named({ entity: secretIds.get('D') ?? '' }),
+    })
+    const now = await seen()
+    await inThePast(async () => {
+      const then = await seen()
+      expect(then).toEqual({ ...now, production: now.production.filter((what) => what !== 'rename') })
+    })
+    const verdict = await service.call<AuditVerdict>('GET', `${path}/verify`, { token: session })
+    expect(verdict.body).toMatchObject({ ok: true })
+  })
+
+  test.each(['', '{', '[]', 'null', '1', '{"after":1}', '{"after":{"keys":{},"changes":[null,1],"environments":[1]}}'])(
+    'that somebody wrote over with %j stop no search, and are listed',
+    async (details) => {
+      await raw.restoring(['audit_entry'], async () => {
+        await raw.query(`update audit_entry set details = ? where entity_type = 'secrets'`, [details])
+        for (const query of [{ q: 'nothing' }, { entity: 'nothing' }, { environment: project.idOf('staging') }]) {
+          await find({ ...query, action: 'DELETE' })
+        }
+        // They are entries all the same, told by what is left of them.
+        for (const { before, after } of await findAll({ entity: 'secrets' })) {
+          expect([before, after].filter((one) => one !== undefined && Object(one) !== one)).toEqual([])
+        }
+      })
+    },
+  )
+})

@@ -1,0 +1,89 @@
+/** Whether the address of whoever acted was confirmed then, in every entry that a person leaves. */
+import type { AuditEntry } from '@coffer/contract/audit'
+import type { SignedIn } from '@coffer/contract/auth'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  createProject,
+  createToken,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../../test/harness.ts'
+import { type MailServer, startMailServer } from '../../../../../test/mail-server.ts'
+
+let mailServer: MailServer
+let service: TestService
+let owner: TestUser
+
+beforeAll(async () => {
+  mailServer = await startMailServer()
+  service = await startService({ COFFER_SMTP_URL: `smtp://127.0.0.1:${mailServer.port}` })
+  owner = await registerOwner(service)
+})
+afterAll(async () => {
+  await service.stop()
+  await mailServer.stop()
+})
+
+async function trail(query: string): Promise<AuditEntry[]> {
+  const path = `/v1/workspace/main/audit?limit=200&${query}`
+  return (await service.call<AuditEntry[]>('GET', path, { token: owner.session })).body.reverse()
+}
+
+const mailed = async (email: string, form: RegExp) => form.exec((await mailServer.letterTo(email)).text)?.[1] ?? ''
+
+test('an entry says what was known of its actor then, in changes and in reads, and the chain holds', async () => {
+  const { environments } = await createProject(service, owner.session, 'api')
+  const secret = '/v1/workspace/main/project/api/secret'
+  const body = { environments: [environments[0]?.id], secrets: [{ key: 'KEY', value: 'value' }] }
+  expect((await service.call('POST', secret, { token: owner.session, body })).status).toBe(201)
+  const { token } = await createToken(service, owner.session)
+  // The same answer each time, to callers of whom different things are known.
+  const read = (credential: string) => service.call('GET', secret, { token: credential })
+  await read(owner.session)
+  await read(token)
+  await service.call('POST', '/v1/me/email/verify', { token: owner.session })
+  const link = await mailed(owner.email, /#confirm-email=(cof_mail_\w+)/)
+  const confirmed = { token: owner.session, body: { token: link } }
+  expect((await service.call('POST', '/v1/me/email/confirm', confirmed)).status).toBe(200)
+  await read(owner.session)
+  await createProject(service, owner.session, 'web')
+
+  const views = await trail('action=VIEW')
+  expect(views.map(({ actor, details }) => [actor.type, details])).toEqual([
+    ['user', { actorVerified: false }],
+    ['token', { actorVerified: false }],
+    ['user', { actorVerified: true }],
+  ])
+  const changes = await trail(`actor=${owner.id}&action=CREATE`)
+  const toldOf = (type: string, name: string) =>
+    changes.find(({ entity }) => entity.type === type && entity.name === name)?.details
+  expect(toldOf('project', 'api')).toEqual({ actorVerified: false })
+  expect(toldOf('project', 'web')).toEqual({ actorVerified: true })
+  const verdict = await service.call('GET', '/v1/workspace/main/audit/verify', { token: owner.session })
+  expect(verdict.body).toMatchObject({ ok: true })
+})
+
+test('an inviter who uses the returned link acts as somebody unverified; the person who got the mail does not', async () => {
+  for (const [email, isMailed] of [
+    ['impersonated@example.com', false],
+    ['genuine@example.com', true],
+  ] as const) {
+    const { body: invite } = await service.call<{ inviteToken: string }>('POST', '/v1/workspace/main/rbac', {
+      token: owner.session,
+      body: { email, role: 'admin', scope: { all: true } },
+    })
+    const inviteToken = isMailed ? await mailed(email, /\/invite#(cof_inv_\w+)/) : invite.inviteToken
+    const { body } = await service.call<SignedIn>('POST', '/v1/auth/register', {
+      body: { email, name: 'Ada', password, inviteToken },
+    })
+    await createProject(service, body.accessToken, isMailed ? 'genuine' : 'impersonated')
+    const entries = await trail(`actor=${body.user.id}`)
+    expect(entries.map(({ action, details }) => [action, details])).toEqual([
+      ['ACCEPT', { actorVerified: isMailed }],
+      ['CREATE', { actorVerified: isMailed }],
+    ])
+  }
+})

@@ -1,0 +1,751 @@
+import type { AuditEntry } from '@coffer/contract/audit'
+import type { Me } from '@coffer/contract/me'
+import type { Identity, IdentityPreset, IdentityVerdict } from '@coffer/contract/oidc'
+import type { Secret } from '@coffer/contract/secret'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import {
+  addUser,
+  createProject,
+  createToken,
+  registerOwner,
+  startService,
+  type TestProject,
+  type TestService,
+  type TestUser,
+} from '../../../../../test/harness.ts'
+import {
+  type Claims,
+  createIdentity,
+  federate,
+  loopbackAllowed,
+  startIssuer,
+  type TestIssuer,
+  tryFederation,
+} from '../../../../../test/issuer.ts'
+
+let service: TestService
+let issuer: TestIssuer
+let owner: TestUser
+let project: TestProject
+const list = '/v1/workspace/main/oidc'
+
+beforeAll(async () => {
+  service = await startService(loopbackAllowed)
+  issuer = await startIssuer(() => service.app.services.now())
+  owner = await registerOwner(service)
+  project = await createProject(service, owner.session, 'api')
+  const body = { environments: project.environments.map(({ id }) => id), secrets: [{ key: 'KEY', value: 'shared' }] }
+  await service.call('POST', '/v1/workspace/main/project/api/secret', { token: owner.session, body })
+})
+afterAll(async () => {
+  await service.stop()
+  await issuer.stop()
+})
+
+const environment = (index = 0) => project.environments[index]?.id ?? ''
+const trust = (body: Readonly<Record<string, unknown>>) =>
+  createIdentity(service, owner.session, { issuer: issuer.url, ...body })
+const change = (id: string, body: unknown) =>
+  service.call<Identity>('PUT', `${list}/${id}`, { token: owner.session, body })
+const ask = (token: string, path: string) => service.call('GET', path, { token })
+
+async function newest(filter = ''): Promise<AuditEntry | undefined> {
+  const path = `/v1/workspace/main/audit?limit=1${filter}`
+  const { body } = await service.call<AuditEntry[]>('GET', path, { token: owner.session })
+  return body[0]
+}
+
+describe('identities', () => {
+  test('are created, listed, read, changed and deleted, each with its entry in the audit trail', async () => {
+    const scope = { environments: [environment()] }
+    const body = { name: 'build', subject: 'crud', claims: { ref: ['main', 'release/*'] }, scope }
+    const made = await trust(body)
+    const full = { all: false, teams: [], projects: [], environments: [environment()] }
+    const shown = { ...body, issuer: issuer.url, audience: 'coffer', permission: 'read', scope: full, enabled: true }
+    expect(made).toMatchObject({ ...shown, lastUsedAt: null })
+    expect(await newest()).toMatchObject({
+      action: 'CREATE',
+      entity: { type: 'oidc', id: made.id, name: 'build' },
+      actor: { type: 'user', id: owner.id },
+      after: shown,
+    })
+    expect((await ask(owner.session, list)).body).toContainEqual(made)
+    expect((await ask(owner.session, `${list}/${made.id.toUpperCase()}`)).body).toEqual(made)
+
+    const changed = await change(made.id, { subject: null, claims: { ref: 'main' }, permission: 'read-write' })
+    expect(changed.body).toMatchObject({ success: true, subject: null, claims: { ref: 'main' }, name: 'build' })
+    expect(await newest()).toMatchObject({
+      action: 'UPDATE',
+      entity: { type: 'oidc', id: made.id },
+      before: { subject: 'crud', claims: body.claims, permission: 'read' },
+      after: { subject: null, claims: { ref: 'main' }, permission: 'read-write' },
+    })
+    expect(Object.keys((await newest())?.after ?? {})).toEqual(['subject', 'claims', 'permission'])
+
+    const removed = await service.call('DELETE', `${list}/${made.id}`, { token: owner.session })
+    expect(removed).toMatchObject({ status: 200, body: { success: true } })
+    expect(await newest()).toMatchObject({ action: 'DELETE', before: { claims: { ref: 'main' } } })
+    for (const method of ['GET', 'PUT', 'DELETE']) {
+      const sent = method === 'PUT' ? { name: 'x' } : undefined
+      const gone = await service.call(method, `${list}/${made.id}`, { token: owner.session, body: sent })
+      expect(gone.status).toBe(404)
+    }
+  })
+
+  test('take their scope as it is shown, though a part of it is gone', async () => {
+    const doomed = await createProject(service, owner.session, 'doomed')
+    const made = await trust({ name: 'kept', subject: 'kept', scope: { projects: [doomed.id, project.id] } })
+    await service.call('DELETE', '/v1/workspace/main/project/doomed', { token: owner.session })
+    const { body: shown } = await service.call<Identity>('GET', `${list}/${made.id}`, { token: owner.session })
+    expect(shown.scope.projects).toContain(doomed.id)
+    const changed = await change(made.id, { audience: 'other', scope: shown.scope })
+    const left = { all: false, teams: [], projects: [project.id], environments: [] }
+    expect(changed).toMatchObject({ status: 200, body: { audience: 'other', scope: left } })
+    expect((await change(made.id, { scope: shown.scope })).status).toBe(400)
+  })
+
+  const good = {
+    name: 'n',
+    issuer: 'https://issuer.example.com',
+    audience: 'a',
+    subject: 's',
+    permission: 'read',
+    scope: { all: true },
+  }
+  test.each([
+    ['no subject and no claims', { subject: undefined }, 'subject: '],
+    ['a subject of null and no claims', { subject: null }, 'subject: '],
+    ['empty claims and no subject', { subject: undefined, claims: {} }, 'subject: '],
+    ['a subject that says nothing', { subject: '**' }, 'subject: '],
+    ['claims that say nothing', { subject: undefined, claims: { ref: '*', x: ['main', '*'] } }, 'claims: '],
+    ['an empty subject', { subject: '' }, 'subject: '],
+    ['an empty list for a claim', { claims: { ref: [] } }, 'claims.ref: must not be empty.'],
+    ['an empty text in the list of a claim', { claims: { ref: ['main', ''] } }, 'claims.ref.1: must not be empty.'],
+    [
+      'a number for a claim',
+      { claims: { 'https://example.com/x': 1 } },
+      'claims.https://example.com/x: must be a string or an array.',
+    ],
+    ['a nested list for a claim', { claims: { ref: [['main']] } }, 'claims.ref.0: must be a string.'],
+    ['a claim without a name', { claims: { '': 'x' } }, 'claims: '],
+    ['a name with a control character', { claims: { 'a\u0000b': 'x' } }, 'claims: '],
+    ['a name too long', { claims: { [`n${'x'.repeat(200)}`]: 'x' } }, 'claims: '],
+    [
+      'too many claims',
+      { claims: Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`c${n}`, 'x'])) },
+      'claims: ',
+    ],
+    ['too many values', { claims: { ref: Array.from({ length: 21 }, (_, n) => `v${n}`) } }, 'claims.ref: '],
+    [
+      'rules that are long in all',
+      { claims: Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`c${n}`, 'x'.repeat(200)])) },
+      'claims: must not have more than 4096 characters',
+    ],
+    ['an issuer that is no address', { issuer: 'issuer.example.com' }, 'issuer: '],
+    ['an issuer of another scheme', { issuer: 'ftp://issuer.example.com' }, 'issuer: '],
+    ['an issuer with a query', { issuer: 'https://issuer.example.com/?a=b' }, 'issuer: '],
+    ['an issuer with a fragment', { issuer: 'https://issuer.example.com/#a' }, 'issuer: '],
+    ['an issuer with a password', { issuer: 'https://user:word@issuer.example.com' }, 'issuer: '],
+    ['an issuer without a host', { issuer: 'https://[' }, 'issuer: '],
+    ['an issuer too long', { issuer: `https://issuer.example.com/${'x'.repeat(500)}` }, 'issuer: '],
+    ['no audience', { audience: undefined }, 'audience: '],
+    ['an empty audience', { audience: '' }, 'audience: '],
+    ['a permission that is none', { permission: 'admin' }, 'permission: '],
+    ['a scope that grants nothing', { scope: {} }, 'scope: '],
+    [
+      'a scope that names nothing of ours',
+      { scope: { projects: ['01890000-0000-7000-8000-00000000dead'] } },
+      'scope: ',
+    ],
+    ['an unknown field', { colour: 'red' }, 'colour: '],
+    ['a switch that is text', { enabled: 'yes' }, 'enabled: '],
+  ])('refuse %s, naming the field', async (_what, wrong, start) => {
+    const before = (await ask(owner.session, list)).text
+    const body = { ...good, ...wrong }
+    const created = await service.call<{ message: string }>('POST', list, { token: owner.session, body })
+    expect(created.status, created.text).toBe(400)
+    expect(created.body.message.slice(0, start.length)).toBe(start)
+    expect((await ask(owner.session, list)).text).toBe(before)
+  })
+
+  test('a change may not take the last rule away, and changes nothing then', async () => {
+    const { id } = await trust({ subject: 'last rule' })
+    for (const body of [{ subject: null }, { subject: '*' }, { subject: null, claims: { ref: '*' } }, {}]) {
+      expect((await change(id, body)).status).toBe(400)
+    }
+    expect((await ask(owner.session, `${list}/${id}`)).body).toMatchObject({ subject: 'last rule', claims: {} })
+  })
+
+  test('a change may not make the rules long either', async () => {
+    const { id } = await trust({ subject: 'short rules' })
+    const claims = { ref: Array.from({ length: 20 }, (_, n) => `${n}${'x'.repeat(200)}`) }
+    expect((await change(id, { claims })).status).toBe(400)
+    expect((await change(id, { claims: { ref: claims.ref.slice(0, 19) } })).status).toBe(200)
+  })
+
+  test('plain http is refused where the operator allows nothing private', async () => {
+    const strict = await startService()
+    try {
+      const { session } = await registerOwner(strict)
+      const body = { ...good, issuer: 'http://issuer.example.com' }
+      const refused = await strict.call<{ message: string }>('POST', list, { token: session, body })
+      expect(refused.status).toBe(400)
+      expect(refused.body.message).toMatch(/^issuer: must start with https:/)
+    } finally {
+      await strict.stop()
+    }
+  })
+
+  test('are bounded in number', async () => {
+    const body = { name: 'Full', slug: 'full' }
+    await service.call('POST', '/v1/workspace', { token: owner.session, body })
+    const answers = await Promise.all(
+      Array.from({ length: 210 }, () =>
+        service.call('POST', '/v1/workspace/full/oidc', { token: owner.session, body: good }),
+      ),
+    )
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(200)
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(10)
+  })
+
+  test('presets are forms that can be posted once their capitals are filled in', async () => {
+    const { body } = await service.call<IdentityPreset[]>('GET', `${list}/preset`, { token: owner.session })
+    expect(body.map(({ id }) => id)).toEqual(
+      expect.arrayContaining(['github-actions', 'gitlab', 'kubernetes', 'terraform-cloud', 'generic']),
+    )
+    const github = body.find(({ id }) => id === 'github-actions')
+    expect(github?.claims).toMatchObject({ repository_id: 'REPOSITORY_ID', repository_owner_id: 'OWNER_ID' })
+    for (const { id: _id, description: _text, ...form } of body) {
+      const identity = await createIdentity(service, owner.session, { ...form, enabled: false })
+      expect(identity).toMatchObject(form)
+      await service.call('DELETE', `${list}/${identity.id}`, { token: owner.session })
+    }
+  })
+
+  test('an admin of a part of the workspace, a developer and a member may not even list them', async () => {
+    const { id: workspaceId } = (await ask(owner.session, '/v1/workspace/main')).body as { id: string }
+    const scope = { all: false, teams: [], projects: [project.id], environments: [] }
+    for (const [index, membership] of [
+      { role: 'admin', scope } as const,
+      { role: 'developer' } as const,
+      { role: 'member' } as const,
+    ].entries()) {
+      const user = await addUser(service, `nobody${index}@example.com`, { workspaceId, ...membership })
+      expect((await ask(user.session, list)).status).toBe(403)
+    }
+  })
+})
+
+describe('the exchange', () => {
+  test('gives a JWT of 900 seconds that is the identity, with its permission and scope', async () => {
+    const scope = { environments: [environment()] }
+    const { id } = await trust({ name: 'one environment', subject: 'reader', scope })
+    const answer = await tryFederation(service, await issuer.sign({ sub: 'reader', jti: 'run-1' }))
+    expect(answer.body).toEqual({ accessToken: expect.any(String), expiresIn: 900, tokenType: 'Bearer' })
+    const jwt = answer.body.accessToken
+    const me = await service.call<Me>('GET', '/v1/me', { token: jwt })
+    expect(me.body).toMatchObject({
+      id,
+      email: '',
+      name: 'one environment',
+      mfa: false,
+      credential: { type: 'oidc', permission: 'read', scope: { all: false, environments: [environment()] } },
+    })
+    const lifeMs = Date.parse(me.body.credential.expiresAt ?? '') - service.app.services.now()
+    expect(lifeMs).toBeGreaterThan(880_000)
+    expect(lifeMs).toBeLessThanOrEqual(900_000)
+    expect((await ask(jwt, '/v1/workspace')).body).toMatchObject([{ slug: 'main', role: 'member', isOwner: false }])
+    const secrets = await service.call<Secret[]>('GET', '/v1/secrets', { token: jwt })
+    expect(secrets.body).toMatchObject([{ name: 'KEY', values: [{ environmentId: environment(), value: 'shared' }] }])
+    const other = `/v1/workspace/main/project/api/secret?environmentId=${environment(1)}`
+    expect((await ask(jwt, other)).status).toBe(404)
+    const body = { environmentId: environment(), value: 'written' }
+    const write = await service.call('PUT', '/v1/workspace/main/project/api/secret/KEY/value', { token: jwt, body })
+    expect(write.status).toBe(403)
+    expect(await newest('&action=VIEW')).toMatchObject({ actor: { type: 'oidc', id, name: 'one environment' } })
+    expect(await newest('&action=LOGIN')).toMatchObject({
+      actor: { type: 'oidc', id },
+      entity: { type: 'oidc', id, name: 'one environment' },
+      outcome: 'success',
+      after: { issuer: issuer.url, subject: 'reader', tokenId: 'run-1' },
+    })
+    expect((await ask(owner.session, `${list}/${id}`)).body).toMatchObject({ lastUsedAt: expect.any(String) })
+  })
+
+  test('read-write writes secrets like a developer and nothing that needs an admin', async () => {
+    await trust({ name: 'writer', subject: 'writer', permission: 'read-write' })
+    const token = await federate(service, await issuer.sign({ sub: 'writer' }))
+    const path = '/v1/workspace/main/project/api'
+    const body = { environmentId: environment(2), value: 'by an identity' }
+    expect((await service.call('PUT', `${path}/secret/KEY/value`, { token, body })).status).toBe(200)
+    const versions = await ask(token, `${path}/secret/KEY/version?environmentId=${environment(2)}`)
+    expect(versions.body).toMatchObject([{ createdBy: 'writer' }, {}])
+    expect((await service.call('POST', `${path}/environment`, { token, body: { name: 'fresh' } })).status).toBe(403)
+    expect((await ask(token, list)).status).toBe(403)
+    expect((await ask(token, '/v1/workspace/main/tokens')).body).toEqual([])
+    expect((await service.call('POST', '/v1/auth/exchange', { token })).status).toBe(403)
+    expect((await service.call('POST', '/v1/auth/logout', { token })).status).toBe(403)
+  })
+
+  test('an identity never sees or writes a value of a person’s own', async () => {
+    const path = '/v1/workspace/main/project/api'
+    const { session } = owner
+    const allow = { token: session, body: { hasPersonalOverrides: true } }
+    await service.call('PUT', `${path}/environment/${environment()}`, allow)
+    const own = { environmentId: environment(), value: 'only mine', isPersonal: true }
+    expect((await service.call('PUT', `${path}/secret/KEY/value`, { token: session, body: own })).status).toBe(200)
+    await trust({ name: 'curious', subject: 'curious', permission: 'read-write' })
+    const token = await federate(service, await issuer.sign({ sub: 'curious' }))
+    const { text } = await ask(token, `${path}/secret`)
+    expect(text).toContain('shared')
+    expect(text).not.toContain('only mine')
+    expect((await service.call('PUT', `${path}/secret/KEY/value`, { token, body: own })).status).toBe(403)
+  })
+
+  test('two identities with the same question get each their own answer', async () => {
+    const path = '/v1/workspace/main/project/api/secret'
+    const answers: string[] = []
+    for (const index of [0, 1]) {
+      await trust({ name: `part ${index}`, subject: `part ${index}`, scope: { environments: [environment(index)] } })
+      const token = await federate(service, await issuer.sign({ sub: `part ${index}` }))
+      for (const again of [1, 2]) {
+        const { body } = await service.call<Secret[]>('GET', path, { token })
+        const shown = body.flatMap(({ values }) => values.map(({ environmentId }) => environmentId))
+        expect(shown, String(again)).toEqual([environment(index)])
+        answers.push(shown.join())
+      }
+    }
+    expect(new Set(answers).size).toBe(2)
+  })
+
+  test.each([
+    ['disabled', { enabled: false }],
+    ['given another permission', { permission: 'read-write' }],
+    ['given another scope', { scope: { all: true } }],
+    ['given another rule', { subject: 'ends otherwise' }],
+    ['given another audience', { audience: 'another' }],
+    ['given another issuer', { issuer: 'https://issuer.example.com' }],
+    ['deleted', undefined],
+  ])('its JWT ends with the next request when the identity is %s', async (what, body) => {
+    const scope = { environments: [environment()] }
+    const { id } = await trust({ name: 'ending', subject: `ends ${what}`, scope })
+    const jwt = await federate(service, await issuer.sign({ sub: `ends ${what}` }))
+    expect((await ask(jwt, '/v1/me')).status).toBe(200)
+    const method = body ? 'PUT' : 'DELETE'
+    expect((await service.call(method, `${list}/${id}`, { token: owner.session, body })).status).toBe(200)
+    expect((await ask(jwt, '/v1/me')).status).toBe(401)
+    // Switched on again, it gives new JWTs; the old one stays dead.
+    if (what === 'disabled') {
+      expect((await tryFederation(service, await issuer.sign({ sub: 'ends disabled' }))).status).toBe(401)
+      await change(id, { enabled: true })
+      expect((await ask(jwt, '/v1/me')).status).toBe(401)
+      expect((await tryFederation(service, await issuer.sign({ sub: 'ends disabled' }))).status).toBe(200)
+    }
+  })
+
+  test('a new name ends nothing', async () => {
+    const { id } = await trust({ name: 'old name', subject: 'renamed' })
+    const jwt = await federate(service, await issuer.sign({ sub: 'renamed' }))
+    await change(id, { name: 'new name' })
+    expect((await ask(jwt, '/v1/me')).body).toMatchObject({ name: 'new name' })
+  })
+
+  test('its JWT ends after 900 seconds', async () => {
+    await trust({ subject: 'late' })
+    const { offsetMs } = service.clock
+    // A JWT counts whole seconds: the clock stands still at the beginning of one.
+    vi.useFakeTimers({ toFake: ['Date'], now: Math.ceil(Date.now() / 1000) * 1000 })
+    try {
+      const jwt = await federate(service, await issuer.sign({ sub: 'late' }))
+      service.clock.offsetMs += 899_999
+      const nearly = await ask(jwt, '/v1/me')
+      service.clock.offsetMs += 1
+      const over = await ask(jwt, '/v1/me')
+      expect([nearly.status, over.status]).toEqual([200, 401])
+    } finally {
+      vi.useRealTimers()
+      service.clock.offsetMs = offsetMs
+    }
+  })
+
+  test('reaches no other workspace, though that one has the same identity', async () => {
+    await service.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Beta', slug: 'beta' } })
+    await trust({ subject: 'twin' })
+    await createIdentity(service, owner.session, { issuer: issuer.url, subject: 'twin' }, 'beta')
+    const jwt = await federate(service, await issuer.sign({ sub: 'twin' }), 'beta')
+    expect((await ask(jwt, '/v1/workspace/beta')).status).toBe(200)
+    expect((await ask(jwt, '/v1/workspace/main')).status).toBe(404)
+    expect((await ask(jwt, '/v1/workspace')).body).toMatchObject([{ slug: 'beta' }])
+  })
+
+  test('takes the workspace by id too, and needs the form of one', async () => {
+    await trust({ subject: 'by id' })
+    const { id } = (await ask(owner.session, '/v1/workspace/main')).body as { id: string }
+    const token = await issuer.sign({ sub: 'by id' })
+    expect((await tryFederation(service, token, id)).status).toBe(200)
+    const wrong = await service.call('POST', '/v1/auth/oidc/exchange', { body: { token, workspaceId: 'No Slug' } })
+    expect(wrong).toMatchObject({ status: 400, body: { message: expect.stringMatching(/^workspaceId: /) } })
+    const huge = { token: 'x'.repeat(16_385), workspaceId: 'main' }
+    expect((await service.call('POST', '/v1/auth/oidc/exchange', { body: huge })).status).toBe(400)
+  })
+
+  test('the same token at once from many gives each a JWT, and the trail stays whole', async () => {
+    await trust({ subject: 'many' })
+    const token = await issuer.sign({ sub: 'many' })
+    const answers = await Promise.all(Array.from({ length: 40 }, () => tryFederation(service, token)))
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 40 }, () => 200))
+    expect((await ask(owner.session, '/v1/workspace/main/audit/verify')).body).toMatchObject({ ok: true })
+  })
+
+  test('a disable that races exchanges leaves no living JWT behind', async () => {
+    const { id } = await trust({ subject: 'racing' })
+    const token = await issuer.sign({ sub: 'racing' })
+    const racing = Array.from({ length: 20 }, () => tryFederation(service, token))
+    const [answers] = await Promise.all([Promise.all(racing), change(id, { enabled: false })])
+    for (const { status, body } of answers) {
+      if (status === 200) expect((await ask(body.accessToken, '/v1/me')).status).toBe(401)
+    }
+    expect((await tryFederation(service, token)).status).toBe(401)
+  })
+})
+
+describe('of several identities that fit', () => {
+  async function whoGetsIn(claims: Claims): Promise<string> {
+    const jwt = await federate(service, await issuer.sign(claims))
+    const me = (await ask(jwt, '/v1/me')).body as Me
+    expect(await newest('&action=LOGIN')).toMatchObject({ entity: { id: me.id, name: me.name } })
+    return me.name
+  }
+
+  test('an exact one goes before one with a star, and then the newest, with its rights alone', async () => {
+    const one = { environments: [environment()] }
+    const first = await trust({ name: 'exact, older', subject: 'several', scope: one })
+    const second = await trust({ name: 'exact, newer', subject: 'several', scope: { environments: [environment(1)] } })
+    const third = await trust({ name: 'star, older', subject: 'sever*', permission: 'read-write' })
+    const fourth = await trust({ name: 'star, newer', subject: 'several', claims: { ref: ['main', '*'] } })
+    const claims = { sub: 'several', ref: 'main' }
+    const order: string[] = []
+    for (const { id } of [second, first, fourth, third]) {
+      order.push(await whoGetsIn(claims))
+      await change(id, { enabled: false })
+    }
+    expect(order).toEqual(['exact, newer', 'exact, older', 'star, newer', 'star, older'])
+    expect((await tryFederation(service, await issuer.sign(claims))).status).toBe(401)
+  })
+
+  test('one that does not fit in the end is passed over', async () => {
+    await trust({ name: 'fits', subject: 'passed*' })
+    await trust({ name: 'wrong audience', subject: 'passed over', audience: 'another' })
+    await trust({ name: 'wrong claim', subject: 'passed over', claims: { ref: 'release' } })
+    expect(await whoGetsIn({ sub: 'passed over', ref: 'main' })).toBe('fits')
+  })
+})
+
+describe('tokens as they come from', () => {
+  const github = {
+    repository: 'octo-org/octo-repo',
+    repository_id: '456789',
+    repository_owner: 'octo-org',
+    repository_owner_id: '123456',
+    repository_visibility: 'private',
+    ref: 'refs/heads/main',
+    ref_type: 'branch',
+    event_name: 'push',
+    environment: 'production',
+    job_workflow_ref: 'octo-org/octo-automation/.github/workflows/oidc.yml@refs/heads/main',
+    runner_environment: 'github-hosted',
+    run_id: '30433642',
+  }
+  const gitlab = {
+    sub: 'project_path:my-group/my-project:ref_type:branch:ref:main',
+    namespace_id: '72',
+    namespace_path: 'my-group',
+    project_id: '20',
+    project_path: 'my-group/my-project',
+    user_identities: [{ provider: 'github', extern_uid: '2435223452345' }],
+    pipeline_id: '574',
+    ref: 'main',
+    ref_type: 'branch',
+    ref_protected: 'true',
+    groups_direct: ['mygroup/mysubgroup', 'myothergroup'],
+    runner_id: 1,
+  }
+  const kubernetes = {
+    sub: 'system:serviceaccount:payments:api',
+    aud: ['coffer'],
+    'kubernetes.io': {
+      namespace: 'payments',
+      node: { name: 'node-1', uid: '646e7c5e-32d6-4d42-9dbd-e504e6cbe6b1' },
+      pod: { name: 'api-5d4b', uid: '5e0bd49b-f040-43b0-99b7-22765a53f7f3' },
+      serviceaccount: { name: 'api', uid: '14ee3fa4-a7e2-420f-9f9a-dbc4507c3798' },
+    },
+  }
+  const terraform = {
+    sub: 'organization:my-org:project:Default Project:workspace:my-workspace:run_phase:apply',
+    terraform_run_phase: 'apply',
+    terraform_workspace_id: 'ws-kbbuFNXiRDW8dBUu',
+    terraform_workspace_name: 'my-workspace',
+    terraform_organization_id: 'org-GRNbCjYNpBB6NEBH',
+    terraform_organization_name: 'my-org',
+    terraform_run_id: 'run-3nhipkUTTcBqCSP2',
+    terraform_full_workspace: 'organization:my-org:project:Default Project:workspace:my-workspace',
+  }
+  const oldSubject = 'repo:octo-org/octo-repo:ref:refs/heads/main'
+  const newSubject = 'repo:octo-org@123456/octo-repo@456789:ref:refs/heads/main'
+
+  type Case = [what: string, rules: Record<string, unknown>, fits: Claims, others: readonly Claims[]]
+  const cases: Case[] = [
+    [
+      'GitHub Actions, subject of names',
+      { subject: oldSubject },
+      { ...github, sub: oldSubject },
+      [
+        { ...github, sub: newSubject },
+        { ...github, sub: 'repo:octo-org/octo-repo:pull_request' },
+        { ...github, sub: 'repo:octo-org/octo-repo-evil:ref:refs/heads/main' },
+        { ...github, sub: `${oldSubject}-2` },
+        { ...github, sub: oldSubject.toUpperCase() },
+      ],
+    ],
+    [
+      'GitHub Actions, subject of immutable ids',
+      { subject: 'repo:octo-org@123456/*:ref:refs/heads/main' },
+      { ...github, sub: newSubject },
+      [
+        { ...github, sub: oldSubject },
+        { ...github, sub: 'repo:octo-org@654321/octo-repo@456789:ref:refs/heads/main' },
+        { ...github, sub: 'repo:octo-org@123456/octo-repo@456789:pull_request' },
+      ],
+    ],
+    [
+      'GitHub Actions, ids of repository and owner',
+      { claims: { repository_id: '456789', repository_owner_id: '123456', ref: ['refs/heads/main', 'refs/tags/v*'] } },
+      { ...github, sub: newSubject, ref: 'refs/tags/v1.2.3' },
+      [
+        { ...github, sub: newSubject, repository_id: '456780' },
+        { ...github, sub: newSubject, repository_owner_id: '1234567' },
+        { ...github, sub: newSubject, ref: 'refs/heads/feature' },
+        { ...github, sub: newSubject, ref: undefined },
+      ],
+    ],
+    [
+      'GitLab',
+      {
+        subject: 'project_path:my-group/*:ref_type:branch:ref:main',
+        claims: { project_id: '20', ref_protected: 'true' },
+      },
+      gitlab,
+      [
+        { ...gitlab, ref_protected: 'false' },
+        { ...gitlab, project_id: '21' },
+        { ...gitlab, sub: 'project_path:my-group-2/my-project:ref_type:branch:ref:main' },
+      ],
+    ],
+    [
+      'GitLab, one of the user’s groups',
+      { claims: { groups_direct: 'mygroup/*', runner_id: '1' } },
+      gitlab,
+      [
+        { ...gitlab, groups_direct: ['myothergroup'] },
+        { ...gitlab, groups_direct: [] },
+        { ...gitlab, groups_direct: [['mygroup/mysubgroup']] },
+        { ...gitlab, runner_id: 2 },
+      ],
+    ],
+    [
+      'Kubernetes',
+      {
+        subject: 'system:serviceaccount:payments:api',
+        claims: { 'kubernetes.io.namespace': 'payments', 'kubernetes.io.serviceaccount.name': 'api' },
+      },
+      kubernetes,
+      [
+        { ...kubernetes, sub: 'system:serviceaccount:payments:worker' },
+        { ...kubernetes, 'kubernetes.io': { ...kubernetes['kubernetes.io'], namespace: 'other' } },
+        { ...kubernetes, 'kubernetes.io': undefined },
+        { ...kubernetes, aud: ['https://kubernetes.default.svc.cluster.local'] },
+      ],
+    ],
+    [
+      'Terraform Cloud',
+      {
+        subject: 'organization:my-org:project:*:workspace:my-workspace:run_phase:*',
+        claims: { terraform_organization_id: 'org-GRNbCjYNpBB6NEBH', terraform_run_phase: ['plan', 'apply'] },
+      },
+      terraform,
+      [
+        { ...terraform, terraform_run_phase: 'destroy' },
+        { ...terraform, terraform_organization_id: 'org-other' },
+        { ...terraform, sub: 'organization:my-org-2:project:P:workspace:my-workspace:run_phase:apply' },
+      ],
+    ],
+    [
+      'an issuer whose claims have addresses for names',
+      { claims: { 'https://example.com/roles': 'deployer', 'https://example.com/org.name': 'acme' } },
+      { 'https://example.com/roles': ['reader', 'deployer'], 'https://example.com/org': { name: 'acme' } },
+      [{ 'https://example.com/roles': ['deployer-2'], 'https://example.com/org': { name: 'acme' } }],
+    ],
+  ]
+  test.each(cases)('%s: what fits gets in, and nothing else', async (what, rules, fits, others) => {
+    const { id } = await trust({ name: what.slice(0, 64), ...rules })
+    const nbf = Math.floor(service.app.services.now() / 1000) - 5
+    expect((await tryFederation(service, await issuer.sign({ nbf, ...fits }))).status).toBe(200)
+    for (const other of others) {
+      const token = await issuer.sign({ nbf, ...other })
+      expect((await tryFederation(service, token)).status, JSON.stringify(other)).toBe(401)
+      const { body } = await service.call<IdentityVerdict>('POST', `${list}/${id}/test`, {
+        token: owner.session,
+        body: { token },
+      })
+      expect(body.ok).toBe(false)
+      expect(body.checks.filter(({ ok }) => !ok).length, JSON.stringify(body)).toBeGreaterThan(0)
+    }
+    await service.call('DELETE', `${list}/${id}`, { token: owner.session })
+  })
+})
+
+describe('test', () => {
+  const check = async (id: string, token: string, by = owner.session) =>
+    service.call<IdentityVerdict>('POST', `${list}/${id}/test`, { token: by, body: { token } })
+
+  test('explains rule by rule, grants nothing and leaves no trace', async () => {
+    const { id } = await trust({ subject: 'repo:octo-org/*', claims: { ref: ['main', 'release/*'], team: 'core' } })
+    const before = await newest()
+    const right = await check(id, await issuer.sign({ sub: 'repo:octo-org/a', ref: 'main', team: ['core', 'web'] }))
+    expect(right.body.ok).toBe(true)
+    expect(right.body.checks.map(({ check }) => check)).toEqual([
+      'enabled',
+      'form',
+      'issuer',
+      'algorithm',
+      'type',
+      'header',
+      'signature',
+      'expires',
+      'notBefore',
+      'issuedAt',
+      'audience',
+      'authorizedParty',
+      'subject',
+      'claims.ref',
+      'claims.team',
+    ])
+    const wrong = await check(id, await issuer.sign({ sub: 'repo:evil/a', ref: 'dev', aud: 'other', exp: 1 }))
+    expect(wrong.body.ok).toBe(false)
+    expect(wrong.body.checks.filter(({ ok }) => !ok)).toEqual([
+      expect.objectContaining({ check: 'expires', actual: '1970-01-01T00:00:01.000Z' }),
+      { check: 'audience', ok: false, expected: 'coffer', actual: 'other' },
+      { check: 'subject', ok: false, expected: 'repo:octo-org/*', actual: 'repo:evil/a' },
+      { check: 'claims.ref', ok: false, expected: 'main or release/*', actual: 'dev' },
+      { check: 'claims.team', ok: false, expected: 'core', actual: 'absent' },
+    ])
+    expect(await newest()).toEqual(before)
+    expect((await ask(owner.session, `${list}/${id}`)).body).toMatchObject({ lastUsedAt: null })
+  })
+
+  test('says that the identity is disabled, and never calls another issuer', async () => {
+    const { id } = await trust({ subject: 'disabled', enabled: false })
+    const { body } = await check(id, await issuer.sign({ sub: 'disabled' }))
+    expect(body.ok).toBe(false)
+    expect(body.checks.filter(({ ok }) => !ok)).toMatchObject([{ check: 'enabled', actual: 'false' }])
+    const stranger = await startIssuer(() => service.app.services.now())
+    const foreign = await check(id, await stranger.sign({ sub: 'disabled' }))
+    expect(foreign.body.checks.find(({ check }) => check === 'issuer')).toMatchObject({
+      ok: false,
+      expected: issuer.url,
+      actual: stranger.url,
+    })
+    expect(stranger.requests).toEqual([])
+    await stranger.stop()
+  })
+
+  test('may be asked with a read token of an admin, and by nobody less', async () => {
+    const { id } = await trust({ subject: 'asked' })
+    const token = await issuer.sign({ sub: 'asked' })
+    const read = await createToken(service, owner.session, { permission: 'read' })
+    expect((await check(id, token, read.token)).status).toBe(200)
+    const narrow = await createToken(service, owner.session, { scope: { projects: [project.id] } })
+    expect((await check(id, token, narrow.token)).status).toBe(403)
+    const body = { name: 'x' }
+    expect((await service.call('PUT', `${list}/${id}`, { token: read.token, body })).status).toBe(403)
+  })
+})
+
+describe('refused exchanges', () => {
+  test('stand in the trail of the workspace with the reason, the answer says nothing of it', async () => {
+    // Others were refused in this minute already.
+    service.clock.offsetMs += 60_000
+    const identity = await trust({ subject: 'refused', claims: { ref: 'main' } })
+    const refused = await tryFederation(service, await issuer.sign({ sub: 'refused', ref: 'dev' }))
+    expect(refused).toMatchObject({ status: 401, body: { message: expect.not.stringContaining('ref') } })
+    const entry = await newest()
+    expect(entry).toMatchObject({
+      action: 'LOGIN',
+      outcome: 'failure',
+      actor: { type: 'anonymous' },
+      entity: { type: 'oidc', id: '' },
+      after: { issuer: issuer.url, subject: 'refused' },
+    })
+    const reason = { identity: identity.id, check: 'claims.ref', expected: 'main', actual: 'dev' }
+    expect(entry?.after?.reasons).toContainEqual(reason)
+  })
+
+  test('are recorded up to twenty a minute; the next one tells how many there were besides', async () => {
+    service.clock.offsetMs += 120_000
+    const token = await issuer.sign({ sub: 'flooding' })
+    const before = (await newest())?.sequence ?? 0
+    await Promise.all(Array.from({ length: 50 }, () => tryFederation(service, token)))
+    expect(((await newest())?.sequence ?? 0) - before).toBe(20)
+    service.clock.offsetMs += 60_000
+    await tryFederation(service, await issuer.sign({ sub: 'flooding' }))
+    expect((await newest())?.after).toMatchObject({ unrecorded: 30 })
+  })
+
+  test('write nothing where the workspace trusts nobody, and look the same there', async () => {
+    await service.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Quiet', slug: 'quiet' } })
+    const path = '/v1/workspace/quiet/audit'
+    const before = (await ask(owner.session, path)).text
+    const token = await issuer.sign()
+    const quiet = await tryFederation(service, token, 'quiet')
+    const absent = await tryFederation(service, token, 'not-there')
+    const here = await tryFederation(service, token)
+    expect([quiet.status, absent.status, here.status]).toEqual([401, 401, 401])
+    expect([absent.text, here.text]).toEqual([quiet.text, quiet.text])
+    expect((await ask(owner.session, path)).text).toBe(before)
+  })
+})
+
+test('the exchange stands under the limit of its client’s address, before anything is looked at', async () => {
+  const limited = await startService({ ...loopbackAllowed, COFFER_RATE_LIMIT: '4' })
+  try {
+    const { session } = await registerOwner(limited)
+    await createIdentity(limited, session, { issuer: issuer.url, subject: 'somebody' })
+    const token = await issuer.sign({ iat: 1, exp: 4_000_000_000 })
+    const answers = [await tryFederation(limited, token), await tryFederation(limited, 'none')]
+    for (const each of ['none', token]) answers.push(await tryFederation(limited, each))
+    expect(answers.map(({ status }) => status)).toEqual([200, 401, 429, 429])
+    expect(answers[0]?.headers.get('ratelimit-remaining')).toBe('1')
+  } finally {
+    await limited.stop()
+  }
+})
+
+test('however many rules a token with long lists is held against, others are answered in between', async () => {
+  const crowded = await startService({ ...loopbackAllowed, COFFER_RATE_LIMIT: '0' })
+  const apart = await startIssuer()
+  const { session } = await registerOwner(crowded)
+  const names = Array.from({ length: 20 }, (_, n) => `c${n}`)
+  const patterns = Array.from({ length: 20 }, (_, n) => `*z${n}*`)
+  const rules = Object.fromEntries(names.map((name) => [name, patterns]))
+  for (let count = 0; count < 100; count++) {
+    await createIdentity(crowded, session, { issuer: apart.url, claims: rules })
+  }
+  const texts = (nth: number) => Array.from({ length: 100 }, (_, n) => (nth * 100 + n).toString(36))
+  const token = await apart.sign(Object.fromEntries(names.map((name, nth) => [name, texts(nth)])))
+  const turns = vi.spyOn(globalThis, 'setImmediate')
+  expect((await tryFederation(crowded, token)).status).toBe(401)
+  expect(turns.mock.calls.length).toBeGreaterThan(90)
+  turns.mockRestore()
+  await crowded.stop()
+  await apart.stop()
+})

@@ -1,0 +1,390 @@
+import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
+import type { SignedIn } from '@coffer/contract/auth'
+import type { Role, Scope } from '@coffer/contract/field'
+import type { Secret, WriteResults } from '@coffer/contract/secret'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  addUser,
+  createProject,
+  createToken,
+  exchange,
+  password,
+  registerOwner,
+  startService,
+  type TestService,
+  type TestUser,
+} from '../../../../../test/harness.ts'
+import { openRaw, type RawDatabase } from '../../../../../test/raw-database.ts'
+import { times } from '../../../../../test/tier.ts'
+
+let service: TestService
+let owner: TestUser
+let developer: TestUser
+let member: TestUser
+let workspaceId: string
+let raw: RawDatabase
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await registerOwner(service)
+  const workspace = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
+  workspaceId = workspace.body.id
+  developer = await addPerson('developer@example.com', 'developer')
+  member = await addPerson('member@example.com', 'member')
+  raw = await openRaw(service)
+})
+afterAll(async () => {
+  await raw.close()
+  await service.stop()
+})
+
+const addPerson = (email: string, role: Role, scope?: Scope) =>
+  addUser(service, email, { workspaceId, role, ...(scope && { scope }) })
+
+type Place = { path: string; secret: string; dev: string; staging: string; production: string }
+let places = 0
+
+/** A project whose development and staging environments allow personal values. */
+async function newPlace(): Promise<Place> {
+  const slug = `place-${++places}`
+  const { environments } = await createProject(service, owner.session, slug)
+  const [dev = '', staging = '', production = ''] = environments.map(({ id }) => id)
+  const path = `/v1/workspace/main/project/${slug}`
+  const place = { path, secret: `${path}/secret`, dev, staging, production }
+  for (const id of [dev, staging]) await allow(place, id, true)
+  return place
+}
+
+async function allow(place: Place, environmentId: string, hasPersonalOverrides: boolean): Promise<void> {
+  const answer = await send('PUT', `${place.path}/environment/${environmentId}`, { body: { hasPersonalOverrides } })
+  expect(answer.status, answer.text).toBe(200)
+}
+
+type Sent = { token?: string; body?: unknown; headers?: Record<string, string> }
+const send = <Body = { message: string }>(
+  method: string,
+  path: string,
+  { token = owner.session, ...more }: Sent = {},
+) => service.call<Body>(method, path, { token, ...more })
+
+async function create(place: Place, values: Record<string, string>, environments = [place.dev]): Promise<void> {
+  const secrets = Object.entries(values).map(([key, value]) => ({ key, value }))
+  const answer = await send<WriteResults>('POST', place.secret, { body: { environments, secrets } })
+  expect(answer.status, answer.text).toBe(201)
+}
+
+const setOwn = (place: Place, user: TestUser, value: string, key = 'A', environmentId = place.dev) =>
+  send<{ version: number; message: string }>('PUT', `${place.secret}/${key}/value`, {
+    token: user.session,
+    body: { environmentId, value, isPersonal: true },
+  })
+
+/** The rows of one secret in the development environment, as the credential sees them. */
+async function rowsFor(place: Place, token: string, key = 'A', query = ''): Promise<string[]> {
+  const { body } = await send<Secret[]>('GET', `${place.secret}?environmentId=${place.dev}${query}`, { token })
+  const rows = body.find(({ name }) => name === key)?.values ?? []
+  return rows.map(({ value, isPersonal }) => `${isPersonal ? 'own' : 'shared'} ${value}`)
+}
+
+const ref = (name: string) => `\${${name}}`
+const cliToken = async (place: Place, user: TestUser) => {
+  const body = { environmentId: place.dev }
+  return (await send<{ token: string }>('POST', '/v1/workspace/main/tokens/cli', { token: user.session, body })).body
+    .token
+}
+
+test('each person sees the shared value and their own, and nobody else’s', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's' })
+  for (const user of [owner, developer]) expect((await setOwn(place, user, `of ${user.email}`)).body.version).toBe(1)
+  expect(await rowsFor(place, owner.session)).toEqual(['shared s', `own of ${owner.email}`])
+  expect(await rowsFor(place, developer.session)).toEqual(['shared s', `own of ${developer.email}`])
+  expect(await rowsFor(place, member.session)).toEqual(['shared s'])
+  const one = await send<Secret>('GET', `${place.secret}/A`, { token: developer.session })
+  expect(one.body.values.map(({ isPersonal }) => isPersonal)).toEqual([false, true])
+})
+
+test('sessions and tokens of a command line see personal values, those of machines never do', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's' })
+  await setOwn(place, owner, 'mine')
+  const { body: login } = await service.call<SignedIn>('POST', '/v1/auth/login', {
+    body: { email: owner.email, password },
+  })
+  const both = ['shared s', 'own mine']
+  const ofCommandLine = await cliToken(place, owner)
+  const fromIt = await exchange(service, ofCommandLine)
+  for (const token of [login.accessToken, ofCommandLine, fromIt, ofCommandLine]) {
+    expect(await rowsFor(place, token)).toEqual(both)
+  }
+  const ofAnother = await cliToken(place, developer)
+  for (const token of [ofAnother, await exchange(service, ofAnother)]) {
+    expect(await rowsFor(place, token)).toEqual(['shared s'])
+  }
+  for (const token of [ofCommandLine, fromIt]) {
+    const scoped = await send<Secret[]>('GET', '/v1/secrets', { token })
+    expect(scoped.body[0]?.values.map(({ value }) => value)).toEqual(['s', 'mine'])
+  }
+  const { token } = await createToken(service, owner.session, { scope: { environments: [place.dev] } })
+  for (const machine of [token, await exchange(service, token)]) {
+    expect(await rowsFor(place, machine)).toEqual(['shared s'])
+    const scoped = await send<Secret[]>('GET', '/v1/secrets', { token: machine })
+    expect(scoped.text).not.toContain('mine')
+    const path = `${place.secret}/A`
+    const write = { environmentId: place.dev, value: 'x', isPersonal: true }
+    expect((await send('PUT', `${path}/value`, { token: machine, body: write })).status).toBe(403)
+    expect((await send('PUT', path, { token: machine, body: { name: 'A', values: [write] } })).status).toBe(403)
+    const removal = `${path}?personal=true&environmentId=${place.dev}`
+    expect((await send('DELETE', removal, { token: machine })).status).toBe(403)
+  }
+  expect(await rowsFor(place, owner.session)).toEqual(both)
+})
+
+test('personal values are written only where the environment allows them; the switch hides and shows them', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's' }, [place.dev, place.production])
+  const refused = await setOwn(place, owner, 'mine', 'A', place.production)
+  expect(refused).toMatchObject({ status: 400, body: { message: expect.stringContaining('production') } })
+  await setOwn(place, owner, 'mine')
+  const etagOf = async () => (await send('GET', place.secret)).headers.get('etag')
+  const shown = await etagOf()
+  await allow(place, place.dev, false)
+  expect(await etagOf()).not.toBe(shown)
+  expect(await rowsFor(place, owner.session)).toEqual(['shared s'])
+  expect(await rowsFor(place, await cliToken(place, owner))).toEqual(['shared s'])
+  expect((await setOwn(place, owner, 'again')).status).toBe(400)
+  await allow(place, place.dev, true)
+  expect(await rowsFor(place, owner.session)).toEqual(['shared s', 'own mine'])
+  expect(await etagOf()).toBe(shown)
+})
+
+test('a personal value may be removed while it is hidden', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's' })
+  await setOwn(place, owner, 'mine')
+  await allow(place, place.dev, false)
+  const remove = () => send('DELETE', `${place.secret}/A?environmentId=${place.dev}&personal=true`)
+  expect((await remove()).body).toEqual({ success: true })
+  const absent = { status: 404, body: { message: 'A has no personal value in development.' } }
+  expect(await remove()).toMatchObject(absent)
+  await allow(place, place.dev, true)
+  expect(await remove()).toMatchObject(absent)
+  expect(await rowsFor(place, owner.session)).toEqual(['shared s'])
+})
+
+test('the removal of a personal value removes nothing but one’s own', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's' }, [place.dev, place.staging])
+  for (const user of [owner, developer, member]) await setOwn(place, user, user.email)
+  await setOwn(place, member, 'staging', 'A', place.staging)
+  const remove = (query: string, user = member) =>
+    send('DELETE', `${place.secret}/A?personal=true${query}`, { token: user.session })
+  expect((await remove(`&environmentId=${place.dev}`)).body).toEqual({ success: true })
+  expect((await remove(`&environmentId=${place.dev}`)).status).toBe(404)
+  expect(await remove('')).toMatchObject({ status: 400, body: { message: expect.stringMatching(/^environmentId: /) } })
+  expect(await rowsFor(place, member.session)).toEqual(['shared s'])
+  expect(await rowsFor(place, developer.session)).toEqual(['shared s', `own ${developer.email}`])
+  expect(await rowsFor(place, owner.session)).toEqual(['shared s', `own ${owner.email}`])
+  const { body } = await send<Secret>('GET', `${place.secret}/A`, { token: member.session })
+  expect(body.values.map(({ value }) => value)).toEqual(['s', 's', 'staging'])
+})
+
+test('a member writes own values and no shared ones', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's' }, [place.dev, place.staging])
+  const before = await raw.query('select * from secret_value order by secret_id, environment_id, owner_id')
+  const token = member.session
+  const shared = { environmentId: place.dev, value: 'x' }
+  const own = { ...shared, isPersonal: true }
+  const path = `${place.secret}/A`
+  const forbidden: [method: string, path: string, body?: unknown][] = [
+    ['PUT', `${path}/value`, shared],
+    ['PUT', path, { name: 'A', values: [shared] }],
+    ['PUT', path, { name: 'A', values: [own, shared] }],
+    ['PUT', path, { name: 'B', values: [own] }],
+    ['PUT', path, { name: 'A', note: 'n', values: [own] }],
+    ['PUT', path, { name: 'A', values: [] }],
+    ['POST', place.secret, { environments: [place.dev], secrets: [{ key: 'N', value: '' }] }],
+    ['POST', `${place.secret}/batch`, { environmentId: place.dev, operations: [{ op: 'delete', key: 'A' }] }],
+    ['DELETE', path],
+    ['DELETE', `${path}?environmentId=${place.dev}`],
+    ['DELETE', `${path}?purge=true`],
+    ['DELETE', `${path}?purge=true&personal=true&environmentId=${place.dev}`],
+    [
+      'PUT',
+      `${path}/reminder`,
+      { environmentId: place.dev, type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' },
+    ],
+  ]
+  for (const [method, where, body] of forbidden) {
+    const answer = await send(method, where, { token, body })
+    expect(answer.status, `${method} ${where} ${JSON.stringify(body)}`).toBe(403)
+  }
+  expect(await raw.query('select * from secret_value order by secret_id, environment_id, owner_id')).toEqual(before)
+  expect((await send('PUT', path, { token, body: { name: 'A', values: [own] } })).status).toBe(200)
+  expect(await rowsFor(place, token)).toEqual(['shared s', 'own x'])
+  const readBack = await send<Secret>('GET', path, { token })
+  const ownRow = readBack.body.values.filter(({ isPersonal }) => isPersonal)
+  expect((await send('PUT', path, { token, body: { name: 'A', values: ownRow } })).status).toBe(200)
+  const changed = readBack.body.values.map((row) => (row.isPersonal ? { ...row, value: 'y' } : row))
+  expect((await send('PUT', path, { token, body: { name: 'A', values: changed } })).status).toBe(200)
+  expect(await rowsFor(place, token)).toEqual(['shared s', 'own y'])
+  const shares = await raw.query(`select * from secret_value where owner_id = '' order by secret_id, environment_id`)
+  expect(shares).toEqual(before.filter(({ owner_id }) => owner_id === ''))
+})
+
+test('a personal value has versions of its own', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's' })
+  const put = (ifVersion: number, value: string) =>
+    send<{ version: number }>('PUT', `${place.secret}/A/value`, {
+      token: member.session,
+      body: { environmentId: place.dev, value, isPersonal: true, ifVersion },
+    })
+  expect((await put(0, '1')).body.version).toBe(1)
+  expect((await put(0, '2')).status).toBe(412)
+  expect((await put(1, '2')).body.version).toBe(2)
+  expect((await put(2, '2')).body.version).toBe(2)
+  const { body } = await send<Secret>('GET', `${place.secret}/A`)
+  expect(body.values).toMatchObject([{ value: 's', version: 1 }])
+})
+
+test('references mean one’s own value first, for oneself alone', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's', LINK: `<${ref('A')}>` })
+  await setOwn(place, developer, 'mine')
+  const { token } = await createToken(service, developer.session, { scope: { environments: [place.dev] } })
+  expect(await rowsFor(place, developer.session, 'LINK', '&resolve=true')).toEqual(['shared <mine>'])
+  expect(await rowsFor(place, owner.session, 'LINK', '&resolve=true')).toEqual(['shared <s>'])
+  expect(await rowsFor(place, token, 'LINK', '&resolve=true')).toEqual(['shared <s>'])
+  await allow(place, place.dev, false)
+  expect(await rowsFor(place, developer.session, 'LINK', '&resolve=true')).toEqual(['shared <s>'])
+})
+
+test('a circle among shared values is refused, also where the writer’s own value would hide it', async () => {
+  const place = await newPlace()
+  await create(place, { A: 'plain', B: ref('A') })
+  await setOwn(place, owner, 'mine', 'B')
+  const body = { environmentId: place.dev, value: ref('B') }
+  expect((await send('PUT', `${place.secret}/A/value`, { body })).status).toBe(409)
+})
+
+test('a circle through one’s own value is refused', async () => {
+  const place = await newPlace()
+  await create(place, { A: 'plain', B: ref('A') })
+  expect((await setOwn(place, owner, ref('B'))).status).toBe(409)
+  expect((await setOwn(place, owner, ref('C'))).status).toBe(200)
+})
+
+test('personal values outlive the removal and the trash of the shared one, and end with a purge', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's', LAST: 's' })
+  for (const key of ['A', 'LAST']) await setOwn(place, member, 'mine', key)
+  await send('DELETE', `${place.secret}/A`)
+  expect(await rowsFor(place, member.session)).toEqual([])
+  await send('POST', `${place.secret}/A/restore`)
+  expect(await rowsFor(place, member.session)).toEqual(['shared s', 'own mine'])
+  await send('DELETE', `${place.secret}/A?environmentId=${place.dev}`)
+  expect(await rowsFor(place, member.session)).toEqual(['own mine'])
+  expect((await send('GET', `${place.secret}/A`)).status).toBe(404)
+  const { body } = await send<Secret>('GET', `${place.secret}/A`, { token: member.session })
+  await send('DELETE', `${place.secret}/A?purge=true`)
+  expect(await raw.query('select owner_id from secret_value where secret_id = ?', [body.id])).toEqual([])
+})
+
+test('one’s own writes and reads are in the trail as such, without values', async () => {
+  const place = await newPlace()
+  await create(place, { A: 's' })
+  await setOwn(place, member, 'canary-own')
+  await rowsFor(place, member.session)
+  const { body, text } = await send<AuditEntry[]>('GET', `/v1/workspace/main/audit?actor=${member.id}&limit=2`)
+  expect(body).toMatchObject([
+    { action: 'VIEW', after: { keys: ['A'] } },
+    { action: 'CREATE', after: { changes: [{ key: 'A', personal: true, version: 1 }] } },
+  ])
+  expect(text).not.toContain('canary-own')
+})
+
+type Row = { environmentId: string; isPersonal: boolean; value: string }
+
+test('whoever updates whatever, every row that was not listed stays the same to the byte', async () => {
+  const place = await newPlace()
+  const scope = { all: false, teams: [], projects: [], environments: [place.dev, place.staging] }
+  const narrow = await addPerson('narrow@example.com', 'developer', scope)
+  const { token } = await createToken(service, owner.session, { scope: { environments: [place.dev] } })
+  const { dev, staging, production } = place
+  const all = [dev, staging, production]
+  const callers = [
+    { token: owner.session, userId: owner.id, reach: all, mayShare: true, isPerson: true },
+    { token: developer.session, userId: developer.id, reach: all, mayShare: true, isPerson: true },
+    { token: member.session, userId: member.id, reach: all, mayShare: false, isPerson: true },
+    { token: narrow.session, userId: narrow.id, reach: [dev, staging], mayShare: true, isPerson: true },
+    { token, userId: owner.id, reach: [dev], mayShare: true, isPerson: false },
+  ]
+  await create(place, { A: 's', B: 's' }, all)
+  for (const user of [owner, developer, member, narrow]) {
+    for (const key of ['A', 'B']) {
+      for (const id of [dev, staging]) expect((await setOwn(place, user, user.email, key, id)).status).toBe(200)
+    }
+  }
+  const { body: listed } = await send<Secret[]>('GET', place.secret)
+  const idOf = (key: string) => listed.find(({ name }) => name === key)?.id ?? ''
+  async function snapshot(): Promise<Map<string, string>> {
+    const rows = await raw.query(
+      `select secret_id, environment_id, owner_id, version, sealed, updated_at
+      from secret_value where secret_id in (?, ?)`,
+      [idOf('A'), idOf('B')],
+    )
+    return new Map(
+      rows.map(({ secret_id, environment_id, owner_id, version, sealed, updated_at }) => [
+        `${secret_id} ${environment_id} ${owner_id}`,
+        `${version} ${updated_at} ${sealed instanceof Uint8Array ? Buffer.from(sealed).toString('hex') : 'gone'}`,
+      ]),
+    )
+  }
+  function expectedStatus(caller: (typeof callers)[number], rows: readonly Row[], present: Secret['values']): number {
+    const isChange = ({ environmentId, isPersonal, value }: Row) =>
+      !isPersonal &&
+      !present.some((row) => !row.isPersonal && row.environmentId === environmentId && row.value === value)
+    if (rows.some(({ environmentId }) => !caller.reach.includes(environmentId))) return 404
+    if (!caller.isPerson && rows.some(({ isPersonal }) => isPersonal)) return 403
+    if (rows.some(({ isPersonal, environmentId }) => isPersonal && environmentId === production)) return 400
+    return !caller.mayShare && rows.some(isChange) ? 403 : 200
+  }
+  const row = fc.record({
+    environmentId: fc.constantFrom(...all),
+    isPersonal: fc.boolean(),
+    value: fc.oneof(fc.constant('s'), fc.string({ unit: 'grapheme', maxLength: 8 })),
+  })
+  const rows = fc.uniqueArray(row, {
+    minLength: 1,
+    maxLength: 4,
+    selector: ({ environmentId, isPersonal }) => `${environmentId} ${isPersonal}`,
+  })
+  const update = fc.record({ caller: fc.constantFrom(...callers), key: fc.constantFrom('A', 'B'), rows })
+  await fc.assert(
+    fc.asyncProperty(update, async ({ caller, key, rows: values }) => {
+      const before = await snapshot()
+      const path = `${place.secret}/${key}`
+      const { body: present } = await send<Secret>('GET', path)
+      const answer = await send('PUT', path, { token: caller.token, body: { name: key, values } })
+      expect(answer.status, answer.text).toBe(expectedStatus(caller, values, present.values))
+      const after = await snapshot()
+      const written = answer.status === 200 ? values : []
+      const names = written.map(
+        ({ environmentId, isPersonal }) => `${idOf(key)} ${environmentId} ${isPersonal ? caller.userId : ''}`,
+      )
+      for (const name of names) {
+        before.delete(name)
+        after.delete(name)
+      }
+      expect(after).toEqual(before)
+      const { body } = await send<Secret>('GET', path, { token: caller.token })
+      for (const wanted of written) expect(body.values).toContainEqual(expect.objectContaining(wanted))
+    }),
+    { numRuns: times(80, 600) },
+  )
+  const verdict = await send<AuditVerdict>('GET', '/v1/workspace/main/audit/verify')
+  expect(verdict.body.ok).toBe(true)
+})

@@ -1,0 +1,877 @@
+/**
+ * Values in a database that somebody reads or changes behind the service's back: nothing of them is there to be read,
+ * and what was changed is an error each time, never wrong data and never a value of somebody else.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { exportFormats } from '@coffer/contract/secret-file'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type Answer,
+  addUser,
+  createProject,
+  createToken,
+  engine,
+  exchange,
+  openService,
+  registerOwner,
+  startService,
+  type TestProject,
+  type TestService,
+  type TestUser,
+} from '../../../../../test/harness.ts'
+import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../../../test/raw-database.ts'
+import { databaseFile } from '../../../open-store.ts'
+
+let service: TestService
+let raw: RawDatabase
+let owner: TestUser
+let mallory: TestUser
+let stranger: TestUser
+let open: TestProject
+let closed: TestProject
+let strange: TestProject
+let scopedToken: string
+const environment = (project: TestProject, index: number) => project.environments[index]?.id ?? ''
+/** Every value that was ever written. */
+const written = new Set<string>()
+
+const integrity = 'Stored data failed its integrity check. Ask the operator to run the doctor command.'
+
+async function send(user: TestUser, method: string, path: string, body?: unknown): Promise<Answer> {
+  const answer = await service.call(method, `/v1/workspace/${path}`, { token: user.session, body })
+  expect(answer.status, `${method} ${path} ${answer.text}`).toBeLessThan(300)
+  return answer
+}
+
+/** All of one length, so that no swap is found by its size. */
+function newValue(): string {
+  const value = `value-${String(written.size + 1).padStart(4, '0')}-only`
+  written.add(value)
+  return value
+}
+
+const homeOf = (project: TestProject) => (project === strange ? 'strange' : 'main')
+
+async function create(user: TestUser, project: TestProject, index: number, ...keys: string[]): Promise<void> {
+  const secrets = keys.map((key) => ({ key, value: newValue() }))
+  const body = { environments: [environment(project, index)], secrets }
+  await send(user, 'POST', `${homeOf(project)}/project/${project.id}/secret`, body)
+}
+
+async function put(user: TestUser, project: TestProject, index: number, key: string, more = {}): Promise<void> {
+  const body = { environmentId: environment(project, index), value: newValue(), ...more }
+  await send(user, 'PUT', `${homeOf(project)}/project/${project.id}/secret/${key}/value`, body)
+}
+
+beforeAll(async () => {
+  service = await startService()
+  raw = await openRaw(service)
+  owner = await registerOwner(service)
+  const { id: workspaceId } = await one("select id from workspace where slug = 'main'")
+  mallory = await addUser(service, 'mallory@example.com', { workspaceId: String(workspaceId), role: 'developer' })
+  stranger = await addUser(service, 'stranger@example.com')
+  const body = { name: 'Strange', slug: 'strange' }
+  await service.call('POST', '/v1/workspace', { token: stranger.session, body })
+  open = await createProject(service, owner.session, 'open')
+  closed = await createProject(service, owner.session, 'closed')
+  strange = await createProject(service, stranger.session, 'open', { workspace: 'strange' })
+  await send(owner, 'PUT', `main/project/open/environment/${environment(open, 0)}`, { hasPersonalOverrides: true })
+  await create(owner, open, 0, 'ONE', 'TWO')
+  await create(owner, open, 1, 'ONE', 'TWO')
+  await create(owner, closed, 0, 'ONE')
+  await create(stranger, strange, 0, 'ONE')
+  await put(owner, open, 0, 'ONE')
+  await put(stranger, strange, 0, 'ONE')
+  for (const user of [owner, mallory]) await put(user, open, 0, 'ONE', { isPersonal: true })
+  await send(owner, 'POST', 'main/project/open/secret', {
+    environments: [environment(open, 0)],
+    secrets: [{ key: 'REFERENCE', value: `\${${open.environments[1]?.name}.ONE}` }],
+  })
+  const scope = { all: false, teams: [], projects: [], environments: [environment(open, 1)] }
+  scopedToken = (await createToken(service, owner.session, { scope })).token
+})
+afterAll(async () => {
+  await raw.close()
+  await service.stop()
+})
+
+/** What is remembered in memory is not what is tested here. */
+function forgetAll(): void {
+  service.app.services.pictures.clear()
+  service.app.services.credentials.clear()
+}
+
+async function one(text: string, values: readonly Cell[] = []): Promise<RawRow> {
+  const [row, ...rest] = await raw.query(text, values)
+  if (!row || rest.length > 0) throw new Error(`${text} gives ${rest.length + (row ? 1 : 0)} rows`)
+  return row
+}
+
+const bytesOf = (cell: Cell | undefined): Buffer => {
+  if (!(cell instanceof Uint8Array)) throw new Error('not bytes')
+  return Buffer.from(cell)
+}
+
+function flip(cell: Cell | undefined, at: number, mask: number): Buffer {
+  const bytes = bytesOf(cell)
+  bytes.writeUInt8(bytes.readUInt8(at) ^ mask, at)
+  return bytes
+}
+
+const keys = {
+  secret_value: ['environment_id', 'secret_id', 'owner_id'],
+  secret_version: ['environment_id', 'secret_id', 'version'],
+  environment_key: ['environment_id', 'version'],
+  workspace_key: ['workspace_id', 'version'],
+} as const
+type Table = keyof typeof keys
+
+/** Changes one row, found by what it was. */
+function change(table: Table, row: RawRow, columns: RawRow): Promise<RawRow[]> {
+  const assignments = Object.keys(columns).map((column) => `${column} = ?`)
+  const conditions = keys[table].map((column) => `${column} = ?`).join(' and ')
+  return raw.query(`update ${table} set ${assignments} where ${conditions}`, [
+    ...Object.values(columns),
+    ...keys[table].map((column) => row[column] ?? null),
+  ])
+}
+
+const sealedRows = (table: 'secret_value' | 'secret_version') =>
+  raw.query(
+    `select v.*, s.name as key, s.project_id from ${table} v join secret s on s.id = v.secret_id
+     where v.sealed is not null order by ${keys[table].map((column) => `v.${column}`)}`,
+  )
+
+/** A row as it is read through the front door by the one who may: one value, or one version of it. */
+function read(row: RawRow): Promise<Answer> {
+  const user = [mallory, stranger].find(({ id }) => id === row.owner_id) ?? owner
+  const [reader, home] = row.project_id === strange.id ? [stranger, 'strange'] : [user, 'main']
+  const version = row.revision === undefined ? '' : `/version/${row.version}`
+  const secret = `/v1/workspace/${home}/project/${row.project_id}/secret/${row.key ?? row.name}`
+  return service.call('GET', `${secret}${version}?environmentId=${row.environment_id}`, { token: reader.session })
+}
+
+const valuesIn = ({ text, headers }: Answer) =>
+  [...written].filter((value) => `${text}${[...headers].join()}`.includes(value))
+
+function expectIntegrity(answer: Answer, what: string): void {
+  expect(answer.status, `${what}: ${answer.text}`).toBe(500)
+  expect(answer.body, what).toEqual({ message: integrity })
+  expect(valuesIn(answer), what).toEqual([])
+}
+
+type Probe = readonly [method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown]
+
+/** Everything that opens the shared value of ONE in the first environment. */
+const openers = (): Probe[] => {
+  const at = '/v1/workspace/main/project/open'
+  const [first, second] = [environment(open, 0), environment(open, 1)]
+  return [
+    ['GET', `${at}/secret`],
+    ['GET', `${at}/secret?resolve=true`],
+    ['GET', `${at}/secret?view=keys`],
+    ['GET', `${at}/secret?environmentId=${first}&q=one`],
+    ['GET', `${at}/secret/ONE`],
+    ...exportFormats
+      .filter((format) => format !== 'json')
+      .map((format): Probe => ['GET', `${at}/secret/export?environmentId=${first}&format=${format}`]),
+    ['GET', `${at}/secret/diff?from=${first}&to=${second}`],
+    ['GET', `${at}/secret/diff?from=${second}&to=${first}&values=true`],
+    ['PUT', `${at}/secret/ONE/value`, { environmentId: first, value: 'another' }],
+    ['PUT', `${at}/secret/ONE`, { name: 'ONE', values: [{ environmentId: first, value: 'another' }] }],
+    ['POST', `${at}/secret/batch`, { environmentId: first, operations: [{ op: 'set', key: 'ONE', value: 'another' }] }],
+    [
+      'POST',
+      `${at}/secret`,
+      { environments: [first], secrets: [{ key: 'ONE', value: 'another' }], mode: 'upsert', dryRun: true },
+    ],
+    ['POST', `${at}/environment/${second}/promote`, { from: first }],
+    ['POST', `${at}/environment/${first}/promote`, { from: second, dryRun: true }],
+  ]
+}
+
+/** Everything that opens the first version of ONE in the first environment. */
+const pastOpeners = (): Probe[] => {
+  const at = '/v1/workspace/main/project/open'
+  const [first, second] = [environment(open, 0), environment(open, 1)]
+  return [
+    ['GET', `${at}/secret/ONE/version/1?environmentId=${first}`],
+    ['POST', `${at}/secret/ONE/version/1/restore`, { environmentId: first }],
+    ['POST', `${at}/environment/${first}/revision/1/restore`, {}],
+    ['POST', `${at}/environment/${first}/revision/1/restore`, { dryRun: true }],
+    ['GET', `${at}/secret/diff?from=${first}@1&to=${second}`],
+    ['GET', `${at}/secret/diff?from=${first}&to=${first}@1&values=true`],
+  ]
+}
+
+async function expectAllRefused(probes: readonly Probe[], what: string): Promise<void> {
+  for (const [method, path, body] of probes) {
+    forgetAll()
+    const answer = await service.call(method, path, { token: owner.session, body })
+    expectIntegrity(answer, `${what}: ${method} ${path}`)
+  }
+}
+
+const tables = ['secret_value', 'secret_version', 'secret', 'environment', 'project']
+
+/** Tampers, looks, and puts everything back; what is right again is then read as it was. */
+async function tampering(more: readonly string[], work: () => Promise<void>): Promise<void> {
+  await raw.restoring([...tables, ...more], work)
+  forgetAll()
+}
+
+const target = async (table: 'secret_value' | 'secret_version', version: number): Promise<RawRow> => {
+  const rows = await sealedRows(table)
+  const found = rows.find(
+    (row) =>
+      row.key === 'ONE' &&
+      row.environment_id === environment(open, 0) &&
+      (row.owner_id ?? '') === '' &&
+      row.version === version,
+  )
+  if (!found) throw new Error('there is no such row')
+  return found
+}
+
+test('values that nobody touched are read as they were written', async () => {
+  const rows = [...(await sealedRows('secret_value')), ...(await sealedRows('secret_version'))]
+  expect(rows.length).toBeGreaterThan(15)
+  const seen = new Set<string>()
+  for (const row of rows) {
+    const answer = await read(row)
+    expect(answer.status, answer.text).toBe(200)
+    for (const value of valuesIn(answer)) seen.add(value)
+  }
+  expect([...seen].sort()).toEqual([...written].sort())
+})
+
+describe('a changed value is an error wherever it is opened:', () => {
+  test('any bit of any byte of a current value', async () => {
+    const row = await target('secret_value', 2)
+    await tampering([], async () => {
+      for (let at = 0; at < bytesOf(row.sealed).length; at++) {
+        for (const mask of [0x01, 0x80]) {
+          await change('secret_value', row, { sealed: flip(row.sealed, at, mask) })
+          forgetAll()
+          expectIntegrity(await read(row), `byte ${at}`)
+        }
+      }
+    })
+    expect((await read(row)).status).toBe(200)
+  })
+
+  test('any bit of any byte of a version', async () => {
+    const row = await target('secret_version', 1)
+    await tampering([], async () => {
+      for (let at = 0; at < bytesOf(row.sealed).length; at++) {
+        for (const mask of [0x01, 0x80]) {
+          await change('secret_version', row, { sealed: flip(row.sealed, at, mask) })
+          expectIntegrity(await read(row), `byte ${at}`)
+        }
+      }
+    })
+    expect((await read(row)).status).toBe(200)
+  })
+
+  test('any bit of any byte of a personal value, and only for the one whose it is', async () => {
+    const row = (await sealedRows('secret_value')).find(({ owner_id }) => owner_id === mallory.id)
+    if (!row) throw new Error('there is no personal value')
+    await tampering([], async () => {
+      for (let at = 0; at < bytesOf(row.sealed).length; at++) {
+        await change('secret_value', row, { sealed: flip(row.sealed, at, 0x10) })
+        forgetAll()
+        expectIntegrity(await read(row), `byte ${at}`)
+      }
+      expect((await read({ ...row, owner_id: owner.id })).status).toBe(200)
+    })
+  })
+
+  test('whichever way a current value is opened, and nothing is written over it', async () => {
+    const row = await target('secret_value', 2)
+    await tampering([], async () => {
+      await change('secret_value', row, { sealed: flip(row.sealed, 30, 0x10) })
+      const before = [await sealedRows('secret_value'), await sealedRows('secret_version')]
+      await expectAllRefused(openers(), 'changed')
+      expect([await sealedRows('secret_value'), await sealedRows('secret_version')]).toEqual(before)
+    })
+  })
+
+  test('whichever way a version is opened, and nothing is written', async () => {
+    const row = await target('secret_version', 1)
+    await tampering([], async () => {
+      await change('secret_version', row, { sealed: flip(row.sealed, 30, 0x10) })
+      const before = [await sealedRows('secret_value'), await sealedRows('secret_version')]
+      await expectAllRefused(pastOpeners(), 'changed')
+      expect([await sealedRows('secret_value'), await sealedRows('secret_version')]).toEqual(before)
+    })
+  })
+
+  test('behind a reference, and in the list of a credential for one environment', async () => {
+    const row = (await sealedRows('secret_value')).find(
+      ({ key, environment_id }) => key === 'ONE' && environment_id === environment(open, 1),
+    )
+    if (!row) throw new Error('there is no such value')
+    const path = `/v1/workspace/main/project/open/secret/REFERENCE?resolve=true&onUnresolved=`
+    const look = async () => [
+      await service.call('GET', `${path}keep`, { token: owner.session }),
+      await service.call('GET', `${path}empty`, { token: owner.session }),
+      await service.call('GET', '/v1/secrets', { token: scopedToken }),
+      await service.call('GET', '/v1/secrets', { token: await exchange(service, scopedToken) }),
+    ]
+    for (const answer of await look()) expect(valuesIn(answer).length, answer.text).toBeGreaterThan(0)
+    await tampering([], async () => {
+      await change('secret_value', row, { sealed: flip(row.sealed, 30, 0x10) })
+      forgetAll()
+      for (const answer of await look()) expectIntegrity(answer, 'reference')
+    })
+  })
+
+  test.each<[string, (sealed: Buffer) => Buffer]>([
+    ['nothing', () => Buffer.alloc(0)],
+    ['one byte', (sealed) => sealed.subarray(0, 1)],
+    ['the header only', (sealed) => sealed.subarray(0, 5)],
+    ['all but the last byte', (sealed) => sealed.subarray(0, -1)],
+    ['one byte more', (sealed) => Buffer.concat([sealed, Buffer.alloc(1)])],
+    ['no tag', (sealed) => sealed.subarray(0, -16)],
+    ['zeros', (sealed) => Buffer.alloc(sealed.length)],
+    ['its plain text', () => Buffer.from('a text that was never sealed, long enough to be a record')],
+  ])('%s in the place of what was sealed', async (_what, made) => {
+    for (const table of ['secret_value', 'secret_version'] as const) {
+      const row = await target(table, 2)
+      await tampering([], async () => {
+        await change(table, row, { sealed: made(bytesOf(row.sealed)) })
+        forgetAll()
+        expectIntegrity(await read(row), table)
+      })
+    }
+  })
+})
+
+describe('a value is worth nothing in another place:', () => {
+  const placeOf = (row: RawRow) => [row.environment_id, row.secret_id, row.owner_id ?? ''].join()
+
+  test.each(['secret_value', 'secret_version'] as const)(
+    'of another secret, environment, version, person, project or workspace, in %s',
+    async (table) => {
+      const sources = [...(await sealedRows('secret_value')), ...(await sealedRows('secret_version'))]
+      const kinds = new Set<string>()
+      for (const row of await sealedRows(table)) {
+        await tampering([], async () => {
+          for (const source of sources) {
+            const isSamePlace = placeOf(source) === placeOf(row)
+            if (isSamePlace && source.version === row.version) continue
+            for (const column of ['secret_id', 'environment_id', 'project_id', 'workspace_id', 'owner_id', 'version']) {
+              if ((source[column] ?? '') !== (row[column] ?? '')) kinds.add(column)
+            }
+            await change(table, row, { sealed: source.sealed ?? null })
+            forgetAll()
+            expectIntegrity(await read(row), `${placeOf(source)} in ${placeOf(row)}`)
+            // With its version too; an older row of the very same value is a valid one.
+            if (table === 'secret_version' || isSamePlace) continue
+            await change(table, row, { sealed: source.sealed ?? null, version: source.version ?? null })
+            forgetAll()
+            expectIntegrity(await read(row), `${placeOf(source)} with its version in ${placeOf(row)}`)
+            await change(table, row, { sealed: row.sealed ?? null, version: row.version ?? null })
+          }
+        })
+      }
+      expect(kinds.size).toBe(6)
+    },
+  )
+
+  test.each([0, 1, 3, -1, 1_999_999_999])('under the version %i', async (version) => {
+    const row = await target('secret_value', 2)
+    await tampering([], async () => {
+      await change('secret_value', row, { version })
+      forgetAll()
+      expectIntegrity(await read(row), 'current')
+    })
+    const past = await target('secret_version', 2)
+    await tampering([], async () => {
+      await raw.query('delete from secret_version where environment_id = ? and secret_id = ? and version = ?', [
+        past.environment_id ?? null,
+        past.secret_id ?? null,
+        version,
+      ])
+      await change('secret_version', past, { version })
+      forgetAll()
+      expect((await read(past)).status).toBe(404)
+      if (version > 0) expectIntegrity(await read({ ...past, version }), 'version')
+    })
+  })
+
+  /** Moves the row to where another one was, and reads it there. */
+  async function expectMoved(from: RawRow, to: RawRow, columns: readonly string[]): Promise<void> {
+    await tampering([], async () => {
+      await raw.query('delete from secret_value where environment_id = ? and secret_id = ? and owner_id = ?', [
+        to.environment_id ?? null,
+        to.secret_id ?? null,
+        to.owner_id ?? null,
+      ])
+      await change('secret_value', from, Object.fromEntries(columns.map((column) => [column, to[column] ?? null])))
+      forgetAll()
+      expectIntegrity(await read(to), `${placeOf(from)} moved to ${placeOf(to)}`)
+    })
+  }
+
+  test('every row moved to the place of every other', async () => {
+    const rows = await sealedRows('secret_value')
+    const columns = ['environment_id', 'secret_id', 'owner_id', 'workspace_id']
+    for (const from of rows) {
+      for (const to of rows) if (from !== to) await expectMoved(from, to, columns)
+    }
+  })
+
+  test('a personal value made the shared one, or that of another person', async () => {
+    const shared = await target('secret_value', 2)
+    for (const ownerId of ['', owner.id]) {
+      await tampering([], async () => {
+        await raw.query('delete from secret_value where secret_id = ? and owner_id <> ? and environment_id = ?', [
+          shared.secret_id ?? null,
+          mallory.id,
+          environment(open, 0),
+        ])
+        await raw.query('update secret_value set owner_id = ? where owner_id = ?', [ownerId, mallory.id])
+        forgetAll()
+        expectIntegrity(await read({ ...shared, owner_id: owner.id }), `now of ${ownerId}`)
+      })
+    }
+  })
+
+  test('the shared value made somebody’s own', async () => {
+    const shared = await target('secret_value', 2)
+    await tampering([], async () => {
+      await raw.query('delete from secret_value where owner_id <> ?', [''])
+      await change('secret_value', shared, { owner_id: owner.id })
+      forgetAll()
+      expectIntegrity(await read(shared), 'owned')
+    })
+  })
+
+  test('a secret moved to another project or workspace with all its values', async () => {
+    const { secret_id: id } = await target('secret_value', 2)
+    for (const [project, user] of [
+      [closed, owner],
+      [strange, stranger],
+    ] as const) {
+      await tampering([], async () => {
+        const { workspace_id } = await one('select workspace_id from project where id = ?', [project.id])
+        const moved = [project.id, workspace_id ?? null]
+        await raw.query("update secret set project_id = ?, workspace_id = ?, name = 'MOVED' where id = ?", [
+          ...moved,
+          id ?? null,
+        ])
+        const values = [environment(project, 0), workspace_id ?? null, id ?? null, environment(open, 0)]
+        for (const table of ['secret_value', 'secret_version']) {
+          const set = `update ${table} set environment_id = ?, workspace_id = ?`
+          await raw.query(`${set} where secret_id = ? and environment_id = ?`, values)
+        }
+        forgetAll()
+        const at = `/v1/workspace/${homeOf(project)}/project/${project.id}/secret`
+        for (const path of ['', '/MOVED', `/MOVED/version/1?environmentId=${environment(project, 0)}`]) {
+          expectIntegrity(await service.call('GET', at + path, { token: user.session }), path)
+        }
+      })
+    }
+  })
+
+  test('an environment moved to another project with all its values', async () => {
+    const { secret_id: id } = await target('secret_value', 2)
+    await tampering([], async () => {
+      await raw.query('delete from environment where project_id = ?', [closed.id])
+      await raw.query('update environment set project_id = ? where id = ?', [closed.id, environment(open, 0)])
+      await raw.query("update secret set project_id = ?, name = 'MOVED' where id = ?", [closed.id, id ?? null])
+      forgetAll()
+      const at = '/v1/workspace/main/project/closed/secret'
+      for (const path of ['/MOVED', `/MOVED/version/1?environmentId=${environment(open, 0)}`]) {
+        expectIntegrity(await service.call('GET', at + path, { token: owner.session }), path)
+      }
+    })
+  })
+
+  test('an environment moved to another project, behind a reference', async () => {
+    const path = '/v1/workspace/main/project/open/secret/REFERENCE?resolve=true'
+    await tampering([], async () => {
+      // It takes the place of the one that the reference names; the secrets stay where they were.
+      const [taken, moved] = [environment(open, 1), environment(closed, 0)]
+      const { name, folded_name } = await one('select name, folded_name from environment where id = ?', [taken])
+      await raw.query("update environment set name = 'Old', folded_name = 'old' where id = ?", [taken])
+      await raw.query('update environment set project_id = ?, name = ?, folded_name = ? where id = ?', [
+        open.id,
+        name ?? null,
+        folded_name ?? null,
+        moved,
+      ])
+      forgetAll()
+      expectIntegrity(await service.call('GET', path, { token: owner.session }), 'reference')
+    })
+  })
+})
+
+describe('changed keys open nothing:', () => {
+  const keyTables = ['environment_key', 'workspace_key']
+  const keyRow = () => one('select * from environment_key where environment_id = ?', [environment(open, 0)])
+  const workspaceKeyRow = async () => {
+    const { workspace_id } = await keyRow()
+    return one('select * from workspace_key where workspace_id = ?', [workspace_id ?? null])
+  }
+  const expectShut = async (what: string) => {
+    forgetAll()
+    for (const row of [await target('secret_value', 2), await target('secret_version', 1)]) {
+      expectIntegrity(await read(row), what)
+    }
+  }
+  /** Nothing may be sealed under a key that was put there. */
+  const expectNoWrite = async (what: string) => {
+    forgetAll()
+    const secrets = [{ key: 'FRESH', value: 'fresh' }]
+    const body = { environments: [environment(open, 0)], secrets }
+    const answer = await service.call('POST', '/v1/workspace/main/project/open/secret', { token: owner.session, body })
+    expectIntegrity(answer, what)
+    expect(await raw.query("select * from secret where name = 'FRESH'")).toEqual([])
+  }
+
+  test('any byte of the environment’s key', async () => {
+    const row = await keyRow()
+    await tampering(keyTables, async () => {
+      for (let at = 0; at < bytesOf(row.wrapped).length; at++) {
+        await change('environment_key', row, { wrapped: flip(row.wrapped, at, 0x80) })
+        await expectShut(`byte ${at}`)
+      }
+      await expectNoWrite('flipped')
+    })
+  })
+
+  test('any byte of the workspace’s key', async () => {
+    const row = await workspaceKeyRow()
+    await tampering(keyTables, async () => {
+      for (let at = 0; at < bytesOf(row.wrapped).length; at++) {
+        await change('workspace_key', row, { wrapped: flip(row.wrapped, at, 0x80) })
+        await expectShut(`byte ${at}`)
+      }
+      await expectNoWrite('flipped')
+    })
+  })
+
+  test('the key of any other environment', async () => {
+    const row = await keyRow()
+    const others = await raw.query('select * from environment_key where environment_id <> ?', [environment(open, 0)])
+    expect(others.length).toBeGreaterThan(5)
+    await tampering(keyTables, async () => {
+      for (const other of others) {
+        await change('environment_key', row, { wrapped: other.wrapped ?? null })
+        await expectShut('another')
+        await expectNoWrite('another')
+      }
+    })
+  })
+
+  test('the key of another workspace', async () => {
+    const row = await workspaceKeyRow()
+    const other = await one('select * from workspace_key where workspace_id <> ?', [row.workspace_id ?? null])
+    await tampering(keyTables, async () => {
+      await change('workspace_key', row, { wrapped: other.wrapped ?? null })
+      await expectShut('another')
+      await expectNoWrite('another')
+    })
+  })
+
+  test.each<[string, Table, RawRow]>([
+    ['another version of the environment’s key', 'environment_key', { version: 2 }],
+    ['another version of its workspace’s', 'environment_key', { workspace_key_version: 2 }],
+    ['another workspace', 'environment_key', { workspace_id: 'strange' }],
+    ['another version of the workspace’s key', 'workspace_key', { version: 2 }],
+    ['an unknown root', 'workspace_key', { root_id: '01890000-0000-7000-8000-000000000000' }],
+  ])('%s', async (what, table, columns) => {
+    const row = table === 'environment_key' ? await keyRow() : await workspaceKeyRow()
+    await tampering(keyTables, async () => {
+      await change(table, row, columns)
+      await expectShut(what)
+      await expectNoWrite(what)
+    })
+  })
+
+  test('none at all', async () => {
+    for (const table of keyTables) {
+      await tampering(keyTables, async () => {
+        await raw.query(`delete from ${table}`)
+        await expectShut(table)
+        await expectNoWrite(table)
+      })
+    }
+  })
+
+  test('a newer one that was put there is never used', async () => {
+    const row = await keyRow()
+    const columns = Object.keys(row)
+    await tampering(keyTables, async () => {
+      await raw.query(
+        `insert into environment_key (${columns}) values (${columns.map(() => '?')})`,
+        Object.values({ ...row, version: 2 }),
+      )
+      await expectNoWrite('newer')
+      expect((await read(await target('secret_value', 2))).status).toBe(200)
+    })
+  })
+
+  test('and everything is there again with the keys', async () => {
+    for (const row of [...(await sealedRows('secret_value')), ...(await sealedRows('secret_version'))]) {
+      expect((await read(row)).status).toBe(200)
+    }
+  })
+})
+
+describe('what is remembered', () => {
+  test('is the truth or nothing: a changed row is an error after the next write, and after a restart', async () => {
+    const row = await target('secret_value', 2)
+    const other = await one(
+      'select sealed, version from secret_value where secret_id = ? and environment_id = ? and owner_id = ?',
+      [row.secret_id ?? null, environment(open, 1), ''],
+    )
+    const before = await read(row)
+    expect(before.status).toBe(200)
+    await tampering(['audit_entry', 'audit_head', 'audit_batch'], async () => {
+      await change('secret_value', row, { sealed: other.sealed ?? null, version: other.version ?? null })
+      const remembered = await read(row)
+      if (remembered.status === 200) expect(remembered.text).toBe(before.text)
+      else expectIntegrity(remembered, 'remembered')
+      const etag = before.headers.get('etag') ?? ''
+      const path = `/v1/workspace/main/project/open/secret/ONE?environmentId=${environment(open, 0)}`
+      const matching = { token: owner.session, headers: { 'if-none-match': etag } }
+      expect([304, 500]).toContain((await service.call('GET', path, matching)).status)
+
+      const body = { environmentId: environment(open, 0), value: 'bumped' }
+      await send(owner, 'PUT', 'main/project/open/secret/TWO/value', body)
+      expectIntegrity(await read(row), 'after a write')
+      expectIntegrity(await service.call('GET', path, matching), 'after a write, with its ETag')
+
+      const restarted = await openService(service.settings, service.dataDir)
+      try {
+        expectIntegrity(await restarted.call('GET', path, { token: owner.session }), 'restarted')
+        expectIntegrity(await restarted.call('GET', path, matching), 'restarted, with its ETag')
+      } finally {
+        await restarted.stop()
+      }
+    })
+  })
+})
+
+describe('of the values that came in by every way there is,', () => {
+  const canaries = new Map<string, string>()
+  /** Answers that must not hold one: writes, refusals, lists of the past. */
+  const told: { readonly what: string; readonly text: string }[] = []
+  let made = 0
+  const canary = (way: string) => {
+    const value = `cnry${++made}Zq${way.replaceAll(/\W/g, '')}7xKw${made}pLm`
+    canaries.set(way, value)
+    return value
+  }
+  const at = '/v1/workspace/main/project/canary'
+  let first = ''
+  let second = ''
+
+  async function tell(status: number, method: string, path: string, body?: unknown, token = owner.session) {
+    const answer = await service.call(method, at + path, { token, body })
+    expect(answer.status, `${method} ${path} ${answer.text}`).toBe(status)
+    told.push({ what: `${method} ${path}`, text: `${[...answer.headers].join()}${answer.text}` })
+    return answer
+  }
+
+  beforeAll(async () => {
+    forgetAll()
+    const project = await createProject(service, owner.session, 'canary')
+    first = environment(project, 0)
+    second = environment(project, 1)
+    await tell(200, 'PUT', `/environment/${first}`, { hasPersonalOverrides: true })
+    const secret = (key: string, value: string) => ({ key, value, note: 'a note' })
+    const create = (way: string, more = {}) => ({
+      environments: [first],
+      secrets: [secret('CREATED', canary(way))],
+      ...more,
+    })
+    await tell(201, 'POST', '/secret', create('create'))
+    await tell(409, 'POST', '/secret', create('conflict'))
+    await tell(200, 'POST', '/secret', create('dry run', { dryRun: true, mode: 'upsert' }))
+    await tell(201, 'POST', '/secret', create('skip', { mode: 'skip' }))
+    await tell(201, 'POST', '/secret', create('upsert', { mode: 'upsert' }))
+    await tell(400, 'POST', '/secret', create('unknown field', { colour: 'red' }))
+    await tell(404, 'POST', '/secret', create('unknown environment', { environments: ['nowhere'] }))
+    await tell(400, 'POST', '/secret', `{"environments": ["${first}"], "secrets": [{"value": "${canary('broken')}"`)
+    const tooLong = canary('too long') + 'x'.repeat(65 * 1024)
+    await tell(400, 'POST', '/secret', { environments: [first], secrets: [secret('LONG', tooLong)] })
+    const wide = canary('too wide') + '\u20ac'.repeat(30 * 1024)
+    await tell(400, 'POST', '/secret', { environments: [first], secrets: [secret('WIDE', wide)] })
+    const row = (way: string, more = {}) => ({ environmentId: first, value: canary(way), ...more })
+    await tell(200, 'PUT', '/secret/CREATED', { name: 'CREATED', values: [row('update')], message: 'why' })
+    await tell(200, 'PUT', '/secret/CREATED/value', row('value'))
+    await tell(200, 'PUT', '/secret/CREATED/value', row('personal', { isPersonal: true }))
+    await tell(200, 'PUT', '/secret/CREATED', {
+      name: 'CREATED',
+      values: [row('update of a personal one', { isPersonal: true })],
+    })
+    await tell(412, 'PUT', '/secret/CREATED/value', row('stale', { ifVersion: 1 }))
+    await tell(404, 'PUT', '/secret/ABSENT/value', row('absent'))
+    const { token } = await createToken(service, owner.session, { permission: 'read' })
+    await tell(403, 'PUT', '/secret/CREATED/value', row('read-only'), token)
+    await tell(401, 'PUT', '/secret/CREATED/value', row('nobody'), 'nobody')
+    const set = (way: string, key = 'BATCH') => ({ op: 'set', key, value: canary(way) })
+    const batch = (operations: object[], more = {}) => ({ environmentId: first, operations, ...more })
+    await tell(200, 'POST', '/secret/batch', batch([set('batch'), set('batch, another', 'OTHER')]))
+    await tell(200, 'POST', '/secret/batch', batch([set('batch, dry')], { dryRun: true }))
+    await tell(404, 'POST', '/secret/batch', batch([set('batch, undone'), { op: 'delete', key: 'ABSENT' }]))
+    const file = (format: string, content: string, more = {}) => ({ environmentId: first, format, content, ...more })
+    await tell(200, 'POST', '/secret/import', file('dotenv', `DOTENV="${canary('dotenv')}"`))
+    await tell(200, 'POST', '/secret/import', file('json', JSON.stringify({ JSON: canary('json') })))
+    await tell(200, 'POST', '/secret/import', file('yaml', `YAML: "${canary('yaml')}"`))
+    await tell(200, 'POST', '/secret/import', file('csv', `key,value\nCSV,${canary('csv')}\n`))
+    await tell(200, 'POST', '/secret/import', file('dotenv', `DRY=${canary('import, dry')}`, { dryRun: true }))
+    await tell(400, 'POST', '/secret/import', file('dotenv', `GOOD=1\n${canary('dotenv without a key')}\n`))
+    await tell(400, 'POST', '/secret/import', file('dotenv', `OPEN="${canary('dotenv left open')}`))
+    await tell(400, 'POST', '/secret/import', file('json', `{"KEY": "${canary('json left open')}`))
+    await tell(400, 'POST', '/secret/import', file('json', `{"KEY": ["${canary('json list')}"]}`))
+    await tell(400, 'POST', '/secret/import', file('yaml', `KEY: ["${canary('yaml left open')}`))
+    await tell(400, 'POST', '/secret/import', file('csv', `key,value\nKEY,"${canary('csv left open')}`))
+    await tell(400, 'POST', '/secret/import', file('csv', `key,value\nBAD KEY,${canary('csv with a bad key')}\n`))
+    await tell(201, 'POST', '/secret', {
+      environments: [first],
+      secrets: [secret('REFERRING', `${canary('around a reference')} \${CREATED} \${ABSENT}`)],
+    })
+    await tell(409, 'POST', '/secret', {
+      environments: [first],
+      secrets: [secret('CIRCLE', `${canary('around a circle')} \${CIRCLE}`)],
+    })
+    await tell(200, 'POST', `/environment/${second}/promote`, { from: first })
+    await tell(200, 'POST', `/environment/${second}/promote`, { from: first, dryRun: true })
+    await tell(200, 'PUT', '/secret/OTHER', { name: 'RENAMED', values: [row('rename')] })
+    await tell(200, 'POST', '/secret/CREATED/version/1/restore', { environmentId: first })
+    await tell(200, 'POST', `/environment/${first}/revision/2/restore`, {})
+    await tell(201, 'POST', '/secret', { environments: [first], secrets: [secret('TRASHED', canary('trash'))] })
+    await tell(200, 'DELETE', '/secret/TRASHED')
+    await tell(200, 'GET', '/secret/trash')
+    await tell(200, 'POST', '/secret/TRASHED/restore')
+    await tell(201, 'POST', '/secret', { environments: [first], secrets: [secret('PURGED', canary('purge'))] })
+    await tell(200, 'DELETE', '/secret/PURGED?purge=true')
+    await readEverything()
+    await tell(409, 'GET', `/secret?environmentId=${second}&resolve=true&onUnresolved=error`)
+    await tell(200, 'GET', `/secret?view=keys`)
+    await tell(200, 'GET', `/secret/diff?from=${first}@1&to=${first}`)
+    for (const id of [first, second]) await tell(200, 'GET', `/environment/${id}/revision?limit=100`)
+    await tell(200, 'GET', `/secret/CREATED/version?environmentId=${first}`)
+  })
+
+  /** What hands values over leaves its traces too. */
+  async function readEverything(): Promise<void> {
+    const paths = [
+      '/secret',
+      '/secret?resolve=true',
+      '/secret/CREATED',
+      `/secret/CREATED/version/1?environmentId=${first}`,
+      `/secret/diff?from=${second}&to=${first}@1&values=true`,
+      ...exportFormats
+        .filter((format) => format !== 'json')
+        .map((format) => `/secret/export?environmentId=${first}&resolve=true&format=${format}`),
+    ]
+    for (const path of paths) {
+      for (const _again of [1, 2]) {
+        const { status, text } = await service.call('GET', at + path, { token: owner.session })
+        expect(status, `${path} ${text}`).toBe(200)
+      }
+    }
+  }
+
+  function spellings(value: string): string[] {
+    const bytes = Buffer.from(value)
+    const inBase64 = [0, 1, 2].flatMap((offset) => {
+      const padded = Buffer.concat([Buffer.alloc(offset), bytes])
+      // Characters that also carry bits of what stands before or after are left out.
+      const text = padded.subarray(0, padded.length - (padded.length % 3)).toString('base64')
+      const own = text.slice(offset === 0 ? 0 : 4)
+      return [own, own.replaceAll('+', '-').replaceAll('/', '_')]
+    })
+    const hex = bytes.toString('hex')
+    const wide = Buffer.from(value, 'utf16le').toString('latin1')
+    return [value, hex, hex.toUpperCase(), [...value].reverse().join(''), wide, ...inBase64]
+  }
+
+  const find = (haystack: Buffer) =>
+    [...canaries].filter(([, value]) => spellings(value).some((text) => haystack.includes(text, 0, 'latin1')))
+
+  async function dump(only: (table: string) => boolean = () => true): Promise<Buffer> {
+    const pieces: (string | Buffer)[] = []
+    for (const table of (await raw.tables()).filter(only)) {
+      for (const row of await raw.query(`select * from ${table}`)) {
+        for (const cell of Object.values(row)) pieces.push(cell instanceof Uint8Array ? Buffer.from(cell) : `${cell}\n`)
+      }
+    }
+    return Buffer.concat(pieces.map((piece) => Buffer.from(piece)))
+  }
+
+  test('there are many, and those that should be are really stored', async () => {
+    expect(canaries.size).toBeGreaterThan(35)
+    const { text } = await service.call('GET', `${at}/secret`, { token: owner.session })
+    for (const way of ['upsert', 'update of a personal one', 'trash']) expect(text).toContain(canaries.get(way))
+    const { text: promoted } = await service.call('GET', `${at}/secret?environmentId=${second}`, {
+      token: owner.session,
+    })
+    for (const way of ['batch', 'dotenv', 'json', 'yaml', 'csv', 'value', 'around a reference']) {
+      expect(promoted).toContain(canaries.get(way))
+    }
+  })
+
+  test('none is in any table, in any spelling', async () => {
+    const content = await dump()
+    expect(content.length).toBeGreaterThan(10_000)
+    expect(find(content)).toEqual([])
+  })
+
+  test('none is in the files of the data folder: the database and its log, or on PostgreSQL the master key alone', async () => {
+    const files = readdirSync(service.dataDir)
+    if (engine === 'sqlite') expect(files).toEqual(expect.arrayContaining([databaseFile, `${databaseFile}-wal`]))
+    else expect(files).toEqual(['master.key'])
+    for (const file of files) expect(find(readFileSync(join(service.dataDir, file))), file).toEqual([])
+  })
+
+  test('none is in the log, at debug level', () => {
+    expect(service.logs.length).toBeGreaterThan(80)
+    expect(find(Buffer.from(service.logs.join('')))).toEqual([])
+  })
+
+  test('none is in the answer to a write, a refusal or a list of the past', () => {
+    expect(told.length).toBeGreaterThan(50)
+    const leaks = told.flatMap(({ what, text }) => find(Buffer.from(text)).map(([way]) => `${what}: ${way}`))
+    expect(leaks).toEqual([])
+  })
+
+  test('none is in the audit trail, which tells of every read and write', async () => {
+    const token = owner.session
+    const path = '/v1/workspace/main/audit?format=ndjson&project=canary'
+    const { text } = await service.call('GET', path, { token })
+    for (const word of ['CREATED', 'RENAMED', 'TRASHED', 'VIEW', 'export', 'personal']) expect(text).toContain(word)
+    expect(find(Buffer.from(text))).toEqual([])
+    expect(find(await dump((table) => table.startsWith('audit')))).toEqual([])
+  })
+
+  test('the trail of a secret, by its id, tells of those who read it', async () => {
+    const { body } = await service.call<{ id: string }>('GET', `${at}/secret/CREATED`, { token: owner.session })
+    const path = `/v1/workspace/main/audit?entity=${body.id}&action=VIEW`
+    const { body: entries } = await service.call('GET', path, { token: owner.session })
+    expect(entries).toContainEqual(
+      expect.objectContaining({
+        entity: { type: 'secret', id: body.id, name: 'CREATED' },
+        after: { keys: ['CREATED'], environments: expect.any(Array), environmentIds: expect.any(Array) },
+      }),
+    )
+  })
+
+  test('the search finds one that is there', async () => {
+    const value = canary('planted')
+    await tell(200, 'PUT', '/secret/CREATED', { name: 'CREATED', values: [], note: `not secret: ${value}` })
+    expect(find(await dump())).toEqual([['planted', value]])
+    for (const text of spellings(value)) expect(find(Buffer.from(`before ${text} after`, 'latin1'))).toHaveLength(1)
+    for (const padding of ['', 'x', 'xx']) {
+      const encoded = Buffer.from(`${padding}${value}yz`).toString('base64')
+      expect(find(Buffer.from(encoded))).toHaveLength(1)
+    }
+  })
+})

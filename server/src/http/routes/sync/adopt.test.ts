@@ -1,0 +1,59 @@
+/** What was there before a sync, at every vendor: taken over once, and from then on pushed like everything else. */
+import type { SyncPlan } from '@coffer/contract/sync'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { engine } from '../../../../../test/harness.ts'
+import type { SecretProject } from '../../../../../test/secret-project.ts'
+import { lastRun, pushDue, readSync, setUpSync, startVendorHall, type VendorHall } from '../../../../../test/sync.ts'
+import { everyProvider } from '../../../../../test/vendor/every.ts'
+
+/** The engine under the service makes no difference to a vendor. */
+const seeing = everyProvider.filter(({ provider }) => provider.capabilities.read !== 'nothing')
+const cases = engine === 'sqlite' ? seeing : seeing.filter(({ slug }) => /gitlab|vault|vercel/.test(slug))
+
+let hall: VendorHall
+let project: SecretProject
+beforeAll(async () => {
+  hall = await startVendorHall()
+  project = hall.project
+})
+afterAll(() => hall.service.stop())
+
+describe.each(cases)('$slug', (vendor) => {
+  const { provider, mapping } = vendor
+
+  test('is taken over once, and then updated only when it changes', async () => {
+    const world = hall.open(vendor)
+    const { fake } = world
+    const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
+    fake.tamper(name, 'foreign!')
+    await project.set('development', { ALPHA: 'one-one-one' })
+    const id = await setUpSync(world, { ...mapping, onExisting: 'adopt' })
+    await pushDue(world)
+    expect(await lastRun(world, id)).toMatchObject({ items: [{ name, outcome: 'adopted' }] })
+    const plan = await project.must<SyncPlan>('POST', `/sync/${id}/plan`)
+    expect([plan.update, plan.unchanged]).toEqual([[], [name]])
+    await project.set('development', { ALPHA: 'two-two-two' })
+    await pushDue(world, 15_000)
+    await project.must('POST', `/sync/${id}/run`)
+    await pushDue(world)
+    expect(await lastRun(world, id)).toMatchObject({ trigger: 'manual', counts: { updated: 0, unchanged: 1 } })
+    expect([fake.state().get(name), (await readSync(world, id)).lastError]).toEqual(['two-two-two', null])
+    await project.must('DELETE', `/sync/${id}`)
+  })
+
+  test('is taken over also where somebody has replaced what was ours', async () => {
+    const world = hall.open(vendor)
+    const { fake } = world
+    const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
+    await project.set('development', { ALPHA: 'one-one-one' })
+    const id = await setUpSync(world, { ...mapping, onExisting: 'adopt' })
+    await pushDue(world)
+    fake.tamper(name, undefined)
+    fake.tamper(name, 'of another')
+    await project.set('development', { ALPHA: 'two-two-two' })
+    await project.must('POST', `/sync/${id}/run`)
+    await pushDue(world)
+    expect([fake.state().get(name), (await readSync(world, id)).lastError]).toEqual(['two-two-two', null])
+    await project.must('DELETE', `/sync/${id}`)
+  })
+})

@@ -1,0 +1,114 @@
+/** What a run asks of a vendor that reads before it writes: no more than helps, and nothing once nobody wants it. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { lastRun, pushDue, readSync, type SyncWorld, setUpSync, startSyncWorld } from '../../../../../test/sync.ts'
+import { fakeVault } from '../../../../../test/vendor/fake/vault-kv.ts'
+import { vaultKv } from '../../../providers/vault-kv.ts'
+
+const debounceMs = 3_000
+const tries = 5
+
+/** Something that happens just before the vendor works at a write. */
+let beforeWrite: (() => Promise<unknown>) | undefined
+let world: SyncWorld & { stop(): Promise<void> }
+
+beforeAll(async () => {
+  const fake = fakeVault()
+  const answer = fake.answer
+  fake.answer = async (request) => {
+    if (request.method !== 'GET') await beforeWrite?.()
+    return answer(request)
+  }
+  world = await startSyncWorld(vaultKv, fake)
+})
+afterAll(() => world.stop())
+
+beforeEach(async () => {
+  const { project, running, fake, service } = world
+  service.clock.offsetMs = 0
+  beforeWrite = undefined
+  running.mischief = undefined
+  for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
+  for (const name of fake.state().keys()) fake.tamper(name, undefined)
+  await project.set('development', { ALPHA: 'one' })
+})
+
+const methods = () => world.running.requests.map(({ method }) => method)
+const refuseAll = (method: string, headers = {}) => {
+  world.running.forget()
+  world.running.mischief = (request) =>
+    request.method === method ? { kind: 'answer', answer: { status: 500, headers } } : undefined
+}
+
+/** Before an update; the provider reads once more for the version that it writes. */
+const look = 'GET'
+
+test('a look at the target is tried a few times in a run, and then in a later one', async () => {
+  const id = await setUpSync(world)
+  refuseAll('GET')
+  expect(await pushDue(world)).toBe(1)
+  expect(methods()).toEqual(Array(tries).fill('GET'))
+  expect(await readSync(world, id)).toMatchObject({ state: 'failing', nextRunAt: expect.any(String) })
+})
+
+test.each([
+  ['without a word', {}],
+  ['asking for a short wait', { 'retry-after': '3' }],
+])('a read before a write that fails %s is tried no more often than any other', async (_title, headers) => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { ALPHA: 'two' })
+  refuseAll('GET', headers)
+  expect(await pushDue(world, debounceMs)).toBe(1)
+  expect(methods()).toEqual(Array(tries).fill('GET'))
+  expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
+})
+
+test('a write is tried as often, each time for what is there by then', async () => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { ALPHA: 'two' })
+  refuseAll('PATCH')
+  expect(await pushDue(world, debounceMs)).toBe(1)
+  expect(methods()).toEqual([look, ...Array(tries).fill(['GET', 'PATCH']).flat()])
+  expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
+})
+
+test('a read that passes in time costs the run nothing but the wait', async () => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { ALPHA: 'two' })
+  world.running.forget()
+  world.running.mischief = () =>
+    world.running.requests.length < tries ? { kind: 'answer', answer: { status: 500 } } : undefined
+  await pushDue(world, debounceMs)
+  expect(methods()).toEqual([...Array(tries).fill(look), 'GET', 'PATCH'])
+  expect(await lastRun(world, id)).toMatchObject({ trigger: 'change', state: 'succeeded' })
+})
+
+test('others who keep writing are given way to, until a later run', async () => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { ALPHA: 'two' })
+  world.running.forget()
+  let changes = 0
+  beforeWrite = async () => world.fake.tamper('OTHER', `value ${++changes}`)
+  await pushDue(world, debounceMs)
+  expect(methods()).toEqual([look, ...Array(tries).fill(['GET', 'PATCH']).flat()])
+  expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
+})
+
+test('one that is paused while it gives way to others does not write again', async () => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { ALPHA: 'two' })
+  world.running.forget()
+  beforeWrite = async () => {
+    beforeWrite = undefined
+    world.fake.tamper('OTHER', 'theirs')
+    await world.project.must('POST', `/sync/${id}/pause`)
+  }
+  await pushDue(world, debounceMs)
+  expect(methods()).toEqual([look, 'GET', 'PATCH'])
+  expect(Object.fromEntries(world.fake.state())).toEqual({ ALPHA: 'one', OTHER: 'theirs' })
+  expect(await readSync(world, id)).toMatchObject({ state: 'paused', lastError: null })
+})

@@ -1,0 +1,78 @@
+/** What comes after the last call of a push, and what a vendor says when it goes wrong. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { lastRun, pushDue, readSync, type SyncWorld, setUpSync, startSyncWorld } from '../../../../../test/sync.ts'
+import { fakeRender } from '../../../../../test/vendor/fake/render.ts'
+import { render } from '../../../providers/render.ts'
+
+let world: SyncWorld & { stop(): Promise<void> }
+beforeAll(async () => {
+  world = await startSyncWorld(render, fakeRender())
+})
+afterAll(() => world.stop())
+
+beforeEach(async () => {
+  const { project, running, fake } = world
+  running.mischief = undefined
+  running.forget()
+  for (const name of fake.state().keys()) fake.tamper(name, undefined)
+  for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
+  await project.set('development', { ALPHA: 'one', BETA: 'two' })
+})
+
+const deploys = () => world.running.requests.filter(({ path }) => path.endsWith('/deploys'))
+
+test('a deploy that fails is tried again with the run, though everything was pushed', async () => {
+  const id = await setUpSync(world, { deploy: 'yes' })
+  world.running.mischief = ({ path }) =>
+    path.endsWith('/deploys') ? { kind: 'answer', answer: { status: 500 } } : undefined
+  await pushDue(world)
+  expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
+  expect(await lastRun(world, id)).toMatchObject({ state: 'partial', counts: { created: 2 } })
+  world.running.mischief = undefined
+  world.running.forget()
+  await pushDue(world, 60_000)
+  expect(deploys()).toHaveLength(1)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
+  world.running.forget()
+  await pushDue(world, 60_000)
+  expect(deploys()).toEqual([])
+})
+
+const failing = (path: string, status: number) => {
+  world.running.mischief = (request) =>
+    request.path.endsWith(path) ? { kind: 'answer', answer: { status } } : undefined
+}
+
+test('so is one after nothing but a delete', async () => {
+  await setUpSync(world, { deploy: 'yes' })
+  await pushDue(world)
+  await world.project.remove('development', 'BETA')
+  failing('/deploys', 500)
+  await pushDue(world, 15_000)
+  world.running.mischief = undefined
+  world.running.forget()
+  await pushDue(world, 60_000)
+  expect(deploys()).toHaveLength(1)
+})
+
+test('what arrived before the vendor had no more room is deployed once the rest is gone', async () => {
+  const id = await setUpSync(world, { deploy: 'yes' })
+  failing('/env-vars/BETA', 402)
+  await pushDue(world)
+  expect([(await readSync(world, id)).state, deploys()]).toEqual(['blocked', []])
+  await world.project.remove('development', 'BETA')
+  await world.project.must('POST', `/sync/${id}/resume`)
+  await pushDue(world)
+  expect(deploys()).toHaveLength(1)
+})
+
+test('words that no database can hold are written down without what makes them so', async () => {
+  const id = await setUpSync(world)
+  const answer = { status: 500, body: { message: 'no\u0000 way\u001b[31m' } }
+  world.running.mischief = () => ({ kind: 'answer', answer })
+  await pushDue(world)
+  expect(await readSync(world, id)).toMatchObject({
+    state: 'failing',
+    lastError: expect.stringMatching(/^Render answered 500: no way\[31m\. It will be retried automatically/),
+  })
+})

@@ -1,0 +1,373 @@
+/** People and runs at the same sync at the same time: nobody's word is lost, and nothing foreign is touched. */
+import type { SyncRun, SyncRunDetail } from '@coffer/contract/sync'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import {
+  flowPath,
+  lastRun,
+  pushDue,
+  readStep,
+  readSync,
+  type SyncWorld,
+  setUpSync,
+  startSetup,
+  startSyncWorld,
+  submitStep,
+} from '../../../../../test/sync.ts'
+import { fakeHeroku } from '../../../../../test/vendor/fake/heroku.ts'
+import type { FakeAnswer, FakeRequest } from '../../../../../test/vendor/fake.ts'
+import { claimSync, runSync } from '../../../domain/sync/run/run.ts'
+import { heroku } from '../../../providers/heroku.ts'
+import { sql } from '../../../store/engine/sql.ts'
+
+const debounceMs = 15_000
+const leaseMs = 60_000
+
+/** A second app of the vendor's, and something that happens while the vendor works at a request. */
+const staging = new Map<string, string>()
+let during: ((request: FakeRequest) => Promise<FakeAnswer | undefined>) | undefined
+let world: SyncWorld & { stop(): Promise<void> }
+
+beforeAll(async () => {
+  const fake = fakeHeroku()
+  const answer = fake.answer
+  fake.answer = async (request) => {
+    const refusal = await during?.(request)
+    if (refusal) return refusal
+    if (request.path !== '/apps/shop-staging/config-vars') return answer(request)
+    for (const [name, value] of Object.entries((request.json ?? {}) as Record<string, string | null>)) {
+      if (value === null) staging.delete(name)
+      else staging.set(name, value)
+    }
+    return { status: 200, body: Object.fromEntries(staging) }
+  }
+  world = await startSyncWorld(heroku, fake)
+})
+afterAll(() => world.stop())
+
+const state = () => Object.fromEntries(world.fake.state())
+const development = () => world.project.idOf('development')
+
+beforeEach(async () => {
+  during = undefined
+  staging.clear()
+  world.service.clock.offsetMs = 0
+  world.running.mischief = undefined
+  world.fake.refusedNames.clear()
+  for (const name of world.fake.state().keys()) world.fake.tamper(name, undefined)
+  const { project } = world
+  for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
+  for (const key of Object.keys(await project.state('development')))
+    await project.must('DELETE', `/secret/${key}?purge=true`)
+  await project.set('development', { ALPHA: 'one', BETA: 'two' })
+})
+
+/** Once, in the middle of the first request of that method, which is then refused if a refusal is given. */
+function onceDuring(method: string, act: () => Promise<unknown>, refusal?: FakeAnswer): void {
+  during = async (request) => {
+    if (request.method !== method) return undefined
+    during = undefined
+    await act()
+    return refusal
+  }
+}
+
+const runsOf = (id: string) => world.project.must<SyncRun[]>('GET', `/sync/${id}/run`)
+const writes = () => world.running.requests.filter(({ method }) => method === 'PATCH')
+
+async function confirm(id: string): Promise<void> {
+  const { fields } = await readStep(world, id, 'review')
+  const word = fields.find((field) => field.id === 'confirm')
+  const answer = await submitStep(world, id, 'review', {
+    confirm: (word?.type === 'input' && word.data.defaultValue) || '',
+  })
+  expect(answer.status, answer.text).toBe(200)
+}
+
+test('another target chosen during a run gets its first push, and nothing foreign there is taken for ours', async () => {
+  staging.set('ALPHA', 'foreign')
+  const id = await setUpSync(world)
+  onceDuring('PATCH', async () => {
+    await submitStep(world, id, 'target', { app: 'shop-staging' })
+    await submitStep(world, id, 'mapping', { environment: development() })
+    await confirm(id)
+  })
+  await pushDue(world)
+  expect(Object.fromEntries(staging)).toEqual({ ALPHA: 'foreign', BETA: 'two' })
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', target: 'shop-staging' })
+  expect(await runsOf(id)).toMatchObject([
+    { trigger: 'first', state: 'partial', counts: { created: 1, conflicts: 1 } },
+    { trigger: 'first', state: 'interrupted', counts: { created: 2 } },
+  ])
+})
+
+test('a run asked for during a run happens right after it, and both are told of', async () => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { ALPHA: 'new' })
+  onceDuring('PATCH', async () => {
+    world.fake.tamper('BETA', 'tampered')
+    await world.project.must('POST', `/sync/${id}/run`)
+  })
+  expect(await pushDue(world, debounceMs)).toBe(2)
+  expect(state()).toEqual({ ALPHA: 'new', BETA: 'two' })
+  const [asked, first] = await runsOf(id)
+  expect([asked, first]).toMatchObject([
+    { trigger: 'manual', state: 'succeeded', error: null },
+    { trigger: 'change', state: 'interrupted', error: null, counts: { updated: 1, unchanged: 1 } },
+  ])
+  const { items } = await world.project.must<SyncRunDetail>('GET', `/sync/${id}/run/${first?.id}`)
+  expect(items).toEqual([{ name: 'ALPHA', outcome: 'updated', message: null }])
+})
+
+test('one that is asked to remove what it made during a run does so right after it', async () => {
+  world.fake.tamper('OTHER', 'foreign')
+  const id = await setUpSync(world)
+  onceDuring('PATCH', () => world.project.must('DELETE', `/sync/${id}?remove=true`))
+  expect(await pushDue(world)).toBe(2)
+  expect(state()).toEqual({ OTHER: 'foreign' })
+  expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
+})
+
+test('one that is paused during a run starts no other write, tells what it did, and goes on when it is resumed', async () => {
+  const id = await setUpSync(world)
+  onceDuring('PATCH', () => world.project.must('POST', `/sync/${id}/pause`), { status: 500 })
+  world.running.forget()
+  await pushDue(world)
+  expect(writes()).toHaveLength(1)
+  expect(state()).toEqual({})
+  const [run] = await runsOf(id)
+  expect(run).toMatchObject({ trigger: 'first', state: 'interrupted', error: null, counts: { created: 0, failed: 2 } })
+  const paused = await readSync(world, id)
+  expect(paused).toMatchObject({ state: 'paused', lastError: null, lastRunAt: run?.endedAt })
+  await world.project.must('POST', `/sync/${id}/resume`)
+  expect(await pushDue(world)).toBe(1)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+  expect((await runsOf(id)).map(({ trigger }) => trigger)).toEqual(['resume', 'first'])
+})
+
+test('one that is deleted during a run starts no other write, and leaves nothing behind', async () => {
+  const id = await setUpSync(world)
+  onceDuring('PATCH', () => world.project.must('DELETE', `/sync/${id}`), { status: 500 })
+  world.running.forget()
+  await pushDue(world)
+  expect(writes()).toHaveLength(1)
+  expect(state()).toEqual({})
+  expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
+})
+
+test('one whose node is dead waits for the lease to end, whoever asks for a run', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  expect(await claimSync(services)).toMatchObject({ id })
+  await world.project.must('POST', `/sync/${id}/run`)
+  expect(await pushDue(world, leaseMs - 5_000)).toBe(0)
+  expect(await pushDue(world, 6_000)).toBe(1)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+})
+
+test.each([
+  ['fails', async () => void (await pushDue(world)), { status: 503, body: {} }],
+  ['goes well', async () => void (await pushDue(world)), undefined],
+  ['is cut off', async () => void (await claimSync(world.service.app.services)), undefined],
+])('a run that %s while the clock is weeks ahead holds up none once it is right', async (_how, run, refusal) => {
+  const id = await setUpSync(world)
+  if (refusal) world.running.mischief = () => ({ kind: 'answer', answer: refusal })
+  // Less than a session lasts: the cleaning, which goes by the same clock, would take the owner's along.
+  world.service.clock.offsetMs = 20 * 24 * 60 * 60 * 1_000
+  await run()
+  world.service.clock.offsetMs = 0
+  world.running.mischief = undefined
+  expect(await pushDue(world)).toBe(1)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active' })
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+  await world.project.set('development', { ALPHA: 'three' })
+  expect(await pushDue(world, debounceMs)).toBe(1)
+  expect(state()).toEqual({ ALPHA: 'three', BETA: 'two' })
+})
+
+test('a node that comes back late asks nothing, and leaves the lease of whoever took over', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  const late = await claimSync(services)
+  world.service.clock.offsetMs += leaseMs + 1_000
+  const current = await claimSync(services)
+  if (!late || !current) throw new Error('it is due')
+  world.running.forget()
+  await runSync(services, late, new AbortController().signal)
+  expect(world.running.requests).toEqual([])
+  await world.project.must('POST', `/sync/${id}/run`)
+  expect(await claimSync(services)).toBeUndefined()
+  await runSync(services, current, new AbortController().signal)
+  expect(await pushDue(world)).toBe(1)
+  expect((await runsOf(id)).map(({ trigger, state }) => [trigger, state])).toEqual([
+    ['manual', 'succeeded'],
+    ['first', 'interrupted'],
+    ['first', 'interrupted'],
+  ])
+})
+
+test('what mends a source during the run that it blocks sets it going again', async () => {
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { GAMMA: 'three', HEROKU_X: 'not allowed' })
+  onceDuring('GET', () => world.project.remove('development', 'HEROKU_X'))
+  await pushDue(world, debounceMs)
+  await pushDue(world, debounceMs)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'three' })
+})
+
+test('what a value has only just begun to refer to is pushed as it is, though it changes during the look', async () => {
+  await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('staging', { HOST: 'old' })
+  await world.project.set('development', { GAMMA: `\${staging.HOST}` })
+  onceDuring('GET', () => world.project.set('staging', { HOST: 'new' }))
+  await pushDue(world, debounceMs)
+  await pushDue(world, debounceMs)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'new' })
+})
+
+test('an environment that is renamed during a run, under a reference to it, is not missed', async () => {
+  const { project } = world
+  const rename = (name: string) => project.must('PUT', `/environment/${project.idOf('staging')}`, { name })
+  await project.set('staging', { HOST: 'near' })
+  await project.set('development', { GAMMA: `\${staging.HOST}` })
+  const id = await setUpSync(world)
+  onceDuring('PATCH', () => rename('elsewhere'))
+  await pushDue(world)
+  await pushDue(world, debounceMs)
+  expect(await readSync(world, id)).toMatchObject({ state: 'blocked' })
+  await rename('staging')
+  await pushDue(world, debounceMs)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
+})
+
+test('one that is paused while its source is at fault stays paused, whatever changes', async () => {
+  world.fake.refusedNames.add('BETA')
+  const id = await setUpSync(world)
+  await pushDue(world)
+  expect(await readSync(world, id)).toMatchObject({ state: 'blocked' })
+  await world.project.must('POST', `/sync/${id}/pause`)
+  await world.project.set('development', { ALPHA: 'later' })
+  expect(await pushDue(world, debounceMs)).toBe(0)
+  expect(state()).toEqual({ ALPHA: 'one' })
+})
+
+test('a change does not bring it back sooner than the vendor allows', async () => {
+  await setUpSync(world)
+  await pushDue(world)
+  await world.project.set('development', { ALPHA: 'new' })
+  let seconds = 150
+  world.running.mischief = () => ({
+    kind: 'answer',
+    answer: { status: 429, headers: { 'retry-after': String(seconds) } },
+  })
+  await pushDue(world, debounceMs)
+  seconds = 10
+  await pushDue(world, 151_000)
+  world.running.mischief = undefined
+  world.running.forget()
+  await world.project.set('development', { BETA: 'new' })
+  await pushDue(world, 8_000)
+  expect(world.running.requests).toEqual([])
+  await pushDue(world, debounceMs)
+  expect(state()).toEqual({ ALPHA: 'new', BETA: 'new' })
+})
+
+test('a stop ends a run without a fault, and the next one goes on where it was', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  const stopping = new AbortController()
+  onceDuring('PATCH', async () => stopping.abort())
+  const sync = await claimSync(services)
+  if (!sync) throw new Error('it is due')
+  await runSync(services, sync, stopping.signal)
+  expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
+  expect(await lastRun(world, id)).toMatchObject({ trigger: 'first', state: 'interrupted', error: null })
+  await pushDue(world)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+  expect(await lastRun(world, id)).toMatchObject({ trigger: 'first', state: 'succeeded', attempts: 1 })
+})
+
+test('a list without an end ends in a clear refusal', async () => {
+  const id = await startSetup(world)
+  await submitStep(world, id, 'auth', world.fake.credential)
+  const body = [{ id: 'a', name: 'a'.repeat(1_900_000) }]
+  const answer = { status: 206, headers: { 'next-range': 'name ]a..; max=1' }, body }
+  world.running.mischief = () => ({ kind: 'answer', answer })
+  const path = flowPath('heroku', id, 'target')
+  const asked = await world.service.call<{ message: string }>('GET', path, { token: world.owner.session })
+  expect([asked.status, asked.body.message]).toEqual([503, expect.stringMatching(/its lists may be endless/)])
+})
+
+test('one that is paused while a run is about to begin is not run', async () => {
+  const id = await setUpSync(world)
+  const { services } = world.service.app
+  const { claim } = await services.engine.transaction('test', async ({ db }) => {
+    await db.run(sql`update sync set state = 'paused', due_at = null where id = ${id}`)
+    const claim = claimSync(services)
+    // Long enough for it to wait at the row.
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    return { claim }
+  })
+  expect(await claim).toBeUndefined()
+})
+
+test('many that ask at once do not get the same one', async () => {
+  await setUpSync(world)
+  const { services } = world.service.app
+  const claims = await Promise.all(Array.from({ length: 10 }, () => claimSync(services)))
+  expect(claims.filter((claim) => claim !== undefined)).toHaveLength(1)
+})
+
+test('deletes that stood in a confirmed review need no second word', async () => {
+  const many = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`KEY_${index}`, 'x']))
+  await world.project.set('development', many)
+  const id = await setUpSync(world)
+  await pushDue(world)
+  await submitStep(world, id, 'mapping', { environment: development(), include: 'ALPHA' })
+  await confirm(id)
+  await pushDue(world)
+  expect(state()).toEqual({ ALPHA: 'one' })
+  expect(await readSync(world, id)).toMatchObject({ state: 'active' })
+})
+
+test('two that use one credential take turns where the vendor wants one at a time', async () => {
+  await setUpSync(world, { include: 'ALPHA' }, 'development', 'First')
+  await setUpSync(world, { include: 'BETA' }, 'development', 'Second')
+  const { services } = world.service.app
+  const first = await claimSync(services)
+  if (!first) throw new Error('two are due')
+  expect(await claimSync(services)).toBeUndefined()
+  await runSync(services, first, new AbortController().signal)
+  const second = await claimSync(services)
+  expect(second?.id).not.toBe(first.id)
+  if (second) await runSync(services, second, new AbortController().signal)
+  expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
+})
+
+test('the metrics tell how long a change has waited, and how runs ended', async () => {
+  const read = async (name: string) => {
+    const text = await world.service.app.metrics.render()
+    return Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`${name} `))
+        ?.split(' ')[1],
+    )
+  }
+  await setUpSync(world)
+  await pushDue(world)
+  const runs = await read('coffer_sync_runs_total{state="succeeded"}')
+  const calls = await read('coffer_sync_calls_total')
+  expect(await read('coffer_sync_lag_seconds')).toBe(0)
+  await world.project.set('development', { ALPHA: 'two' })
+  world.service.clock.offsetMs += 10_000
+  expect(Math.floor(await read('coffer_sync_lag_seconds'))).toBe(10)
+  await pushDue(world, debounceMs)
+  expect(await read('coffer_sync_lag_seconds')).toBe(0)
+  expect(await read('coffer_sync_runs_total{state="succeeded"}')).toBe(runs + 1)
+  // One to look, one to write.
+  expect(await read('coffer_sync_calls_total')).toBe(calls + 2)
+})

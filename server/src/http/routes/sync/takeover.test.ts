@@ -1,0 +1,71 @@
+/** A takeover at AWS, under the very policies that the wizard prints. */
+import type { FlowStep } from '@coffer/contract/sync'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import {
+  lastRun,
+  pushDue,
+  readStep,
+  readSync,
+  setUpSync,
+  startSetup,
+  startSyncWorld,
+  submitStep,
+  walk,
+} from '../../../../../test/sync.ts'
+import { fakeSecretsManager } from '../../../../../test/vendor/fake/aws-secrets-manager.ts'
+import { awsSecretsManager } from '../../../providers/aws-secrets-manager.ts'
+
+const fake = () => world.fake as ReturnType<typeof fakeSecretsManager>
+let world: Awaited<ReturnType<typeof startSyncWorld>>
+beforeEach(async () => {
+  world = await startSyncWorld(awsSecretsManager, fakeSecretsManager())
+  await world.project.set('development', { ALPHA: 'one' })
+  fake().tamper('shop/ALPHA', 'theirs')
+})
+afterEach(() => world.stop())
+
+const mapping = { mode: 'per-key', prefix: 'shop/', onExisting: 'adopt' }
+
+function policyIn({ fields }: FlowStep) {
+  const field = fields.find(({ id }) => id === 'policy')
+  return field?.type === 'copy' ? { ...field, policy: JSON.parse(field.data.value) } : undefined
+}
+
+/** Up to the review, which is left to the test. */
+async function setUpToReview(more = {}): Promise<string> {
+  const id = await startSetup(world)
+  const answers = { auth: world.fake.credential, target: world.fake.target, mapping: { ...mapping, ...more } }
+  for (const [step, values] of Object.entries(answers)) {
+    const environment = step === 'mapping' ? { environment: world.project.idOf('development') } : {}
+    const answer = await submitStep(world, id, step, { ...values, ...environment })
+    expect(answer.status, answer.text).toBe(200)
+  }
+  return id
+}
+
+test('the review shows the policy that a takeover needs, says so, and it is enough', async () => {
+  const id = await setUpToReview()
+  const review = await readStep(world, id, 'review')
+  const shown = policyIn(review)
+  expect(shown?.data.description).toMatch(/takes over existing entries/)
+  // From now on the step auth shows the same.
+  expect(policyIn(await readStep(world, id, 'auth'))?.policy).toEqual(shown?.policy)
+  fake().enforce(shown?.policy)
+  await walk(world, id, 'review', {})
+  await pushDue(world)
+  expect(await lastRun(world, id)).toMatchObject({ items: [{ name: 'shop/ALPHA', outcome: 'adopted' }] })
+  await world.project.set('development', { ALPHA: 'two' })
+  await pushDue(world, 4_000)
+  expect([world.fake.state().get('shop/ALPHA'), (await readSync(world, id)).lastError]).toEqual(['two', null])
+})
+
+test('without a takeover the review shows no other policy, and the narrow one lets nothing be overwritten', async () => {
+  const id = await setUpToReview({ onExisting: 'fail' })
+  expect(policyIn(await readStep(world, id, 'review'))).toBeUndefined()
+  const narrow = policyIn(await readStep(world, id, 'auth'))?.policy
+  const other = await setUpSync(world, mapping, 'development', 'other')
+  fake().enforce(narrow)
+  await pushDue(world)
+  expect((await readSync(world, other)).state).toBe('needs_reauth')
+  expect(world.fake.state().get('shop/ALPHA')).toBe('theirs')
+})

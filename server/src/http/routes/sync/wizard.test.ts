@@ -1,0 +1,84 @@
+/** The wizard of every provider, walked through by a client that knows nothing but the forms. */
+import type { FlowField, FlowProgress } from '@coffer/contract/sync'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  flowPath,
+  readStep,
+  startSetup,
+  startVendorHall,
+  submitStep,
+  type VendorHall,
+} from '../../../../../test/sync.ts'
+import { everyProvider } from '../../../../../test/vendor/every.ts'
+import type { Values } from '../../../providers/provider.ts'
+
+let hall: VendorHall
+beforeAll(async () => {
+  hall = await startVendorHall()
+  await hall.project.set('development', { ALPHA: 'one' })
+})
+afterAll(() => hall.service.stop())
+
+/** What must be answered, and no more than that: by what the form fills in, or by what only the person knows. */
+function requiredAnswers(fields: readonly FlowField[], known: Values): Record<string, string> {
+  return Object.fromEntries(
+    fields.flatMap((field) => {
+      if (field.type !== 'input' && field.type !== 'select') return []
+      // A Vault with namespaces is another one without.
+      if (!field.data.isRequired && field.id !== 'namespace') return []
+      const value = field.data.defaultValue ?? known[field.id]
+      if (value === undefined) throw new Error(`${field.id} is required, and nobody could know it`)
+      return [[field.id, value]]
+    }),
+  )
+}
+
+/** Vendors whose sign-in service is not the service that is pushed to. */
+const logins: Readonly<Record<string, string>> = {
+  'aws-secrets-manager': 'AWS STS',
+  'aws-ssm': 'AWS STS',
+  'azure-key-vault': 'Microsoft Entra ID',
+  'gcp-secret-manager': 'Google OAuth',
+}
+
+describe.each(everyProvider)('$slug', (entry) => {
+  test('is set up by what its forms require, their defaults, and the step that each form names', async () => {
+    const world = hall.open(entry)
+    const { credential, target } = world.fake
+    const own = { environment: hall.project.idOf('development'), objectName: 'shop' }
+    const known: Record<string, Values> = { auth: credential, target, mapping: own, review: {} }
+    const id = await startSetup(world)
+    const steps: string[] = []
+    for (let step = 'auth'; step !== 'done'; ) {
+      steps.push(step)
+      expect(steps.length, steps.join()).toBeLessThan(12)
+      const form = await readStep(world, id, step)
+      const answers = requiredAnswers(form.fields, known[step] ?? {})
+      const { status, text, body } = await hall.service.call<FlowProgress>('POST', `/v1/sync/${world.slug}/flow`, {
+        token: hall.owner.session,
+        body: { syncConfigId: id, step, values: answers },
+      })
+      expect(status, `${step}: ${text}`).toBe(200)
+      expect(body.step).toBe(form.next.step)
+      step = body.step
+    }
+    expect([...new Set(steps)]).toEqual(['auth', 'target', 'mapping', 'review'])
+    await hall.project.must('DELETE', `/sync/${id}`)
+  })
+
+  test.each([
+    ['too many requests', { status: 429, headers: { 'retry-after': '30' } }, '30'],
+    ['an outage', { status: 503 }, '5'],
+  ] as const)('%s at the vendor’s: no fault of what was entered', async (_title, answer, retryAfter) => {
+    const world = hall.open(entry)
+    const id = await startSetup(world)
+    hall.lead(world.fake, () => ({ kind: 'answer', answer }))
+    const refused = await submitStep(world, id, 'auth', world.fake.credential)
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, retryAfter])
+    const name = logins[entry.slug] ?? entry.provider.name
+    expect(refused.body.message).toMatch(new RegExp(`^${name.replace(/[/()]/g, '.')} answered `))
+    const asked = await hall.service.call('GET', flowPath(world.slug, id, 'target'), { token: hall.owner.session })
+    expect(asked.status).toBe(409)
+    await hall.project.must('DELETE', `/sync/${id}`)
+  })
+})

@@ -1,0 +1,399 @@
+import type { SignedIn } from '@coffer/contract/auth'
+import type { Me } from '@coffer/contract/me'
+import type { IssuedToken, Token } from '@coffer/contract/token'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  addUser,
+  createProject,
+  createTeam,
+  createToken,
+  exchange,
+  password,
+  registerOwner,
+  startService,
+  type TestProject,
+  type TestService,
+  type TestUser,
+} from '../../../../../test/harness.ts'
+
+let service: TestService
+let owner: TestUser
+let developer: TestUser
+let member: TestUser
+let narrow: TestUser
+let project: TestProject
+let otherTeam: string
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await registerOwner(service)
+  project = await createProject(service, owner.session, 'api')
+  otherTeam = await createTeam(service, owner.session, 'Other')
+  const workspaceId = (await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })).body
+    .id
+  developer = await addUser(service, 'developer@example.com', { workspaceId, role: 'developer' })
+  member = await addUser(service, 'member@example.com', { workspaceId, role: 'member' })
+  const scope = { all: false, teams: [], projects: [project.id], environments: [] }
+  narrow = await addUser(service, 'narrow@example.com', { workspaceId, role: 'admin', scope })
+})
+afterAll(() => service.stop())
+
+const list = '/v1/workspace/main/tokens'
+const as = (user: TestUser, options = {}) => ({ token: user.session, ...options })
+const alive = async (token: string) => (await service.call('GET', '/v1/workspace/main', { token })).status
+const logIn = async ({ email }: TestUser) =>
+  (await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })).body.accessToken
+const wish = { name: 'ci', permission: 'read', scope: { all: true }, expiresIn: '24h' }
+
+test('a token has the agreed form, is shown once and is listed by its first characters', async () => {
+  const issued = await createToken(service, owner.session, { name: 'Deploys' })
+  expect(issued.token).toMatch(/^cof_live_[0-9A-Za-z]{36}$/)
+  expect(issued.prefix).toBe(issued.token.slice(0, 13))
+  const { body, text } = await service.call<Token[]>('GET', list, as(owner))
+  expect(text).not.toContain(issued.token)
+  expect(body.find(({ id }) => id === issued.id)).toMatchObject({
+    name: 'Deploys',
+    prefix: issued.prefix,
+    permission: 'read-write',
+    scope: { all: true, teams: [], projects: [], environments: [] },
+    type: 'static',
+    isOwner: true,
+    createdById: owner.id,
+    lastUsedAt: null,
+    lastUsedIp: null,
+    revokedAt: null,
+  })
+})
+
+test.each([
+  ['24h', 24],
+  ['5d', 120],
+  ['30d', 720],
+  ['60d', 1440],
+  ['3m', 91 * 24],
+  ['6m', 182 * 24],
+  ['1y', 365 * 24],
+] as const)('a token of %s lives %i hours', async (expiresIn, hours) => {
+  const { expiresAt, token } = await createToken(service, owner.session, { expiresIn })
+  const left = Date.parse(expiresAt ?? '') - Date.now()
+  expect(Math.abs(left - hours * 3_600_000)).toBeLessThan(60_000)
+  service.clock.offsetMs = hours * 3_600_000 - 60_000
+  expect(await alive(token)).toBe(200)
+  service.clock.offsetMs = hours * 3_600_000 + 1_000
+  expect(await alive(token)).toBe(401)
+  service.clock.offsetMs = 0
+})
+
+test('the list shows when and from where a token was last used', async () => {
+  const { id, token } = await createToken(service, owner.session)
+  const before = Date.now()
+  await alive(token)
+  const after = Date.now()
+  const { body } = await service.call<Token[]>('GET', list, as(owner))
+  const used = body.find((entry) => entry.id === id)
+  expect(used?.lastUsedIp).toBe('127.0.0.1')
+  expect(Date.parse(used?.lastUsedAt ?? '')).toBeGreaterThanOrEqual(before)
+  expect(Date.parse(used?.lastUsedAt ?? '')).toBeLessThanOrEqual(after)
+})
+
+test('everyone sees their own tokens, an admin of the whole workspace all of them', async () => {
+  const mine = await createToken(service, developer.session, { name: 'mine' })
+  const seenBy = async (user: TestUser) => (await service.call<Token[]>('GET', list, as(user))).body
+  expect((await seenBy(developer)).map(({ id }) => id)).toContain(mine.id)
+  expect((await seenBy(owner)).find(({ id }) => id === mine.id)).toMatchObject({ isOwner: false })
+  expect((await seenBy(member)).map(({ id }) => id)).not.toContain(mine.id)
+  expect((await seenBy(narrow)).map(({ id }) => id)).not.toContain(mine.id)
+})
+
+test('a member may make read tokens only', async () => {
+  const refused = await service.call('POST', list, as(member, { body: { ...wish, permission: 'read-write' } }))
+  expect(refused.status).toBe(403)
+  expect((await createToken(service, member.session, { permission: 'read' })).permission).toBe('read')
+})
+
+test('a token loses what its maker loses', async () => {
+  const { token } = await createToken(service, developer.session)
+  const workspaceId = (await service.call<{ id: string }>('GET', '/v1/workspace/main', { token })).body.id
+  const { engine, pictures, store } = service.app.services
+  const { members } = await store.members.list(workspaceId)
+  const membership = members.find(({ userId }) => userId === developer.id)
+  expect(membership?.role).toBe('developer')
+  expect(await alive(token)).toBe(200)
+  await engine.transaction('test', async ({ db }) => {
+    const { createStore } = await import('../../../store/store.ts')
+    await createStore(db, service.app.services.keys).members.remove(membership?.id ?? '', workspaceId)
+  })
+  pictures.drop(workspaceId)
+  expect(await alive(token)).toBe(401)
+  expect((await service.call('GET', '/v1/workspace/main', as(developer))).status).toBe(404)
+})
+
+test.each([
+  [
+    'a scope that grants nothing',
+    { scope: {} },
+    'scope: grants nothing: set "all", or list teams, projects or environments.',
+  ],
+  ['a scope of unknown things', { scope: { teams: ['01a1dcf1-b912-73cb-9386-016275561f1a'] } }, /^scope: teams names /],
+  ['an unknown lifetime', { expiresIn: '2d' }, 'expiresIn: must be one of: 24h, 5d, 30d, 60d, 3m, 6m, 1y, never.'],
+  ['an unknown permission', { permission: 'write' }, 'permission: must be one of: read, read-write.'],
+  ['a wrong address', { allowedIps: ['10.0.0.256'] }, 'allowedIps: 10.0.0.256 is not an IP address or CIDR range.'],
+  ['a slip', { allowedIps: ['10.0.0.1/8'] }, 'allowedIps: 10.0.0.1/8 has bits beyond /8: write 10.0.0.0/8.'],
+  ['an empty name', { name: '' }, 'name: must not be empty.'],
+])('refuses %s', async (_what, change, message) => {
+  const answer = await service.call<{ message: string }>('POST', list, as(owner, { body: { ...wish, ...change } }))
+  expect(answer.status).toBe(400)
+  expect(answer.body.message).toMatch(message)
+})
+
+test('nobody grants what they do not reach', async () => {
+  const ask = (scope: unknown) => service.call('POST', list, as(narrow, { body: { ...wish, scope } }))
+  expect((await ask({ all: true })).status).toBe(400)
+  expect((await ask({ teams: [otherTeam] })).status).toBe(400)
+  expect((await ask({ projects: [project.id] })).status).toBe(201)
+  expect((await ask({ environments: [project.environments[0]?.id] })).status).toBe(201)
+})
+
+test('a token is held to its addresses, and so is its JWT', async () => {
+  const elsewhere = await createToken(service, owner.session, { allowedIps: ['10.0.0.0/8', '2001:db8::/32'] })
+  expect(await alive(elsewhere.token)).toBe(401)
+  const here = await createToken(service, owner.session, { allowedIps: ['10.0.0.0/8', '127.0.0.1'] })
+  expect(await alive(here.token)).toBe(200)
+  expect(await alive(await exchange(service, here.token))).toBe(200)
+})
+
+test('revoking ends a token and its JWTs with the very next request, and can be said twice', async () => {
+  const { id, token } = await createToken(service, owner.session)
+  const jwt = await exchange(service, token)
+  expect([await alive(token), await alive(jwt)]).toEqual([200, 200])
+  expect((await service.call('DELETE', `${list}/${id}`, as(owner))).body).toEqual({ success: true })
+  expect([await alive(token), await alive(jwt)]).toEqual([401, 401])
+  expect((await service.call('DELETE', `${list}/${id}`, as(owner))).status).toBe(200)
+  expect((await service.call('POST', `${list}/${id}/rotate`, as(owner))).status).toBe(409)
+  const { body } = await service.call<Token[]>('GET', list, as(owner))
+  expect(body.find((entry) => entry.id === id)?.revokedAt).toEqual(expect.any(String))
+})
+
+test('rotation keeps id and settings; the old value and its JWTs die at once', async () => {
+  const before = await createToken(service, owner.session, { permission: 'read', name: 'rotating' })
+  const jwt = await exchange(service, before.token)
+  const { body: after } = await service.call<IssuedToken>('POST', `${list}/${before.id}/rotate`, as(owner))
+  expect(after).toMatchObject({ id: before.id, name: 'rotating', permission: 'read', expiresAt: before.expiresAt })
+  expect(after.token).not.toBe(before.token)
+  expect([await alive(before.token), await alive(jwt), await alive(after.token)]).toEqual([401, 401, 200])
+})
+
+test('with a grace the old value lives exactly as long; a second rotation ends it', async () => {
+  const first = await createToken(service, owner.session)
+  const rotate = async (graceSeconds: number) =>
+    (await service.call<IssuedToken>('POST', `${list}/${first.id}/rotate`, as(owner, { body: { graceSeconds } }))).body
+  const second = await rotate(60)
+  expect([await alive(first.token), await alive(second.token)]).toEqual([200, 200])
+  service.clock.offsetMs = 61_000
+  expect([await alive(first.token), await alive(second.token)]).toEqual([401, 200])
+  const third = await rotate(60)
+  await rotate(0)
+  expect([await alive(second.token), await alive(third.token)]).toEqual([401, 401])
+  service.clock.offsetMs = 0
+})
+
+test('an old value in its grace, and a JWT of a token that ends before it, say when they end', async () => {
+  const { id, token, expiresAt } = await createToken(service, owner.session, { expiresIn: '24h' })
+  service.clock.offsetMs = 24 * 3_600_000 - 600_000
+  const session = await logIn(owner)
+  const jwt = await exchange(service, token)
+  const end = async (value: string) =>
+    (await service.call<Me>('GET', '/v1/me', { token: value })).body.credential.expiresAt
+  expect([await end(token), await end(jwt)]).toEqual([expiresAt, expiresAt])
+  const body = { graceSeconds: 60 }
+  const { token: next } = (await service.call<IssuedToken>('POST', `${list}/${id}/rotate`, { token: session, body }))
+    .body
+  const graceMs = Date.parse((await end(token)) ?? '') - service.app.services.now()
+  expect(graceMs).toBeGreaterThan(0)
+  expect(graceMs).toBeLessThanOrEqual(60_000)
+  expect([await end(jwt), await end(next)]).toEqual([await end(token), expiresAt])
+  service.clock.offsetMs = 0
+})
+
+test('a token that has expired is not rotated: its new value would be as dead', async () => {
+  const { id, token } = await createToken(service, owner.session, { expiresIn: '24h' })
+  service.clock.offsetMs = 24 * 3_600_000
+  const session = await logIn(owner)
+  const rotated = await service.call('POST', `${list}/${id}/rotate`, { token: session })
+  expect(rotated).toMatchObject({ status: 409, body: { message: 'This token has expired: create a new one.' } })
+  expect((await service.call('DELETE', `${list}/${id}`, { token: session })).status).toBe(200)
+  expect(await alive(token)).toBe(401)
+  service.clock.offsetMs = 0
+})
+
+test('only the current value of a token rotates it: neither the one before, in its grace, nor a JWT', async () => {
+  const { id, token: old } = await createToken(service, owner.session)
+  const rotateWith = (token: string) =>
+    service.call<IssuedToken>('POST', `${list}/${id}/rotate`, { token, body: { graceSeconds: 600 } })
+  const { token } = (await rotateWith(old)).body
+  const message = 'A token can rotate itself only with its current value, not with the previous one or a JWT.'
+  for (const value of [old, await exchange(service, old), await exchange(service, token)]) {
+    expect(await alive(value)).toBe(200)
+    expect(await rotateWith(value)).toMatchObject({ status: 403, body: { message } })
+  }
+  expect(await alive(token)).toBe(200)
+  expect((await rotateWith(token)).status).toBe(200)
+  // To end it is always allowed: that gives nothing to whoever does it.
+  expect((await service.call('DELETE', `${list}/${id}`, { token: await exchange(service, token) })).status).toBe(200)
+})
+
+test('of many rotations by the token itself at once one counts, also where the old value lives on', async () => {
+  const { id, token } = await createToken(service, owner.session)
+  const rotate = () => service.call<IssuedToken>('POST', `${list}/${id}/rotate`, { token, body: { graceSeconds: 600 } })
+  const answers = await Promise.all(Array.from({ length: 8 }, rotate))
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 7 }, () => 403)])
+  expect(await alive(answers.find(({ status }) => status === 200)?.body.token ?? '')).toBe(200)
+})
+
+test('a token makes no tokens, and rotates or revokes nothing but itself', async () => {
+  const acting = await createToken(service, owner.session)
+  const other = await createToken(service, owner.session)
+  expect((await service.call('POST', list, { token: acting.token, body: wish })).status).toBe(403)
+  expect((await service.call('POST', `${list}/${other.id}/rotate`, { token: acting.token })).status).toBe(403)
+  expect((await service.call('DELETE', `${list}/${other.id}`, { token: acting.token })).status).toBe(403)
+  const rotated = await service.call<IssuedToken>('POST', `${list}/${acting.id}/rotate`, { token: acting.token })
+  expect(rotated.status).toBe(200)
+  expect((await service.call('DELETE', `${list}/${acting.id}`, { token: rotated.body.token })).status).toBe(200)
+  expect(await alive(rotated.body.token)).toBe(401)
+})
+
+test('of many rotations at once every answer is a value of its own, and the last one lives', async () => {
+  const { id } = await createToken(service, owner.session)
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => service.call<IssuedToken>('POST', `${list}/${id}/rotate`, as(owner))),
+  )
+  expect(answers.every(({ status }) => status === 200)).toBe(true)
+  const living = await Promise.all(answers.map(({ body }) => alive(body.token)))
+  expect(living.filter((status) => status === 200)).toHaveLength(1)
+})
+
+test('a command-line token reads one environment for 8 hours', async () => {
+  const environmentId = project.environments[1]?.id
+  const made = await service.call<{ token: string; expiresAt: string }>(
+    'POST',
+    `${list}/cli`,
+    as(member, { body: { environmentId } }),
+  )
+  expect(made.status).toBe(201)
+  expect(Math.abs(Date.parse(made.body.expiresAt) - Date.now() - 8 * 3_600_000)).toBeLessThan(60_000)
+  const seen = await service.call('GET', '/v1/workspace/main/project/api/environment', { token: made.body.token })
+  expect(seen.body).toMatchObject([{ id: environmentId, name: 'staging' }])
+  const unknown = { environmentId: '01a1dcf1-b912-73cb-9386-016275561f1a' }
+  expect((await service.call('POST', `${list}/cli`, as(member, { body: unknown }))).status).toBe(404)
+})
+
+test('a command-line token is read only, of its one environment, and over after 8 hours', async () => {
+  const [development, staging] = project.environments
+  const { body } = await makeCli(member.session, development?.id)
+  const secrets = '/v1/workspace/main/project/api/secret'
+  const read = (path: string) => service.call('GET', path, { token: body.token })
+  expect((await read(`${secrets}?environmentId=${development?.id}`)).status).toBe(200)
+  expect((await read('/v1/secrets')).status).toBe(200)
+  expect((await read(`${secrets}?environmentId=${staging?.id}`)).status).toBe(404)
+  const write = { environments: [development?.id], secrets: [{ key: 'NEW', value: 'x' }] }
+  expect((await service.call('POST', secrets, { token: body.token, body: write })).status).toBe(403)
+  service.clock.offsetMs = 8 * 3_600_000 - 60_000
+  expect(await alive(body.token)).toBe(200)
+  service.clock.offsetMs = 8 * 3_600_000 + 1_000
+  expect(await alive(body.token)).toBe(401)
+  service.clock.offsetMs = 0
+})
+
+const makeCli = (token: string, environmentId: string | undefined, workspace = 'main') =>
+  service.call<{ token: string; expiresAt: string }>('POST', `/v1/workspace/${workspace}/tokens/cli`, {
+    token,
+    body: { environmentId },
+  })
+
+test('a command-line token shows its maker their own values', async () => {
+  const [environment] = project.environments
+  const at = '/v1/workspace/main/project/api'
+  const setting = { hasPersonalOverrides: true }
+  await service.call('PUT', `${at}/environment/${environment?.id}`, as(owner, { body: setting }))
+  const body = { environments: [environment?.id], secrets: [{ key: 'OWN', value: 'shared' }] }
+  await service.call('POST', `${at}/secret`, as(owner, { body }))
+  const own = { environmentId: environment?.id, value: 'mine', isPersonal: true }
+  expect((await service.call('PUT', `${at}/secret/OWN/value`, as(member, { body: own }))).status).toBe(200)
+  const seen = async (user: TestUser) => {
+    const { token } = (await makeCli(user.session, environment?.id)).body
+    return (await service.call('GET', `${at}/secret/OWN`, { token })).text
+  }
+  expect(await seen(member)).toContain('"mine"')
+  expect(await seen(owner)).not.toContain('"mine"')
+})
+
+test('sessions of every role and of the command line make command-line tokens; no token and no JWT does', async () => {
+  const [environment] = project.environments
+  for (const user of [owner, member, narrow]) expect((await makeCli(user.session, environment?.id)).status).toBe(201)
+  const { body: codes } = await service.call<{ deviceCode: string; userCode: string }>('POST', '/v1/auth/device/code', {
+    body: { clientId: 'cli' },
+  })
+  const approval = { userCode: codes.userCode, approve: true }
+  await service.call('POST', '/v1/auth/device/approve', as(member, { body: approval }))
+  const login = await service.call<{ accessToken: string }>('POST', '/v1/auth/device/token', {
+    body: { clientId: 'cli', deviceCode: codes.deviceCode },
+  })
+  const made = await makeCli(login.body.accessToken, environment?.id)
+  expect(made.status).toBe(201)
+  const writing = await createToken(service, owner.session)
+  const reading = await createToken(service, owner.session, { permission: 'read' })
+  const refused = [writing.token, reading.token, made.body.token]
+  for (const token of [...refused, await exchange(service, writing.token), await exchange(service, made.body.token)]) {
+    expect((await makeCli(token, environment?.id)).status).toBe(403)
+  }
+})
+
+test('a command-line token is for an environment within reach, of this workspace', async () => {
+  const outside = await createProject(service, owner.session, 'outside', { teamId: otherTeam })
+  const stranger = await addUser(service, 'elsewhere@example.com')
+  await service.call('POST', '/v1/workspace', as(stranger, { body: { name: 'Elsewhere', slug: 'elsewhere' } }))
+  const theirs = await createProject(service, stranger.session, 'theirs', { workspace: 'elsewhere' })
+  for (const environmentId of [outside.environments[0]?.id, theirs.environments[0]?.id]) {
+    const answer = await makeCli(narrow.session, environmentId)
+    expect([answer.status, answer.text]).toEqual([404, '{"message":"Not found."}'])
+  }
+  expect((await makeCli(stranger.session, project.environments[0]?.id)).status).toBe(404)
+  expect((await makeCli(stranger.session, project.environments[0]?.id, 'elsewhere')).status).toBe(404)
+  const malformed = await service.call('POST', `${list}/cli`, as(owner, { body: { environmentId: 'development' } }))
+  expect(malformed).toMatchObject({ status: 400, body: { message: 'environmentId: must have 36 characters or more.' } })
+})
+
+test('a command-line token ends with its environment, and is listed and revoked like any other', async () => {
+  const passing = await createProject(service, owner.session, 'passing')
+  const [first, second] = passing.environments
+  const [ending, revoked] = [await makeCli(owner.session, first?.id), await makeCli(owner.session, second?.id)]
+  const read = (token: string) => service.call('GET', '/v1/secrets', { token })
+  expect([(await read(ending.body.token)).status, (await read(revoked.body.token)).status]).toEqual([200, 200])
+  await service.call('DELETE', `/v1/workspace/main/project/passing/environment/${first?.id}`, as(owner))
+  expect((await read(ending.body.token)).status).toBe(404)
+  const { body } = await service.call<Token[]>('GET', list, as(owner))
+  const listed = body.find(({ name }) => name === `cli passing/${second?.name}`)
+  expect(listed).toMatchObject({ type: 'cli', permission: 'read', scope: { all: false, environments: [second?.id] } })
+  expect((await service.call('DELETE', `${list}/${listed?.id}`, as(owner))).status).toBe(200)
+  expect((await read(revoked.body.token)).status).toBe(401)
+  const { body: trail } = await service.call('GET', `/v1/workspace/main/audit?entity=${listed?.id}`, as(owner))
+  expect(trail).toMatchObject([{ action: 'DELETE' }, { action: 'CREATE', after: { type: 'cli', permission: 'read' } }])
+})
+
+test('making, rotating and revoking are in the audit trail, and none of the values', async () => {
+  const { id, token } = await createToken(service, owner.session, { name: 'told' })
+  const rotated = await service.call<IssuedToken>(
+    'POST',
+    `${list}/${id}/rotate`,
+    as(owner, { body: { graceSeconds: 5 } }),
+  )
+  await service.call('DELETE', `${list}/${id}`, as(owner))
+  const { body, text } = await service.call('GET', `/v1/workspace/main/audit?entity=${id}`, as(owner))
+  expect(body).toMatchObject([
+    { action: 'DELETE', entity: { type: 'token', id, name: 'told' } },
+    { action: 'ROTATE', after: { graceSeconds: 5 } },
+    { action: 'CREATE', after: { permission: 'read-write', prefix: token.slice(0, 13) } },
+  ])
+  expect(text).not.toContain(token)
+  expect(text).not.toContain(rotated.body.token)
+})
