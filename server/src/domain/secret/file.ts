@@ -42,7 +42,7 @@ export async function exportSecrets(ctx: Context, path: ProjectPath, query: Secr
   return file
 }
 
-const exportAdvice = 'list the keys (GET …/secret?view=keys) and read one by one'
+const exportAdvice = 'list the keys (GET …/secret?view=keys) and read secrets one by one'
 
 async function makeFile(ctx: Context, access: ProjectAccess, environment: PicturedEnvironment, query: SecretExport) {
   const ownerId = personalOwner(ctx)

@@ -69,8 +69,7 @@ export function effectiveValues(values: readonly OpenValue[]): OpenValue[] {
 /** Maximum number of rows: one shared row per value and, for an owner, one personal row. */
 export const maxRowsOf = (values: number, ownerId: string): number => (ownerId === '' ? values : 2 * values)
 
-const listAdvice =
-  'name fewer environments, look for a part of the names (q), list them without values (view=keys), or read one by one'
+const listAdvice = 'name fewer environments, search by name (q), list keys only (view=keys), or read secrets one by one'
 
 /**
  * Loads the secrets, values and reminders of these environments. The number of queries is fixed unless the values are
@@ -155,7 +154,7 @@ export async function loadKeys(
 ) {
   const { secretValues } = ctx.store
   const ids = environments.map(({ id }) => id)
-  const advice = 'name fewer environments, or look for a part of the names (q)'
+  const advice = 'name fewer environments, or search by name (q)'
   const allowance = createAllowance(ctx, 'environmentId', advice)
   const { secrets, allNames } = await loadNames(ctx, access, allowance, part)
   const names = new Map(secrets.map(({ id, name }) => [id, name]))

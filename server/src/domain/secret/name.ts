@@ -17,6 +17,6 @@ const reserved: ReadonlySet<string> = new Set(reservedSecretNames)
 export function refuseReserved(field: string, name: string): void {
   refuseId(field, name)
   if (reserved.has(name)) {
-    throw invalid(field, `${name} is a word of the paths under /secret and cannot be a name: choose another one.`)
+    throw invalid(field, `${name} is reserved for a path under /secret: choose another name.`)
   }
 }

@@ -28,7 +28,7 @@ export function requireWholeProject(access: ProjectAccess, what: string): void {
   if (!reachesProject(access.reach, access.project)) {
     throw new Failure(
       'forbidden',
-      `Your scope covers only part of this project: you cannot ${what}; name an environment.`,
+      `Your scope covers only part of this project, so you cannot ${what}: name an environment.`,
     )
   }
 }

@@ -43,7 +43,7 @@ export function createAllowance(ctx: Context, field: string, advice: string): Al
   let left = maxBytes
 
   function refuse(): never {
-    throw invalid(field, `these values come to more than 64 MiB, too much for one request: ${advice}.`)
+    throw invalid(field, `these values add up to more than 64 MiB, too much for one request: ${advice}.`)
   }
 
   return {

@@ -356,7 +356,7 @@ describe('revisions', () => {
       const dryRun = method === 'POST' ? [await project.ask(method, path, { ...body, dryRun: true })] : []
       for (const answer of [...dryRun, await project.ask(method, path, body)]) {
         expect(answer.status, answer.text).toBe(409)
-        expect(answer.body.message).toMatch(/refer back to itself/)
+        expect(answer.body.message).toMatch(/reference cycle/)
       }
       expect(await project.state('development')).toEqual(before.development)
       expect(await project.state('staging')).toEqual(before.staging)

@@ -90,7 +90,7 @@ function readUnquoted(cursor: Cursor): string {
   const special = /[,"\r\n]/g
   special.lastIndex = offset
   const match = special.exec(content)
-  if (match?.[0] === '"') throw refuseLine(line, 'a cell that holds a quote must be quoted, and the quote doubled')
+  if (match?.[0] === '"') throw refuseLine(line, 'a cell that contains a quote must be quoted, and the quote doubled')
   cursor.offset = match?.index ?? content.length
   return content.slice(offset, cursor.offset)
 }

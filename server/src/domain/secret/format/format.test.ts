@@ -396,7 +396,7 @@ describe('yaml', () => {
 
   test('refuses aliases that stand for more than the largest file', () => {
     const bomb = `A: &x ${'y'.repeat(60_000)}\n${Array.from({ length: 200 }, (_, index) => `B${index}: *x\n`).join('')}`
-    expect(problemOf(() => parseEntries('yaml', bomb))).toBe('content: line 141: the aliases stand for more than 8 MiB')
+    expect(problemOf(() => parseEntries('yaml', bomb))).toBe('content: line 141: the aliases expand to more than 8 MiB')
   })
 
   test('means the same to a reader that knows numbers, booleans and dates', () => {
@@ -481,14 +481,14 @@ describe('an error of a file names the line and no value', () => {
     ['json', 'a comma too many', `{"A": "${canary}",\n}`, 'line 2: expected a key in double quotes'],
     ['json', 'a comma too few', `{"A": "${canary}"\n"B": 1}`, 'line 2: expected a comma or a closing brace'],
     ['json', 'no colon', `{"A" "${canary}"}`, 'line 1: expected a colon after the key'],
-    ['json', 'an open text', `{"A":\n"${canary}`, 'line 2: the quote that opens this text is never closed'],
+    ['json', 'an open text', `{"A":\n"${canary}`, 'line 2: the quote that opens this string is never closed'],
     [
       'json',
       'a raw line break',
       `{"A": ${two}}`,
-      'line 1: a text holds a line break or a control character; escape it',
+      'line 1: a string contains a line break or a control character; escape it',
     ],
-    ['json', 'a bad escape', `{"A": "${canary}\\q"}`, 'line 1: a text holds an escape that JSON does not have'],
+    ['json', 'a bad escape', `{"A": "${canary}\\q"}`, 'line 1: a string contains an escape that JSON does not allow'],
     ['json', 'text behind', `{"A": 1}\n${canary}`, 'line 2: expected nothing after the closing brace'],
     ['yaml', 'a list', `# c\n- ${canary}`, 'line 2: expected a mapping of keys to values'],
     ['yaml', 'a text', canary, 'line 1: expected a mapping of keys to values'],
@@ -510,15 +510,15 @@ describe('an error of a file names the line and no value', () => {
     ['yaml', 'a tag of YAML', `A: !!binary ${canary}`, 'line 1: tags are not allowed'],
     ['yaml', 'a tagged mapping', `!secret\nA: ${canary}`, 'line 1: tags are not allowed'],
     ['yaml', 'a directive', `%TAG ! tag:${canary},2000:\n---\nA: 1`, 'line 1: directives are not allowed'],
-    ['yaml', 'an unknown alias', `A: 1\nB: *${canary}`, 'line 2: an alias must name the anchor of an earlier text'],
+    ['yaml', 'an unknown alias', `A: 1\nB: *${canary}`, 'line 2: an alias must name the anchor of an earlier value'],
     ['yaml', 'a second document', `A: ${canary}\n---\nB: 1`, 'line 2: expected one document only'],
     ['yaml', 'a tab', `A:\n\t${canary}: 1`, 'line 2: a tab is used as indentation; use spaces'],
-    ['yaml', 'an open quote', `A: 1\nB: "${canary}\nC: 2`, 'line 2: the quote that opens this text is never closed'],
+    ['yaml', 'an open quote', `A: 1\nB: "${canary}\nC: 2`, 'line 2: the quote that opens this string is never closed'],
     [
       'yaml',
       'a bad escape',
       `A: 1\nB: "${canary}\\q"`,
-      'line 2: a quoted text holds an escape that YAML does not have',
+      'line 2: a quoted string contains an escape that YAML does not allow',
     ],
     ['yaml', 'text after quotes', `A: 1\nB: "${canary}" ${canary}`, 'line 2: this is not valid YAML'],
     ['yaml', 'a reserved character', `A: 1\nB: @${canary}`, 'line 2: this is not valid YAML'],
@@ -550,7 +550,7 @@ describe('an error of a file names the line and no value', () => {
       'csv',
       'a quote inside a cell',
       `key,value\nA,${canary}"`,
-      'line 2: a cell that holds a quote must be quoted, and the quote doubled',
+      'line 2: a cell that contains a quote must be quoted, and the quote doubled',
     ],
   ])('%s: %s', (format, _, content, problem) => {
     const message = problemOf(() => parseEntries(format, content))

@@ -72,17 +72,17 @@ function readString(cursor: Cursor): string | undefined {
       return decodeString(content.slice(offset, cursor.offset), line)
     }
     if (match.index - offset > maxWrittenLength) throw refuseLine(line, tooLong)
-    if (match[0] !== '\\') throw refuseLine(line, 'a text holds a line break or a control character; escape it')
+    if (match[0] !== '\\') throw refuseLine(line, 'a string contains a line break or a control character; escape it')
     special.lastIndex += 1
   }
-  throw refuseLine(line, 'the quote that opens this text is never closed')
+  throw refuseLine(line, 'the quote that opens this string is never closed')
 }
 
 function decodeString(quoted: string, line: number): string {
   try {
     return String(JSON.parse(quoted))
   } catch {
-    throw refuseLine(line, 'a text holds an escape that JSON does not have')
+    throw refuseLine(line, 'a string contains an escape that JSON does not allow')
   }
 }
 

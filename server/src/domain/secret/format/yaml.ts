@@ -158,8 +158,8 @@ function findProblem(lexeme: string): string | undefined {
   if (mark !== '"' && mark !== "'") return undefined
 
   const bare = mark === '"' ? lexeme.replace(escapes, '') : lexeme
-  if (bare.length === 1 || !bare.endsWith(mark)) return 'the quote that opens this text is never closed'
-  return mark === '"' && bare.includes('\\') ? 'a quoted text holds an escape that YAML does not have' : undefined
+  if (bare.length === 1 || !bare.endsWith(mark)) return 'the quote that opens this string is never closed'
+  return mark === '"' && bare.includes('\\') ? 'a quoted string contains an escape that YAML does not allow' : undefined
 }
 
 /** Replaces the library's messages, which quote the file and so could reveal a secret. */
@@ -191,9 +191,9 @@ function readScalar(node: Scalar, walk: Walk): string {
 
 function readAlias(anchor: string, walk: Walk, line: number): string {
   const text = walk.anchors.get(anchor)
-  if (text === undefined) throw refuseLine(line, 'an alias must name the anchor of an earlier text')
+  if (text === undefined) throw refuseLine(line, 'an alias must name the anchor of an earlier value')
   walk.aliasedLength += text.length
-  if (walk.aliasedLength > maxAliasedLength) throw refuseLine(line, 'the aliases stand for more than 8 MiB')
+  if (walk.aliasedLength > maxAliasedLength) throw refuseLine(line, 'the aliases expand to more than 8 MiB')
   return text
 }
 

@@ -79,7 +79,7 @@ export async function restoreVersion(
     const row = await ctx.store.secretValues.findVersion(place, path.version)
     if (!row) throw new Failure('notFound')
     if (row.sealed === null)
-      throw new Failure('conflict', `Version ${path.version} is a removal: there is nothing to restore.`)
+      throw new Failure('conflict', `Version ${path.version} is a deletion: there is nothing to restore.`)
     const value = await openVersion(ctx, access, place, row)
     const options = {
       mode: 'upsert',
@@ -189,7 +189,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   return inSecretTransaction(ctx, access, async (ctx) => {
     // Each side has its own allowance, and the target loads only replaced values: a promotion that fits is repeatable.
     const load = (from: PicturedEnvironment, keys?: readonly string[]) => {
-      const allowance = createAllowance(ctx, 'keys', 'name some of the keys, and promote the others after them')
+      const allowance = createAllowance(ctx, 'keys', 'promote fewer keys at once')
       return stateNow(ctx, access, allowance, from, keys)
     }
     const there = await load(source, body.keys)
@@ -203,10 +203,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
       wanted.map((key) => [key, there.get(key), here.get(key)] as const),
     )
     if (body.ifDiff !== undefined && body.ifDiff !== diff) {
-      throw new Failure(
-        'preconditionFailed',
-        'The environments have changed since the dry run: look at the difference again.',
-      )
+      throw new Failure('preconditionFailed', 'The environments have changed since the dry run: do the dry run again.')
     }
     const wishes = wanted.flatMap((key): Wish[] => {
       const state = there.get(key)

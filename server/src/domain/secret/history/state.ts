@@ -86,7 +86,7 @@ export async function parseState(ctx: Context, access: ProjectAccess, field: str
   }
   const moment = parseTime(point)
   if (Number.isNaN(moment)) {
-    const forms = 'an environment, environment@revision or environment@timestamp, which ends with Z or its offset'
+    const forms = 'an environment, environment@revision or environment@timestamp (ISO 8601 with Z or an offset)'
     throw invalid(field, `must be ${forms}.`)
   }
   return { environment, revision: await ctx.store.secretVersions.revisionAt(environment.id, moment) }

@@ -35,7 +35,7 @@ export async function refuseCycles(
   if (cycle) {
     const shown = cycle.slice(0, 20).map(({ key }) => key)
     const round = [...shown, ...(cycle.length > shown.length ? ['…'] : [])].join(' → ')
-    throw new Failure('conflict', `This would refer back to itself: ${round}.`)
+    throw new Failure('conflict', `This would create a reference cycle: ${round}.`)
   }
 }
 

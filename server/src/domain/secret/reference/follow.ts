@@ -42,7 +42,7 @@ export function referenceOptions(
 ): ReferenceOptions {
   const { picture, reach } = access
   const { secretValues } = ctx.store
-  const allowance = createAllowance(ctx, 'value', 'let fewer or smaller values be referred to')
+  const allowance = createAllowance(ctx, 'value', 'reference fewer or smaller values')
 
   function locate(from: string, reference: Reference, key: string): Place | undefined {
     const place = find(from, reference)

@@ -221,7 +221,7 @@ export async function findCycle(
   options: Omit<GraphOptions, 'maxDepth'>,
 ): Promise<readonly Place[] | undefined> {
   const graph = await loadReferenceGraph(roots, { ...options, maxDepth: Number.POSITIVE_INFINITY })
-  if (!graph.isWhole) throw tooManyReferences('write fewer at once, or let fewer be referred to')
+  if (!graph.isWhole) throw tooManyReferences('write fewer at once, or reference fewer')
   const components = await numberComponents(graph)
   const isPause = createReferencePause()
   for (const start of graph.roots.flatMap((root) => (root && root.links.length > 0 ? [root.name] : []))) {

@@ -25,7 +25,7 @@ export async function refuseManyReferences(
     if (!value?.includes('${')) continue
     const { references, count } = surveyReferences(value, maxReferences + 1)
     if (references.length > maxReferences) {
-      throw invalid('value', `the value of ${key} refers to more than 1,000 others: split it.`)
+      throw invalid('value', `the value of ${key} has more than 1,000 references: split it.`)
     }
     links += references.length
     mentions += count
@@ -35,5 +35,5 @@ export async function refuseManyReferences(
 }
 
 export function tooManyReferences(advice: string) {
-  return invalid('value', `these values refer to others more than 100,000 times, too much for one request: ${advice}.`)
+  return invalid('value', `these values hold more than 100,000 references, too many for one request: ${advice}.`)
 }

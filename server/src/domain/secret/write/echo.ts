@@ -48,7 +48,7 @@ export async function withoutEchoes<Row extends SentRow>(
         ? ctx.store.secretValues.open(place, { ...sent, sealed: sent.sealed }, access.picture.environmentKeys)
         : undefined
     if (version > (current?.version ?? 0)) {
-      throw invalid('version', `${secret.name} has never been at version ${version} in ${environment.name}.`)
+      throw invalid('version', `${secret.name} has never had version ${version} in ${environment.name}.`)
     }
     if ((await open(current)) === value) kept.delete(row)
     else if (version < (current?.version ?? 0) || isOlder(row, secret, current)) {
@@ -65,7 +65,10 @@ export async function withoutEchoes<Row extends SentRow>(
   }
   if (conflicts.length > 0) {
     const told = conflicts.slice(0, 10).join(', ')
-    throw new Failure('conflict', `${secret.name} is not as you read it: ${told}. Read it again and repeat your edit.`)
+    throw new Failure(
+      'conflict',
+      `${secret.name} has changed since you read it: ${told}. Read it again and repeat your edit.`,
+    )
   }
   return rows.filter((row) => kept.has(row))
 }

@@ -90,7 +90,7 @@ export function planWishes(
       change(exists ? 'updated' : 'created')
     }
   }
-  if (taken.length > 0) throw new Failure('conflict', `These exist already: ${listKeys(taken)}.`)
+  if (taken.length > 0) throw new Failure('conflict', `These already exist: ${listKeys(taken)}.`)
   return plan
 }
 

@@ -82,7 +82,7 @@ async function planRenames(
   return renames.map(({ key, to }) => {
     const secret = isId(key) ? byId.get(key.toLowerCase()) : byName.get(key)
     if (!secret) throw new Failure('notFound', `There is no secret ${key} to rename.`)
-    if (byName.has(to)) throw new Failure('conflict', `These exist already: ${to}.`)
+    if (byName.has(to)) throw new Failure('conflict', `These already exist: ${to}.`)
     const renamed = { ...secret, name: to }
     byName.delete(secret.name)
     byName.set(to, renamed)

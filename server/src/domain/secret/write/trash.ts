@@ -84,7 +84,7 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
     const { project, picture } = access
     const secret = await findTrashed(ctx, access, path.key)
     if (await ctx.store.secrets.findByName(project.id, secret.name)) {
-      throw new Failure('conflict', `A secret named ${secret.name} exists by now: rename or delete it first.`)
+      throw new Failure('conflict', `A secret named ${secret.name} already exists: rename or delete it first.`)
     }
     await ctx.store.secrets.update({ ...secret, trashedAt: null, updatedAt: ctx.now() })
     await ctx.store.secrets.countAll(project.id, picture.workspace.id, 1)

@@ -53,7 +53,7 @@ test.each([
     const sent = values.map((row, index) => ({ ...row, updatedAt: timeOf(row), ...(index === 0 && { value: 'd2' }) }))
     const answer = await project.ask('PUT', '/secret/KEY', { name: 'KEY', values: sent })
     expect(answer.status, answer.text).toBe(409)
-    expect(answer.body.message).toMatch(/^KEY is not as you read it: .*development by owner@example.com at /)
+    expect(answer.body.message).toMatch(/^KEY has changed since you read it: .*development by owner@example.com at /)
     expect((await read()).values.map(({ value }) => value)).toEqual(['new d1', 'new s1'])
   },
 )

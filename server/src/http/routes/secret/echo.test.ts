@@ -107,7 +107,7 @@ describe('an edit of a stale row', () => {
     const answer = await put(secret.id, { ...edited(secret, { development: 'd2', staging: 'mine' }), note: 'second' })
     expect(answer.status).toBe(409)
     expect(answer.body.message).toBe(
-      `KEY is not as you read it: changed in staging by other@example.com at ${updatedAt}. Read it again and repeat your edit.`,
+      `KEY has changed since you read it: changed in staging by other@example.com at ${updatedAt}. Read it again and repeat your edit.`,
     )
     expect(await values()).toEqual(['d1', 's2', 'p1'])
     expect((await read()).note).toBe('first')
@@ -121,7 +121,9 @@ describe('an edit of a stale row', () => {
     await project.must('DELETE', '/secret/KEY?environmentId=staging', undefined, other.session)
     const answer = await put(secret.id, edited(secret, { staging: 'mine' }))
     expect(answer.status).toBe(409)
-    expect(answer.body.message).toMatch(/^KEY is not as you read it: deleted in staging by other@example.com at 2/)
+    expect(answer.body.message).toMatch(
+      /^KEY has changed since you read it: deleted in staging by other@example.com at 2/,
+    )
   })
 
   test('is refused also where the value was put back to what it was', async () => {
@@ -200,7 +202,7 @@ describe('a personal row', () => {
     await own('own 2', owner.session)
     const answer = await put(secret.id, edited(secret, { staging: 's2' }))
     expect(answer.status).toBe(409)
-    expect(answer.body.message).toMatch(/^KEY is not as you read it: your own value in development at 2/)
+    expect(answer.body.message).toMatch(/^KEY has changed since you read it: your own value in development at 2/)
     expect((await put(secret.id, edited(secret, { staging: 's2' }, 'own 2'))).status).toBe(200)
     await project.must('DELETE', '/secret/KEY?environmentId=development&personal=true')
     expect((await put(secret.id, edited(secret, {}))).status).toBe(409)

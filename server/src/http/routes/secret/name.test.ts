@@ -69,7 +69,7 @@ describe.each(['batch', 'diff', 'export', 'import', 'trash', 'locate'])('the wor
     const answer = await project.ask(method, path, body)
     expect({ status: answer.status, message: answer.body.message }).toEqual({
       status: 400,
-      message: expect.stringMatching(new RegExp(`^(key|name|to): ${word} is a word of the paths`)),
+      message: expect.stringMatching(new RegExp(`^(key|name|to): ${word} is reserved for a path under /secret: `)),
     })
     expect(await project.state('development')).toEqual({ A: '1' })
   })

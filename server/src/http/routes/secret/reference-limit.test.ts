@@ -42,7 +42,7 @@ describe('a value', () => {
   test.each(ways)('of a %s refers to 1,000 others at most, each as often as it likes', async (_, way) => {
     const refused = await project.ask(...way(referTo(1_001)))
     expect(refused.status).toBe(400)
-    expect(refused.body.message).toBe('value: the value of BIG refers to more than 1,000 others: split it.')
+    expect(refused.body.message).toBe('value: the value of BIG has more than 1,000 references: split it.')
     const accepted = await project.ask(...way(referTo(1_000).repeat(2)))
     expect([200, 201], accepted.text.slice(0, 200)).toContain(accepted.status)
   })
@@ -51,7 +51,7 @@ describe('a value', () => {
     const secrets = Array.from({ length: 64 }, (_, index) => ({ key: `SAME_${index}`, value: '${A}'.repeat(16_000) }))
     const answer = await project.ask('POST', '/secret', { environments: ['staging'], secrets })
     expect(answer.status).toBe(400)
-    expect(answer.body.message).toMatch(/^value: these values refer to others more than 100,000 times, .+\.$/)
+    expect(answer.body.message).toMatch(/^value: these values hold more than 100,000 references, .+\.$/)
   })
 })
 
@@ -109,7 +109,7 @@ describe('101 values that refer to 1,000 others each', () => {
     for (const way of [promote, write]) {
       const refused = await way(keys)
       expect(refused.status).toBe(400)
-      expect(refused.body.message).toMatch(/^value: these values refer to others more than 100,000 times, .+\.$/)
+      expect(refused.body.message).toMatch(/^value: these values hold more than 100,000 references, .+\.$/)
       expect([200, 201]).toContain((await way(keys.slice(1))).status)
     }
   })
@@ -125,10 +125,10 @@ describe('101 values that refer to 1,000 others each', () => {
       project.ask('POST', '/secret', { environments: ['development'], secrets: [{ key: 'ALL', value }], dryRun: true })
     const refused = await lead(all.join(''))
     expect(refused.status).toBe(400)
-    expect(refused.body.message).toContain('let fewer be referred to')
+    expect(refused.body.message).toContain('or reference fewer')
     expect((await lead(all.slice(0, 50).join(''))).status).toBe(200)
     expect((await put(all.slice(0, 50).join(''))).body.message).toMatch(
-      /^This would refer back to itself: T0 → V\d+\.$/,
+      /^This would create a reference cycle: T0 → V\d+\.$/,
     )
   })
 })

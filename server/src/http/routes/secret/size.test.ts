@@ -101,7 +101,9 @@ describe('an environment with more than 64 MiB of values', () => {
   ])('refuses %s with what helps, before it is loaded', async (_, method, path, body) => {
     const answer = await project.ask(method, path(), body?.())
     expect(answer.status, answer.text.slice(0, 200)).toBe(400)
-    expect(answer.body.message).toMatch(/^\w+: these values come to more than 64 MiB, too much for one request: .+\.$/)
+    expect(answer.body.message).toMatch(
+      /^\w+: these values add up to more than 64 MiB, too much for one request: .+\.$/,
+    )
   })
 
   test('is read in other ways: by its keys, in parts, one by one, by chosen keys, and without references', async () => {
@@ -301,7 +303,7 @@ if (engine === 'sqlite') {
       const { status, text } = await fetchPlainly(project, path)
       expect(status).toBe(400)
       expect(JSON.parse(text).message).toMatch(
-        /^\w+: these values come to more than 64 MiB, too much for one request: .+\.$/,
+        /^\w+: these values add up to more than 64 MiB, too much for one request: .+\.$/,
       )
     })
 
@@ -328,7 +330,7 @@ if (engine === 'sqlite') {
 
 describe('what one request writes', () => {
   let project: SecretProject
-  const tooMuch = 'secrets: these values come to more than 64 MiB, too much for one request: write fewer at once.'
+  const tooMuch = 'secrets: these values add up to more than 64 MiB, too much for one request: write fewer at once.'
   const environments = Array.from({ length: 9 }, (_, index) => `stage-${index}`)
   const secrets = Array.from({ length: 120 }, (_, index) => ({ key: `KEY_${index}`, value: 'x'.repeat(64 * 1024) }))
 

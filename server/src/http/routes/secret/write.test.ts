@@ -124,7 +124,7 @@ test('create refuses what exists and names it, upsert overwrites it, skip leaves
   await create(place, { OLD: '1', SAME: 's' })
   const secrets = ['OLD', 'SAME', 'NEW'].map((key) => ({ key, value: key === 'SAME' ? 's' : '2' }))
   const body = { environments: [place.dev], secrets }
-  expect(await expectRefused(place, ['POST', place.secret, body], 409)).toBe('These exist already: OLD, SAME.')
+  expect(await expectRefused(place, ['POST', place.secret, body], 409)).toBe('These already exist: OLD, SAME.')
   expect(await expectRefused(place, ['POST', place.secret, { ...body, mode: 'create' }], 409)).toContain('OLD')
   const statuses = async (mode: string, more = {}) => {
     const answer = await send<WriteResults>('POST', place.secret, { body: { ...body, mode, ...more } })
@@ -175,7 +175,7 @@ test('a value that exists in one of several environments refuses all of them', a
     { key: 'A', value: '2' },
   ]
   const body = { environments: [place.dev, place.staging, place.production], secrets }
-  expect(await expectRefused(place, ['POST', place.secret, body], 409)).toBe('These exist already: A.')
+  expect(await expectRefused(place, ['POST', place.secret, body], 409)).toBe('These already exist: A.')
 })
 
 const wrongs: [what: string, body: Record<string, unknown>, status: number, message: RegExp][] = [
