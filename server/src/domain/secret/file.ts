@@ -16,8 +16,7 @@ import { type WrittenAnswer, writeAnswer } from './read/pieces.ts'
 import { namePlaces, resolveRows } from './reference/follow.ts'
 import { createAllowance } from './size.ts'
 import { writeAll } from './write/change.ts'
-import { inSecretTransaction } from './write/compare.ts'
-import { standingRevision } from './write/write.ts'
+import { writeRevision } from './write/write.ts'
 
 type ExportedFile = WrittenAnswer & { readonly contentType: string }
 
@@ -76,10 +75,7 @@ export async function importSecrets(ctx: Context, path: ProjectPath, body: Secre
   const environment = requireReached(access, body.environmentId)
   const entries = await readFile(body)
   const wishes = entries.map((entry) => ({ ...entry, environment }))
-  return inSecretTransaction(ctx, access, async (ctx) => {
-    const results = await writeAll(ctx, access, wishes, body)
-    return { success: true, results, revision: await standingRevision(ctx, access, environment) }
-  })
+  return writeRevision(ctx, access, environment, body.dryRun, (ctx) => writeAll(ctx, access, wishes, body))
 }
 
 /** Parses in pieces: a file may be megabytes, and must not block the event loop. */

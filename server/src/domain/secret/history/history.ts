@@ -38,7 +38,7 @@ import { commaAt, type Pieces, writeAnswer } from '../read/pieces.ts'
 import { createAllowance } from '../size.ts'
 import { inSecretTransaction, recordComparison } from '../write/compare.ts'
 import type { Wish } from '../write/plan.ts'
-import { createRevisions, standingRevision, writeValues } from '../write/write.ts'
+import { createRevisions, writeRevision, writeValues } from '../write/write.ts'
 import { openVersion, parseState, stateAt, stateNow } from './state.ts'
 
 export async function listVersions(
@@ -186,7 +186,8 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   const { environment } = access
   const source = requireReached(access, body.from)
   if (source.id === environment.id) throw invalid('from', 'must be another environment.')
-  return inSecretTransaction(ctx, access, async (ctx) => {
+  let diff = ''
+  const written = await writeRevision(ctx, access, environment, body.dryRun, async (ctx) => {
     // Each side has its own allowance, and the target loads only replaced values: a promotion that fits is repeatable.
     const load = (from: PicturedEnvironment, keys?: readonly string[]) => {
       const allowance = createAllowance(ctx, 'keys', 'promote fewer keys at once')
@@ -198,7 +199,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     const wanted = [...new Set(body.keys ?? there.keys())].sort()
     const here = await load(environment, wanted)
     ctx.compared.push({ environments: [source, environment], keys: wanted })
-    const diff = digestOf(
+    diff = digestOf(
       ctx,
       wanted.map((key) => [key, there.get(key), here.get(key)] as const),
     )
@@ -210,13 +211,14 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
       return state ? [{ key, environment, value: state.value, copiedFrom: state.authors }] : []
     })
     const revisions = createRevisions(ctx, access)
-    const { mode = 'upsert', dryRun, message = `promoted from ${source.name}` } = body
-    const results = await writeValues(ctx, access, wishes, { mode, dryRun, message, revisions })
+    const { mode = 'upsert', message = `promoted from ${source.name}` } = body
+    const results = await writeValues(ctx, access, wishes, { mode, message, revisions })
     // Copying is a read of the source environment. Recorded in the same transaction: no copy without its audit entry.
     const after = { keys: wanted, promotedTo: environment.name }
-    if (!dryRun) await record(ctx, { ...viewOf(access, [source]), after })
-    return { success: true, results, revision: await standingRevision(ctx, access, environment), diff }
+    await record(ctx, { ...viewOf(access, [source]), after })
+    return results
   })
+  return { ...written, diff }
 }
 
 type Found = {

@@ -11,10 +11,9 @@ import { refuseReserved } from '../name.ts'
 import { loadPastBases } from '../name-base.ts'
 import { recordSecrets } from '../record.ts'
 import { createAllowance } from '../size.ts'
-import { inSecretTransaction } from '../write/compare.ts'
 import type { Wish } from '../write/plan.ts'
 import { isKept } from '../write/trash.ts'
-import { announceEverywhere, createRevisions, standingRevision, writeValues } from '../write/write.ts'
+import { announceEverywhere, upsert, writeRevision, writeValues } from '../write/write.ts'
 import { type Standing, stateAt } from './state.ts'
 
 export async function restoreRevision(
@@ -24,7 +23,7 @@ export async function restoreRevision(
 ): Promise<RevisionResults> {
   const access = await requireEnvironment(ctx, path, 'secret:write')
   const { environment, picture } = access
-  return inSecretTransaction(ctx, access, async (ctx) => {
+  return writeRevision(ctx, access, environment, body.dryRun, async (ctx) => {
     const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
     if (path.revision > current) throw new Failure('notFound')
     const load = (revision: number) => {
@@ -34,7 +33,7 @@ export async function restoreRevision(
     const [then, now] = [await load(path.revision), await load(current)]
     const keys = [...then.keys(), ...now.keys()]
     const bases = await loadPastBases(ctx, access, keys)
-    ctx.compared.push({ environments: [environment], keys, isDryRun: body.dryRun, bases })
+    ctx.compared.push({ environments: [environment], keys, bases })
     const set = [...then].filter(([key, { value }]) => now.get(key)?.value !== value)
     const origins = await findOrigins(ctx, access, set)
     const wishes: Wish[] = [
@@ -47,11 +46,9 @@ export async function restoreRevision(
         ...origins.get(key),
       })),
     ]
-    const { dryRun, message = `restored revision ${path.revision}` } = body
-    if (!dryRun) await takeFromTrash(ctx, access, [...origins.values()])
-    const revisions = createRevisions(ctx, access)
-    const results = await writeValues(ctx, access, wishes, { mode: 'upsert', message, dryRun, revisions })
-    return { success: true, results, revision: await standingRevision(ctx, access, environment) }
+    await takeFromTrash(ctx, access, [...origins.values()])
+    const { message = `restored revision ${path.revision}` } = body
+    return writeValues(ctx, access, wishes, upsert(ctx, access, message))
   })
 }
 

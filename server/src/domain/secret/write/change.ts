@@ -27,7 +27,7 @@ import { requireMatch } from './match.ts'
 import { listKeys, type Wish } from './plan.ts'
 import { refuseRenamedCycles, renameSecrets } from './rename.ts'
 import { purgeSecret, trashSecret } from './trash.ts'
-import { announceEverywhere, createRevisions, standingRevision, upsert, writeValues } from './write.ts'
+import { announceEverywhere, createRevisions, upsert, writeRevision, writeValues } from './write.ts'
 
 export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSecrets): Promise<WriteResults> {
   const access = await requireProject(ctx, path, 'secret:write')
@@ -40,7 +40,7 @@ export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSe
     )
   }
   const wishes = environments.flatMap((environment) => body.secrets.map((secret) => ({ ...secret, environment })))
-  const results = await inSecretTransaction(ctx, access, (ctx) => writeAll(ctx, access, wishes, body))
+  const results = await inSecretTransaction(ctx, access, (ctx) => writeAll(ctx, access, wishes, body), body.dryRun)
   return { success: true, results }
 }
 
@@ -111,23 +111,19 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     if (operation.op === 'delete') return [{ key, environment, value: null, ifVersion }]
     return [{ key, environment, value: operation.value, note: operation.note, ifVersion }]
   })
-  const write = async (ctx: CompareContext): Promise<RevisionResults> => {
+  return writeRevision(ctx, access, environment, body.dryRun, async (ctx) => {
     const keys = body.operations.map(({ key }) => key)
-    ctx.compared.push({ environments: [environment], keys, isDryRun: body.dryRun })
+    ctx.compared.push({ environments: [environment], keys })
     const results: WriteResult[] = []
-    const before = await standingRevision(ctx, access, environment)
-    const revisions = createRevisions(ctx, access)
-    const options = { mode: 'upsert', message: body.message, isUndone: body.dryRun, revisions } as const
+    const options = upsert(ctx, access, body.message)
     const renamed = await renameSecrets(ctx, access, renames, options)
     for (const { secret, to } of renamed) {
       results.push({ key: to, environmentId: environment.id, status: 'renamed', id: secret.id, version: 0 })
     }
     results.push(...(await writeValues(ctx, access, wishes, options)))
     await refuseRenamedCycles(ctx, access, new Map(renamed.map(({ secret, to }) => [secret.id, to])))
-    const revision = body.dryRun ? before : await standingRevision(ctx, access, environment)
-    return { success: true, results, revision }
-  }
-  return inSecretTransaction(ctx, access, write, body.dryRun)
+    return results
+  })
 }
 
 export async function deleteSecret(
@@ -161,16 +157,16 @@ export async function deleteSecret(
   })
 }
 
-type Wanted = { readonly mode?: WriteMode; readonly message?: string; readonly dryRun?: boolean }
+type Wanted = { readonly mode?: WriteMode; readonly message?: string }
 
 /** Writes all wishes or none, as one revision per environment. */
 export function writeAll(
   ctx: CompareContext,
   access: ProjectAccess,
   wishes: readonly Wish[],
-  { mode = 'create', message, dryRun }: Wanted,
+  { mode = 'create', message }: Wanted,
 ): Promise<WriteResult[]> {
-  return writeValues(ctx, access, wishes, { mode, message, dryRun, revisions: createRevisions(ctx, access) })
+  return writeValues(ctx, access, wishes, { mode, message, revisions: createRevisions(ctx, access) })
 }
 
 /** Renames run first, so a write listed before a rename to the same name would change the renamed secret instead. */

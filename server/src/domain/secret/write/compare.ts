@@ -19,7 +19,6 @@ export type Comparison = {
   readonly environments: readonly PicturedEnvironment[]
   readonly keys: readonly string[]
   readonly secrets?: readonly SecretRecord[]
-  readonly isDryRun?: boolean | undefined
   /** Base lists for keys that depend on a revision which the caller chose. */
   readonly bases?: NameBases | undefined
 }
@@ -28,29 +27,29 @@ export type Comparison = {
  * Required by every function that compares values in a transaction: each adds its comparisons to `compared`. Only
  * `inSecretTransaction` creates one.
  */
-export type CompareContext = WriteContext & { readonly compared: Comparison[] }
+export type CompareContext = WriteContext & { readonly compared: Comparison[]; readonly isDryRun: boolean }
 
 /** `isRecorded`: the audit trail already has an entry for this write. */
 export type Written<Result> = { readonly result: Result; readonly isRecorded: boolean }
 
-/** Runs a transaction that writes or compares values. `isUndone` rolls it back at the end and keeps the result. */
+/** Runs a transaction that writes or compares values. A dry run writes too, then rolls back and keeps the result. */
 export function inSecretTransaction<Result>(
   ctx: Context,
   access: ProjectAccess,
   work: (ctx: CompareContext) => Promise<Result>,
-  isUndone = false,
+  isDryRun = false,
 ): Promise<Result> {
   const chain = access.picture.workspace.id
-  return recordingComparison(ctx, access, async (compared) => {
+  const write = async (compared: Comparison[]) => {
     const undone = new Failure('internal')
     let outcome: Written<Result> | undefined
     try {
       return await inTransaction(ctx, chain, async (ctx) => {
         const before = await lockChain(ctx, chain)
-        const result = await work({ ...ctx, compared })
+        const result = await work({ ...ctx, compared, isDryRun })
         const after = await lockChain(ctx, chain)
-        outcome = { result, isRecorded: !isUndone }
-        if (isUndone) throw undone
+        outcome = { result, isRecorded: !isDryRun }
+        if (isDryRun) throw undone
         // Recorded inside the transaction: its end frees the slot, and the next large write would delay this entry.
         const event = after.sequence === before.sequence && comparisonOf(access, compared, 'success')
         if (event) await record(ctx, event)
@@ -60,7 +59,8 @@ export function inSecretTransaction<Result>(
       if (error === undone && outcome) return outcome
       throw error
     }
-  })
+  }
+  return recordingComparison(ctx, access, write, isDryRun ? { dryRun: true } : {})
 }
 
 /** Runs a write, and records its comparisons if it was refused or left no audit entry of its own. */
@@ -68,6 +68,7 @@ export async function recordingComparison<Result>(
   ctx: Context,
   access: ProjectAccess,
   write: (compared: Comparison[]) => Promise<Written<Result>>,
+  more: Record<string, unknown> = {},
 ): Promise<Result> {
   const compared: Comparison[] = []
   let written: Written<Result>
@@ -75,10 +76,10 @@ export async function recordingComparison<Result>(
     written = await write(compared)
   } catch (error) {
     // Recorded after the rollback: the entry must outlive the refused transaction.
-    if (isFailure(error) && error.status < 500) await recordComparison(ctx, access, compared, 'failure')
+    if (isFailure(error) && error.status < 500) await recordComparison(ctx, access, compared, 'failure', more)
     throw error
   }
-  if (!written.isRecorded) await recordComparison(ctx, access, compared, 'success')
+  if (!written.isRecorded) await recordComparison(ctx, access, compared, 'success', more)
   return written.result
 }
 
@@ -108,7 +109,6 @@ function comparisonOf(
   const secrets = keys.length === 1 ? compared.flatMap((one) => one.secrets ?? []) : []
   const secret = secrets.find(({ name }) => name === keys[0])
   const environments = [...new Set(compared.flatMap((one) => one.environments))]
-  const isDryRun = compared.some((one) => one.isDryRun)
   return {
     chain: picture.workspace.id,
     action: 'COMPARE',
@@ -116,7 +116,7 @@ function comparisonOf(
     projectId: project.id,
     environmentIds: environments.map(({ id }) => id),
     outcome,
-    after: { keys, environments: environments.map(({ name }) => name), ...(isDryRun && { dryRun: true }) },
+    after: { keys, environments: environments.map(({ name }) => name) },
     bases: compared.find((one) => one.bases)?.bases,
   } as const satisfies AuditEvent
 }

@@ -2,7 +2,7 @@
  * Every change of values goes through here. Wishes are compared with the stored values, and the differences become one
  * revision per environment. Versions, audit entry and the announcement to other nodes commit in the same transaction.
  */
-import type { WriteMode, WriteResult } from '@coffer/contract/secret'
+import type { RevisionResults, WriteMode, WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../../crypto/id.ts'
 import { environmentSubject } from '../../../store/change.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
@@ -10,7 +10,7 @@ import type { SealedValue, VersionRow } from '../../../store/secret/value.ts'
 import { type ProjectAccess, reauthorise, withStoredEnvironments } from '../../access/access.ts'
 import type { AuditEvent } from '../../audit/event.ts'
 import { recordAll, secretsOf } from '../../audit/record.ts'
-import type { WriteContext } from '../../context.ts'
+import type { Context, WriteContext } from '../../context.ts'
 import { announce } from '../../transaction.ts'
 import { personalOwner } from '../environment.ts'
 import { findUnseen } from '../find.ts'
@@ -20,7 +20,7 @@ import { refuseCycles } from '../reference/cycle.ts'
 import { refuseManyReferences } from '../reference/limit.ts'
 import { requireDeveloper } from '../right.ts'
 import { createWriteAllowance, refuseTooMuch } from '../size.ts'
-import type { CompareContext } from './compare.ts'
+import { type CompareContext, inSecretTransaction } from './compare.ts'
 import {
   checkWish,
   isDescribedAnew,
@@ -61,18 +61,31 @@ export function createRevisions(ctx: WriteContext, access: ProjectAccess): Revis
   }
 }
 
-/** Revision of an environment for the response: the one that the request made, or the previous one if it made none. */
-export const standingRevision = (ctx: WriteContext, access: ProjectAccess, { id }: { readonly id: string }) =>
-  ctx.store.secretValues.currentRevision(id, access.picture.workspace.id)
+/**
+ * Runs a write to one environment. The response has the environment's revision: the one that the request made, or the
+ * previous one if it made none.
+ */
+export function writeRevision(
+  ctx: Context,
+  access: ProjectAccess,
+  environment: { readonly id: string },
+  isDryRun: boolean | undefined,
+  write: (ctx: CompareContext) => Promise<WriteResult[]>,
+): Promise<RevisionResults> {
+  const find = ({ store }: CompareContext) =>
+    store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
+  const work = async (ctx: CompareContext) => {
+    const before = await find(ctx)
+    const results = await write(ctx)
+    return { success: true, results, revision: isDryRun ? before : await find(ctx) }
+  }
+  return inSecretTransaction(ctx, access, work, isDryRun)
+}
 
 export type WriteOptions = {
   readonly mode: WriteMode
   readonly revisions: Revisions
   readonly message?: string | undefined
-  /** Plans without writing: the results say what would happen. */
-  readonly dryRun?: boolean | undefined
-  /** Also a dry run: everything is written, and the caller rolls the transaction back. */
-  readonly isUndone?: boolean | undefined
 }
 
 /** Options for a write that creates or overwrites, whatever is stored. */
@@ -95,8 +108,7 @@ export async function writeValues(
   if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
   const environments = wishes.map(({ environment }) => environment)
   const keys = wishes.map(({ key }) => key)
-  const isDryRun = options.dryRun || options.isUndone
-  ctx.compared.push({ environments, keys, secrets: [...secrets.values()], isDryRun })
+  ctx.compared.push({ environments, keys, secrets: [...secrets.values()] })
   const environmentIds = environments.map(({ id }) => id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, ownerId)
   const unseen = await findUnseen(ctx, access, listWithoutValue(present))
@@ -105,11 +117,10 @@ export async function writeValues(
   const plan = planWishes(atOnce, access, withoutFields(wishes, secrets, unseen), options.mode, present, ownerId)
   if (plan.planned.some(({ wish }) => !wish.isPersonal)) requireDeveloper(access)
   await checkCycles(ctx, access, plan.planned, ownerId)
-  if (options.dryRun) return withoutIds(plan.results, unseen)
   const fresh = [...plan.fresh.values()]
   await applyChanges(ctx, access, [{ ctx, planned: plan.planned, fresh, revisions, message }])
   await describe(ctx, access, [...plan.described.values()])
-  return options.isUndone ? withoutIds(plan.results, unseen) : plan.results
+  return ctx.isDryRun ? withoutIds(plan.results, unseen) : plan.results
 }
 
 /** Callers who cannot see a secret may write a value under its name, but may not change its note or type. */
