@@ -673,7 +673,7 @@ describe('shell', () => {
         const keys = entries.map(({ key }) => key)
         expect(evaluated(shell, textOf('shell', entries), keys)).toEqual(entries.map(({ value }) => value))
       }),
-      { numRuns: times(50, 500) },
+      { numRuns: times(15, 500) },
     )
   })
 

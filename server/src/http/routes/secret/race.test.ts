@@ -9,7 +9,7 @@ import { openRaw } from '../../../../../test/raw-database.ts'
 import { createSecretProject, type SecretProject } from '../../../../../test/secret-project.ts'
 import { times } from '../../../../../test/tier.ts'
 
-const writers = 64
+const writers = times(24, 64)
 /** There each waits longer for its commit, and meets as many others meanwhile. */
 const increments = engine === 'sqlite' ? times(20, 200) : times(10, 50)
 const total = writers * increments
