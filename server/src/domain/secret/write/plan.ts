@@ -26,7 +26,12 @@ export type Wish = {
   readonly note?: string | undefined
 }
 /** A stored value. A removed value keeps its version number, so that a new one continues from there. */
-type Current = { readonly version: number; readonly isThere: boolean; readonly text: string | undefined }
+type Current = {
+  readonly secretId: string
+  readonly version: number
+  readonly isThere: boolean
+  readonly text: string | undefined
+}
 /** The stored secrets and values that the wishes touch. */
 export type Present = {
   readonly secrets: Map<string, SecretRecord>
@@ -97,7 +102,7 @@ export function planWishes(
 /** Applies a plan to `present`, so that later requests of the same transaction see its values as stored. */
 export function foresee(present: Present, { planned }: Plan): void {
   for (const { wish, secret, ownerId, version } of planned) {
-    const current = { version, isThere: wish.value !== null, text: wish.value ?? undefined }
+    const current = { secretId: secret.id, version, isThere: wish.value !== null, text: wish.value ?? undefined }
     present.values.set(valueName(wish.environment.id, secret.id, ownerId), current)
   }
 }
@@ -113,7 +118,7 @@ export function presentValues(
   return new Map(
     rows.map(({ environmentId, secretId, ownerId, version, sealed }) => {
       const name = valueName(environmentId, secretId, ownerId)
-      return [name, { version, isThere: sealed !== null, text: texts.get(name) }]
+      return [name, { secretId, version, isThere: sealed !== null, text: texts.get(name) }]
     }),
   )
 }
@@ -123,11 +128,12 @@ export const hasValue = ({ values }: Present, environmentId: string, secretId: s
 
 /** Ids of secrets that exist but have no value in the environments that were loaded. */
 export function listWithoutValue({ secrets, values }: Present): string[] {
-  const holding = new Set([...values].flatMap(([name, { isThere }]) => (isThere ? [name.split(' ')[1]] : [])))
+  const holding = new Set([...values.values()].flatMap(({ secretId, isThere }) => (isThere ? [secretId] : [])))
   return [...secrets.values()].flatMap(({ id }) => (holding.has(id) ? [] : [id]))
 }
 
-const valueName = (environmentId: string, secretId: string, ownerId: string) =>
+/** Map key of a secret's value in an environment: the shared one, or that of a person. */
+export const valueName = (environmentId: string, secretId: string, ownerId: string): string =>
   `${environmentId} ${secretId} ${ownerId}`
 
 export function withFields(secret: SecretRecord, { type, dataType, note }: Wish): SecretRecord {

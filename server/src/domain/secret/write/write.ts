@@ -29,6 +29,7 @@ import {
   type Present,
   planWishes,
   presentValues,
+  valueName,
   type Wish,
   withFields,
 } from './plan.ts'
@@ -234,7 +235,7 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
           ? null
           : await ctx.store.secretValues.seal(place, version, wish.value, authors, picture.environmentKeys)
       // If several changes write the same value, only the last one is stored as current.
-      values.set(`${environmentId} ${secret.id} ${ownerId}`, { ...place, version, sealed, authors, updatedAt: now })
+      values.set(valueName(environmentId, secret.id, ownerId), { ...place, version, sealed, authors, updatedAt: now })
       if (ownerId === '') {
         const revision = change.revisions.of(environmentId)
         versions.push({ ...place, version, revision, name: secret.name, action: status, sealed, authors, ...by })
