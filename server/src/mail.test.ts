@@ -213,6 +213,6 @@ test('what cannot be noted is logged and troubles nobody', async () => {
     throw new Error('the store is away')
   })
   await mail.close()
-  expect(logs.join()).toContain('could not be noted')
+  expect(logs.join()).toContain('could not be recorded')
   expect(logs.join()).not.toContain('the store is away')
 })

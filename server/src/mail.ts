@@ -104,12 +104,12 @@ export function createMail(settings: MailSettings): Mail {
         .then(
           () => 'sent' as const,
           (error) => {
-            log.warn('a letter could not be mailed', traceOf(error))
+            log.warn('a mail could not be sent', traceOf(error))
             return 'failed' as const
           },
         )
         .then(settled)
-        .catch((error) => log.warn('what became of a letter could not be noted', traceOf(error)))
+        .catch((error) => log.warn('the outcome of a mail could not be recorded', traceOf(error)))
         .finally(() => pending.delete(work))
       pending.add(work)
     },

@@ -40,13 +40,13 @@ async function watchProcess() {
   const durations = new Histogram({
     ...shared,
     name: 'coffer_http_request_duration_seconds',
-    help: 'Time from request to answer.',
+    help: 'Time from request to response.',
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
   })
   new Counter({
     ...shared,
     name: 'coffer_http_requests_total',
-    help: 'Requests answered.',
+    help: 'Requests served.',
     /** Copied from the histogram on each scrape: counting every request twice would cost each one a microsecond. */
     async collect() {
       const { values } = await durations.get()
@@ -61,19 +61,19 @@ async function watchProcess() {
 
 function renderSyncs({ runs, calls, throttled, lagSeconds }: SyncFigures): string {
   const lines = [
-    '# HELP coffer_sync_runs_total Runs of syncs by this process, by how they ended.',
+    '# HELP coffer_sync_runs_total Sync runs of this process, by outcome.',
     '# TYPE coffer_sync_runs_total counter',
     ...Object.entries(runs).map(([state, count]) => `coffer_sync_runs_total{state="${state}"} ${count}`),
-    '# HELP coffer_sync_calls_total Calls to the targets of syncs by this process.',
+    '# HELP coffer_sync_calls_total Requests of this process to sync targets.',
     '# TYPE coffer_sync_calls_total counter',
     `coffer_sync_calls_total ${calls}`,
-    '# HELP coffer_sync_throttled_total Those that were answered with 429.',
+    '# HELP coffer_sync_throttled_total Requests to sync targets that were answered with 429.',
     '# TYPE coffer_sync_throttled_total counter',
     `coffer_sync_throttled_total ${throttled}`,
   ]
   if (lagSeconds !== undefined) {
     lines.push(
-      '# HELP coffer_sync_lag_seconds Age of the oldest change that has not arrived at its target.',
+      '# HELP coffer_sync_lag_seconds Age of the oldest change that is not pushed yet.',
       '# TYPE coffer_sync_lag_seconds gauge',
       `coffer_sync_lag_seconds ${lagSeconds}`,
     )
@@ -95,7 +95,7 @@ export function metricsRoute(metrics: Metrics, config: Config): Route {
       throw new Failure(
         'notFound',
         isElsewhere
-          ? 'Metrics are on a port of their own: see COFFER_METRICS_PORT.'
+          ? 'Metrics are on a separate port: see COFFER_METRICS_PORT.'
           : 'Metrics are off: set COFFER_METRICS_TOKEN or COFFER_METRICS_PORT.',
       )
     }

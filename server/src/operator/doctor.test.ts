@@ -245,7 +245,7 @@ describe('the doctor', () => {
     [
       'an entry that was changed',
       sql`update audit_entry set actor_name = 'x' where sequence = 2 and chain_id not like '0000%'`,
-      'broken at entry 2: This entry is not what was written.',
+      'broken at entry 2: This entry was changed.',
     ],
     [
       'an entry that was removed',

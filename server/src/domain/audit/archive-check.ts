@@ -29,7 +29,7 @@ export async function checkArchive(lines: AsyncIterable<string>): Promise<Checke
 
   for await (const text of lines) {
     number++
-    if (end) throw wrong('something follows the signed last line.')
+    if (end) throw wrong('there is data after the signed last line.')
     const parsed = parseLine(text)
     if (!parsed) throw wrong('this is not a line of an archive.')
     if (!header) {
@@ -41,7 +41,7 @@ export async function checkArchive(lines: AsyncIterable<string>): Promise<Checke
     if ('through' in parsed) {
       if (expected.length > 0) throw wrong('entries are missing before this line.')
       end = checkEnd(header, place, parsed)
-      if (!end) throw wrong('the signature does not fit the entries before it.')
+      if (!end) throw wrong('the signature does not match the entries before it.')
       continue
     }
     if (!('sequence' in parsed)) throw wrong('this is not an entry.')
@@ -60,9 +60,9 @@ export async function checkArchive(lines: AsyncIterable<string>): Promise<Checke
     }
     const row = expected.shift()
     const written = row && JSON.stringify(toEntry(row, await readDetails(row.details)))
-    if (written !== JSON.stringify(entry)) throw wrong('this entry is not what was hashed.')
+    if (written !== JSON.stringify(entry)) throw wrong('this entry does not match its hash.')
   }
-  if (!end) throw wrong('the file ends without its signed last line.')
+  if (!end) throw wrong('the signed last line is missing: the file is incomplete.')
   return end
 }
 

@@ -30,7 +30,7 @@ export async function lockChain(ctx: ChainContext, chain: string): Promise<Chain
   const stored = await orNothing(ctx, () => ctx.store.audit.lockHead(chain))
   const isOurs = lastHeads(ctx.keys).get(chain) === headText(stored)
   const isSound = stored.sequence === 0 || isOurs || (await isHeadGenuine(ctx, chain, stored))
-  if (!isSound) ctx.log.error('the head of an audit trail is not what was signed', { workspaceId: chain })
+  if (!isSound) ctx.log.error('the signature of the head of an audit trail is wrong', { workspaceId: chain })
   const { sequence, hash, cutSequence } = stored
   const head = { sequence, hash, cutSequence, isSound }
   scratch.set(headName(chain), head)

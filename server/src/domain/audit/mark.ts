@@ -31,7 +31,7 @@ export async function requireMark(
 ): Promise<ChainPlace> {
   const mark = await findMark(ctx, chain, kind)
   if (mark) return mark
-  throw new Failure('integrity', `The record of the last ${kind} of the audit trail is not what was signed.`)
+  throw new Failure('integrity', `The signature of the record of the last ${kind} of the audit trail is wrong.`)
 }
 
 export function signMark(

@@ -67,7 +67,7 @@ async function removeStep(
   await inTransaction(ctx, chain, async (ctx) => {
     const { isSound } = await lockChain(ctx, chain)
     const stored = await requireMark(ctx, chain, 'cut')
-    if (!isSound) throw new Failure('integrity', 'The head of the audit trail is not what was signed.')
+    if (!isSound) throw new Failure('integrity', 'The signature of the head of the audit trail is wrong.')
     // Another process may have cut the chain meanwhile; both must not go on from the same place.
     if (stored.sequence !== start.sequence) throw new Failure('conflict', interrupted)
     await before(ctx)

@@ -120,7 +120,7 @@ type SoughtProject = { readonly id: string; readonly environments?: readonly Pic
 function findProject({ projects, projectsBySlug }: Picture, idOrSlug: string): SoughtProject {
   const folded = idOrSlug.toLowerCase()
   const found = projectsBySlug.get(folded) ?? projects.get(folded) ?? (isId(folded) ? { id: folded } : undefined)
-  if (!found) throw new Failure('notFound', 'project: there is none of this name; a deleted one is found by its id.')
+  if (!found) throw new Failure('notFound', 'project: no project has this name; use the id for a deleted one.')
   return found
 }
 
@@ -132,7 +132,10 @@ function toEnvironment(picture: Picture, idOrName: string, project: SoughtProjec
   if (owner) return { id: found.id, known: { projectId: owner.id, slug: owner.slug, name: found.name } }
   if (isId(folded)) return { id: folded }
   if (!project) throw invalid('environment', 'must be an id, or a name together with its project.')
-  throw new Failure('notFound', 'environment: the project has none of this name; a deleted one is found by its id.')
+  throw new Failure(
+    'notFound',
+    'environment: no environment of the project has this name; use the id for a deleted one.',
+  )
 }
 
 async function toEntity(ctx: Context, { workspace, projects }: Picture, text: string): Promise<SoughtEntity> {

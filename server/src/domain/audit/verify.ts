@@ -25,7 +25,7 @@ export async function verifyChain(
     // Entries were deleted during the check: start again after the new cut.
     cut = newer
   }
-  const reason = 'The record of the last removal is not what was signed.'
+  const reason = 'The signature of the record of the last removal is wrong.'
   return { ok: false, entries: 0, head: chainStart.hash, firstBroken: 1, reason }
 }
 
@@ -42,7 +42,7 @@ async function verifyAfter(
     return { ok: false, entries: place.sequence - cut.sequence, head: place.hash, firstBroken, reason }
   }
   if (cut.sequence > 0 && (await ctx.store.auditRetention.hasEntriesThrough(chain, cut.sequence))) {
-    return broken(cut.sequence, 'Entries are there that were removed.')
+    return broken(cut.sequence, 'Entries that were removed are there again.')
   }
   for await (const step of walkLinks(ctx, chain, cut, end)) {
     if (step.problem !== undefined) return broken(place.sequence + 1, step.problem)
@@ -54,7 +54,7 @@ async function verifyAfter(
   if (head && end > 0 && (head.hash !== place.hash || !(await isHeadGenuine(ctx, chain, head)))) {
     return broken(end, 'The signature of the head is wrong.')
   }
-  if (await hasEntriesAfter(ctx, chain, end)) return broken(end + 1, 'Entries follow that the head does not know.')
+  if (await hasEntriesAfter(ctx, chain, end)) return broken(end + 1, 'There are entries after the signed head.')
   return { ok: true, entries: place.sequence - cut.sequence, head: place.hash }
 }
 
@@ -105,7 +105,7 @@ export async function* requireLinks(
   }
 }
 
-export const interrupted = 'The audit trail was cut by another process meanwhile: run the command again.'
+export const interrupted = 'Another process has removed entries of the audit trail meanwhile: run the command again.'
 
 type LinkCheck = (link: AuditLink, after: ChainPlace) => Promise<string | undefined>
 
@@ -121,7 +121,7 @@ function createLinkCheck({ store }: Pick<Context, 'store'>, chain: string): Link
     const [first] = entries
     if (first?.sequence !== after.sequence + 1) return 'Entries are missing.'
     const isWritten = hashEntry(after.hash, text) === hash && (after.sequence > 0 || isBeginning(chain, first))
-    if (!isWritten) return 'This entry is not what was written.'
+    if (!isWritten) return 'This entry was changed.'
     for (const digest of new Set(entries.flatMap(({ details }) => digestsIn(details)))) {
       if (!(await isGenuine(digest))) return 'A list of keys that this entry refers to is missing or was changed.'
     }

@@ -34,11 +34,11 @@ test('a clock that is set back keeps neither keys that were taken back, nor new 
   const old = await server.sign()
   const stranger = await server.sign({}, {}, await createKey('ES256', 'never'))
   expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, old)).toBeUndefined()
-  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, stranger)).toContain('no key that fits')
+  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, stranger)).toContain('no key that matches')
   now -= 24 * 60 * 60_000
   const next = await createKey('ES256', 'second')
   server.keys.splice(0, 1, next.jwk)
-  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, old)).toContain('no key that fits')
+  expect(await issuers.findProblem({ url: server.url, reach: 'allowed' }, old)).toContain('no key that matches')
   expect(
     await issuers.findProblem({ url: server.url, reach: 'allowed' }, await server.sign({}, {}, next)),
   ).toBeUndefined()

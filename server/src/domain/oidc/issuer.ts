@@ -119,10 +119,11 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
   async function fetchJson(at: Issuer, what: string, maxBytes: number): Promise<JsonObject> {
     const headers = { accept: 'application/json' }
     const { status, body } = await outbound.request({ ...at, headers, timeoutMs, maxBytes })
-    if (status >= 300 && status < 400) throw new IssuerError(`its ${what} is a redirect, which is not followed.`)
-    if (status !== 200) throw new IssuerError(`its ${what} was answered with ${status}.`)
+    if (status >= 300 && status < 400)
+      throw new IssuerError(`its ${what} is a redirect, and redirects are not followed.`)
+    if (status !== 200) throw new IssuerError(`the request for its ${what} returned status ${status}.`)
     const object = parseJsonObject(body.toString('utf8'))
-    if (!object) throw new IssuerError(`its ${what} is not a JSON object, or a name stands twice in it.`)
+    if (!object) throw new IssuerError(`its ${what} is not a JSON object, or has a duplicate name.`)
     return object
   }
 
@@ -131,7 +132,7 @@ export function createIssuers(outbound: Outbound, now: () => number): Issuers {
 
 class IssuerError extends Error {}
 
-const unknownKey = 'the issuer has no key that fits the kid and the algorithm'
+const unknownKey = 'the issuer has no key that matches the kid and the algorithm'
 
 /** Keeps public keys of supported types and sizes, with only the fields that verification needs. */
 function readKey(key: unknown): JWK[] {
@@ -149,8 +150,8 @@ async function verify(jose: Jose, { find }: KeySet, token: string): Promise<stri
     return undefined
   } catch (error) {
     if (error instanceof jose.errors.JWKSNoMatchingKey) return unknownKey
-    if (error instanceof jose.errors.JWKSMultipleMatchingKeys) return 'several keys fit, and no kid says which'
-    if (error instanceof jose.errors.JWSSignatureVerificationFailed) return 'the signature does not fit the key'
-    return 'the key cannot be used: an RSA key needs 2048 bits or more, others the curve of the algorithm'
+    if (error instanceof jose.errors.JWKSMultipleMatchingKeys) return 'several keys match, and the token has no kid'
+    if (error instanceof jose.errors.JWSSignatureVerificationFailed) return 'the signature does not match the key'
+    return 'the key cannot be used: an RSA key needs 2048 bits or more, other keys the curve of the algorithm'
   }
 }

@@ -55,7 +55,10 @@ export async function createIdentity(ctx: Context, path: WorkspacePath, body: Ne
   await inTransaction(ctx, workspaceId, async (ctx) => {
     await reauthorise(ctx, access, 'oidc:write')
     if ((await ctx.store.oidc.count(workspaceId)) >= maxIdentities) {
-      throw new Failure('conflict', `A workspace has ${maxIdentities} identities at most: delete one that is not used.`)
+      throw new Failure(
+        'conflict',
+        `A workspace can have ${maxIdentities} identities at most: delete one that is not used.`,
+      )
     }
     await ctx.store.oidc.insert(identity)
     await record(ctx, { chain: workspaceId, action: 'CREATE', entity: entity(identity), after: settingsOf(identity) })
@@ -119,7 +122,7 @@ export async function requireIdentity(
 /** Checks only the URL. The IP address is checked at every call, because DNS can change. */
 async function checkIssuer(ctx: Context, workspaceId: string, issuer: string): Promise<void> {
   const url = URL.parse(issuer)
-  if (url?.username !== '' || url.password !== '') throw invalid('issuer', 'is not a valid address.')
+  if (url?.username !== '' || url.password !== '') throw invalid('issuer', 'is not a valid URL.')
   if (url.protocol !== 'http:') return
   const { hosts, ranges } = ctx.config.outboundAllow
   if (hosts.size + ranges.length === 0) {
@@ -139,7 +142,7 @@ function checkLength(claims: ClaimRules): void {
 function checkOwnRules(rules: Rules): void {
   const names = Object.keys(rules.claims)
   if (rules.subject === null && names.length === 0) {
-    throw invalid('subject', 'set a subject, claims or both: an issuer speaks for many.')
+    throw invalid('subject', 'set a subject, claims or both: the issuer alone would accept too many tokens.')
   }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   const wrong = names.find((name) => name.length > maxClaimNameLength || !/^[^\u0000-\u001f\u007f]+$/.test(name))
@@ -148,7 +151,7 @@ function checkOwnRules(rules: Rules): void {
   }
   if (!isNarrowing(rules)) {
     const field = rules.subject === null ? 'claims' : 'subject'
-    throw invalid(field, '"*" alone accepts everybody for whom the issuer speaks: say more in one of the rules.')
+    throw invalid(field, '"*" alone accepts every token of the issuer: make one of the rules more specific.')
   }
 }
 

@@ -13,7 +13,7 @@ const forms: readonly Form[] = [
     id: 'github-actions',
     name: 'GitHub Actions',
     description:
-      'By the ids of repository and owner, which survive a rename and are never given to anybody else. The workflow needs the permission id-token: write.',
+      'Matches the ids of repository and owner, which survive a rename and are never reused. The workflow needs the permission id-token: write.',
     issuer: github,
     subject: null,
     claims: { repository_id: 'REPOSITORY_ID', repository_owner_id: 'OWNER_ID', ref: 'refs/heads/main' },
@@ -22,7 +22,7 @@ const forms: readonly Form[] = [
     id: 'github-actions-environment',
     name: 'GitHub Actions, one deployment environment',
     description:
-      'As above, for jobs that name a deployment environment, whose protection rules then hold for the secrets too.',
+      'Like github-actions, for jobs with a deployment environment, whose protection rules then apply to the secrets too.',
     issuer: github,
     subject: null,
     claims: { repository_id: 'REPOSITORY_ID', repository_owner_id: 'OWNER_ID', environment: 'production' },
@@ -31,7 +31,7 @@ const forms: readonly Form[] = [
     id: 'github-actions-subject',
     name: 'GitHub Actions, by subject',
     description:
-      'The subject with immutable ids, as newer repositories send it. Older ones send repo:OWNER/REPOSITORY:ref:refs/heads/main: there keep the two claims, as a name alone can pass to somebody else.',
+      'Matches the subject with immutable ids, which newer repositories send. Older ones send repo:OWNER/REPOSITORY:ref:refs/heads/main: keep the two claims then, because someone else can take over a name.',
     issuer: github,
     subject: 'repo:OWNER@OWNER_ID/REPOSITORY@REPOSITORY_ID:ref:refs/heads/main',
     claims: { repository_id: 'REPOSITORY_ID', repository_owner_id: 'OWNER_ID' },
@@ -40,7 +40,7 @@ const forms: readonly Form[] = [
     id: 'gitlab',
     name: 'GitLab CI/CD',
     description:
-      'Jobs of a protected branch. For an installation of your own, its address is the issuer. The job asks for the token with id_tokens.',
+      'Matches jobs of a protected branch. For a self-managed GitLab, the issuer is its URL. The job requests the token with id_tokens.',
     issuer: 'https://gitlab.com',
     subject: 'project_path:GROUP/PROJECT:ref_type:branch:ref:main',
     claims: { project_id: 'PROJECT_ID', namespace_id: 'NAMESPACE_ID', ref_protected: 'true' },
@@ -49,7 +49,7 @@ const forms: readonly Form[] = [
     id: 'kubernetes',
     name: 'Kubernetes service account',
     description:
-      'A projected token of the service account. The issuer is what kubectl get --raw /.well-known/openid-configuration shows.',
+      'Matches projected tokens of the service account. kubectl get --raw /.well-known/openid-configuration shows the issuer.',
     issuer: 'https://kubernetes.default.svc.cluster.local',
     subject: 'system:serviceaccount:NAMESPACE:SERVICE_ACCOUNT',
     claims: { 'kubernetes.io.namespace': 'NAMESPACE' },
@@ -58,7 +58,7 @@ const forms: readonly Form[] = [
     id: 'terraform-cloud',
     name: 'Terraform Cloud',
     description:
-      'Workload identity of a run. Set TFC_WORKLOAD_IDENTITY_AUDIENCE to the audience; the ids hold where names can change.',
+      'Matches the workload identity of a run. Set TFC_WORKLOAD_IDENTITY_AUDIENCE to the audience; unlike names, the ids do not change.',
     issuer: 'https://app.terraform.io',
     subject: 'organization:ORGANIZATION:project:PROJECT:workspace:WORKSPACE:run_phase:*',
     claims: { terraform_organization_id: 'ORGANIZATION_ID', terraform_workspace_id: 'WORKSPACE_ID' },
@@ -66,7 +66,7 @@ const forms: readonly Form[] = [
   {
     id: 'generic',
     name: 'Any OpenID Connect issuer',
-    description: 'Whatever serves discovery and its keys over https.',
+    description: 'For any issuer that serves discovery and keys over https.',
     issuer: 'https://ISSUER',
     subject: 'SUBJECT',
     claims: {},

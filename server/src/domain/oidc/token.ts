@@ -45,7 +45,7 @@ function decodePart(part: string, index: number): string | undefined {
 export const formCheck = (ok: boolean): IdentityCheck => ({
   check: 'form',
   ok,
-  expected: 'a signed JWT in which no name stands twice and nothing nests deeply',
+  expected: 'a signed JWT without duplicate names or deep nesting',
   actual: ok ? 'a signed JWT' : 'something else',
 })
 
@@ -69,7 +69,7 @@ export function checkHeader({ header }: ExternalToken): IdentityCheck[] {
     {
       check: 'header',
       ok: refused.length === 0 && (kid === undefined || typeof kid === 'string'),
-      expected: `a kid of text if any, and none of ${refusedHeaders.join(', ')}`,
+      expected: `a kid that is a string or absent, and none of ${refusedHeaders.join(', ')}`,
       actual: refused.length > 0 ? `has ${refused.join(', ')}` : `kid ${describe(kid)}`,
     },
   ]
@@ -78,7 +78,7 @@ export function checkHeader({ header }: ExternalToken): IdentityCheck[] {
 export function checkTimes({ claims }: ExternalToken, nowMs: number): IdentityCheck[] {
   const now = nowMs / secondMs
   const { exp, iat, nbf } = claims
-  const expected = (what: string) => `${what} ${isoSeconds(now)}, give or take ${leewaySeconds} s`
+  const expected = (what: string) => `${what} ${isoSeconds(now)}, ± ${leewaySeconds} s`
   return [
     {
       check: 'expires',
@@ -116,7 +116,7 @@ export function checkAudience({ claims }: ExternalToken, audience: string): Iden
     {
       check: 'authorizedParty',
       ok: isShared ? azp === audience : azp === undefined || typeof azp === 'string',
-      expected: isShared ? `azp ${audience}, as there are several audiences` : 'any azp of text, or none',
+      expected: isShared ? `azp ${audience}, because there are several audiences` : 'an azp that is a string or absent',
       actual: describe(azp),
     },
   ]

@@ -340,7 +340,7 @@ describe('/metrics', () => {
     [
       'that has a port of its own is not here and says so',
       { COFFER_METRICS_PORT: '9464' },
-      'Metrics are on a port of their own: see COFFER_METRICS_PORT.',
+      'Metrics are on a separate port: see COFFER_METRICS_PORT.',
     ],
   ])('%s', async (_what, settings, message) => {
     const without = await startService(settings)

@@ -199,7 +199,7 @@ function refuseUnwieldy(bytes: Buffer): void {
     } else if (byte === quote) isText = true
     else if (byte === opening || byte === openingList) {
       if (++depth > maxDepth) throw new Failure('malformed', `body: is nested more than ${maxDepth} levels deep.`)
-      if (++containers > maxContainers) throw new Failure('malformed', 'body: holds too many objects and lists.')
+      if (++containers > maxContainers) throw new Failure('malformed', 'body: contains too many objects and lists.')
     } else if (byte === closing || byte === closingList) depth--
   }
 }
@@ -219,7 +219,7 @@ function decode(body: Buffer): string {
 }
 
 function notUnicode(): Failure {
-  return new Failure('invalid', 'body: holds half of a surrogate pair, which is not a character.')
+  return new Failure('invalid', 'body: contains an unpaired surrogate, which is not a character.')
 }
 
 /** Iterative, because the sender controls the nesting and could overflow the stack of a recursion. */

@@ -65,7 +65,7 @@ function problem({ keyword, params, message }: ErrorObject): string {
     case 'maxLength':
       return `must have ${params.limit} characters or fewer.`
     case 'pattern':
-      return 'has characters or a form that is not allowed here.'
+      return 'has characters or a format that is not allowed.'
     case 'format':
       return 'must be an ISO 8601 date and time.'
     case 'enum':

@@ -87,8 +87,8 @@ test('an environment of another project is not found here', async () => {
 
 test.each([
   ['an empty object', {}, 'body: must have at least one field.'],
-  ['a name with a slash', { name: 'a/b' }, 'name: has characters or a form that is not allowed here.'],
-  ['a name that starts with a space', { name: ' a' }, 'name: has characters or a form that is not allowed here.'],
+  ['a name with a slash', { name: 'a/b' }, 'name: has characters or a format that is not allowed.'],
+  ['a name that starts with a space', { name: ' a' }, 'name: has characters or a format that is not allowed.'],
   ['49 characters', { name: 'x'.repeat(49) }, 'name: must have 48 characters or fewer.'],
   ['a text for a boolean', { hasPersonalOverrides: 'true' }, 'hasPersonalOverrides: must be a boolean.'],
   ['an unknown field', { colour: 'red' }, 'colour: is not a known field.'],

@@ -200,7 +200,7 @@ test('a mail server that is away fails no invite: the list says so, and the log 
   expect(issued.mail).toBe('sending')
   await mailOf(there, issued.id, 'failed')
   const logs = away.logs.join()
-  expect(logs).toContain('a letter could not be mailed')
+  expect(logs).toContain('a mail could not be sent')
   for (const secret of [issued.inviteToken, 'canary-word', email]) expect(logs).not.toContain(secret)
   const user = await addUser(away, email)
   expect((await there.accept(user.session, issued.inviteToken)).status).toBe(200)

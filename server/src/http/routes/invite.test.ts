@@ -183,7 +183,7 @@ describe('an invite', () => {
 
   test.each([
     ['no address', { email: undefined }, 'email: is required.'],
-    ['an address without @', { email: 'ann' }, 'email: has characters or a form that is not allowed here.'],
+    ['an address without @', { email: 'ann' }, 'email: has characters or a format that is not allowed.'],
     ['an unknown role', { role: 'owner' }, 'role: must be one of: member, developer, admin.'],
     ['no role', { role: undefined }, 'role: is required.'],
     ['no scope', { scope: undefined }, 'scope: is required.'],

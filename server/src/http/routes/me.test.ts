@@ -118,7 +118,7 @@ test.each([
   ['/v1/me', {}, 'body: must have at least one field.'],
   ['/v1/me', { name: '' }, 'name: must not be empty.'],
   ['/v1/me', { name: 'x'.repeat(65) }, 'name: must have 64 characters or fewer.'],
-  ['/v1/me', { name: 'a\nb' }, 'name: has characters or a form that is not allowed here.'],
+  ['/v1/me', { name: 'a\nb' }, 'name: has characters or a format that is not allowed.'],
   ['/v1/me', { email: 'x@example.com' }, 'email: is not a known field.'],
   ['/v1/me', { preferences: { colour: 'red' } }, 'preferences.colour: is not a known field.'],
   ['/v1/me', { preferences: {} }, 'preferences: must have at least one field.'],

@@ -47,8 +47,8 @@ test.each([
   ['no name', {}, 'name: is required.'],
   ['an empty name', { name: '' }, 'name: must not be empty.'],
   ['65 characters', { name: 'x'.repeat(65) }, 'name: must have 64 characters or fewer.'],
-  ['only spaces', { name: '   ' }, 'name: has characters or a form that is not allowed here.'],
-  ['a control character', { name: 'a\u0000b' }, 'name: has characters or a form that is not allowed here.'],
+  ['only spaces', { name: '   ' }, 'name: has characters or a format that is not allowed.'],
+  ['a control character', { name: 'a\u0000b' }, 'name: has characters or a format that is not allowed.'],
   ['a number', { name: 5 }, 'name: must be a string.'],
   ['an unknown field', { name: 'x', colour: 'red' }, 'colour: is not a known field.'],
 ])('refuses %s', async (_what, body, message) => {

@@ -72,7 +72,7 @@ test.each([
   ['a reserved word', { name: 'x', slug: 'invite' }, 'slug: "invite" is a reserved word.'],
   ['a slug like an id', { name: 'x', slug: '01a1dcf1-b912-73cb-9386-016275561f1a' }, 'slug: must not look like an id.'],
   ['one character', { name: 'x', slug: 'x' }, 'slug: must have 2 characters or more.'],
-  ['capitals', { name: 'x', slug: 'Acme' }, 'slug: has characters or a form that is not allowed here.'],
+  ['capitals', { name: 'x', slug: 'Acme' }, 'slug: has characters or a format that is not allowed.'],
   ['49 characters', { name: 'x', slug: 'x'.repeat(49) }, 'slug: must have 48 characters or fewer.'],
 ])('refuses %s', async (_what, body, message) => {
   expect(await service.call('POST', '/v1/workspace', as(owner, { body }))).toMatchObject({

@@ -116,7 +116,7 @@ test('the digest in an entry cannot be exchanged for that of another list', asyn
       rowOfDevelopment?.digest ?? '',
       rowOfStaging?.digest ?? '',
     ])
-    expect(await verify()).toMatchObject({ ok: false, reason: 'This entry is not what was written.' })
+    expect(await verify()).toMatchObject({ ok: false, reason: 'This entry was changed.' })
   })
   expect((await verify()).ok).toBe(true)
 })

@@ -84,7 +84,7 @@ test.each([
   ['a short password', { password: 'eleven char' }, 'password: must have 12 characters or more.'],
   ['a password of 257 characters', { password: 'x'.repeat(257) }, 'password: must have 256 characters or fewer.'],
   ['no address', { email: undefined }, 'email: is required.'],
-  ['an address without @', { email: 'owner' }, 'email: has characters or a form that is not allowed here.'],
+  ['an address without @', { email: 'owner' }, 'email: has characters or a format that is not allowed.'],
   ['a reserved workspace', { workspace: { name: 'x', slug: 'team' } }, 'workspace.slug: "team" is a reserved word.'],
   ['an unknown field', { admin: true }, 'admin: is not a known field.'],
 ])('registration refuses %s', async (_what, change, message) => {

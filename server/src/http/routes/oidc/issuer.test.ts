@@ -101,7 +101,7 @@ describe('the keys of an issuer', () => {
     await Promise.all(Array.from({ length: 20 }, () => tryFederation(service, unknown)))
     await tryFederation(service, unknown)
     expect(issuer.requests).toHaveLength(6)
-    expect(await problem(unknown)).toBe('the issuer has no key that fits the kid and the algorithm')
+    expect(await problem(unknown)).toBe('the issuer has no key that matches the kid and the algorithm')
     await federate(service, await issuer.sign())
   })
 
@@ -137,7 +137,7 @@ describe('the keys of an issuer', () => {
     const token = await issuer.sign()
     const before = issuer.requests.length
     expect((await tryFederation(service, token)).status).toBe(401)
-    expect(await problem(token)).toBe('no keys: its discovery document was answered with 500.')
+    expect(await problem(token)).toBe('no keys: the request for its discovery document returned status 500.')
     expect((await tryFederation(service, token)).status).toBe(401)
     // A failure is not tried again for ten seconds, by whomever.
     expect(issuer.requests).toHaveLength(before + 1)
@@ -163,15 +163,15 @@ describe('the keys of an issuer', () => {
     ['a JWKS that is absent', right, () => ({ status: 410 }), /JWKS.* 410/],
     ['a JWKS that is a redirect', right, () => ({ status: 307, headers: { location: '/keys' } }), /redirect/],
     ['a JWKS without keys', right, () => json({}), /no list of keys/],
-    ['a JWKS of nothing', right, () => json({ keys: [] }), /no key that fits/],
-    ['a JWKS of nonsense', right, () => json({ keys: [null, 1, {}, { kty: 'RSA', n: 1 }, []] }), /no key that fits/],
+    ['a JWKS of nothing', right, () => json({ keys: [] }), /no key that matches/],
+    ['a JWKS of nonsense', right, () => json({ keys: [null, 1, {}, { kty: 'RSA', n: 1 }, []] }), /no key that matches/],
     ['a huge JWKS', right, () => json({ keys: ['x'.repeat(600_000)] }), /larger than 524288 bytes/],
     ['a key with half of its fields', right, () => json({ keys: [{ kty: 'RSA', kid: 'first' }] }), /cannot be used/],
     [
       'a key of 65536 bits',
       right,
       () => json({ keys: [{ kty: 'RSA', kid: 'first', e: 'AQAB', n: 'w'.repeat(10_923) }] }),
-      /no key that fits/,
+      /no key that matches/,
     ],
   ])('%s: refused, and the admin is told', async (_what, discovery, keys, expected) => {
     issuer.answer = (request, response) => {
