@@ -16,11 +16,11 @@ const fieldOf = (fields: readonly Field[], id: string) => {
 }
 const textOf = ({ auth }: Provider, id: string, values: Values, takesOver = false) => {
   const field = fieldOf(auth, id)
-  if (field.kind !== 'copy') throw new Error(`${id} is not to be copied`)
+  if (field.kind !== 'copy') throw new Error(`${id} is not a copy field`)
   return JSON.parse(field.text({ syncId, values, takesOver }))
 }
 
-/** The regions and domains as the official clients know them. */
+/** Regions and domains as the official client lists them. */
 function knownPartitions(): { id: string; outputs: { dnsSuffix: string }; regions: Record<string, object> }[] {
   const core = dirname(createRequire(import.meta.url).resolve('@aws-sdk/core/package.json'))
   const file = join(core, 'dist-es/submodules/client/util-endpoints/lib/aws/partitions.js')
@@ -28,9 +28,9 @@ function knownPartitions(): { id: string; outputs: { dnsSuffix: string }; region
   return JSON.parse(json).partitions
 }
 
-test.each(providers)('the regions of $slug are those that the official client knows', async ({ target, connect }) => {
+test.each(providers)('the regions of $slug are those of the official client', async ({ target, connect }) => {
   const region = fieldOf(target, 'region')
-  if (region.kind !== 'select' || typeof region.options !== 'function') throw new Error('not a list')
+  if (region.kind !== 'select' || typeof region.options !== 'function') throw new Error('not a select')
   const known = knownPartitions().filter(({ id }) => ['aws', 'aws-cn', 'aws-us-gov', 'aws-eusc'].includes(id))
   expect(known).toHaveLength(4)
   for (const { id, outputs, regions } of known) {
@@ -39,7 +39,7 @@ test.each(providers)('the regions of $slug are those that the official client kn
       http: {
         send: async ({ url }: { url: string }) => {
           asked.push(url)
-          throw new Error('far enough')
+          throw new Error('stop after the first request')
         },
       },
       credential: { method: 'keys', partition: id, accessKeyId: 'A', secretAccessKey: 's' },
@@ -57,7 +57,9 @@ test.each(providers)('the regions of $slug are those that the official client kn
     for (const value of offered) {
       expect(region.check?.(value, {})).toBeUndefined()
       const values = { region: value, path: '/shop/' }
-      await expect(Array.fromAsync(connect(connection(values)).list(new Set()))).rejects.toThrow('far enough')
+      await expect(Array.fromAsync(connect(connection(values)).list(new Set()))).rejects.toThrow(
+        'stop after the first request',
+      )
       expect(asked.at(-1)).toMatch(new RegExp(`^https://[a-z]+\\.${value}\\.${outputs.dnsSuffix}/$`))
     }
     const foreign = id === 'aws' ? 'cn-north-1' : 'eu-central-1'
@@ -67,7 +69,7 @@ test.each(providers)('the regions of $slug are those that the official client kn
   expect(region.check?.('eu-central-1.example.com/', {})).toBe('is not a region.')
 })
 
-test.each(providers)('the policies of $slug are bound to the sync', (provider) => {
+test.each(providers)('the policies of $slug are restricted to the sync', (provider) => {
   const trust = textOf(provider, 'trustPolicy', { method: 'role' })
   expect(trust.Statement[0].Condition).toEqual({ StringEquals: { 'sts:ExternalId': syncId } })
   const { Statement } = textOf(provider, 'policy', { method: 'role', partition: 'aws-cn' })
@@ -82,7 +84,7 @@ test.each(providers)('the policies of $slug are bound to the sync', (provider) =
 })
 
 test.each(providers)(
-  'the policy of $slug allows to overwrite what is taken over, and nothing else beyond',
+  'with takeover, the policy of $slug additionally allows overwriting and nothing else',
   (provider) => {
     const [narrow, wide] = [false, true].map((takesOver) => textOf(provider, 'policy', {}, takesOver).Statement)
     expect(wide.slice(0, -1)).toEqual(narrow)
@@ -94,18 +96,22 @@ test.each(providers)(
 
 test.each([
   [
-    'a new key id, which spells its account',
+    'a new key id, which contains the account',
     { method: 'keys', accessKeyId: 'AKIARTX3GSDSQAAAAAAA' },
     'aws/111122223333',
   ],
-  ['one below 100000000000', { method: 'keys', accessKeyId: 'ASIAQNZGKIQY56JQ7WML' }, 'aws/029608264753'],
   [
-    'an old key id, which spells nothing',
+    'an account number with a leading zero',
+    { method: 'keys', accessKeyId: 'ASIAQNZGKIQY56JQ7WML' },
+    'aws/029608264753',
+  ],
+  [
+    'an old key id, which does not contain the account',
     { method: 'keys', accessKeyId: 'AKIAIOSFODNN7EXAMPLE' },
     'aws/AKIAIOSFODNN7EXAMPLE',
   ],
   ['a role', { method: 'role', roleArn: 'arn:aws:iam::111122223333:role/x' }, 'aws/111122223333'],
-])('the place of a sync is the account and the region: %s', (_title, credential, place) => {
+])('the fingerprint of a target is the account and the region: %s', (_title, credential, place) => {
   const { fingerprint } = awsSecretsManager.describeTarget({ region: 'eu-central-1' }, credential)
   expect(fingerprint).toBe(`${place}/eu-central-1`)
 })
@@ -114,7 +120,7 @@ test.each([
   ['accessKeyId', 'akia', 'is not an access key ID.'],
   ['roleArn', 'arn:aws:iam::1:role/x', 'is not the ARN of a role.'],
   ['roleArn', 'arn:aws:iam::111122223333:user/x', 'is not the ARN of a role.'],
-])('%s: %s is refused', (id, value, message) => {
+])('%s rejects %s', (id, value, message) => {
   const field = fieldOf(awsSecretsManager.auth, id)
   expect(field.kind !== 'copy' && field.check?.(value, {})).toBe(message)
 })

@@ -35,13 +35,13 @@ const wire = ({ method, path, headers, text, json }: FakeRequest) => ({
   path,
   target: headers['x-amz-target'],
   type: headers['content-type'],
-  // STS is asked by a form, whose order of fields means nothing.
+  // STS requests are form-encoded; the order of the fields does not matter.
   input: json ?? Object.fromEntries([...new URLSearchParams(text)].sort()),
 })
 const kindsOf = (results: OpResult[]) =>
   results.map((result) => ('fault' in result ? Reflect.get(result.fault, 'kind') : 'done'))
 
-test('the official client finds in the fake what it expects of the vendor, and asks as we do', async () => {
+test('the official client works against the fake and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeSecretsManager({ clock: Date.now }), { plain: true })
   const client = new SecretsManagerClient({ region: 'eu-central-1', endpoint: theirs.url, credentials: awsKeys })
   const mine = await startFake(fakeSecretsManager({ clock: Date.now }))
@@ -49,7 +49,8 @@ test('the official client finds in the fake what it expects of the vendor, and a
   const first = create('shop/ALPHA', 'one')
   const second = update('shop/ALPHA', 'two')
   const again = create('shop/ALPHA', 'three')
-  if (first.kind === 'delete' || second.kind === 'delete' || again.kind === 'delete') throw new Error('no such op')
+  if (first.kind === 'delete' || second.kind === 'delete' || again.kind === 'delete')
+    throw new Error('unexpected delete')
   const put = (op: typeof first) =>
     new PutSecretValueCommand({ SecretId: op.name, SecretString: op.value, ClientRequestToken: op.operationId })
   const make = (op: typeof first) =>
@@ -89,7 +90,7 @@ test('the official client finds in the fake what it expects of the vendor, and a
   await Promise.all([theirs.close(), mine.close()])
 })
 
-test('the official client reads a code of the header and a null as we do', async () => {
+test('the official client reads an error code in the header and a null as we do', async () => {
   const running = await startFake(fakeSecretsManager({ accent: 'other' }), { plain: true })
   const client = new SecretsManagerClient({ region: 'eu-central-1', endpoint: running.url, credentials: awsKeys })
   await client.send(new CreateSecretCommand({ Name: 'A', SecretString: 'one' }))
@@ -103,7 +104,7 @@ test('the official client reads a code of the header and a null as we do', async
   await running.close()
 })
 
-test('a role is taken on with the id of the sync, as the official client does it, and once a run', async () => {
+test('a role is assumed with the sync id as the external id, like the official client does, once per run', async () => {
   const parts = { externalId: syncId, clock: Date.now }
   const theirs = await startFake(fakeSecretsManager(parts), { plain: true })
   const sts = new STSClient({ region: 'eu-central-1', endpoint: theirs.url, credentials: awsKeys })
@@ -142,7 +143,7 @@ test('a role is taken on with the id of the sync, as the official client does it
   await Promise.all([theirs.close(), mine.close()])
 })
 
-const scenes = async (scene: (fake: FakeSecretsManager, running: RunningFake) => Promise<void>) => {
+const withFakes = async (scene: (fake: FakeSecretsManager, running: RunningFake) => Promise<void>) => {
   const fake = fakeSecretsManager()
   const running = await startFake(fake)
   await scene(fake, running)
@@ -150,8 +151,8 @@ const scenes = async (scene: (fake: FakeSecretsManager, running: RunningFake) =>
   expect(fake.violations).toEqual([])
 }
 
-test('what is not ours is neither overwritten nor brought back from its recovery window', () =>
-  scenes(async (fake, running) => {
+test('foreign secrets are neither overwritten nor restored from their recovery window', () =>
+  withFakes(async (fake, running) => {
     fake.tamper('THEIRS', 'theirs')
     fake.plantDeleted('DELETED')
     const ops = [create('THEIRS', 'x'), create('DELETED', 'x'), update('DELETED', 'x')]
@@ -167,8 +168,8 @@ test('what is not ours is neither overwritten nor brought back from its recovery
 test.each([
   ['is refused', false, 'scope'],
   ['is done', true, 'done'],
-])('under the policy that the wizard prints, a takeover %s where it was chosen: %s', (_title, takesOver, outcome) =>
-  scenes(async (fake, running) => {
+])('under the policy printed by the wizard, a takeover %s when takeover is %s', (_title, takesOver, outcome) =>
+  withFakes(async (fake, running) => {
     fake.tamper('THEIRS', 'theirs')
     fake.enforce(policyOf(provider, syncId, takesOver))
     await applyAll(provider, connectionTo(running), [create('OURS', 'one')])
@@ -185,8 +186,8 @@ test.each([
   }),
 )
 
-test('the reason why a name is taken is told in our words, not in those of AWS', () =>
-  scenes(async (fake, running) => {
+test('a name conflict is explained in our words, not in those of AWS', () =>
+  withFakes(async (fake, running) => {
     fake.plantDeleted('DELETED')
     const [result] = await applyAll(provider, connectionTo(running), [create('DELETED', 'x')])
     const fault = result && 'fault' in result && isFault(result.fault) ? result.fault : undefined
@@ -194,8 +195,8 @@ test('the reason why a name is taken is told in our words, not in those of AWS',
     expect(fault && explainFault(provider.name, fault, [])).toContain(`AWS Secrets Manager: ${sentence}`)
   }))
 
-test('what is ours comes back from its recovery window, by a create and by an update', () =>
-  scenes(async (fake, running) => {
+test('our own secrets are restored from their recovery window, by a create and by an update', () =>
+  withFakes(async (fake, running) => {
     for (const again of [create('A', 'two'), update('A', 'three')]) {
       await applyAll(provider, connectionTo(running), [create('A', 'one')])
       await applyAll(provider, connectionTo(running), [remove({ name: 'A' })])
@@ -208,14 +209,14 @@ test('what is ours comes back from its recovery window, by a create and by an up
     expect(fake.state()).toEqual(new Map([['A', 'three']]))
   }))
 
-test('an update of what has vanished makes it anew, with our tags', () =>
-  scenes(async (fake, running) => {
+test('an update of a missing secret creates it with our tags', () =>
+  withFakes(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [update('A', 'one')])
     expect(fake.secret('A')?.tags).toEqual(ours)
   }))
 
-test('an update whose answer was lost is no second version when it is repeated', () =>
-  scenes(async (fake, running) => {
+test('repeating an update after a lost response adds no second version', () =>
+  withFakes(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
     const op = update('A', 'two')
     running.mischief = () => ({ kind: 'drop', after: true })
@@ -225,8 +226,8 @@ test('an update whose answer was lost is no second version when it is repeated',
     expect(fake.secret('A')?.versions.map(({ value }) => value)).toEqual(['one', 'two'])
   }))
 
-test('many names are asked for by what they have in common, and all secrets where that is nothing', () =>
-  scenes(async (fake, running) => {
+test('many names are listed by their common prefix, or without a filter if they have none', () =>
+  withFakes(async (fake, running) => {
     fake.tamper('shop/A0', 'x')
     fake.tamper('other', 'x')
     const names = Array.from({ length: 12 }, (_, index) => `shop/A${index}`)
@@ -236,8 +237,8 @@ test('many names are asked for by what they have in common, and all secrets wher
     expect(running.requests[1]?.json).toEqual({ MaxResults: 100 })
   }))
 
-test('a KMS key goes along with a new secret, and the recovery window is 30 days unless chosen', () =>
-  scenes(async (fake, running) => {
+test('a new secret gets the chosen KMS key, and the recovery window defaults to 30 days', () =>
+  withFakes(async (fake, running) => {
     const connection = connectionTo(running, { options: { kmsKeyId: 'alias/coffer' } })
     await applyAll(provider, connection, [create('A', 'one')])
     expect(fake.secret('A')?.kmsKeyId).toBe('alias/coffer')
@@ -257,8 +258,8 @@ test.each([
   ['ExpiredTokenException', 409, 'auth'],
   ['LimitExceededException', 402, 'quota'],
   ['ThrottlingException', 503, 'rate'],
-])('%s with status %i is sorted by its code', (type, status, kind) =>
-  scenes(async (_fake, running) => {
+])('%s with status %i is classified by its code', (type, status, kind) =>
+  withFakes(async (_fake, running) => {
     const answer = { status, body: { __type: type, message: 'canary-value is wrong' } }
     running.mischief = () => ({ kind: 'answer', answer })
     const fault = await applyAll(provider, connectionTo(running), [create('A', 'canary-value')]).then(
@@ -270,7 +271,7 @@ test.each([
   }),
 )
 
-test('a wrong secret key is an auth fault, a wrong clock is none', async () => {
+test('a wrong secret key is an auth fault, a wrong clock is a transient one', async () => {
   const fake = fakeSecretsManager({ clock: Date.now })
   const running = await startFake(fake)
   const credential = { ...fake.credential, secretAccessKey: 'wrong' }

@@ -44,7 +44,7 @@ async function scene(play: (fake: FakeSsm, running: RunningFake) => Promise<void
   expect(fake.violations).toEqual([])
 }
 
-test('the official client finds in the fake what it expects of the vendor, and asks as we do', async () => {
+test('the official client works against the fake and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeSsm({ clock: Date.now }), { plain: true })
   const client = new SSMClient({ region: 'eu-central-1', endpoint: theirs.url, credentials: awsKeys })
   const whole = (name: string) => `/shop/production/${name}`
@@ -89,7 +89,7 @@ test('the official client finds in the fake what it expects of the vendor, and a
   await Promise.all([theirs.close(), mine.close()])
 })
 
-test('parameters are SecureStrings with our tags and the chosen key, also where an update found nothing', () =>
+test('parameters are SecureStrings with our tags and the chosen key, also when an update creates them', () =>
   scene(async (fake, running) => {
     const connection = connectionTo(running, { options: { kmsKeyId: 'alias/coffer', tier: 'Intelligent-Tiering' } })
     await applyAll(provider, connection, [create('A', 'x'.repeat(8_000)), update('B', 'two')])
@@ -102,7 +102,7 @@ test('parameters are SecureStrings with our tags and the chosen key, also where 
     }
   }))
 
-test('what is not ours is not overwritten by a create', () =>
+test('a create does not overwrite foreign parameters', () =>
   scene(async (fake, running) => {
     fake.tamper('A', 'theirs')
     expect(kindsOf(await applyAll(provider, connectionTo(running), [create('A', 'x'), create('B', 'y')]))).toEqual([
@@ -112,7 +112,7 @@ test('what is not ours is not overwritten by a create', () =>
     expect(fake.state().get('A')).toBe('theirs')
   }))
 
-test('under the policy of the form, an update makes anew what has vanished and is refused what is not ours', () =>
+test('under the policy of the form, an update re-creates a missing parameter and is denied for a foreign one', () =>
   scene(async (fake, running) => {
     fake.enforce(policyOf(provider, syncId, false))
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
@@ -128,7 +128,7 @@ test('under the policy of the form, an update makes anew what has vanished and i
 test.each([
   ['is refused', false, 'scope'],
   ['is done', true, 'done'],
-])('under the policy that the wizard prints, a takeover %s where it was chosen: %s', (_title, takesOver, outcome) =>
+])('under the policy printed by the wizard, a takeover %s when takeover is %s', (_title, takesOver, outcome) =>
   scene(async (fake, running) => {
     fake.tamper('A', 'theirs')
     fake.enforce(policyOf(provider, syncId, takesOver))
@@ -139,7 +139,7 @@ test.each([
   }),
 )
 
-test('a parameter of another type is not ours, even with our tags', () =>
+test('a parameter of another type is foreign, even with our tags', () =>
   scene(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
     const parameter = fake.parameter('/shop/production/A')
@@ -149,7 +149,7 @@ test('a parameter of another type is not ours, even with our tags', () =>
     for (const items of looks) expect(await Array.fromAsync(items)).toEqual([{ name: 'A', mark: '1', isOurs: false }])
   }))
 
-test('deletes go by tens, and what lies deeper or beside the path is not seen', () =>
+test('deletes go in batches of ten, and parameters below or beside the path are ignored', () =>
   scene(async (fake, running) => {
     const names = Array.from({ length: 12 }, (_, index) => `A${index}`)
     fake.tamper('deeper/A', 'x')
@@ -170,7 +170,7 @@ test('deletes go by tens, and what lies deeper or beside the path is not seen', 
     expect(fake.state().size).toBe(0)
   }))
 
-test('a role is taken on with the id of the sync', async () => {
+test('a role is assumed with the sync id as the external id', async () => {
   const fake = fakeSsm({ externalId: syncId })
   const running = await startFake(fake)
   const credential = { method: 'role', roleArn: awsRole, ...awsKeys }
@@ -187,7 +187,7 @@ test.each([
   ['x'.repeat(4_097), {}, 'is larger than 4 KB, which only the tier Intelligent-Tiering accepts.'],
   ['é'.repeat(2_049), { tier: 'Standard' }, 'is larger than 4 KB, which only the tier Intelligent-Tiering accepts.'],
   ['x'.repeat(8_192), { tier: 'Intelligent-Tiering' }, undefined],
-])('values that the vendor misreads are refused: %s', (value, options, problem) => {
+])('rejects values that the vendor would misread: %s', (value, options, problem) => {
   expect(provider.limits.refuseValue?.(value, options)).toBe(problem)
 })
 
@@ -203,16 +203,16 @@ test.each([
   ['/shop/prod?x', false],
   [`/a${'/b'.repeat(13)}/`, true],
   [`/a${'/b'.repeat(14)}/`, false],
-])('the path %s is taken: %s', (value, isTaken) => {
+])('the path %s is accepted: %s', (value, isAccepted) => {
   const field = provider.target.find(({ id }) => id === 'path')
-  expect(field?.kind === 'text' && field.check?.(value, {}) === undefined).toBe(isTaken)
+  expect(field?.kind === 'text' && field.check?.(value, {}) === undefined).toBe(isAccepted)
 })
 
 test.each([
   ['behind', -20],
   ['ahead', 20],
 ])(
-  'a clock that is %s is blamed itself, not the key; a wrong key is blamed by a clock that is a little off',
+  'a clock that is %s is reported as the cause, but a small offset still reports a wrong key',
   async (off, minutes) => {
     const fake = fakeSsm({ clock: Date.now })
     const running = await startFake(fake)
@@ -230,7 +230,7 @@ test.each([
   },
 )
 
-test('two paths of one account are two places, with or without a slash at the end', () => {
+test('two paths of one account have different fingerprints; a trailing slash does not matter', () => {
   const place = (path: string) =>
     provider.describeTarget({ region: 'eu-central-1', path }, { method: 'keys', ...awsKeys }).fingerprint
   expect(place('/shop')).toBe(place('/shop/'))

@@ -25,7 +25,7 @@ async function scene(play: (fake: FakeKeyVault, running: RunningFake) => Promise
   expect(fake.violations).toEqual([])
 }
 
-test('the official clients find their vendor in the fake, and ask as we do', async () => {
+test('the official clients work against the fake and send the same requests as we do', async () => {
   const theirs = await startFake(fakeKeyVault())
   const tlsOptions = { ca: vendorCertificate }
   const { tenantId, clientId, clientSecret } = azureCredential
@@ -67,7 +67,7 @@ test('the official clients find their vendor in the fake, and ask as we do', asy
     query: [...query].sort(),
     json: Object.fromEntries(Object.entries(json ?? {}).filter(([, value]) => JSON.stringify(value) !== '{}')),
   })
-  // The client also asks once without a token, to be told where to get one, and looks after each delete and recovery.
+  // The client also sends one request without a token to discover the login, and polls after each delete and recovery.
   const known = theirs.requests.filter(({ headers }) => headers.authorization !== undefined)
   const same = known.filter(
     ({ method, path }, index) =>
@@ -93,7 +93,7 @@ test('the official clients find their vendor in the fake, and ask as we do', asy
   await Promise.all([theirs.close(), mine.close()])
 })
 
-test('what is ours is recovered before it is written to, what is not is left as it is', () =>
+test('our deleted secrets are recovered before a write, foreign ones stay unchanged', () =>
   scene(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
     await applyAll(provider, connectionTo(running), [remove({ name: 'A' })])
@@ -108,7 +108,7 @@ test('what is ours is recovered before it is written to, what is not is left as 
     expect(fake.secret('B')).toMatchObject({ isDeleted: true, versions: ['theirs'] })
   }))
 
-test('while the vault is busy with a secret, it is to be tried again later', () =>
+test('a secret that the vault is busy with is retried later', () =>
   scene(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
     fake.lag = 1
@@ -123,7 +123,7 @@ test('while the vault is busy with a secret, it is to be tried again later', () 
     expect(fake.secret('A')?.isDeleted).toBe(true)
   }))
 
-test('the next page is followed at the vault’s own host only', () =>
+test('a next page is followed only on the vault’s own host', () =>
   scene(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [create('A', 'one'), create('B', 'two')])
     fake.pageSize = 1
@@ -139,7 +139,7 @@ test('the next page is followed at the vault’s own host only', () =>
     }
   }))
 
-test('the private half of a certificate counts as somebody else’s, whatever its tags say', () =>
+test('the private key of a certificate is foreign, whatever its tags say', () =>
   scene(async (fake, running) => {
     fake.plantCertificate('WEB-TLS')
     Object.assign(fake.secret('WEB-TLS')?.tags ?? {}, ours)
@@ -150,7 +150,7 @@ test.each([
   ['tenantId', '99999999-2222-4333-8444-555555555555'],
   ['clientId', '99999999-7777-4888-8999-aaaaaaaaaaaa'],
   ['clientSecret', 'wrong'],
-])('a login that fails says that it is the %s', (field, value) =>
+])('a failed login names the wrong field: %s', (field, value) =>
   scene(async (fake, running) => {
     const credential = { ...fake.credential, [field]: value }
     await expect(provider.verify(connectionTo(running, { credential }))).rejects.toMatchObject({
@@ -160,7 +160,7 @@ test.each([
   }),
 )
 
-test('a name that cannot be resolved is a vault that has gone only once the login was reached', () =>
+test('an unresolvable vault counts as deleted only after the login was reached', () =>
   scene(async (fake, running) => {
     fake.setTarget(false)
     await expect(listAll(provider, connectionTo(running))).rejects.toMatchObject({
@@ -174,7 +174,7 @@ test('a name that cannot be resolved is a vault that has gone only once the logi
     })
   }))
 
-test('each cloud has the login that the official client knows, and only its own vaults', async () => {
+test('each cloud uses the login of the official client and accepts only its own vaults', async () => {
   const hosts = { AzurePublicCloud: 'public', AzureGovernment: 'government', AzureChina: 'china' } as const
   const vaults = { public: 'vault.azure.net', government: 'vault.usgovcloudapi.net', china: 'vault.azure.cn' } as const
   for (const [authority, cloud] of Object.entries(hosts)) {
@@ -183,7 +183,7 @@ test('each cloud has the login that the official client knows, and only its own 
       http: {
         send: async ({ url, body }: { url: string; body?: string | Uint8Array }) => {
           asked.push(url, String(body))
-          throw new Error('far enough')
+          throw new Error('stop after the first request')
         },
       },
       credential: { ...azureCredential, cloud },
@@ -193,7 +193,7 @@ test('each cloud has the login that the official client knows, and only its own 
       now: Date.now,
     })
     const list = (domain: string) => Array.fromAsync(provider.connect(connection(domain)).list(new Set()))
-    await expect(list(vaults[cloud])).rejects.toThrow('far enough')
+    await expect(list(vaults[cloud])).rejects.toThrow('stop after the first request')
     expect(asked[0]).toBe(
       `${AzureAuthorityHosts[authority as keyof typeof AzureAuthorityHosts]}/${azureCredential.tenantId}/oauth2/v2.0/token`,
     )
@@ -217,9 +217,9 @@ test.each([
   ['https://shop--production.vault.azure.net', false],
   ['https://1shop.vault.azure.net', false],
   ['https://ab.vault.azure.net', false],
-])('the vault URI %s is taken: %s', (value, isTaken) => {
+])('the vault URI %s is accepted: %s', (value, isAccepted) => {
   const [field] = provider.target
-  expect(field?.kind === 'text' && field.check?.(value, {}) === undefined).toBe(isTaken)
+  expect(field?.kind === 'text' && field.check?.(value, {}) === undefined).toBe(isAccepted)
 })
 
 test.each([
@@ -227,12 +227,12 @@ test.each([
   ['tenantId', 'common/../x', false],
   ['tenantId', '', false],
   ['clientId', 'contoso', false],
-])('%s: %s is taken: %s', (id, value, isTaken) => {
+])('%s: %s is accepted: %s', (id, value, isAccepted) => {
   const field = provider.auth.find((one) => one.id === id)
-  expect(field?.kind === 'text' && field.check?.(value, {}) === undefined).toBe(isTaken)
+  expect(field?.kind === 'text' && field.check?.(value, {}) === undefined).toBe(isAccepted)
 })
 
-test('a credential that may list secrets but not get them looks in the list before an update', () =>
+test('a credential that may list but not get secrets reads the list before an update', () =>
   scene(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
     fake.tamper('B', 'theirs')
@@ -245,7 +245,7 @@ test('a credential that may list secrets but not get them looks in the list befo
     ])
   }))
 
-test('underscores become hyphens, and one vault is one place in any case', () => {
+test('underscores become hyphens, and the fingerprint of a vault ignores case', () => {
   expect(provider.normaliseName('DATABASE_URL')).toBe('DATABASE-URL')
   const place = (vaultUri: string) => provider.describeTarget({ vaultUri }, {}).fingerprint
   expect(place('https://Shop.vault.azure.net')).toBe(place('https://shop.vault.azure.net/'))

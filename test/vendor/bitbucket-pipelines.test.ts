@@ -6,7 +6,7 @@ import { fakeBitbucket } from './fake/bitbucket-pipelines.ts'
 import { type FakeRequest, startFake } from './fake.ts'
 import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
-/** Its own types do not pass our compiler. */
+/** The client's own types do not compile here. */
 type Call = (params: object) => Promise<{ data: { uuid: string; values: unknown[] } }>
 type Verb = 'create' | 'update' | 'list' | 'delete'
 type Client = { repositories: Record<`${Verb}${'Pipeline' | 'Deployment'}Variable${'' | 's'}`, Call> }
@@ -23,7 +23,7 @@ const start = async (kind?: 'repository' | 'deployment') => {
   return { fake, running, connection: connectionTo(running) }
 }
 
-/** The ids of variables are the fakes' own. */
+/** Without the ids of variables, which differ between fakes. */
 const wire = ({ method, path, query, json, headers }: FakeRequest) => ({
   method,
   path: decodeURIComponent(path).replace(/variables\/\{[0-9a-f-]{36}\}$/, 'variables/{uuid}'),
@@ -33,7 +33,7 @@ const wire = ({ method, path, query, json, headers }: FakeRequest) => ({
 })
 
 test.each(['repository', 'deployment'] as const)(
-  'the client drives the fake of a %s, and asks as we do',
+  'the bitbucket client works against the fake of a %s and sends the same requests as we do',
   async (kind) => {
     const theirs = await startFake(fakeBitbucket(kind), { plain: true })
     const { token = '' } = theirs.fake.credential
@@ -64,7 +64,7 @@ test.each(['repository', 'deployment'] as const)(
   },
 )
 
-test('a variable that is not secured is somebody else’s', async () => {
+test('an unsecured variable is foreign', async () => {
   const { fake, running, connection } = await start()
   fake.variables.push({
     uuid: '{3fa85f64-0000-4562-b3fc-2c963f66afa6}',
@@ -78,7 +78,7 @@ test('a variable that is not secured is somebody else’s', async () => {
   await running.close()
 })
 
-test('what has vanished is made anew; without an id, it is looked for', async () => {
+test('an update re-creates a missing variable, and searches by name without an id', async () => {
   const { fake, running, connection } = await start()
   const [made] = await applyAll(bitbucketPipelines, connection, [
     update('ALPHA', 'one', '{00000000-0000-4000-8000-000000000000}'),
@@ -91,7 +91,7 @@ test('what has vanished is made anew; without an id, it is looked for', async ()
   await running.close()
 })
 
-test('not found may mean not allowed: then nothing counts as done', async () => {
+test('a 404 that may mean forbidden does not count as success', async () => {
   const { fake, running, connection } = await start()
   await applyAll(bitbucketPipelines, connection, [create('ALPHA', 'one')])
   fake.isReadOnly = true
@@ -105,7 +105,7 @@ test('not found may mean not allowed: then nothing counts as done', async () => 
   await running.close()
 })
 
-test('a variable that is made again by an update, whose answer is lost, is ours when the update is repeated', async () => {
+test('a variable re-created by an update with a lost response is ours when the update is repeated', async () => {
   const { fake, running, connection } = await start()
   const remote = bitbucketPipelines.connect(connection)
   const [made] = await Array.fromAsync(remote.apply([create('ALPHA', 'one')]))
@@ -127,7 +127,7 @@ test('a next page on another host is not followed', async () => {
   await running.close()
 })
 
-test('line breaks are refused before they are sent', () => {
+test('line breaks are rejected before anything is sent', () => {
   expect(bitbucketPipelines.limits.refuseValue?.('one\ntwo', {})).toMatch(/^contains a line break/)
   expect(bitbucketPipelines.limits.refuseValue?.('one two', {})).toBeUndefined()
 })
@@ -138,7 +138,7 @@ test.each([
   ['repository', 'shop?x'],
   ['environment', 'Production'],
   ['email', 'a:b@example.com'],
-])('%s refuses %j', (id, value) => {
+])('%s rejects %j', (id, value) => {
   const fields = [...bitbucketPipelines.auth, ...bitbucketPipelines.target]
   const field = fields.find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^is not /)

@@ -1,4 +1,4 @@
-/** For tests only: a self-signed certificate for the hosts that the fakes play, whose key is public. */
+/** For tests only: a self-signed certificate for the hosts of the fakes. Its private key is public. */
 export const vendorKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgZ1chbGOinZox8L/f
 b17MSc41Hu6jxRQxHAhBumXkn+ahRANCAATUNXtYrfgytv9AQ6ptq1tgqv9lhEhu
@@ -25,7 +25,7 @@ vqSvwloq7TuUylleb5XgjOgj+4tK5Ay0ggsCIE+C4XN0bMvZDH+EsR7+N41aW9sl
 3WELdFLvgnJUKecB
 -----END CERTIFICATE-----`
 
-/** Of an authority that has nothing to do with the fake. */
+/** A certificate of an unrelated CA. */
 export const strangerCertificate = `-----BEGIN CERTIFICATE-----
 MIIBhzCCAS2gAwIBAgIUZYMSAmDoe0YANMZmy82I2b8pTlAwCgYIKoZIzj0EAwIw
 GDEWMBQGA1UEAwwNc3RyYW5nZXIudGVzdDAgFw0yNjExMTUwODEwMThaGA8yMTI2

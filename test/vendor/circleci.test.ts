@@ -7,13 +7,13 @@ import { fakeCircle } from './fake/circleci.ts'
 import { type FakeRequest, startFake } from './fake.ts'
 import { applyAll, connectionTo, create, listAll, remove, update } from './operation.ts'
 
-/** What its default is depends on who imports it. */
+/** The default export differs between import and require. */
 const { default: Circle }: typeof Client = createRequire(import.meta.url)('circle-client')
 
 const names = ['ALPHA', 'BETA', 'GAMMA'] as const
 describeProvider(circleci, fakeCircle, { names })
 describe('a context', () => describeProvider(circleci, () => fakeCircle('context'), { names }))
-describe('an own server', () =>
+describe('a self-hosted server', () =>
   describeProvider(circleci, () => fakeCircle('project', { baseUrl: 'https://circleci.example.test' }), { names }))
 
 const wire = ({ method, path, query, json, headers }: FakeRequest) => ({
@@ -24,32 +24,35 @@ const wire = ({ method, path, query, json, headers }: FakeRequest) => ({
   token: headers['circle-token'],
 })
 
-test.each(['project', 'context'] as const)('circle-client drives the fake of a %s, and asks as we do', async (kind) => {
-  const theirs = await startFake(fakeCircle(kind), { plain: true })
-  const { token = '' } = theirs.fake.credential
-  const client = new Circle(token, 'gh/acme/shop')
-  Reflect.set(Circle, 'baseUrl', `${theirs.url}/api/v2`)
-  const id = theirs.fake.target.kind === 'context' ? theirs.fake.target.context : undefined
-  const put = (name: string, value: string) =>
-    id === undefined ? client.createEnvVar(name, value) : client.createContextEnvVar(id, name, value)
-  await put('ALPHA', 'one-long-value')
-  await put('ALPHA', 'two-long-value')
-  const { items } = id === undefined ? await client.listEnvVars() : await client.listContextEnvVars(id)
-  expect(items).toMatchObject([id === undefined ? { name: 'ALPHA', value: 'xxxxalue' } : { variable: 'ALPHA' }])
-  expect(theirs.fake.state()).toEqual(new Map([['ALPHA', 'two-long-value']]))
-  await (id === undefined ? client.deleteEnvVar('ALPHA') : client.deleteContextEnvVar(id, 'ALPHA'))
+test.each(['project', 'context'] as const)(
+  'circle-client works against the fake of a %s and sends the same requests as we do',
+  async (kind) => {
+    const theirs = await startFake(fakeCircle(kind), { plain: true })
+    const { token = '' } = theirs.fake.credential
+    const client = new Circle(token, 'gh/acme/shop')
+    Reflect.set(Circle, 'baseUrl', `${theirs.url}/api/v2`)
+    const id = theirs.fake.target.kind === 'context' ? theirs.fake.target.context : undefined
+    const put = (name: string, value: string) =>
+      id === undefined ? client.createEnvVar(name, value) : client.createContextEnvVar(id, name, value)
+    await put('ALPHA', 'one-long-value')
+    await put('ALPHA', 'two-long-value')
+    const { items } = id === undefined ? await client.listEnvVars() : await client.listContextEnvVars(id)
+    expect(items).toMatchObject([id === undefined ? { name: 'ALPHA', value: 'xxxxalue' } : { variable: 'ALPHA' }])
+    expect(theirs.fake.state()).toEqual(new Map([['ALPHA', 'two-long-value']]))
+    await (id === undefined ? client.deleteEnvVar('ALPHA') : client.deleteContextEnvVar(id, 'ALPHA'))
 
-  const ours = await startFake(fakeCircle(kind))
-  const connection = connectionTo(ours)
-  await applyAll(circleci, connection, [create('ALPHA', 'one-long-value'), update('ALPHA', 'two-long-value')])
-  await listAll(circleci, connection)
-  await applyAll(circleci, connection, [remove({ name: 'ALPHA' })])
-  expect(ours.requests.map(wire)).toEqual(theirs.requests.map(wire))
-  expect([...ours.fake.violations, ...theirs.fake.violations]).toEqual([])
-  await Promise.all([theirs.close(), ours.close()])
-})
+    const ours = await startFake(fakeCircle(kind))
+    const connection = connectionTo(ours)
+    await applyAll(circleci, connection, [create('ALPHA', 'one-long-value'), update('ALPHA', 'two-long-value')])
+    await listAll(circleci, connection)
+    await applyAll(circleci, connection, [remove({ name: 'ALPHA' })])
+    expect(ours.requests.map(wire)).toEqual(theirs.requests.map(wire))
+    expect([...ours.fake.violations, ...theirs.fake.violations]).toEqual([])
+    await Promise.all([theirs.close(), ours.close()])
+  },
+)
 
-test('a context tells when each variable was changed, from the write on', async () => {
+test('a context returns the modification time of each variable, starting with the write', async () => {
   const running = await startFake(fakeCircle('context'))
   const connection = connectionTo(running)
   const [made] = await applyAll(circleci, connection, [create('ALPHA', 'one')])
@@ -59,7 +62,7 @@ test('a context tells when each variable was changed, from the write on', async 
   await running.close()
 })
 
-test('of a project’s values, nothing is kept: not even the end that CircleCI shows', async () => {
+test('nothing of a project’s values is stored, not even the suffix that CircleCI shows', async () => {
   const running = await startFake(fakeCircle())
   const connection = connectionTo(running)
   expect(await applyAll(circleci, connection, [create('ALPHA', 'canary-1234')])).toEqual([{ name: 'ALPHA' }])
@@ -67,7 +70,7 @@ test('of a project’s values, nothing is kept: not even the end that CircleCI s
   await running.close()
 })
 
-test('a variable that is not found is gone only where the list can be seen', async () => {
+test('a missing variable counts as deleted only if the list is readable', async () => {
   for (const kind of ['project', 'context'] as const) {
     const running = await startFake(fakeCircle(kind))
     const connection = connectionTo(running)
@@ -86,7 +89,7 @@ test.each([
   ['organization', 'acme'],
   ['context', '../me'],
   ['baseUrl', 'https://circleci.com/api/v2'],
-])('%s refuses %j', (id, value) => {
+])('%s rejects %j', (id, value) => {
   const field = [...circleci.auth, ...circleci.target].find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^(is not|must be) /)
 })

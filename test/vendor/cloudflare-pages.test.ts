@@ -18,7 +18,7 @@ const wire = ({ method, url, headers, json }: FakeRequest) => ({
   type: headers['content-type'],
 })
 
-test('the cloudflare client finds in the fake what it expects of the vendor, and asks as we do', async () => {
+test('the cloudflare client works against the fake and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeCloudflarePages(), { plain: true })
   const client = new Cloudflare({ apiToken: theirs.fake.credential.token ?? '', baseURL: `${theirs.url}/client/v4` })
   const { projects } = client.pages
@@ -31,7 +31,7 @@ test('the cloudflare client finds in the fake what it expects of the vendor, and
   expect(before.deployment_configs.production.wrangler_config_hash).toBe('aaaa')
   await edit({ ALPHA: text('one'), BETA: text('two') })
   const after = await edit({ ALPHA: text('three'), BETA: null })
-  // Secret values are not told.
+  // Secret values are write-only.
   expect(after.deployment_configs.production.env_vars).toEqual({ ALPHA: text('') })
   expect(theirs.fake.state()).toEqual(new Map([['ALPHA', 'three']]))
   const listed = await Array.fromAsync(projects.list({ account_id: accountId, per_page: 10 }))
@@ -44,14 +44,14 @@ test('the cloudflare client finds in the fake what it expects of the vendor, and
   await Array.fromAsync(remote.apply([update('ALPHA', 'three'), remove({ name: 'BETA' })]))
   expect(ours.requests.map(wire)).toEqual(theirs.requests.slice(0, 3).map(wire))
   const [field] = cloudflarePages.target
-  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no select')
+  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
   expect((await field.options(connectionTo(ours)))?.length).toBe(listed.length)
   for (const bad of ['Shop', 'a/b', '..', '-a', '']) expect(field.check?.(bad, {})).toBeDefined()
   expect([...theirs.fake.violations, ...ours.fake.violations]).toEqual([])
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('the other environment and what Wrangler remembers stay as they are', async () => {
+test('a push keeps the other environment and the hash of the Wrangler configuration', async () => {
   const fake = fakeCloudflarePages()
   const running = await startFake(fake)
   fake.configs.preview.env_vars.set('ALPHA', { type: 'plain_text', value: 'of the preview' })
@@ -69,7 +69,7 @@ test('the other environment and what Wrangler remembers stay as they are', async
   await running.close()
 })
 
-test('a project without any variables has none', async () => {
+test('a project without variables lists none', async () => {
   const running = await startFake(fakeCloudflarePages())
   const result = { name: 'shop', deployment_configs: { production: { env_vars: null } } }
   const body = { success: true, errors: [], messages: [], result }

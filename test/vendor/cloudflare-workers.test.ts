@@ -12,7 +12,7 @@ describeProvider(cloudflareWorkers, fakeCloudflareWorkers, { names: ['ALPHA', 'B
 
 const text = (name: string, value: string) => ({ type: 'secret_text' as const, name, text: value })
 
-test('the cloudflare client finds in the fake what it expects of the vendor, and asks as we do', async () => {
+test('the cloudflare client works against the fake and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeCloudflareWorkers(), { plain: true })
   const client = new Cloudflare({ apiToken: theirs.fake.credential.token ?? '', baseURL: `${theirs.url}/client/v4` })
   const { secrets } = client.workers.scripts
@@ -55,14 +55,14 @@ const refusal = (status: number, code: number, message = 'no'): FakeAnswer => ({
 
 test.each([
   ['a refusal with status 200', refusal(200, 10021), 'invalid'],
-  ['a limit of the plan', refusal(400, 10055), 'quota'],
-  ['a newer version that is not deployed', refusal(400, 10215), 'conflict'],
-  ['a token that has become invalid', refusal(403, 9109, 'Invalid access token'), 'auth'],
-  ['a token that may not', refusal(403, 9109, 'Unauthorized to access requested resource'), 'scope'],
-  ['a token that is none', refusal(400, 6003, 'Invalid request headers'), 'auth'],
-  ['success that is not claimed', { status: 200, body: { result: {} } }, 'protocol'],
-  ['a page of HTML that says 200', { status: 200, body: '<html>' }, 'protocol'],
-])('%s is sorted', async (_title, answer, kind) => {
+  ['a plan limit', refusal(400, 10055), 'quota'],
+  ['a newer, undeployed version', refusal(400, 10215), 'conflict'],
+  ['an expired token', refusal(403, 9109, 'Invalid access token'), 'auth'],
+  ['a token without the permission', refusal(403, 9109, 'Unauthorized to access requested resource'), 'scope'],
+  ['a malformed token', refusal(400, 6003, 'Invalid request headers'), 'auth'],
+  ['a 200 without a success flag', { status: 200, body: { result: {} } }, 'protocol'],
+  ['an HTML page with status 200', { status: 200, body: '<html>' }, 'protocol'],
+])('%s is classified', async (_title, answer, kind) => {
   const running = await startFake(fakeCloudflareWorkers())
   running.mischief = () => ({ kind: 'answer', answer })
   const error = await applyAll(cloudflareWorkers, connectionTo(running), [create('ALPHA', 'x')]).catch(
@@ -72,7 +72,7 @@ test.each([
   await running.close()
 })
 
-test('a name that another binding has is a conflict, and nothing of the call is stored', async () => {
+test('a name used by another binding is a conflict, and nothing of the call is stored', async () => {
   const running = await startFake(fakeCloudflareWorkers())
   const ops = [create('ALPHA', 'x'), create(plainBinding, 'y')]
   const error = await applyAll(cloudflareWorkers, connectionTo(running), ops).catch((e: unknown) => e)
@@ -81,7 +81,7 @@ test('a name that another binding has is a conflict, and nothing of the call is 
   await running.close()
 })
 
-test('a hundred and one ops are two calls, deletes among them', async () => {
+test('101 operations, including deletes, take two calls', async () => {
   const running = await startFake(fakeCloudflareWorkers())
   running.fake.tamper('OLD', 'x')
   const ops = Array.from({ length: 100 }, (_, index) => create(`KEY_${index}`, 'x'))
@@ -92,7 +92,7 @@ test('a hundred and one ops are two calls, deletes among them', async () => {
   await running.close()
 })
 
-test('a token of the account is verified there, and one that may not read the account’s name is good too', async () => {
+test('an account token is verified at its account, and needs no permission to read the account’s name', async () => {
   const running = await startFake(fakeCloudflareWorkers())
   const connection = connectionTo(running, { credential: { token: accountToken, accountId } })
   expect(await cloudflareWorkers.verify(connection)).toBe('Example')
@@ -102,17 +102,17 @@ test('a token of the account is verified there, and one that may not read the ac
   await running.close()
 })
 
-test('a token that may not list Workers leaves the name to the person', async () => {
+test('a token that may not list Workers makes the wizard ask for the name', async () => {
   const running = await startFake(fakeCloudflareWorkers())
   running.mischief = () => ({ kind: 'answer', answer: refusal(403, 10000, 'Authentication error') })
   const [field] = cloudflareWorkers.target
-  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no select')
+  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
   expect(await field.options(connectionTo(running))).toBeUndefined()
   for (const name of ['a/b', '../x', 'a b', '']) expect(field.check?.(name, {})).toBeDefined()
   await running.close()
 })
 
-test('a Worker without secrets has none, however the vendor says so', async () => {
+test('a Worker without secrets lists none, in every form of the vendor’s response', async () => {
   const running = await startFake(fakeCloudflareWorkers())
   for (const result of [null, []]) {
     const body = { success: true, errors: [], messages: [], result }

@@ -1,4 +1,7 @@
-/** The same cases for every provider: what the engine relies on, against the provider's fake over real TLS. */
+/**
+ * The tests that every provider must pass: the guarantees that the sync engine relies on, against the provider's fake
+ * over real TLS.
+ */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { isFault, type VendorFault } from '../../server/src/providers/fault.ts'
 import type { Field, OpResult, Provider, RemoteItem, Values } from '../../server/src/providers/provider.ts'
@@ -15,7 +18,7 @@ async function faultOf(work: Promise<unknown>): Promise<VendorFault> {
   return error
 }
 
-/** The first fault of a list of results, or that of the call itself. */
+/** The first fault in the results, or the fault of the call itself. */
 async function faultOfApply(work: Promise<OpResult[]>): Promise<VendorFault> {
   return faultOf(
     work.then((results) => {
@@ -24,10 +27,10 @@ async function faultOfApply(work: Promise<OpResult[]>): Promise<VendorFault> {
   )
 }
 
-/** `names`: three names that the vendor takes as they are. `values`: texts that are easily spoilt on the way. */
+/** `names`: three names that the vendor accepts unchanged. `values`: texts that are easily corrupted. */
 type Samples = { readonly names: readonly [string, string, string]; readonly values?: readonly string[] }
 
-const awkwardValues = [
+const fragileValues = [
   'plain',
   '',
   ' spaces around ',
@@ -40,7 +43,7 @@ const awkwardValues = [
 export function describeProvider(provider: Provider, makeFake: () => Fake, samples: Samples): void {
   const [a, b, c] = samples.names
   const { limits, capabilities } = provider
-  const values = (samples.values ?? awkwardValues).filter((value) => value !== '' || limits.allowsEmpty)
+  const values = (samples.values ?? fragileValues).filter((value) => value !== '' || limits.allowsEmpty)
 
   describe(`${provider.slug}, against its fake`, () => {
     let running: RunningFake
@@ -64,18 +67,18 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       expect(fault.kind).toBe('auth')
     })
 
-    test('every select that asks the vendor offers what the fake has', async () => {
+    test('every select filled by the vendor offers the data of the fake', async () => {
       for (const field of [...provider.auth, ...provider.target, ...provider.options]) {
         if (field.kind !== 'select' || typeof field.options !== 'function') continue
         if (field.when && !field.when(fake.target)) continue
         const offered = await field.options(
-          connectionTo(running, { target: earlier(provider.target, field, fake.target) }),
+          connectionTo(running, { target: answersBefore(provider.target, field, fake.target) }),
         )
         expect(offered?.map(({ value }) => value)).toContain({ ...fake.target, ...fake.options }[field.id])
       }
     })
 
-    test('every answer of the fake passes the checks of the forms', () => {
+    test('the fake’s credential, target and options pass the checks of the forms', () => {
       const forms: [readonly Field[], Values][] = [
         [provider.auth, fake.credential],
         [provider.target, fake.target],
@@ -90,7 +93,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       }
     })
 
-    test('values arrive as they are', async () => {
+    test('values are stored unchanged', async () => {
       for (const value of values) {
         if (limits.refuseValue?.(value, fake.options) !== undefined) continue
         const item = (await ids()).get(a)
@@ -99,7 +102,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       }
     })
 
-    test('creates, updates and deletes what is asked, and nothing else', async () => {
+    test('creates, updates and deletes only the requested entries', async () => {
       fake.tamper(c, 'foreign')
       await applyAll(provider, connectionTo(running), [create(a, 'one'), create(b, 'two')])
       expect(fake.state()).toEqual(
@@ -127,7 +130,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       } else expect(items.get(a)?.isOurs).toBeUndefined()
     })
 
-    test('a mark stays while nothing happens and changes with the value', async () => {
+    test('a mark changes with the value and only then', async () => {
       if (capabilities.read !== 'mark') return expect(capabilities.read).toMatch(/value|names|nothing/)
       const [result] = await applyAll(provider, connectionTo(running), [create(a, 'one')])
       const first = (await known(a)) as RemoteItem
@@ -138,7 +141,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       expect(((await known(a)) as RemoteItem).mark).not.toBe(first.mark)
     })
 
-    test('ops that are repeated end in the same state', async () => {
+    test('operations are idempotent', async () => {
       const ops = [create(a, 'one'), create(b, 'two')]
       await applyAll(provider, connectionTo(running), ops)
       const again = await applyAll(provider, connectionTo(running), [
@@ -159,7 +162,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       expect(fake.state()).toEqual(new Map([[a, 'one']]))
     })
 
-    test('a connection that is lost after the request took effect is made good by repeating', async () => {
+    test('a create whose response was lost succeeds when repeated', async () => {
       const op = create(a, 'one')
       running.mischief = afterWrites(() => ({ kind: 'drop', after: true }))
       expect((await faultOfApply(applyAll(provider, connectionTo(running), [op]))).kind).toBe('transient')
@@ -168,7 +171,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       expect(fake.state()).toEqual(new Map([[a, 'one']]))
     })
 
-    test('pages of one are followed to the end', async () => {
+    test('a list of one item per page is read to the end', async () => {
       const names = Array.from({ length: 5 }, (_, index) => `${a}${index}`)
       await applyAll(
         provider,
@@ -180,7 +183,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       expect(items.map(({ name }) => name).sort()).toEqual(capabilities.read === 'nothing' ? [] : [...names].sort())
     })
 
-    test('the number of calls is the least that the vendor allows', async () => {
+    test('lists and updates take the minimum number of calls', async () => {
       const names = Array.from({ length: 30 }, (_, index) => `${a}${index}`)
       await applyAll(
         provider,
@@ -205,9 +208,9 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       ['429 with a reset', { status: 429, headers: { 'x-ratelimit-reset': '1700000030' } }, 'rate', undefined],
       ['500', { status: 500 }, 'transient', undefined],
       ['503', { status: 503, headers: { 'retry-after': '3' } }, 'transient', 3_000],
-      ['401 in mid-run', { status: 401 }, 'auth', undefined],
-      ['a page of HTML', { status: 502, body: '<html>' }, 'transient', undefined],
-    ] as const)('%s is sorted', async (_title, answer, kind, retryAfterMs) => {
+      ['401 during a run', { status: 401 }, 'auth', undefined],
+      ['an HTML page', { status: 502, body: '<html>' }, 'transient', undefined],
+    ] as const)('%s is classified', async (_title, answer, kind, retryAfterMs) => {
       await applyAll(provider, connectionTo(running), [create(b, 'x')])
       const now = () => 10_000
       running.mischief = afterWrites(() => ({ kind: 'answer', answer }))
@@ -218,7 +221,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       expect(fake.state().has(a)).toBe(false)
     })
 
-    test('a target that is gone is a gone fault', async () => {
+    test('a deleted target is a gone fault', async () => {
       fake.setTarget(false)
       if (capabilities.read !== 'nothing') {
         expect((await faultOf(listAll(provider, connectionTo(running), [a]))).kind).toBe('gone')
@@ -226,7 +229,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       expect((await faultOfApply(applyAll(provider, connectionTo(running), [create(a, 'one')]))).kind).toBe('gone')
     })
 
-    test('a name that the vendor refuses is a fault of that name, and is not stored', async () => {
+    test('a name rejected by the vendor is a fault of that name only and is not stored', async () => {
       fake.refusedNames.add(a)
       const results = await applyAll(provider, connectionTo(running), [
         create(a, 'canary-value'),
@@ -240,12 +243,12 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
       expect(fake.state().has(a)).toBe(false)
     })
 
-    test('nothing but the vendor’s hosts is asked, and no value stands in a URL', async () => {
+    test('requests go only to the vendor’s hosts, and no URL contains a value', async () => {
       await applyAll(provider, connectionTo(running), [create(a, 'canary-value')])
       for (const request of running.requests) {
         expect(fake.hosts).toContain(request.host.replace(/:\d+$/, ''))
         expect(request.url).not.toContain('canary')
-        // Ids of tenants and accounts may stand there; what is never shown again may not.
+        // A URL may contain ids of tenants and accounts, but no secret credential.
         for (const { kind, id } of provider.auth) {
           const secret = kind === 'password' ? fake.credential[id] : undefined
           if (secret !== undefined) expect(request.url).not.toContain(secret)
@@ -255,12 +258,12 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
   })
 }
 
-/** Only what changes something: logins and look-ups before it succeed. */
+/** Affects writes only: logins and reads before them succeed. */
 function afterWrites<Result>(answer: (request: FakeRequest) => Result) {
   return (request: FakeRequest): Result | undefined => (isWrite(request) ? answer(request) : undefined)
 }
 
-/** By the method; of the vendors that ask and sign in by POST, too, by what they ask for. */
+/** Decides by the method, and by the operation for vendors that also read and log in by POST. */
 function isWrite({ method, headers, path }: FakeRequest): boolean {
   if (/\.(Get|List|Describe|BatchGet)[A-Za-z]*$/.test(headers['x-amz-target'] ?? '')) return false
   if (/\/(token|login|access_tokens)$/.test(path) || (headers['x-amz-target'] === undefined && path === '/'))
@@ -268,7 +271,7 @@ function isWrite({ method, headers, path }: FakeRequest): boolean {
   return method !== 'GET' && method !== 'HEAD'
 }
 
-function earlier(fields: readonly Field[], until: Field, answers: Values): Values {
+function answersBefore(fields: readonly Field[], until: Field, answers: Values): Values {
   const before = fields.slice(0, Math.max(0, fields.indexOf(until)))
   return Object.fromEntries(before.flatMap(({ id }) => (answers[id] === undefined ? [] : [[id, answers[id]]])))
 }

@@ -25,14 +25,14 @@ async function playing(fake: FakeApps, work: (running: RunningFake) => Promise<v
 const app = '00000000-0000-4000-8000-000000000001'
 
 function clientOf({ url, fake }: RunningFake) {
-  // The adapter asks for the interface of its own library; the vendor's class keeps to it without its types.
+  // The adapter expects its own library's interface, which the vendor's class satisfies without declaring it.
   const provider = new DigitalOceanApiKeyAuthenticationProvider(fake.credential.token ?? '') as never
   const adapter = new FetchRequestAdapter(provider)
   adapter.baseUrl = url
   return createDigitalOceanClient(adapter)
 }
 
-test('the vendor’s client finds in the fake what it expects, and writes the spec as we do', async () => {
+test('the vendor’s client works against the fake and writes the same spec as we do', async () => {
   const [theirFake, ourFake] = [fakeApps(), fakeApps()]
   const theirs = await startFake(theirFake, { plain: true })
   const client = clientOf(theirs)
@@ -73,7 +73,7 @@ test('the vendor’s client finds in the fake what it expects, and writes the sp
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('the vendor’s client finds the account and the apps where we do', async () => {
+test('the vendor’s client reads the account and the apps by the same requests as we do', async () => {
   const theirs = await startFake(fakeApps(), { plain: true })
   const client = clientOf(theirs)
   expect((await client.v2.account.get()).account.email).toBe('ops@example.com')
@@ -90,11 +90,11 @@ test('the vendor’s client finds the account and the apps where we do', async (
 
 function optionsOf(id: string) {
   const field = digitaloceanApps.target.find((candidate) => candidate.id === id)
-  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
   return field.options
 }
 
-test('everything else in the spec is written back as it was read, sealed values included', async () => {
+test('the rest of the spec is written back unchanged, encrypted values included', async () => {
   const fake = fakeApps()
   await playing(fake, async (running) => {
     const before = structuredClone(fake.spec())
@@ -110,7 +110,7 @@ test('everything else in the spec is written back as it was read, sealed values 
   })
 })
 
-test('the spec is read in the moment before it is written, so changes by others survive', async () => {
+test('the spec is read immediately before the write, so changes by others survive', async () => {
   const fake = fakeApps()
   await playing(fake, async (running) => {
     const remote = digitaloceanApps.connect(connectionTo(running))
@@ -125,7 +125,7 @@ test('the spec is read in the moment before it is written, so changes by others 
   })
 })
 
-test('one push of many changes is one deployment, and a push of none is none', async () => {
+test('a push of many changes causes one deployment, a push without changes none', async () => {
   const fake = fakeApps()
   await playing(fake, async (running) => {
     fake.tamper('OLD', 'x')
@@ -137,7 +137,7 @@ test('one push of many changes is one deployment, and a push of none is none', a
   })
 })
 
-test('a variable that is open is not created over; an update seals it and keeps its scope', async () => {
+test('a create does not overwrite a plain-text variable; an update encrypts it and keeps its scope', async () => {
   const fake = fakeApps({ component: 'mail' })
   await playing(fake, async (running) => {
     const [open] = await listAll(digitaloceanApps, connectionTo(running))
@@ -152,7 +152,7 @@ test('a variable that is open is not created over; an update seals it and keeps 
   })
 })
 
-test('a component that is gone is a gone fault, and the spec is not written', async () => {
+test('a deleted component is a gone fault, and the spec is not written', async () => {
   const fake = fakeApps()
   await playing(fake, async (running) => {
     const connection = connectionTo(running, { target: { ...fake.target, component: 'old' } })
@@ -162,7 +162,7 @@ test('a component that is gone is a gone fault, and the spec is not written', as
   })
 })
 
-test('apps are read page by page, on DigitalOcean’s own ground only', async () => {
+test('apps are read page by page, on DigitalOcean’s own host only', async () => {
   const fake = fakeApps()
   await playing(fake, async (running) => {
     fake.pageSize = 1
@@ -174,21 +174,21 @@ test('apps are read page by page, on DigitalOcean’s own ground only', async ()
   })
 })
 
-test('components are offered beside the app as a whole', async () => {
+test('the wizard offers the whole app and each component', async () => {
   await playing(fakeApps(), async (running) => {
     const offered = await optionsOf('component')(connectionTo(running))
     expect(offered?.map(({ value }) => value)).toEqual(['*', 'web', 'api', 'mail'])
   })
 })
 
-test('a token that may not see the account is good enough', async () => {
+test('a token does not need permission to read the account', async () => {
   const fake = fakeApps({ hasAccountScope: false })
   await playing(fake, async (running) => {
     expect(await digitaloceanApps.verify(connectionTo(running))).toBe('DigitalOcean')
   })
 })
 
-test('a number too large for JavaScript is written back digit by digit', async () => {
+test('a number too large for JavaScript is written back exactly', async () => {
   const fake = fakeApps()
   await playing(fake, async (running) => {
     const text = '{"app":{"spec":{"name":"shop","services":[{"name":"web","size":12345678901234567890}]}}}'
@@ -202,11 +202,11 @@ test('a number too large for JavaScript is written back digit by digit', async (
 test.each([
   [`a${reference}c`, /contains \$\{/],
   ['EV[1:abc:def]', /starts with EV\[/],
-])('the value %s is refused', (value, expected) => {
+])('the value %s is rejected', (value, expected) => {
   expect(digitaloceanApps.limits.refuseValue?.(value, {})).toMatch(expected)
 })
 
-test('what the token may not list is typed; a token that is refused is not passed over', async () => {
+test('the wizard asks for names that the token may not list, but reports a rejected token', async () => {
   const fake = fakeApps()
   await playing(fake, async (running) => {
     for (const field of digitaloceanApps.target) {
@@ -225,7 +225,7 @@ test.each([
   ['app', `${app}/deployments`],
   ['component', 'Web'],
   ['component', '../x'],
-])('%s: %s is refused', (id, value) => {
+])('%s rejects %s', (id, value) => {
   const field = digitaloceanApps.target.find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^is not /)
 })

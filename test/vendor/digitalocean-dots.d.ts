@@ -1,4 +1,4 @@
-/** The vendor's client comes as sources that our compiler refuses; tsconfig.json puts what the test uses in their place. */
+/** The vendor's client ships sources that do not compile here; tsconfig.json substitutes these types. */
 export type Env = { key: string; value: string; scope?: string; type?: string }
 export type Component = { name: string; envs?: Env[] }
 export type Spec = { name: string; services?: Component[] }

@@ -1,4 +1,4 @@
-/** Every provider with its fake, for what must hold of all of them. */
+/** Every provider with its fake, for tests that cover all of them. */
 
 import type { Provider, Values } from '../../server/src/providers/provider.ts'
 import { providers } from '../../server/src/providers/registry.ts'
@@ -55,12 +55,12 @@ const entries: Readonly<Record<string, Entry>> = {
 export type ProviderCase = {
   readonly slug: string
   readonly provider: Provider
-  /** Answers of the mapping step: one entry for each secret, named as the vendor likes it. */
+  /** Values of the mapping step: one entry per secret, with names that the vendor accepts. */
   readonly mapping: Values
   readonly makeFake: (clock: Clock) => Fake
 }
 
-/** Throws for a provider that has no fake. */
+/** Throws for a provider without a fake. */
 export const everyProvider: readonly ProviderCase[] = providers.map((provider) => {
   const entry = entries[provider.slug]
   if (!entry) throw new Error(`${provider.slug} has no fake in test/vendor/every.ts`)

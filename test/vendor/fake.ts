@@ -1,6 +1,6 @@
 /**
- * A vendor played on loopback: one HTTPS server with the vendor's own host names, around the small state machine that a
- * file in fake/ keeps. It records every request, and can be told to misbehave.
+ * A fake vendor on loopback: one HTTPS server with the vendor's host names around a state machine from fake/. It
+ * records every request and can inject failures.
  */
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
@@ -14,50 +14,53 @@ export type FakeRequest = {
   readonly host: string
   readonly path: string
   readonly query: URLSearchParams
-  /** As it stood in the request line. */
+  /** The target of the request line. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
-  /** Undefined where the body is no JSON. */
+  /** Undefined if the body is not JSON. */
   readonly json: unknown
 }
 export type FakeAnswer = {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Sent as JSON, unless it is text. */
+  /** Sent as JSON unless it is a string. */
   readonly body?: unknown
 }
 
-/** The vendor itself. `answer` also judges each request by the vendor's own description, and collects what violates it. */
+/**
+ * The vendor's state and behaviour. `answer` also checks each request against the vendor's API description and collects
+ * violations.
+ */
 export type Fake = {
   readonly hosts: readonly string[]
-  /** What a person would enter in the wizard to reach the target that this fake keeps. */
+  /** Wizard input that leads to this fake's target. */
   readonly credential: Values
   readonly target: Values
   readonly options: Values
-  /** A credential that the vendor refuses. */
+  /** A credential that the vendor rejects. */
   readonly wrongCredential: Values
   answer(request: FakeRequest): FakeAnswer | Promise<FakeAnswer>
-  /** Requests that the vendor's description does not allow, in words; a test that leaves one fails. */
+  /** Requests that the vendor's description does not allow; a test with a violation fails. */
   readonly violations: string[]
-  /** Everything at the target, by name, in the clear. */
+  /** All values at the target by name, in plaintext. */
   state(): Map<string, string>
-  /** Somebody else at work: sets a value, or removes it. */
+  /** A change by someone else: sets or removes a value. */
   tamper(name: string, value: string | undefined): void
-  /** The target itself is deleted, or comes back. */
+  /** Deletes or restores the target itself. */
   setTarget(exists: boolean): void
-  /** Items on one page of a list; undefined where the vendor's list has no pages. */
+  /** Items per page of a list; undefined if the vendor's list has no pages. */
   pageSize: number | undefined
-  /** Names that the vendor refuses to store, each by itself; others of the same bulk call are stored. */
+  /** Names that the vendor rejects individually; other names of the same bulk call are stored. */
   readonly refusedNames: Set<string>
   /**
-   * Calls to the vendor, login included: for a list of `count` items, and for one update among any number. `look`: what
-   * the look before that update adds; no vendor needs more than one call.
+   * Expected number of calls, login included: to list `count` items, and to update one of many. `look`: extra calls to
+   * check the entry before that update.
    */
   readonly calls: { readonly list: (count: number) => number; readonly update: number; readonly look: 0 | 1 }
 }
 
-/** `drop`: the connection ends without an answer, before or after the request took effect. */
+/** `drop`: closes the connection without a response, before or after the request took effect. */
 export type Mischief =
   | { readonly kind: 'answer'; readonly answer: FakeAnswer }
   | { readonly kind: 'drop'; readonly after: boolean }
@@ -66,18 +69,18 @@ export type Mischief =
 export type RunningFake = {
   readonly fake: Fake
   readonly port: number
-  /** By address: for official clients, which cannot be told to resolve the vendor's name otherwise. */
+  /** IP-based URL for official clients, which cannot override name resolution. */
   readonly url: string
   readonly outbound: Outbound
-  /** All requests since the last `forget`. */
+  /** Requests since the last `forget`. */
   readonly requests: FakeRequest[]
-  /** Asked before each request. */
+  /** Called before each request. */
   mischief: ((request: FakeRequest) => Mischief | undefined) | undefined
   forget(): void
   close(): Promise<void>
 }
 
-/** `plain`: without TLS, for official clients that take an address but no certificate. */
+/** `plain`: without TLS, for official clients that accept a URL but no certificate. */
 export async function startFake(fake: Fake, { plain = false } = {}): Promise<RunningFake> {
   const requests: FakeRequest[] = []
   const listener: RequestListener = async (incoming, response) => {
@@ -134,7 +137,7 @@ async function readRequest(incoming: IncomingMessage, playedHost = incoming.head
   }
 }
 
-/** The service's own door, in a world in which the vendor's hosts are this fake. */
+/** The service's outbound client, with the vendor's hosts resolved to this fake. */
 function outboundTo(fake: Fake, port: number): Outbound {
   return createOutbound({
     allow: parseAllowList(fake.hosts.join(',')),
@@ -146,7 +149,7 @@ function outboundTo(fake: Fake, port: number): Outbound {
   })
 }
 
-/** The same without sockets, for tests of very many calls: TLS and HTTP are proven elsewhere. */
+/** Calls the fake without sockets, for tests with very many calls; other tests cover TLS and HTTP. */
 export function directly(
   fake: Fake,
   mischief: (request: FakeRequest) => Mischief | undefined,
@@ -171,11 +174,11 @@ export function directly(
         headers: { ...headers, host },
       }
       const request: FakeRequest = { ...asked, text, json: parse(text) }
-      const trick = mischief(request)
-      if (trick?.kind === 'stall') throw new OutboundError('timeout', 'No answer came in time.')
-      if (trick?.kind === 'drop' && !trick.after) throw lost()
-      const answer = trick?.kind === 'answer' ? trick.answer : await fake.answer(request)
-      if (trick?.kind === 'drop') throw lost()
+      const failure = mischief(request)
+      if (failure?.kind === 'stall') throw new OutboundError('timeout', 'No response in time.')
+      if (failure?.kind === 'drop' && !failure.after) throw lost()
+      const answer = failure?.kind === 'answer' ? failure.answer : await fake.answer(request)
+      if (failure?.kind === 'drop') throw lost()
       const lowered = Object.entries(answer.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value])
       const { body: content } = answer
       const sent = content === undefined ? '' : typeof content === 'string' ? content : JSON.stringify(content)

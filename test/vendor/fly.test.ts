@@ -21,7 +21,7 @@ describeProvider(fly, fakeFly, { names: ['ALPHA', 'BETA', 'GAMMA'] })
 const app = 'shop-production'
 const wire = ({ method, url, json }: FakeRequest) => ({ method, url, json })
 
-/** Generated from the vendor's OpenAPI description; it checks each answer against it. */
+/** Generated from the vendor's OpenAPI description; checks each response against it. */
 function generatedClient({ fake, url }: RunningFake) {
   const apiKey = Redacted.make(fake.credential.token ?? '')
   const layer = Layer.merge(Layer.succeed(Credentials, { apiKey, apiBaseUrl: `${url}/v1` }), FetchHttpClient.layer)
@@ -37,7 +37,7 @@ function generatedClient({ fake, url }: RunningFake) {
   }
 }
 
-test('a client made from the vendor’s description finds in the fake what that says, and asks as we do', async () => {
+test('a client generated from the vendor’s description works against the fake and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeFly(), { plain: true })
   const client = generatedClient(theirs)
   const set = await client.set({ ALPHA: 'one', BETA: 'two' })
@@ -54,14 +54,14 @@ test('a client made from the vendor’s description finds in the fake what that 
   await applyAll(fly, connection, [update('ALPHA', 'three')])
   await listAll(fly, connection)
   expect(ours.requests.map(wire)).toEqual(theirs.requests.slice(0, 3).map(wire))
-  // One of theirs deletes one; by the vendor's Go client, null in the bulk call does the same for many.
+  // Their call deletes one secret; in the vendor's Go client, null in the bulk call deletes many.
   await applyAll(fly, connection, [remove({ name: 'BETA' }), create('GAMMA', 'x')])
   expect(ours.requests.at(-1)?.json).toEqual({ values: { BETA: null, GAMMA: 'x' } })
   expect([...theirs.fake.violations, ...ours.fake.violations]).toEqual([])
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('machines are updated where that is chosen, as that client does it, and those that stand still stay so', async () => {
+test('machines are updated if chosen, like that client does, and stopped machines stay stopped', async () => {
   const theirs = await startFake(fakeFly(), { plain: true })
   const client = generatedClient(theirs)
   await client.set({ ALPHA: 'two' })
@@ -98,7 +98,7 @@ test('machines are updated where that is chosen, as that client does it, and tho
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('a machine that somebody changed in the meantime is not overwritten', async () => {
+test('a machine changed concurrently is not overwritten', async () => {
   const fake = fakeFly()
   const running = await startFake(fake)
   const remote = fly.connect(connectionTo(running, { options: { restart: 'yes' } }))
@@ -115,10 +115,10 @@ test('a machine that somebody changed in the meantime is not overwritten', async
 })
 
 test.each([
-  ['a macaroon as it is printed', 'FlyV1 fm2_bWFjYXJvb24tb2YtdGhlLWZha2U=,fm2_ZGlzY2hhcmdl'],
+  ['a macaroon as printed', 'FlyV1 fm2_bWFjYXJvb24tb2YtdGhlLWZha2U=,fm2_ZGlzY2hhcmdl'],
   ['a macaroon without its scheme', 'fm2_bWFjYXJvb24tb2YtdGhlLWZha2U=,fm2_ZGlzY2hhcmdl'],
-  ['a macaroon with the common scheme and a newline', 'Bearer fm2_bWFjYXJvb24tb2YtdGhlLWZha2U=,fm2_ZGlzY2hhcmdl\n'],
-])('%s is sent under its own scheme', async (_title, token) => {
+  ['a macaroon with the Bearer scheme and a newline', 'Bearer fm2_bWFjYXJvb24tb2YtdGhlLWZha2U=,fm2_ZGlzY2hhcmdl\n'],
+])('%s is sent with its own scheme', async (_title, token) => {
   const running = await startFake(fakeFly())
   expect(await fly.verify(connectionTo(running, { credential: { token } }))).toBe('deploy-token@example.com')
   expect(running.requests[0]?.headers.authorization).toMatch(/^FlyV1 fm2_/)
@@ -128,12 +128,12 @@ test.each([
   await running.close()
 })
 
-test('apps are listed page by page, and a token that may not list them leaves the name to the person', async () => {
+test('apps are listed page by page, and the wizard asks for the name if the token may not list them', async () => {
   const fake = fakeFly()
   fake.pageSize = 1
   const running = await startFake(fake)
   const [field] = fly.target
-  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no select')
+  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
   expect((await field.options(connectionTo(running)))?.length).toBe(3)
   const errors = [{ message: 'Not authorized to access apps', extensions: { code: 'FORBIDDEN' } }]
   running.mischief = () => ({ kind: 'answer', answer: { status: 200, body: { data: null, errors } } })
@@ -143,7 +143,7 @@ test('apps are listed page by page, and a token that may not list them leaves th
   await running.close()
 })
 
-test('an app that has no secrets yet has none, however the vendor says so', async () => {
+test('an app without secrets lists none, in every form of the vendor’s response', async () => {
   const running = await startFake(fakeFly())
   for (const body of [{ secrets: null }, { secrets: [] }, {}]) {
     running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })

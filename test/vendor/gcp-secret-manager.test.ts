@@ -21,7 +21,7 @@ describe('in one region', () => {
   describeProvider(provider, () => fakeGcp({ location: 'europe-west3' }), { names })
 })
 
-/** The client also says how it wants enums, and sends maps that are empty. */
+/** Without the client's enum format parameter and its empty maps. */
 const wire = ({ method, path, query, headers, json }: FakeRequest) => ({
   method,
   path,
@@ -41,7 +41,7 @@ async function scene(play: (fake: FakeGcp, running: RunningFake) => Promise<void
 }
 
 test.each(['global', 'europe-west3'])(
-  'the official client finds its vendor in the fake, and asks as we do: %s',
+  'the official client works against the fake and sends the same requests as we do: %s',
   async (location) => {
     const theirs = await startFake(fakeGcp({ location }), { plain: true })
     const authClient = new OAuth2Client()
@@ -90,7 +90,7 @@ test.each(['global', 'europe-west3'])(
   },
 )
 
-test('the token is asked for as google-auth-library asks for it', async () => {
+test('the token request is the same as that of google-auth-library', async () => {
   const running = await startFake(fakeGcp({ clock: Date.now }))
   const plain = await startFake(fakeGcp({ clock: Date.now }), { plain: true })
   const jwt = new JWT({
@@ -112,13 +112,13 @@ test('the token is asked for as google-auth-library asks for it', async () => {
     return { method, path, type: headers['content-type'], form, alg, claims, lifetime: exp - iat }
   }
   expect(running.requests.map(asked)).toEqual(plain.requests.map(asked))
-  // The library leaves the key's id out, which Google asks for where an account has several keys.
+  // The library omits the key id, which Google needs if an account has several keys.
   const assertion = new URLSearchParams(running.requests[0]?.text).get('assertion') ?? ''
   expect(decodeProtectedHeader(assertion)).toEqual({ alg: 'RS256', typ: 'JWT', kid: 'a1b2c3' })
   await Promise.all([running.close(), plain.close()])
 })
 
-test('a version whose answer was lost is no second one when the op is repeated', () =>
+test('repeating an operation after a lost response adds no second version', () =>
   scene(async (fake, running) => {
     for (const op of [create('A', 'one'), update('A', 'two')]) {
       running.mischief = ({ path }) => (path.endsWith(':addVersion') ? { kind: 'drop', after: true } : undefined)
@@ -129,7 +129,7 @@ test('a version whose answer was lost is no second one when the op is repeated',
     expect(fake.secret('A')?.versions).toEqual(['one', 'two'])
   }))
 
-test('who may not read values adds a version all the same', () =>
+test('a credential that may not read values can still add a version', () =>
   scene(async (fake, running) => {
     fake.denied.add('AccessSecretVersion')
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
@@ -137,20 +137,20 @@ test('who may not read values adds a version all the same', () =>
     expect(fake.secret('A')?.versions).toEqual(['one', 'two'])
   }))
 
-test('what is not ours is not added to by a create', () =>
+test('a create adds no version to a foreign secret', () =>
   scene(async (fake, running) => {
     fake.tamper('A', 'theirs')
     expect(kindsOf(await applyAll(provider, connectionTo(running), [create('A', 'x')]))).toEqual(['conflict'])
     expect(fake.secret('A')?.versions).toEqual(['theirs'])
   }))
 
-test('an update of what has vanished makes it anew, with our labels', () =>
+test('an update of a missing secret creates it with our labels', () =>
   scene(async (fake, running) => {
     expect(kindsOf(await applyAll(provider, connectionTo(running), [update('A', 'one')]))).toEqual(['done'])
     expect(fake.secret('A')).toMatchObject({ labels: ours, versions: ['one'] })
   }))
 
-test('what somebody changed after it was listed is not deleted', () =>
+test('a secret changed after it was listed is not deleted', () =>
   scene(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [create('A', 'one'), create('B', 'two')])
     const remote = provider.connect(connectionTo(running))
@@ -161,7 +161,7 @@ test('what somebody changed after it was listed is not deleted', () =>
     expect(fake.state()).toEqual(new Map([['A', 'one']]))
   }))
 
-test('the key is taken in base64, too, and its token_uri is not heeded', () =>
+test('the key is also accepted in base64, and its token_uri is ignored', () =>
   scene(async (fake, running) => {
     const base64 = Buffer.from(fake.credential.serviceAccount ?? '').toString('base64')
     const connection = connectionTo(running, { credential: { serviceAccount: base64 } })
@@ -169,7 +169,7 @@ test('the key is taken in base64, too, and its token_uri is not heeded', () =>
     expect(running.requests.map(({ host }) => host)).toEqual(['oauth2.googleapis.com'])
   }))
 
-test('a clock that is two hours behind is blamed itself, not the key', async () => {
+test('a clock two hours behind is reported as the cause, not the key', async () => {
   const running = await startFake(fakeGcp({ clock: Date.now }))
   const work = provider.verify(connectionTo(running, { now: () => Date.now() - 2 * 60 * 60_000 }))
   await expect(work).rejects.toMatchObject({
@@ -179,7 +179,7 @@ test('a clock that is two hours behind is blamed itself, not the key', async () 
   await running.close()
 })
 
-test('without a project the one of the key is used, and without the right to list locations one is typed', () =>
+test('the project defaults to that of the key, and the wizard asks for a location if the account may not list them', () =>
   scene(async (fake, running) => {
     const target = { location: 'global' }
     await applyAll(provider, connectionTo(running, { target }), [create('A', 'one')])
@@ -188,7 +188,7 @@ test('without a project the one of the key is used, and without the right to lis
       provider.describeTarget(fake.target, fake.credential),
     )
     const field = provider.target.find(({ id }) => id === 'location')
-    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a list')
+    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
     fake.denied.add('ListLocations')
     expect(await field.options(connectionTo(running))).toBeUndefined()
   }))
@@ -197,11 +197,11 @@ const { project_id: _project, ...keyless } = serviceAccount
 test.each([
   ['nothing', ''],
   ['some text', 'hello'],
-  ['a key of another kind', JSON.stringify({ ...serviceAccount, type: 'authorized_user' })],
-  ['one of another universe', JSON.stringify({ ...serviceAccount, universe_domain: 'example.test' })],
-  ['one without a project', JSON.stringify(keyless)],
-  ['one whose key is cut off', JSON.stringify({ ...serviceAccount, private_key: 'x' })],
-])('%s is no service account', (_title, value) => {
+  ['a key of another type', JSON.stringify({ ...serviceAccount, type: 'authorized_user' })],
+  ['a key of another universe', JSON.stringify({ ...serviceAccount, universe_domain: 'example.test' })],
+  ['a key without a project', JSON.stringify(keyless)],
+  ['a truncated private key', JSON.stringify({ ...serviceAccount, private_key: 'x' })],
+])('%s is not a service account', (_title, value) => {
   const field = provider.auth.find(({ id }) => id === 'serviceAccount')
   expect(field?.kind === 'password' && field.check?.(value, {})).toBe('is not the JSON key of a service account.')
 })
@@ -215,12 +215,12 @@ test.each([
   ['location', 'europe-west3', true],
   ['location', 'global', true],
   ['location', 'evil.example.com/', false],
-])('%s: %s is taken: %s', (id, value, isTaken) => {
+])('%s: %s is accepted: %s', (id, value, isAccepted) => {
   const field = provider.target.find((one) => one.id === id)
-  expect(field !== undefined && field.kind !== 'copy' && field.check?.(value, {}) === undefined).toBe(isTaken)
+  expect(field !== undefined && field.kind !== 'copy' && field.check?.(value, {}) === undefined).toBe(isAccepted)
 })
 
-test('the protos see what is not theirs', () => {
+test('the protos reject unknown, missing and invalid fields, and unknown methods', () => {
   const judge = googleJudge({
     'google/cloud/secretmanager/v1/service.proto': 'google.cloud.secretmanager.v1.SecretManagerService',
   })
@@ -243,7 +243,7 @@ test('the protos see what is not theirs', () => {
   expect(judge(request('/v1/projects/p/secrets/A/versions', {}))).toBeUndefined()
 })
 
-test('checksums are those that another implementation finds', () => {
+test('checksums match those of another implementation', () => {
   expect(crc32c(Buffer.from('123456789'))).toBe(0xe3069283)
   for (const text of ['', 'a', 'üñî ✓ 🔑', 'x'.repeat(65_536)]) {
     const bytes = Buffer.from(text)

@@ -10,12 +10,12 @@ const names = ['ALPHA', 'BETA', 'GAMMA'] as const
 describeProvider(githubActions, fakeGitHub, { names })
 describe('an environment', () => describeProvider(githubActions, () => fakeGitHub('environment'), { names }))
 describe('an organization', () => describeProvider(githubActions, () => fakeGitHub('organization'), { names }))
-describe('an own server', () =>
+describe('a self-hosted server', () =>
   describeProvider(githubActions, () => fakeGitHub('repository', { baseUrl: 'https://github.example.test' }), {
     names,
   }))
 
-/** Sealing is random: what a box holds is compared by what the fake opened. */
+/** Encryption is randomised, so sealed boxes are compared by the plaintext that the fake decrypted. */
 const wire = ({ method, path, query, json, headers }: FakeRequest) => ({
   method,
   path,
@@ -27,7 +27,7 @@ const wire = ({ method, path, query, json, headers }: FakeRequest) => ({
 const octokitFor = (baseUrl: string, auth: string | undefined) =>
   new Octokit({ auth, baseUrl, log: { debug() {}, info() {}, warn() {}, error() {} } })
 
-test('octokit finds in the fake what it expects of GitHub, and asks as we do', async () => {
+test('octokit works against the fake and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeGitHub(), { plain: true })
   const client = octokitFor(theirs.url, theirs.fake.credential.token)
   const place = { owner: 'acme', repo: 'shop' }
@@ -58,7 +58,7 @@ test('octokit finds in the fake what it expects of GitHub, and asks as we do', a
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('octokit asks for the secrets of environments and organizations where we do', async () => {
+test('octokit lists the secrets of environments and organizations by the same requests as we do', async () => {
   const theirs = await startFake(fakeGitHub('environment'), { plain: true })
   const client = octokitFor(theirs.url, theirs.fake.credential.token)
   const environment = { owner: 'acme', repo: 'shop', environment_name: 'release/eu' }
@@ -80,10 +80,10 @@ test('octokit asks for the secrets of environments and organizations where we do
 })
 
 test.each([
-  ['without the id of the key', { encrypted_value: 'aGVsbG8=' }],
-  ['in the alphabet for URLs', { encrypted_value: 'aGVs-_8=', key_id: '1' }],
-  ['in the clear', { value: 'one' }],
-])('the description of GitHub refuses a secret %s', async (_title, body) => {
+  ['without the key id', { encrypted_value: 'aGVsbG8=' }],
+  ['in base64url', { encrypted_value: 'aGVs-_8=', key_id: '1' }],
+  ['in plaintext', { value: 'one' }],
+])('GitHub’s description rejects a secret %s', async (_title, body) => {
   const running = await startFake(fakeGitHub(), { plain: true })
   const client = octokitFor(running.url, running.fake.credential.token)
   const put = client.request('PUT /repos/acme/shop/actions/secrets/ALPHA', body)
@@ -93,7 +93,7 @@ test.each([
   await running.close()
 })
 
-test('a key that was replaced in mid-run is fetched once more; a refused secret is not sent twice', async () => {
+test('a key rotated during a run is fetched again; a rejected secret is not sent twice', async () => {
   const fake = fakeGitHub()
   const running = await startFake(fake)
   const remote = githubActions.connect(connectionTo(running))
@@ -111,7 +111,7 @@ test('a key that was replaced in mid-run is fetched once more; a refused secret 
   await running.close()
 })
 
-test('a secret that is not found is gone only where the list can be seen', async () => {
+test('a missing secret counts as deleted only if the list is readable', async () => {
   const running = await startFake(fakeGitHub())
   const gone = await applyAll(githubActions, connectionTo(running), [remove({ name: 'ALPHA' })])
   expect(gone).toEqual([{ name: 'ALPHA' }])
@@ -122,7 +122,7 @@ test('a secret that is not found is gone only where the list can be seen', async
   await running.close()
 })
 
-test('who may use an organization’s secrets is said with every write', async () => {
+test('every write to an organization includes the visibility', async () => {
   const fake = fakeGitHub('organization')
   const running = await startFake(fake)
   const secret = () => fake.secrets('/orgs/acme/actions').get('ALPHA')
@@ -135,11 +135,11 @@ test('who may use an organization’s secrets is said with every write', async (
   await running.close()
 })
 
-test('an empty list of organizations is no list: a fine-grained token sees none', async () => {
+test('an empty list of organizations makes the wizard ask, since a fine-grained token sees none', async () => {
   const running = await startFake(fakeGitHub())
   running.mischief = () => ({ kind: 'answer', answer: { status: 200, body: [] } })
   const field = githubActions.target.find(({ id }) => id === 'organization')
-  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no select')
+  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
   expect(await field.options(connectionTo(running))).toBeUndefined()
   running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: { message: 'Resource not accessible' } } })
   expect(await field.options(connectionTo(running))).toBeUndefined()
@@ -172,12 +172,12 @@ test.each([
   ['baseUrl', 'https://github.example.com?x=1'],
   ['baseUrl', 'ftp://github.example.com'],
   ['baseUrl', 'github.example.com'],
-])('%s refuses %j', (id, value) => {
+])('%s rejects %j', (id, value) => {
   const field = [...githubActions.auth, ...githubActions.target].find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^(is not|must be) /)
 })
 
-test('names and places that differ only by case are the same', () => {
+test('names and targets are case-insensitive', () => {
   expect(githubActions.normaliseName('db_url')).toBe('DB_URL')
   const { fingerprint } = githubActions.describeTarget({ scope: 'repository', repository: 'Acme/Shop' }, {})
   expect(githubActions.describeTarget({ scope: 'repository', repository: 'acme/shop' }, {}).fingerprint).toBe(

@@ -10,7 +10,7 @@ import { applyAll, connectionTo, create, listAll, remove, update } from './opera
 const names = ['ALPHA', 'BETA', 'GAMMA'] as const
 describeProvider(gitlabCi, fakeGitLab, { names })
 describe('a group', () => describeProvider(gitlabCi, () => fakeGitLab({ kind: 'group' }), { names }))
-describe('an own server', () =>
+describe('a self-hosted server', () =>
   describeProvider(gitlabCi, () => fakeGitLab({ baseUrl: 'https://gitlab.example.test' }), { names }))
 
 const start = async (options?: GitLabOptions) => {
@@ -30,7 +30,7 @@ const foreign = (key: string, environment_scope: string): Variable => ({
   description: null,
 })
 
-/** GitLab takes parameters from the query and the body alike; gitbeaker puts the filter into the body. */
+/** GitLab accepts parameters in the query and in the body; gitbeaker puts the filter into the body. */
 const wire = ({ method, path, query, json }: FakeRequest) => {
   const { filter, ...body } = Object(json) as Record<string, unknown> & { filter?: Record<string, string> }
   const { 'filter[environment_scope]': asked, ...rest } = Object.fromEntries(query)
@@ -38,37 +38,40 @@ const wire = ({ method, path, query, json }: FakeRequest) => {
   return { method, path, scope, params: { ...rest, ...body } }
 }
 
-test.each(['project', 'group'] as const)('gitbeaker drives the fake of a %s, and asks as we do', async (kind) => {
-  const theirs = await startFake(fakeGitLab({ kind }), { plain: true })
-  const client = new Gitlab({ host: theirs.url, token: theirs.fake.credential.token ?? '' })
-  const variables = kind === 'group' ? client.GroupVariables : client.ProjectVariables
-  const id = kind === 'group' ? '9' : '42'
-  const { running: ours, connection } = await start({ kind })
-  const filter = { environment_scope: 'production' }
-  const attributes = { raw: true, protected: false, variableType: 'env_var', masked: true } as const
+test.each(['project', 'group'] as const)(
+  'gitbeaker works against the fake of a %s and sends the same requests as we do',
+  async (kind) => {
+    const theirs = await startFake(fakeGitLab({ kind }), { plain: true })
+    const client = new Gitlab({ host: theirs.url, token: theirs.fake.credential.token ?? '' })
+    const variables = kind === 'group' ? client.GroupVariables : client.ProjectVariables
+    const id = kind === 'group' ? '9' : '42'
+    const { running: ours, connection } = await start({ kind })
+    const filter = { environment_scope: 'production' }
+    const attributes = { raw: true, protected: false, variableType: 'env_var', masked: true } as const
 
-  await applyAll(gitlabCi, connection, [create('ALPHA', 'first-value')])
-  await applyAll(gitlabCi, connection, [update('ALPHA', 'second-value')])
-  await listAll(gitlabCi, connection)
-  await applyAll(gitlabCi, connection, [remove({ name: 'ALPHA' })])
+    await applyAll(gitlabCi, connection, [create('ALPHA', 'first-value')])
+    await applyAll(gitlabCi, connection, [update('ALPHA', 'second-value')])
+    await listAll(gitlabCi, connection)
+    await applyAll(gitlabCi, connection, [remove({ name: 'ALPHA' })])
 
-  const description = ownerText(connection.syncId)
-  await variables.create(id, 'ALPHA', 'first-value', { ...attributes, environmentScope: 'production', description })
-  if (kind === 'group') await variables.show(id, 'ALPHA', { filter })
-  await variables.edit(id, 'ALPHA', 'second-value', { ...attributes, filter })
-  const [variable] = await variables.all(id, { perPage: 100 })
-  expect(variable).toMatchObject({ key: 'ALPHA', value: 'second-value', masked: true, raw: true })
-  if (kind === 'group') await variables.show(id, 'ALPHA', { filter })
-  await variables.remove(id, 'ALPHA', { filter })
+    const description = ownerText(connection.syncId)
+    await variables.create(id, 'ALPHA', 'first-value', { ...attributes, environmentScope: 'production', description })
+    if (kind === 'group') await variables.show(id, 'ALPHA', { filter })
+    await variables.edit(id, 'ALPHA', 'second-value', { ...attributes, filter })
+    const [variable] = await variables.all(id, { perPage: 100 })
+    expect(variable).toMatchObject({ key: 'ALPHA', value: 'second-value', masked: true, raw: true })
+    if (kind === 'group') await variables.show(id, 'ALPHA', { filter })
+    await variables.remove(id, 'ALPHA', { filter })
 
-  expect(ours.requests.map(wire)).toEqual(theirs.requests.map(wire))
-  expect(theirs.fake.state()).toEqual(new Map())
-  expect([...ours.fake.violations, ...theirs.fake.violations]).toEqual([])
-  await Promise.all([theirs.close(), ours.close()])
-})
+    expect(ours.requests.map(wire)).toEqual(theirs.requests.map(wire))
+    expect(theirs.fake.state()).toEqual(new Map())
+    expect([...ours.fake.violations, ...theirs.fake.violations]).toEqual([])
+    await Promise.all([theirs.close(), ours.close()])
+  },
+)
 
 test.each(['project', 'group'] as const)(
-  'in a %s, variables of other scopes are neither seen nor changed',
+  'in a %s, variables of other scopes are neither listed nor changed',
   async (kind) => {
     const { fake, running, connection } = await start({ kind })
     fake.variables.push(foreign('ALPHA', '*'), foreign('ALPHA', 'staging'))
@@ -77,7 +80,7 @@ test.each(['project', 'group'] as const)(
     expect(fake.state()).toEqual(new Map([['ALPHA', 'two']]))
     await applyAll(gitlabCi, connection, [remove({ name: 'ALPHA' })])
     await applyAll(gitlabCi, connection, [remove({ name: 'ALPHA' })])
-    // What has vanished is made anew, beside the others.
+    // An update re-creates a missing variable beside those of other scopes.
     await applyAll(gitlabCi, connection, [update('ALPHA', 'three')])
     expect(fake.variables.map(({ value, environment_scope: scope }) => `${scope} ${value}`)).toEqual([
       '* foreign',
@@ -88,7 +91,7 @@ test.each(['project', 'group'] as const)(
   },
 )
 
-test('where a group’s filter is ignored, a variable of another scope is left alone', async () => {
+test('if the server ignores a group’s filter, variables of other scopes stay unchanged', async () => {
   const { fake, running, connection } = await start({ kind: 'group', ignoresFilter: true })
   fake.variables.push(foreign('ALPHA', '*'))
   await applyAll(gitlabCi, connection, [remove({ name: 'ALPHA' })])
@@ -101,7 +104,7 @@ test('where a group’s filter is ignored, a variable of another scope is left a
   await running.close()
 })
 
-test('a group that drops the scope does not get a variable for everywhere', async () => {
+test('a group that drops the scope gets no variable for all environments', async () => {
   const { fake, running, connection } = await start({ kind: 'group', isFreePlan: true })
   const [result] = await applyAll(gitlabCi, connection, [create('ALPHA', 'one')])
   expect(result).toMatchObject({ name: 'ALPHA', fault: { kind: 'invalid' } })
@@ -109,7 +112,7 @@ test('a group that drops the scope does not get a variable for everywhere', asyn
   await running.close()
 })
 
-test('a variable of somebody else is a conflict; one of ours, or of the same value, is not', async () => {
+test('a foreign variable is a conflict; our own one, or one of the same value, is not', async () => {
   const { fake, running, connection } = await start()
   fake.tamper('ALPHA', 'foreign')
   const [result] = await applyAll(gitlabCi, connection, [create('ALPHA', 'one')])
@@ -132,7 +135,7 @@ test.each([
   ['try', 'two words, long enough', false, 'The value is not masked in job logs.'],
   ['off', long, false, undefined],
   ['require', long, true, undefined],
-])('mask %s of %j', async (masked, value, isMasked, note) => {
+])('with mask %s, %j is masked: %s', async (masked, value, isMasked, note) => {
   const { fake, running } = await start()
   const connection = connectionTo(running, { options: { masked, protected: 'yes', type: 'file' } })
   const [result] = await applyAll(gitlabCi, connection, [create('ALPHA', value)])
@@ -141,7 +144,7 @@ test.each([
   await running.close()
 })
 
-test('what must be masked and cannot is refused before it is sent, and by GitLab', async () => {
+test('a value that must be masked and cannot be is rejected before it is sent, and by GitLab', async () => {
   expect(gitlabCi.limits.refuseValue?.('short', { masked: 'require' })).toMatch(/^cannot be masked/)
   expect(gitlabCi.limits.refuseValue?.('short', { masked: 'try' })).toBeUndefined()
   const { fake, running } = await start()
@@ -155,7 +158,7 @@ test('what must be masked and cannot is refused before it is sent, and by GitLab
   await running.close()
 })
 
-test('a server that masks less gets it unmasked, and says so', async () => {
+test('a server that cannot mask the value stores it unmasked, and the result says so', async () => {
   const { fake, running, connection } = await start({ masksLess: true })
   expect(await applyAll(gitlabCi, connection, [create('ALPHA', long)])).toEqual([
     { name: 'ALPHA', note: 'The value is not masked in job logs.' },
@@ -164,7 +167,7 @@ test('a server that masks less gets it unmasked, and says so', async () => {
   await running.close()
 })
 
-test('hidden variables have no value, those of old servers no owner', async () => {
+test('hidden variables have no value, and variables of old servers no owner', async () => {
   const { fake, running, connection } = await start()
   fake.variables.push({ ...foreign('ALPHA', 'production'), hidden: true })
   expect(await listAll(gitlabCi, connection)).toEqual([{ name: 'ALPHA', isOurs: false }])
@@ -174,7 +177,7 @@ test('hidden variables have no value, those of old servers no owner', async () =
   await running.close()
 })
 
-test('deleting in a project that is gone is not done; a full project is a quota fault', async () => {
+test('a delete in a deleted project fails; a full project is a quota fault', async () => {
   const { running, connection } = await start()
   running.fake.setTarget(false)
   await expect(applyAll(gitlabCi, connection, [remove({ name: 'ALPHA' })])).rejects.toMatchObject({ kind: 'gone' })
@@ -193,7 +196,7 @@ test.each([
   ['environmentScope', 'a&b=c'],
   ['environmentScope', ''],
   ['baseUrl', 'https://gitlab.example.com/gitlab'],
-])('%s refuses %j', (id, value) => {
+])('%s rejects %j', (id, value) => {
   const field = [...gitlabCi.auth, ...gitlabCi.target].find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^(is not|is neither|must be) /)
 })

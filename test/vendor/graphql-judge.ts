@@ -1,8 +1,11 @@
-/** A part of a vendor's GraphQL schema that judges every document and its variables, and answers from a few functions. */
+/**
+ * Validates GraphQL documents and variables against a part of a vendor's schema, and resolves them with a few
+ * functions.
+ */
 import { buildSchema, graphqlSync, parse, validate } from 'graphql'
 import type { FakeAnswer, FakeRequest } from './fake.ts'
 
-/** Thrown by a resolver: the vendor refuses, in its own words. */
+/** Thrown by a resolver: a rejection with the vendor's message. */
 export class Refusal extends Error {
   readonly code: string
 
@@ -28,9 +31,9 @@ export function createGraphqlJudge(schemaText: string, violations: string[]) {
         return { status: 400, body: { errors: invalid.map(({ message }) => ({ message })) } }
       }
       const { data, errors = [] } = graphqlSync({ schema, source: query, rootValue, variableValues: variables })
-      // What no resolver said was found in the variables.
-      const unforeseen = errors.filter(({ originalError }) => !(originalError instanceof Refusal))
-      violations.push(...unforeseen.map(({ message }) => message))
+      // Errors that no resolver threw come from the variables.
+      const variableErrors = errors.filter(({ originalError }) => !(originalError instanceof Refusal))
+      violations.push(...variableErrors.map(({ message }) => message))
       if (errors.length === 0) return { status: 200, body: { data } }
       const told = errors.map(({ message, originalError }) => ({
         message,

@@ -1,4 +1,4 @@
-/** What every provider declares as its guard: an update does not overwrite what somebody else put in the place of our entry. */
+/** Tests of a provider's guard: an update must not overwrite an entry that someone else put in place of ours. */
 import { expect, test } from 'vitest'
 import { type Plan, planSync, type Seen } from '../../server/src/domain/sync/plan.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
@@ -7,10 +7,10 @@ import type { LedgerEntry } from '../../server/src/store/sync/ledger.ts'
 import type { RunningFake } from './fake.ts'
 import { applyAll, connectionTo, create, update } from './operation.ts'
 
-/** The planner compares MACs; here the value stands for its own. */
+/** The planner compares MACs; here each value is its own MAC. */
 const seenOf = ({ value, ...item }: RemoteItem): Seen => ({ ...item, ...(value !== undefined && { valueMac: value }) })
 
-/** `prefix`: a name that the vendor takes, also with a number behind it. */
+/** `prefix`: a name that the vendor accepts, also followed by a number. */
 export function testGuard(provider: Provider, prefix: string, running: () => RunningFake): void {
   const names = Array.from({ length: 30 }, (_, index) => `${prefix}${index}`)
   const name = `${prefix}7`
@@ -23,16 +23,19 @@ export function testGuard(provider: Provider, prefix: string, running: () => Run
     return { name, remoteId: id, valueMac: 'one', mark, origin: 'created', status: 'synced', updatedAt: 0 }
   }
 
-  /** As the engine plans a run in which nothing but this entry has changed. */
+  /** The engine's plan for a run in which only this entry changed. */
   async function planOf(entry: LedgerEntry): Promise<Plan> {
     const { fake } = running()
     const guard = guardOf(provider, fake.target)
-    const far = provider.connect(connectionTo(running()))
-    // A login is part of the run, not of the look.
-    await Array.fromAsync(far.list(new Set(names)))
+    const remoteTarget = provider.connect(connectionTo(running()))
+    // Logs in first: the login does not count as a call of the check.
+    await Array.fromAsync(remoteTarget.list(new Set(names)))
     running().forget()
     const known = entry.remoteId === null ? { name } : { name, id: entry.remoteId }
-    const items = guard === 'precondition' ? [] : await Array.fromAsync(far.find?.([known]) ?? far.list(new Set(names)))
+    const items =
+      guard === 'precondition'
+        ? []
+        : await Array.fromAsync(remoteTarget.find?.([known]) ?? remoteTarget.list(new Set(names)))
     const remote = new Map(items.map((item) => [item.name, seenOf(item)]))
     const asked = {
       desired: new Map([[name, 'two']]),
@@ -46,7 +49,7 @@ export function testGuard(provider: Provider, prefix: string, running: () => Run
     return planSync({ ...asked, ...when, remote, lookedFor: new Set(guard === 'precondition' ? [] : [name]) })
   }
 
-  test('an update of our entry is planned after one look at most', async () => {
+  test('planning an update of our entry takes at most one call', async () => {
     const { fake } = running()
     if (guardOf(provider, fake.target) === 'none') return expect(fake.calls.look).toBe(0)
     const entry = await push()
@@ -54,10 +57,10 @@ export function testGuard(provider: Provider, prefix: string, running: () => Run
     expect(running().requests.length).toBe(fake.calls.look)
   })
 
-  test('an entry that somebody has deleted and made again is not overwritten by an update', async () => {
+  test('an update does not overwrite an entry that someone deleted and re-created', async () => {
     const { fake } = running()
     const guard = guardOf(provider, fake.target)
-    // The page of the provider says that it is.
+    // Without a guard the entry is overwritten, and the provider's docs say so.
     if (guard === 'none') return expect(fake.calls.look).toBe(0)
     const entry = await push()
     fake.tamper(name, undefined)
@@ -75,7 +78,7 @@ export function testGuard(provider: Provider, prefix: string, running: () => Run
     expect(fake.state().get(name)).toBe('theirs')
   })
 
-  test('an entry that somebody has removed is made again', async () => {
+  test('an entry that someone removed is created again', async () => {
     const { fake } = running()
     const guard = guardOf(provider, fake.target)
     if (guard === 'none' || guard === 'precondition') return expect(fake.calls.look).toBe(0)

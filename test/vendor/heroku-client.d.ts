@@ -1,4 +1,4 @@
-/** The vendor's client comes without types. */
+/** The vendor's client ships no types. */
 declare module 'heroku-client' {
   export default class Heroku {
     constructor(options: { token: string | undefined; host: string })

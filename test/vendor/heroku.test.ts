@@ -8,7 +8,7 @@ import { applyAll, connectionTo, create, listAll, remove, update } from './opera
 
 describeProvider(heroku, fakeHeroku, { names: ['ALPHA', 'BETA', 'GAMMA'] })
 
-test('heroku-client finds in the fake what it expects of the vendor, and asks as we do', async () => {
+test('heroku-client works against the fake and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeHeroku(), { plain: true })
   const client = new Heroku({ token: theirs.fake.credential.token, host: theirs.url })
   await client.patch('/apps/shop-production/config-vars', { body: { ALPHA: 'one', BETA: 'two' } })
@@ -32,7 +32,7 @@ test('heroku-client finds in the fake what it expects of the vendor, and asks as
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('a page of somebody in between with status 200 is no success of a push', async () => {
+test('a proxy’s page with status 200 is not a successful push', async () => {
   const running = await startFake(fakeHeroku())
   running.mischief = () => ({ kind: 'answer', answer: { status: 200, body: '<html>Back soon</html>' } })
   await expect(applyAll(heroku, connectionTo(running), [create('A', '1')])).rejects.toMatchObject({ kind: 'protocol' })
@@ -47,6 +47,6 @@ test.each([
   ['HEROKU_A', false],
   ['1A', false],
   ['A-B', false],
-])('the name %s: %s', (name, isTaken) => {
-  expect(heroku.limits.name.test(name)).toBe(isTaken)
+])('the name %s is accepted: %s', (name, isAccepted) => {
+  expect(heroku.limits.name.test(name)).toBe(isAccepted)
 })

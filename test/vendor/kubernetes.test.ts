@@ -24,7 +24,7 @@ async function playing(fake: FakeKubernetes, work: (running: RunningFake) => Pro
   }
 }
 
-/** The vendor's client, which checks the certificate as well. */
+/** The vendor's client, which also checks the certificate. */
 function clientOf({ url, fake }: RunningFake): CoreV1Api {
   const config = new KubeConfig()
   config.loadFromClusterAndUser(
@@ -36,7 +36,7 @@ function clientOf({ url, fake }: RunningFake): CoreV1Api {
 
 const applying = setHeaderOptions('Content-Type', PatchStrategy.ServerSideApply)
 
-test('the vendor’s client finds in the fake what it expects, and applies as we do', async () => {
+test('the vendor’s client works against the fake and applies the same patches as we do', async () => {
   const theirs = await startFake(fakeKubernetes())
   const client = clientOf(theirs)
   const fieldManager = 'coffer-0199a000-0000-7000-8000-000000000001'
@@ -73,7 +73,7 @@ test('the vendor’s client finds in the fake what it expects, and applies as we
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('the vendor’s client creates, replaces, clashes, takes over and deletes in the fake', async () => {
+test('the vendor’s client creates, replaces, conflicts, takes over and deletes in the fake', async () => {
   await playing(fakeKubernetes(), async (running) => {
     const client = clientOf(running)
     const body = { apiVersion: 'v1', kind: 'Secret', metadata: place, data: { ALPHA: encode('one') } }
@@ -99,8 +99,8 @@ test('the vendor’s client creates, replaces, clashes, takes over and deletes i
   })
 })
 
-describe('a Secret with others', () => {
-  test('changing one key keeps the rest of ours, and every key of others', async () => {
+describe('a Secret shared with others', () => {
+  test('changing one key keeps our other keys and every foreign key', async () => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {
       fake.tamper('THEIRS', 'x')
@@ -119,7 +119,7 @@ describe('a Secret with others', () => {
     })
   })
 
-  test('two syncs into one Secret do not touch each other', async () => {
+  test('two syncs into one Secret do not affect each other', async () => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {
       const other = connectionTo(running, { syncId: '0199a000-0000-7000-8000-000000000002' })
@@ -130,7 +130,7 @@ describe('a Secret with others', () => {
     })
   })
 
-  test('bytes of others that are no text stay as they are', async () => {
+  test('foreign binary values stay unchanged', async () => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {
       const binary = Buffer.from([0, 255, 254, 128]).toString('base64')
@@ -145,13 +145,13 @@ describe('a Secret with others', () => {
     ['by an edit', (fake: FakeKubernetes) => fake.tamper('A', 'theirs')],
     ['by an apply', (fake: FakeKubernetes) => void fake.applyAs('argocd', { A: 'theirs' })],
     [
-      'before there were field managers',
+      'before field managers were tracked',
       (fake: FakeKubernetes) => {
         fake.tamper('A', 'theirs')
         fake.forgetManagers()
       },
     ],
-  ])('a key that others made %s is a conflict of that name alone', async (_title, make) => {
+  ])('a foreign key made %s is a conflict of that name only', async (_title, make) => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {
       make(fake)
@@ -164,7 +164,7 @@ describe('a Secret with others', () => {
     })
   })
 
-  test('a key of ours that somebody edits is theirs: it is neither pushed nor deleted, unless the sync may take it over', async () => {
+  test('our key edited by someone else becomes foreign: it is neither pushed nor deleted without takeover', async () => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {
       await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
@@ -181,7 +181,7 @@ describe('a Secret with others', () => {
     })
   })
 
-  test('a key that a forced push takes over stays as somebody edits it between our reading and our writing', async () => {
+  test('a concurrent edit of a key survives a forced push that takes the key over', async () => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {
       await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
@@ -199,8 +199,8 @@ describe('a Secret with others', () => {
 
   test.each([
     ['an edit', (fake: FakeKubernetes) => fake.tamper('A', '1'), undefined],
-    ['an apply, which stands', (fake: FakeKubernetes) => void fake.applyAs('argocd', { A: '1' }), '1'],
-  ])('a key of ours that somebody edits and puts back is deleted; by %s', async (_title, putBack, left) => {
+    ['an apply, which keeps the key', (fake: FakeKubernetes) => void fake.applyAs('argocd', { A: '1' }), '1'],
+  ])('our key that someone edited and reverted is deleted; reverted by %s', async (_title, putBack, left) => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {
       await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
@@ -214,7 +214,7 @@ describe('a Secret with others', () => {
     })
   })
 
-  test('a key of ours beside the ops that somebody edits between our reading and our writing stays edited', async () => {
+  test('a concurrent edit of our key survives a push of other keys', async () => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {
       await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
@@ -229,7 +229,7 @@ describe('a Secret with others', () => {
     })
   })
 
-  test('a key that others own with the same value stays when we let it go, and the result says so', async () => {
+  test('a key co-owned with the same value stays after our delete, and the result says so', async () => {
     const fake = fakeKubernetes()
     await playing(fake, async (running) => {
       fake.applyAs('argocd', { A: '1' })
@@ -242,7 +242,7 @@ describe('a Secret with others', () => {
   })
 })
 
-test('a type that we set is kept by later pushes, and that of others is left alone', async () => {
+test('later pushes keep the type that we set, and never change a foreign one', async () => {
   const fake = fakeKubernetes()
   await playing(fake, async (running) => {
     const connection = connectionTo(running, { target: { ...fake.target, type: 'kubernetes.io/tls' } })
@@ -259,7 +259,7 @@ test('a type that we set is kept by later pushes, and that of others is left alo
   })
 })
 
-test('a type that asks for a key which is not pushed is refused in the words of the cluster, at once', async () => {
+test('a type that requires a key that is not pushed fails with the cluster’s message, without retries', async () => {
   const fake = fakeKubernetes()
   await playing(fake, async (running) => {
     const connection = connectionTo(running, { target: { ...fake.target, type: 'kubernetes.io/tls' } })
@@ -271,7 +271,7 @@ test('a type that asks for a key which is not pushed is refused in the words of 
   })
 })
 
-test('a bad name among many is a fault of that name, an immutable Secret one of all', async () => {
+test('an invalid name is a fault of that name only, an immutable Secret a fault of all', async () => {
   const fake = fakeKubernetes()
   await playing(fake, async (running) => {
     const results = await applyAll(kubernetes, connectionTo(running), [create('bad key', 'x'), create('B', '2')])
@@ -286,9 +286,9 @@ test('a bad name among many is a fault of that name, an immutable Secret one of 
   })
 })
 
-test('namespaces are read page by page, or typed where they may not be listed', async () => {
+test('namespaces are read page by page; the wizard asks for one if they may not be listed', async () => {
   const field = kubernetes.target.find(({ id }) => id === 'namespace')
-  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+  if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
   const { options } = field
   const fake = fakeKubernetes()
   await playing(fake, async (running) => {
@@ -301,7 +301,7 @@ test('namespaces are read page by page, or typed where they may not be listed', 
   })
 })
 
-test('verify names the service account, or the cluster where it cannot tell', async () => {
+test('verify names the service account, or the cluster if the account is unknown', async () => {
   await playing(fakeKubernetes(), async (running) => {
     expect(await kubernetes.verify(connectionTo(running))).toBe('system:serviceaccount:shop:coffer')
   })
@@ -310,7 +310,7 @@ test('verify names the service account, or the cluster where it cannot tell', as
   })
 })
 
-test('a server that the given CA has not signed is not talked to', async () => {
+test('a server whose certificate the given CA did not sign is rejected', async () => {
   const fake = fakeKubernetes()
   await playing(fake, async (running) => {
     const stranger = connectionTo(running, { credential: { ...fake.credential, ca: encode(strangerCertificate) } })
@@ -321,11 +321,11 @@ test('a server that the given CA has not signed is not talked to', async () => {
 
 test.each([
   ['PEM', vendorCertificate],
-  ['PEM whose lines were joined by spaces', vendorCertificate.replaceAll('\n', ' ')],
-  ['PEM whose lines were joined by nothing', vendorCertificate.replaceAll('\n', '')],
-  ['PEM with written line ends', vendorCertificate.replaceAll('\n', '\\n')],
+  ['PEM with spaces instead of newlines', vendorCertificate.replaceAll('\n', ' ')],
+  ['PEM without newlines', vendorCertificate.replaceAll('\n', '')],
+  ['PEM with escaped newlines', vendorCertificate.replaceAll('\n', '\\n')],
   ['base64 of PEM', encode(vendorCertificate)],
-])('a CA is read from %s', (_title, text) => {
+])('a CA is accepted as %s', (_title, text) => {
   expect(readCertificates(text)).toBe(vendorCertificate)
 })
 
@@ -340,7 +340,7 @@ test.each([
   ['secret', '../configmaps/x'],
   ['secret', 'Upper'],
   ['secret', `${'a'.repeat(254)}`],
-])('%s: %s is refused', (id, value) => {
+])('%s rejects %s', (id, value) => {
   const field = [...kubernetes.auth, ...kubernetes.target].find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^is not /)
 })

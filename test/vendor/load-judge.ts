@@ -1,6 +1,7 @@
 /**
- * Loads a module that judges a fake. Judges come with the vendors' own packages, which are heavy: they are installed for
- * the deep tier alone, and there is none without it. The specifier is in a variable, so that types need no package either.
+ * Loads a module that checks a fake against the vendor's packages. These are large, so they are installed for the deep
+ * tier only; otherwise the result is undefined. The specifier is a variable, so that type checking does not need the
+ * packages.
  */
 import { isDeep } from '../tier.ts'
 

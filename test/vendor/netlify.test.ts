@@ -22,14 +22,14 @@ async function playing(fake: FakeNetlify, work: (running: RunningFake) => Promis
   }
 }
 
-/** The methods of the vendor's client are made from its description at run time. */
+/** The vendor's client creates its methods from the description at run time. */
 type Client = Record<string, (request: Record<string, unknown>) => Promise<unknown>>
 
 const site = '00000000-0000-4000-8000-000000000001'
 const valuesOf = (fake: FakeNetlify, key: string) =>
   Object.fromEntries((fake.variables.get(key)?.values ?? []).map(({ context, value }) => [context, value]))
 
-test('the vendor’s client finds in the fake what it expects, and asks as we do', async () => {
+test('the vendor’s client works against the fake and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeNetlify(), { plain: true })
   const { token } = theirs.fake.credential
   const client = new NetlifyAPI(token, { scheme: 'http', host: `127.0.0.1:${theirs.port}` }) as unknown as Client
@@ -66,7 +66,7 @@ test('the vendor’s client finds in the fake what it expects, and asks as we do
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('the vendor’s client deletes one value of several as we do, and finds accounts and sites where we do', async () => {
+test('the vendor’s client deletes one of several values and lists accounts and sites by the same requests as we do', async () => {
   const theirFake = fakeNetlify()
   const ourFake = fakeNetlify()
   for (const fake of [theirFake, ourFake]) {
@@ -96,7 +96,7 @@ test('the vendor’s client deletes one value of several as we do, and finds acc
 })
 
 describe('other contexts', () => {
-  test('stay as they are when ours is made, changed and deleted', async () => {
+  test('stay unchanged when ours is created, changed and deleted', async () => {
     const fake = fakeNetlify()
     await playing(fake, async (running) => {
       fake.setValue('ALPHA', 'dev', 'd')
@@ -114,7 +114,7 @@ describe('other contexts', () => {
     })
   })
 
-  test('that somebody adds just before ours is deleted stay, too', async () => {
+  test('added by someone else just before our delete stay too', async () => {
     const fake = fakeNetlify()
     await playing(fake, async (running) => {
       const [made] = await applyAll(netlify, connectionTo(running), [create('ALPHA', 'one')])
@@ -124,7 +124,7 @@ describe('other contexts', () => {
     })
   })
 
-  test('a variable goes with its last context', async () => {
+  test('a variable is deleted with its last context', async () => {
     const fake = fakeNetlify()
     await playing(fake, async (running) => {
       await applyAll(netlify, connectionTo(running), [create('ALPHA', 'one')])
@@ -133,7 +133,7 @@ describe('other contexts', () => {
     })
   })
 
-  test('values of other branches are no concern of ours', async () => {
+  test('values of other branches are ignored', async () => {
     const fake = fakeNetlify({ context: 'branch', branch: 'feature/one' })
     await playing(fake, async (running) => {
       await applyAll(netlify, connectionTo(running), [create('ALPHA', 'one')])
@@ -146,7 +146,7 @@ describe('other contexts', () => {
   })
 })
 
-test('an update of what has vanished makes it anew, as a secret', async () => {
+test('an update of a missing variable creates it as a secret', async () => {
   const fake = fakeNetlify()
   await playing(fake, async (running) => {
     await applyAll(netlify, connectionTo(running), [update('ALPHA', 'one', 'gone')])
@@ -154,7 +154,7 @@ test('an update of what has vanished makes it anew, as a secret', async () => {
   })
 })
 
-test('a value of somebody else that can be read is not created over', async () => {
+test('a create does not overwrite a readable foreign value', async () => {
   const fake = fakeNetlify()
   await playing(fake, async (running) => {
     fake.setValue('ALPHA', 'production', 'theirs')
@@ -173,7 +173,7 @@ test.each([
   ['dev', 'yes', false],
   ['dev-server', 'yes', false],
   ['all', 'yes', false],
-])('in %s with secrets %s, a variable is secret: %s', async (context, isSecret, expected) => {
+])('in context %s with the secret option %s, a variable is secret: %s', async (context, isSecret, expected) => {
   const fake = fakeNetlify({ context })
   await playing(fake, async (running) => {
     const options = isSecret === undefined ? {} : { isSecret }
@@ -189,13 +189,13 @@ test('sites are read page by page', async () => {
   await playing(fake, async (running) => {
     fake.pageSize = 1
     const field = netlify.target.find(({ id }) => id === 'site')
-    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
     const offered = await field.options(connectionTo(running))
     expect(offered?.map(({ label }) => label)).toEqual(['docs', 'shop', 'All sites of the team'])
   })
 })
 
-test('the vendor’s words are kept, wherever it puts them', async () => {
+test('the vendor’s error message is kept, in every form of its response', async () => {
   const fake = fakeNetlify()
   await playing(fake, async (running) => {
     fake.refusedNames.add('ALPHA')
@@ -204,7 +204,7 @@ test('the vendor’s words are kept, wherever it puts them', async () => {
   })
 })
 
-test('what the token may not list is typed; a token that is refused is not passed over', async () => {
+test('the wizard asks for names that the token may not list, but reports a rejected token', async () => {
   const fake = fakeNetlify()
   await playing(fake, async (running) => {
     for (const field of netlify.target) {
@@ -224,7 +224,7 @@ test.each([
   ['site', 'shop'],
   ['site', `${site}&site_id=x`],
   ['branch', 'a b'],
-])('%s: %s is refused', (id, value) => {
+])('%s rejects %s', (id, value) => {
   const field = netlify.target.find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^is not /)
 })

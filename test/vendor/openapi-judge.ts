@@ -1,4 +1,4 @@
-/** Judges requests and answers by a vendor's own OpenAPI description. */
+/** Checks requests and responses against a vendor's own OpenAPI description. */
 import { Ajv, type ValidateFunction } from 'ajv'
 import formats from 'ajv-formats'
 import type { FakeAnswer, FakeRequest } from './fake.ts'
@@ -12,7 +12,7 @@ type Operation = {
 export type Description = { paths: Record<string, Record<string, Operation>> }
 
 export type Judge = {
-  /** What is wrong with a request; empty where nothing is. `path` is the part below the description's server. */
+  /** Violations of a request; empty if there are none. `path` is relative to the description's server. */
   request(request: Pick<FakeRequest, 'method' | 'path' | 'query' | 'text' | 'json'>): string[]
   answer(request: Pick<FakeRequest, 'method' | 'path'>, answer: FakeAnswer): string[]
 }
@@ -22,7 +22,7 @@ export function judgeBy(description: Description): Judge {
   formats.default(ajv)
   ajv.addSchema(description, 'api')
 
-  // Of two templates that fit, the one with fewer parameters is meant: public-key is no name of a secret.
+  // If two templates match, the one with fewer parameters wins: `public-key` is not the name of a secret.
   const templates = Object.keys(description.paths)
     .map((template) => ({ template, pattern: patternOf(template), count: template.split('{').length }))
     .sort((one, other) => one.count - other.count)

@@ -24,7 +24,7 @@ export async function listAll(
   return Array.fromAsync(provider.connect(connection).list(new Set(wanted)))
 }
 
-/** As the engine does it: at most `bulk` ops a call, deletes last. */
+/** Like the engine: at most `bulk` operations per call, deletes last. */
 export async function applyAll(provider: Provider, connection: Connection, ops: readonly Op[]): Promise<OpResult[]> {
   const remote = provider.connect(connection)
   const { bulk, mixes } = provider.capabilities

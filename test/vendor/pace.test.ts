@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { createVendorHttp } from '../../server/src/providers/vendor-http.ts'
 
-/** A vendor that takes five requests a second, and a clock that stands still but for the waits. */
+/** A vendor with a limit of five requests per second, and a clock that moves only while waiting. */
 function createPaced() {
   const clock = { at: Date.now() }
   const waits: number[] = []
@@ -19,13 +19,13 @@ function createPaced() {
   return { clock, waits, send }
 }
 
-test('after a short burst requests go out at the pace of the vendor', async () => {
+test('after a short burst, requests are sent at the vendor’s rate', async () => {
   const { waits, send } = createPaced()
   for (let sent = 0; sent < 10; sent++) await send()
   expect(waits).toEqual([200, 200, 200, 200, 200])
 })
 
-test('a clock that is set back holds up no request for as long', async () => {
+test('a clock that is set back does not delay requests by the difference', async () => {
   const { clock, waits, send } = createPaced()
   for (let sent = 0; sent < 10; sent++) await send()
   clock.at -= 3_600_000
@@ -33,7 +33,7 @@ test('a clock that is set back holds up no request for as long', async () => {
   expect(Math.max(...waits)).toBeLessThanOrEqual(1_000)
 })
 
-test('a wait that the vendor asks for ends with the run', async () => {
+test('a Retry-After wait ends when the run is aborted', async () => {
   const stopping = new AbortController()
   const waits: number[] = []
   const refusal = { status: 429, headers: { 'retry-after': '9' }, body: Buffer.from('{}') }
@@ -41,7 +41,7 @@ test('a wait that the vendor asks for ends with the run', async () => {
     outbound: { request: async () => refusal },
     now: Date.now,
     perSecond: 5,
-    // Longer than anybody waits for a test: only the end of the run ends it.
+    // Longer than the test timeout: only the abort can end it.
     sleep(ms, signal) {
       waits.push(ms)
       const waiting = sleep(3_600_000, undefined, { ref: false, ...(signal && { signal }) })

@@ -15,14 +15,14 @@ const place = { projectId, environmentId, serviceId }
 
 const reference = `\${{Postgres.DATABASE_URL}}`
 
-/** Documents without the names that their authors gave them. */
+/** Removes the operation names, which differ between clients. */
 function wire({ method, path, headers, json }: FakeRequest) {
   const { query, variables } = json as { query: string; variables: unknown }
   const nameless = visit(parse(query), { OperationDefinition: (node) => ({ ...node, name: undefined }) })
   return { method, path, token: headers['project-access-token'], document: print(nameless), variables }
 }
 
-test('an SDK made from the vendor’s schema finds in the fake what that says, and writes as we do', async () => {
+test('an SDK generated from the vendor’s schema works against the fake and sends the same writes as we do', async () => {
   const theirs = await startFake(fakeRailway(), { plain: true })
   const token = theirs.fake.credential.token ?? ''
   const sdk = createRailway({ token, tokenType: 'project', endpoint: `${theirs.url}/graphql/v2` })
@@ -47,7 +47,7 @@ test('an SDK made from the vendor’s schema finds in the fake what that says, a
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('sealed variables keep their names taken, and a push leaves them alone', async () => {
+test('the names of sealed variables stay in use, and a push does not change them', async () => {
   const fake = fakeRailway()
   const running = await startFake(fake)
   fake.tamper('SEALED', 'x')
@@ -62,9 +62,9 @@ test('sealed variables keep their names taken, and a push leaves them alone', as
 })
 
 test.each([
-  ['a page of somebody in between', '<html>Back soon</html>'],
+  ['a proxy’s page', '<html>Back soon</html>'],
   ['no data', { data: null }],
-])('%s with status 200 is no success of a push', async (_what, body) => {
+])('%s with status 200 is not a successful push', async (_what, body) => {
   const running = await startFake(fakeRailway())
   running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
   for (const op of [create('ALPHA', 'one'), remove({ name: 'BETA' })]) {
@@ -73,14 +73,14 @@ test.each([
   await running.close()
 })
 
-test('a value that would be a reference is refused before it leaves, and so are the vendor’s names', () => {
+test('reference syntax in values and the vendor’s reserved names are rejected before anything is sent', () => {
   const refuse = railway.limits.refuseValue
   expect(refuse?.(`postgres://${reference}`, {})).toContain('${{')
   for (const value of [`\${PLAIN}`, '$', '{{x}}', '$ {{x}}']) expect(refuse?.(value, {})).toBeUndefined()
   for (const name of ['RAILWAY_TOKEN', '1A', 'A-B', '']) expect(railway.limits.name.test(name)).toBe(false)
 })
 
-test('without a service the variables are shared ones, and those of services stay as they are', async () => {
+test('without a service, shared variables are written and those of services stay unchanged', async () => {
   const fake = fakeRailway()
   const running = await startFake(fake)
   fake.tamper('ALPHA', 'of the service')
@@ -95,7 +95,7 @@ test('without a service the variables are shared ones, and those of services sta
   await running.close()
 })
 
-test('deployments are left to the vendor, or to the next one', async () => {
+test('a push triggers a deployment unless that is turned off', async () => {
   const fake = fakeRailway()
   const running = await startFake(fake)
   await applyAll(railway, connectionTo(running, { options: { deploy: 'no' } }), [create('ALPHA', 'one')])
@@ -105,7 +105,7 @@ test('deployments are left to the vendor, or to the next one', async () => {
   await running.close()
 })
 
-test('a token of the account goes by another header, and finds the projects of every workspace, page by page', async () => {
+test('an account token uses another header and lists the projects of every workspace, page by page', async () => {
   const fake = fakeRailway()
   fake.pageSize = 1
   const running = await startFake(fake)
@@ -115,7 +115,7 @@ test('a token of the account goes by another header, and finds the projects of e
   expect(running.requests[0]?.headers['project-access-token']).toBeUndefined()
   const offered = await Promise.all(
     railway.target.map(async (field) => {
-      if (field.kind !== 'select' || typeof field.options !== 'function') throw new Error('no select')
+      if (field.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
       return (await field.options(connectionTo(running, account)))?.map(({ value }) => value)
     }),
   )
@@ -134,7 +134,7 @@ test.each([
   ['Rate limit exceeded', 'rate'],
   ['Problem processing request', 'transient'],
   ['Something new', 'invalid'],
-])('the vendor’s words "%s" are sorted', async (message, kind) => {
+])('the vendor’s message "%s" is classified', async (message, kind) => {
   const running = await startFake(fakeRailway())
   const body = { data: null, errors: [{ message, extensions: { code: 'INTERNAL_SERVER_ERROR' } }] }
   running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })

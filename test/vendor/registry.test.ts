@@ -5,13 +5,13 @@ import { judges } from './judge.ts'
 
 const listed = [...providers, ...announced]
 
-test('every slug is there once, can stand in an address, and is not both ready and announced', () => {
+test('every slug is unique and URL-safe, and no provider is both available and announced', () => {
   const slugs = listed.map(({ slug }) => slug)
   expect(new Set(slugs).size).toBe(slugs.length)
   for (const slug of slugs) expect(slug).toMatch(/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/)
 })
 
-test('every name, address and glyph can be shown', () => {
+test('every provider has a name, https links and a valid glyph', () => {
   for (const { name, website, docs, glyph } of listed) {
     expect(name.trim()).not.toBe('')
     for (const address of [website, docs]) expect(URL.parse(address)?.protocol).toBe('https:')
@@ -20,11 +20,11 @@ test('every name, address and glyph can be shown', () => {
   }
 })
 
-test('somebody judges every provider, and says what', () => {
+test('every provider names the evidence for its fake', () => {
   expect(Object.keys(judges).sort()).toEqual(providers.map(({ slug }) => slug).sort())
 })
 
-test('the forms of every provider hold together', () => {
+test('the forms of every provider are consistent', () => {
   for (const provider of providers) {
     for (const form of [provider.auth, provider.target, [...mappingFields(provider), ...provider.options]]) {
       const ids = form.map(({ id }) => id)

@@ -12,7 +12,7 @@ describeProvider(render, () => fakeRender('env-group'), names)
 
 const wire = ({ method, url, headers, json }: FakeRequest) => ({ method, url, json, key: headers.authorization })
 
-test('render-api finds in the fake what it expects of a service’s variables, and asks as we do', async () => {
+test('render-api works against the fake of a service and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeRender(), { plain: true })
   const client = new RenderClient({ apiKey: theirs.fake.credential.token ?? '', baseUrl: `${theirs.url}/v1` })
   const { service = '' } = theirs.fake.target
@@ -42,14 +42,14 @@ test('render-api finds in the fake what it expects of a service’s variables, a
   await Promise.all([theirs.close(), ours.close()])
 })
 
-/** The order of a query's fields says nothing. */
+/** The order of query parameters does not matter. */
 function sortQuery<Request extends { url: string }>(request: Request): Request {
   const url = new URL(request.url, 'https://api.render.com')
   url.searchParams.sort()
   return { ...request, url: url.pathname + url.search }
 }
 
-test('render-api finds in the fake what it expects of a group’s variables, and asks as we do', async () => {
+test('render-api works against the fake of a group and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeRender('env-group'), { plain: true })
   const client = new RenderClient({ apiKey: theirs.fake.credential.token ?? '', baseUrl: `${theirs.url}/v1` })
   const { envGroup = '' } = theirs.fake.target
@@ -71,7 +71,7 @@ test('render-api finds in the fake what it expects of a group’s variables, and
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('a deploy is started only where it is chosen, and never for a group', async () => {
+test('a deploy is started only if chosen, and never for a group', async () => {
   for (const [kind, deploy, expected] of [
     ['service', 'no', 0],
     ['service', 'yes', 1],
@@ -85,7 +85,7 @@ test('a deploy is started only where it is chosen, and never for a group', async
   }
 })
 
-test('a page that comes twice ends the list instead of going round', async () => {
+test('a repeated page ends the list instead of causing a loop', async () => {
   const running = await startFake(fakeRender())
   const body = [{ cursor: 'same', envVar: { key: 'ALPHA', value: 'x' } }]
   running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
@@ -94,14 +94,14 @@ test('a page that comes twice ends the list instead of going round', async () =>
   await running.close()
 })
 
-test('ids that would lead elsewhere are refused, and a service is asked for or a group', () => {
+test('ids that would change the path are rejected, and exactly a service or a group is required', () => {
   const field = (id: string) => render.target.find((one) => one.id === id)
   for (const [id, good] of [
     ['service', 'srv-cukouhrtq21c73e9scng'],
     ['envGroup', 'evg-cukouhrtq21c73e9sab0'],
   ] as const) {
     const one = field(id)
-    if (one?.kind !== 'select') throw new Error('no select')
+    if (one?.kind !== 'select') throw new Error('not a select')
     expect(one.check?.(good, {})).toBeUndefined()
     for (const bad of ['', '../users', 'srv-a/../x', `${good}/env-vars`, `${good}\n`]) {
       expect(one.check?.(bad, {})).toBeDefined()

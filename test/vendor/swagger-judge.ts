@@ -1,4 +1,4 @@
-/** Holds requests, and the answers of a fake, against a vendor's description in Swagger 2.0. */
+/** Checks requests and the responses of a fake against a vendor's Swagger 2.0 description. */
 import { Ajv, type ValidateFunction } from 'ajv'
 import type { FakeAnswer, FakeRequest } from './fake.ts'
 
@@ -7,11 +7,11 @@ type Parameter = { name: string; in: string; required?: boolean; schema?: Schema
 type Operation = { parameters?: Parameter[]; responses: Record<string, { schema?: Schema }> }
 export type Swagger = { basePath: string; paths: Record<string, Record<string, unknown>> }
 
-/** What the description does not name is no part of the API. */
-function closed(schema: unknown): unknown {
+/** Forbids fields that the description does not name. */
+function withoutExtraFields(schema: unknown): unknown {
   if (typeof schema !== 'object' || schema === null) return schema
-  if (Array.isArray(schema)) return schema.map(closed)
-  const inner = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, closed(value)]))
+  if (Array.isArray(schema)) return schema.map(withoutExtraFields)
+  const inner = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, withoutExtraFields(value)]))
   const isPlain = 'properties' in schema && !('additionalProperties' in schema)
   return isPlain ? { ...inner, additionalProperties: false } : inner
 }
@@ -37,7 +37,7 @@ export function swaggerJudge({ basePath, paths }: Swagger) {
   }
 
   function problemsOf(schema: Schema, value: unknown): string[] {
-    const validate = compiled.get(schema) ?? ajv.compile(closed(schema) as Schema)
+    const validate = compiled.get(schema) ?? ajv.compile(withoutExtraFields(schema) as Schema)
     compiled.set(schema, validate)
     return validate(value) ? [] : [ajv.errorsText(validate.errors)]
   }

@@ -9,7 +9,7 @@ import { applyAll, connectionTo, create, listAll, remove, update } from './opera
 const names = ['ALPHA', 'BETA', 'GAMMA'] as const
 describeProvider(terraformCloud, fakeTerraform, { names })
 describe('a variable set', () => describeProvider(terraformCloud, () => fakeTerraform('variableSet'), { names }))
-describe('an own server', () =>
+describe('a self-hosted server', () =>
   describeProvider(terraformCloud, () => fakeTerraform('workspace', { baseUrl: 'https://tfe.example.test' }), {
     names,
   }))
@@ -50,7 +50,7 @@ test.each([
   await running.close()
 })
 
-test('the key of the other category is neither seen nor changed', async () => {
+test('a key of the other category is neither listed nor changed', async () => {
   const { fake, running, connection } = await start()
   const terraform = connectionTo(running, { target: { ...running.fake.target, category: 'terraform' } })
   await applyAll(terraformCloud, terraform, [create('ALPHA', 'theirs')])
@@ -63,7 +63,7 @@ test('the key of the other category is neither seen nor changed', async () => {
   await running.close()
 })
 
-test('a sync of an earlier version keeps the category among its options', async () => {
+test('a sync of an earlier version keeps its category from the options', async () => {
   const { fake, running, connection } = await start()
   const { category: _, ...target } = connection.target
   await applyAll(terraformCloud, { ...connection, target, options: { category: 'terraform' } }, [
@@ -73,7 +73,7 @@ test('a sync of an earlier version keeps the category among its options', async 
   await running.close()
 })
 
-test('a variable of somebody else is a conflict, one of ours is not', async () => {
+test('a foreign variable is a conflict, our own one is not', async () => {
   const { fake, running, connection } = await start()
   fake.tamper('ALPHA', 'foreign')
   const [result] = await applyAll(terraformCloud, connection, [create('ALPHA', 'one')])
@@ -88,14 +88,14 @@ test('a variable of somebody else is a conflict, one of ours is not', async () =
   await running.close()
 })
 
-test('what has vanished is made anew, and keeps its new id', async () => {
+test('an update re-creates a missing variable and stores its new id', async () => {
   const { fake, running, connection } = await start()
   const [result] = await applyAll(terraformCloud, connection, [update('ALPHA', 'one', 'var-that-is-gone')])
   expect(result).toMatchObject({ name: 'ALPHA', id: fake.variables[0]?.id })
   await running.close()
 })
 
-test('not found may mean not allowed: then nothing counts as done', async () => {
+test('a 404 that may mean forbidden does not count as success', async () => {
   const { fake, running, connection } = await start()
   const [made] = await applyAll(terraformCloud, connection, [create('ALPHA', 'one')])
   const known = { name: 'ALPHA', ...(made && 'id' in made && made.id !== undefined && { id: made.id }) }
@@ -126,7 +126,7 @@ test.each([
   ['workspace', 'shop'],
   ['variableSet', 'varset-1?x'],
   ['baseUrl', 'https://app.terraform.io/api/v2'],
-])('%s refuses %j', (id, value) => {
+])('%s rejects %j', (id, value) => {
   const field = [...terraformCloud.auth, ...terraformCloud.target].find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^(is not|must be) /)
 })

@@ -26,7 +26,7 @@ async function playing(fake: FakeVault, work: (running: RunningFake) => Promise<
   }
 }
 
-test('node-vault finds in the fake what it expects of the vendor, and asks as we do', async () => {
+test('node-vault works against the fake and sends the same requests as we do', async () => {
   const theirs = await startFake(fakeVault(), { plain: true })
   const { token = '', namespace = '' } = theirs.fake.credential
   const client = nodeVault({ endpoint: theirs.url, token, namespace })
@@ -60,7 +60,7 @@ test('node-vault finds in the fake what it expects of the vendor, and asks as we
   await Promise.all([theirs.close(), ours.close()])
 })
 
-test('node-vault logs in by AppRole as we do', async () => {
+test('node-vault logs in by AppRole with the same request as we do', async () => {
   const theirs = await startFake(fakeVault({ method: 'approle' }), { plain: true })
   const { roleId = '', secretId = '', namespace = '' } = theirs.fake.credential
   const client = nodeVault({ endpoint: theirs.url, namespace })
@@ -72,8 +72,8 @@ test('node-vault logs in by AppRole as we do', async () => {
   await Promise.all([theirs.close(), ours.close()])
 })
 
-describe('one path with others', () => {
-  test('a write of somebody else between our reading and our writing survives', async () => {
+describe('a path shared with others', () => {
+  test('a concurrent write of someone else survives', async () => {
     const fake = fakeVault()
     await playing(fake, async (running) => {
       let races = 3
@@ -87,7 +87,7 @@ describe('one path with others', () => {
     })
   })
 
-  test('whoever never stops writing makes us give up for now', async () => {
+  test('endless concurrent writes make the push fail until the next run', async () => {
     const fake = fakeVault({ patches: false })
     await playing(fake, async (running) => {
       running.mischief = ({ method }) => {
@@ -101,7 +101,7 @@ describe('one path with others', () => {
     })
   })
 
-  test('a key that somebody else has made meanwhile is a conflict of that name alone', async () => {
+  test('a key created concurrently by someone else is a conflict of that name only', async () => {
     const fake = fakeVault()
     await playing(fake, async (running) => {
       fake.tamper('ALPHA', 'theirs')
@@ -120,7 +120,7 @@ describe('one path with others', () => {
     ['PATCH unknown', { patches: false }],
     ['PATCH not allowed', { mayPatch: false }],
     ['PATCH', {}],
-  ])('with %s, values of others stay as they are, whatever they are', async (_title, options) => {
+  ])('with %s, foreign values of any type stay unchanged', async (_title, options) => {
     const fake = fakeVault(options)
     await playing(fake, async (running) => {
       fake.setData({ list: [1, { deep: null }], number: 1.5, flag: true, text: 'x', nothing: '' })
@@ -136,7 +136,7 @@ describe('one path with others', () => {
     })
   })
 
-  test('a number too large for JavaScript is written back digit by digit', async () => {
+  test('a number too large for JavaScript is written back exactly', async () => {
     const fake = fakeVault({ patches: false })
     await playing(fake, async (running) => {
       const body = '{"data":{"data":{"ID":12345678901234567890},"metadata":{"version":1}}}'
@@ -149,7 +149,7 @@ describe('one path with others', () => {
     })
   })
 
-  test('a change that is there already makes no new version', async () => {
+  test('an unchanged value makes no new version', async () => {
     const fake = fakeVault()
     await playing(fake, async (running) => {
       await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
@@ -159,7 +159,7 @@ describe('one path with others', () => {
   })
 })
 
-test.each([[true], [false]])('a path that was deleted is taken up at its version (PATCH: %s)', async (patches) => {
+test.each([[true], [false]])('a write to a deleted path continues at its version (PATCH: %s)', async (patches) => {
   const fake = fakeVault({ patches })
   await playing(fake, async (running) => {
     fake.setData({ THEIRS: 'x' })
@@ -173,7 +173,7 @@ test.each([[true], [false]])('a path that was deleted is taken up at its version
   })
 })
 
-test('a path that is deleted just before our PATCH is taken up, without what was deleted', async () => {
+test('a path deleted just before our PATCH is written again without the deleted keys', async () => {
   const fake = fakeVault()
   await playing(fake, async (running) => {
     fake.setData({ THEIRS: 'x' })
@@ -186,7 +186,7 @@ test('a path that is deleted just before our PATCH is taken up, without what was
   })
 })
 
-test('a key that somebody changes between the look and the write keeps their value; the others are written', async () => {
+test('a key changed concurrently keeps the foreign value; the other keys are written', async () => {
   const fake = fakeVault()
   await playing(fake, async (running) => {
     const remote = vaultKv.connect(connectionTo(running))
@@ -205,7 +205,7 @@ test('a key that somebody changes between the look and the write keeps their val
   })
 })
 
-test('a mount of version 1 is refused before anything is written to it', async () => {
+test('a KV version 1 mount is rejected before anything is written', async () => {
   const fake = fakeVault({ kvVersion: '1' })
   await playing(fake, async (running) => {
     const fault = await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')]).catch((error) => error)
@@ -214,7 +214,7 @@ test('a mount of version 1 is refused before anything is written to it', async (
   })
 })
 
-test('a token that may not use the path is a scope fault, one that has run out an auth fault', async () => {
+test('a token without access to the path is a scope fault, an expired token an auth fault', async () => {
   const fake = fakeVault()
   await playing(fake, async (running) => {
     const elsewhere = connectionTo(running, { target: { mount: 'secret', path: 'other' } })
@@ -224,11 +224,11 @@ test('a token that may not use the path is a scope fault, one that has run out a
   })
 })
 
-test('whoever may see no mount types one', async () => {
+test('the wizard asks for the mount if the token may not list mounts', async () => {
   const fake = fakeVault()
   await playing(fake, async (running) => {
     const field = vaultKv.target.find(({ id }) => id === 'mount')
-    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
     expect(await field.options(connectionTo(running))).toEqual([{ label: 'secret', value: 'secret' }])
     expect(await field.options(connectionTo(running, { credential: fake.wrongCredential }))).toBeUndefined()
   })
@@ -249,12 +249,12 @@ test.each([
   ['path', 'a//b'],
   ['path', 'a?version=1'],
   ['path', 'a%2fb'],
-])('%s: %s is refused', (id, value) => {
+])('%s rejects %s', (id, value) => {
   const field = [...vaultKv.auth, ...vaultKv.target].find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^is not /)
 })
 
-test('two ways to write one place have one fingerprint', () => {
+test('two spellings of one target have the same fingerprint', () => {
   const fingerprint = (address: string) =>
     vaultKv.describeTarget({ mount: 'secret', path: 'app' }, { address }).fingerprint
   expect(fingerprint('https://Vault.example.com:443')).toBe(fingerprint('https://vault.example.com'))

@@ -31,7 +31,7 @@ test.each([
   ['preview', 'feature/one', { target: ['preview' as const], gitBranch: 'feature/one' }],
   ['env_fakestaging', undefined, { target: [], customEnvironmentIds: ['env_fakestaging'] }],
 ])(
-  'the vendor’s SDK finds in the fake what it expects, and asks as we do (%s)',
+  'the vendor’s SDK works against the fake and sends the same requests as we do (%s)',
   async (environments, branch, place) => {
     const theirs = await startFake(fakeVercel(environments, branch), { plain: true })
     const client = new Vercel({ bearerToken: theirs.fake.credential.token ?? '', serverURL: theirs.url })
@@ -76,14 +76,14 @@ test.each([
   },
 )
 
-test('the vendor’s SDK names the account and the environments, and asks for teams and projects as we do', async () => {
+test('the vendor’s SDK reads the account, environments, teams and projects by the same requests as we do', async () => {
   const theirs = await startFake(fakeVercel(), { plain: true })
   const client = new Vercel({ bearerToken: theirs.fake.credential.token ?? '', serverURL: theirs.url })
   expect((await client.user.getAuthUser())?.user.email).toBe('ops@example.com')
   const at = { idOrName: 'prj_fake0001', teamId: 'team_fake0001' }
   const { environments } = await client.environment.getProjectsByIdOrNameCustomEnvironments(at)
   expect(environments?.map(({ id }) => id)).toEqual(['env_fakestaging'])
-  // The answers hold more of a team and a project than the fake keeps; what is asked is what matters here.
+  // The SDK rejects these responses, as the fake stores only a part of a team and a project; only the requests matter.
   await client.teams.getTeams({ limit: 100, until: 1 }).catch(() => undefined)
   await client.projects.getProjects({ limit: '100', from: '1', teamId: 'team_fake0001' }).catch(() => undefined)
 
@@ -93,11 +93,11 @@ test('the vendor’s SDK names the account and the environments, and asks for te
     expect(await vercel.verify(connectionTo(running, { target: {} }))).toBe('ops@example.com')
     for (const id of ['environments', 'team', 'project']) {
       const field = vercel.target.find((candidate) => candidate.id === id)
-      if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+      if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
       const offered = await field.options(connectionTo(running, { target: id === 'team' ? {} : fake.target }))
       expect(offered?.map(({ value }) => value)).toContain(fake.target[id])
     }
-    // Of teams and projects, the second page is what the SDK was made to ask for above.
+    // For teams and projects, the SDK requested the second page above.
     const last = new Map(running.requests.map(({ path, query }) => [path, [...query].sort()]))
     expect([...last]).toEqual(theirs.requests.map(({ path, query }) => [path, [...query].sort()]))
   })
@@ -109,7 +109,7 @@ describe('records that cover several environments', () => {
     ['create', create('ALPHA', 'one')],
     ['update', update('ALPHA', 'one')],
     ['delete', remove({ name: 'ALPHA', id: 'env1' })],
-  ])('are left alone: %s is a conflict', async (_title, op) => {
+  ])('are never changed: %s is a conflict', async (_title, op) => {
     const fake = fakeVercel()
     await playing(fake, async (running) => {
       fake.add({ key: 'ALPHA', value: 'theirs', target: ['production', 'preview'], comment: ownerText(syncId) })
@@ -121,7 +121,7 @@ describe('records that cover several environments', () => {
     })
   })
 
-  test('several records of one name within our environments are one conflict', async () => {
+  test('several records of one name in our environments are one conflict', async () => {
     const fake = fakeVercel('production,preview')
     await playing(fake, async (running) => {
       fake.add({ key: 'ALPHA', value: 'p', target: ['production'] })
@@ -132,7 +132,7 @@ describe('records that cover several environments', () => {
     })
   })
 
-  test('the same name in other environments, or of one branch, is no concern of ours', async () => {
+  test('the same name in other environments or for one branch is ignored', async () => {
     const fake = fakeVercel('preview')
     await playing(fake, async (running) => {
       fake.add({ key: 'ALPHA', value: 'd', target: ['development'] })
@@ -146,7 +146,7 @@ describe('records that cover several environments', () => {
   })
 })
 
-test('what somebody else makes between our reading and our writing is not overwritten', async () => {
+test('a record created concurrently by someone else is not overwritten', async () => {
   const fake = fakeVercel()
   await playing(fake, async (running) => {
     running.mischief = ({ method }) => {
@@ -164,7 +164,7 @@ test('what somebody else makes between our reading and our writing is not overwr
   })
 })
 
-test('a name that exists without our comment is not created over, but updated where the engine has adopted it', async () => {
+test('a create does not overwrite a record without our comment, but an update of an adopted one does', async () => {
   const fake = fakeVercel()
   await playing(fake, async (running) => {
     fake.tamper('ALPHA', 'theirs')
@@ -180,7 +180,7 @@ test.each([
   ['production', 'encrypted', 'encrypted'],
   ['development', undefined, 'encrypted'],
   ['development', 'sensitive', 'encrypted'],
-])('in %s with the type %s, a variable is %s', async (environments, type, expected) => {
+])('in %s with the option type %s, a variable has the type %s', async (environments, type, expected) => {
   const fake = fakeVercel(environments)
   await playing(fake, async (running) => {
     const options = type === undefined ? {} : { type }
@@ -189,7 +189,7 @@ test.each([
   })
 })
 
-test('a token that does not see production cannot push there', async () => {
+test('a token that cannot read production cannot push there', async () => {
   const fake = fakeVercel()
   await playing(fake, async (running) => {
     fake.tamper('ALPHA', 'theirs')
@@ -201,7 +201,7 @@ test('a token that does not see production cannot push there', async () => {
   })
 })
 
-test('the moment at which the limit ends is read from the body', async () => {
+test('the end of a rate limit is read from the body', async () => {
   const fake = fakeVercel()
   await playing(fake, async (running) => {
     const body = {
@@ -213,7 +213,7 @@ test('the moment at which the limit ends is read from the body', async () => {
   })
 })
 
-test('what the token may not list is typed; a token that is refused is not passed over', async () => {
+test('the wizard asks for names that the token may not list, but reports a rejected token', async () => {
   const fake = fakeVercel()
   await playing(fake, async (running) => {
     for (const field of vercel.target) {
@@ -227,10 +227,10 @@ test('what the token may not list is typed; a token that is refused is not passe
   })
 })
 
-test('the environments that every project has are offered even where the others may not be listed', async () => {
+test('the default environments are offered even if the token may not list the others', async () => {
   await playing(fakeVercel(), async (running) => {
     const field = vercel.target.find(({ id }) => id === 'environments')
-    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('no such select')
+    if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
     running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
     expect((await field.options(connectionTo(running)))?.length).toBe(4)
   })
@@ -244,7 +244,7 @@ test.each([
   ['environments', 'staging'],
   ['environments', 'production,'],
   ['gitBranch', 'a b'],
-])('%s: %s is refused', (id, value) => {
+])('%s rejects %s', (id, value) => {
   const field = vercel.target.find((candidate) => candidate.id === id)
   expect(field && field.kind !== 'copy' && field.check?.(value, {})).toMatch(/^is not /)
 })

@@ -9,7 +9,7 @@ import { applyAll, connectionTo, create, remove, update } from './operation.ts'
 
 describeProvider(webhook, fakeReceiver, { names: ['ALPHA', 'BETA', 'GAMMA'] })
 
-test('the receiver believes what the scheme’s own library signs, and nothing that is altered or old', async () => {
+test('the fake accepts messages signed by the reference library, and rejects altered or old ones', async () => {
   const theirs = await startFake(fakeReceiver(), { plain: true })
   const { secret = '' } = theirs.fake.credential
   const library = new Webhook(secret)
@@ -37,7 +37,7 @@ test('the receiver believes what the scheme’s own library signs, and nothing t
   await theirs.close()
 })
 
-test('our signature is the library’s for the same message', async () => {
+test('our signature equals that of the reference library', async () => {
   const running = await startFake(fakeReceiver())
   const connection = connectionTo(running)
   await applyAll(webhook, connection, [create('ALPHA', 'üñî ✓ 🔑\r\n'), remove({ name: 'BETA' })])
@@ -55,7 +55,7 @@ test('our signature is the library’s for the same message', async () => {
   await running.close()
 })
 
-test('a refusal that nests without end is a refusal like any other', async () => {
+test('a deeply nested error body is handled like any other rejection', async () => {
   const running = await startFake(fakeReceiver())
   const body = `{"message":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
   running.mischief = () => ({ kind: 'answer', answer: { status: 400, body } })
@@ -63,7 +63,7 @@ test('a refusal that nests without end is a refusal like any other', async () =>
   await running.close()
 })
 
-test('with names alone no value leaves, whatever is not chosen counting as names', async () => {
+test('with names only, no value is sent, and names only is the default', async () => {
   for (const options of [{ content: 'names' }, {}]) {
     const fake = fakeReceiver()
     const running = await startFake(fake)
@@ -75,7 +75,7 @@ test('with names alone no value leaves, whatever is not chosen counting as names
   }
 })
 
-test('creates, updates and deletes go in one message, and every run has ids of its own', async () => {
+test('creates, updates and deletes go in one message, and every run uses new ids', async () => {
   const fake = fakeReceiver()
   const running = await startFake(fake)
   const ops = [create('ALPHA', 'one'), remove({ name: 'BETA' })]
@@ -87,7 +87,7 @@ test('creates, updates and deletes go in one message, and every run has ids of i
   await running.close()
 })
 
-test('what one run sends again has the same id, and anything else another one', async () => {
+test('a retry within a run reuses the message id, and any other message gets a new one', async () => {
   const fake = fakeReceiver()
   const running = await startFake(fake)
   let time = Date.now()
@@ -119,13 +119,13 @@ test.each([
   ['secret', `whsec_${Buffer.alloc(65).toString('base64')}`],
   ['secret', `whsec_${Buffer.alloc(32).toString('base64')}!`],
   ['secret', Buffer.alloc(32).toString('base64')],
-])('%s: %s is refused', (id, value) => {
+])('%s rejects %s', (id, value) => {
   const field = webhook.auth.find((one) => one.id === id)
   if (field === undefined || field.kind === 'copy') throw new Error('no such field')
   expect(field.check?.(value, {})).toMatch(/^must /)
 })
 
-test('neither the label nor the fingerprint tells the address, and equal addresses are known as such', () => {
+test('neither the label nor the fingerprint reveals the URL, and equal URLs have equal fingerprints', () => {
   const describe = (url: string) => webhook.describeTarget({}, { url })
   const one = describe('https://hooks.example.com/services/token-in-the-path?key=token-in-the-query')
   expect(one.label).toBe('hooks.example.com')
@@ -134,7 +134,7 @@ test('neither the label nor the fingerprint tells the address, and equal address
   expect(describe('https://hooks.example.com/services/other').fingerprint).not.toBe(one.fingerprint)
 })
 
-test('the example shows a message as it is sent', async () => {
+test('the example matches a sent message', async () => {
   const example = webhook.options.find(({ id }) => id === 'example')
   if (example?.kind !== 'copy') throw new Error('no example')
   for (const content of ['names', 'values']) {

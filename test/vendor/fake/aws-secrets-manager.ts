@@ -23,11 +23,11 @@ type SecretInput = {
 }
 
 export type FakeSecretsManager = Fake & {
-  /** What is told of a secret, be it there or in its recovery window. */
+  /** The stored secret, active or in its recovery window. */
   secret(name: string): Secret | undefined
-  /** A secret of somebody else's, in its recovery window. */
+  /** Adds a foreign secret in its recovery window. */
   plantDeleted(name: string): void
-  /** From now on the keys may do what this policy allows, and nothing else. */
+  /** Restricts the credential to this policy from now on. */
   enforce(policy: AwsPolicy): void
 }
 
@@ -60,7 +60,7 @@ export function fakeSecretsManager(
     return undefined
   }
 
-  /** A token that is known already is the same version again, or a contradiction. */
+  /** A known request token is the same version again, or a conflict. */
   function addVersion(name: string, secret: Secret, { ClientRequestToken: id, SecretString: value }: SecretInput) {
     const known = secret.versions.find((version) => version.id === id)
     if (known !== undefined && known.value !== value) {
@@ -140,7 +140,7 @@ export function fakeSecretsManager(
     },
   }
 
-  /** Tags and dates are left out where there are none. */
+  /** Omits empty tags and dates. */
   const entry = (name: string, { tags, deletedAt }: Secret) => {
     const fields = {
       ARN: arn(name),

@@ -21,13 +21,13 @@ type Filter = { Key: string; Option?: string; Values?: string[] }
 type Resource = { ResourceType: string; ResourceId: string }
 
 export type FakeSsm = Fake & {
-  /** By its whole name. */
+  /** By full name. */
   parameter(name: string): Parameter | undefined
-  /** From now on the keys may do what this policy allows, and nothing else. */
+  /** Restricts the credential to this policy from now on. */
   enforce(policy: AwsPolicy): void
 }
 
-/** The parameters that an input is about; none where it is about all of them. */
+/** The parameters named by an input; empty if it concerns all. */
 function namesIn(input: unknown): string[] {
   const { Name, Names, ResourceId } = input as { Name?: string; Names?: string[]; ResourceId?: string }
   const one = Name ?? ResourceId
@@ -174,7 +174,7 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; acce
     },
     pageSize: 50,
     refusedNames: new Set(),
-    // Whose they are is asked by fifties, what they are by tens.
+    // Ownership is read in batches of 50, values in batches of ten.
     calls: { list: (count) => Math.ceil(count / 50) + Math.ceil(count / 10), update: 1, look: 1 },
     parameter: (name) => parameters.get(name),
     enforce: (next) => {

@@ -1,6 +1,6 @@
 /**
- * What all of AWS has in common: signatures, recomputed by the SDK's own signer, and STS. A service's fake adds its
- * operations. In the deep tier the SDK's models judge each request.
+ * The common part of AWS: STS, and signatures recomputed by the SDK's own signer. In the deep tier the SDK's models
+ * check each request.
  */
 import { createRequire } from 'node:module'
 import { Sha256 } from '@aws-crypto/sha256-js'
@@ -37,12 +37,12 @@ export const accept = (body: unknown): FakeAnswer => ({
 })
 
 /**
- * How refusals and what is absent are spelt. `plain`: as AWS does it today. `other`: as AWS may, and emulators of it do;
- * the official client understands both. A refusal has its code in the header, and 404 where something is not found.
+ * The format of errors and absent fields. `plain`: as AWS responds today. `other`: as AWS may and emulators do, with
+ * the error code in the header and 404 for not found. The official client reads both.
  */
 export type AwsAccent = 'plain' | 'other'
 
-/** `absent`: the fields that are not set, which the other accent spells as null. */
+/** `absent`: unset fields, which the `other` format sends as null. */
 export const told = (accent: AwsAccent, fields: object, absent: readonly string[]) =>
   accent === 'plain' ? fields : { ...Object.fromEntries(absent.map((name) => [name, null])), ...fields }
 
@@ -61,7 +61,7 @@ type Statement = {
 }
 export type AwsPolicy = { readonly Statement: readonly Statement[] }
 
-/** By action and tags, which is all that the policies of our forms go by. */
+/** Evaluates actions and tags only: the policies of our forms use nothing else. */
 function isPermitted({ Statement }: AwsPolicy, action: string, request: readonly Tag[], resource: readonly Tag[]) {
   const holds = ([key, value]: [string, string]) => {
     const [, place, name] = /^aws:(RequestTag|ResourceTag)\/(.+)$/.exec(key) ?? []
@@ -75,9 +75,9 @@ function isPermitted({ Statement }: AwsPolicy, action: string, request: readonly
 
 type AwsParts = {
   readonly accent: AwsAccent
-  /** The policy of the keys, where one is in force. */
+  /** The enforced policy, if any. */
   readonly policy: () => AwsPolicy | undefined
-  /** The tags of each resource that an input names; one that is not there has none. */
+  /** The tags of each resource named by an input; a missing resource has none. */
   readonly tagsOf: (input: unknown) => (readonly Tag[])[]
   readonly service: string
   readonly model: string
@@ -85,9 +85,9 @@ type AwsParts = {
   readonly targetPrefix: string
   readonly operations: Readonly<Record<string, Operation>>
   readonly violations: string[]
-  /** Whoever may take on the role. */
+  /** The external id required to assume the role. */
   readonly externalId: string
-  /** Where it is given, signatures older than 15 minutes are refused. */
+  /** If set, signatures older than 15 minutes are rejected. */
   readonly clock?: (() => number) | undefined
   readonly isOpen: () => boolean
 }
@@ -179,7 +179,7 @@ const refuseBySts = (code: string, message: string): FakeAnswer => ({
     <Message>${message}</Message></Error><RequestId>fake</RequestId></ErrorResponse>`,
 })
 
-/** What is wrong with an input by the model of the service. */
+/** The first violation of the service's model. */
 function judgeOf(model: string): (operation: string, input: unknown) => string | undefined {
   if (!isDeep) return () => undefined
   const sdk: AwsCore = require('aws-sdk/lib/core')

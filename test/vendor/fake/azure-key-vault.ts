@@ -11,7 +11,7 @@ export const azureCredential = {
 const token = 'eyJ.fake-azure-token.x'
 
 type Secret = {
-  /** As it was first written; the vault finds it in any case. */
+  /** As first written; lookups ignore case. */
   name: string
   versions: string[]
   updated: number
@@ -23,11 +23,11 @@ type Secret = {
 
 export type FakeKeyVault = Fake & {
   secret(name: string): Secret | undefined
-  /** The private half of a certificate. */
+  /** Adds the private key of a certificate. */
   plantCertificate(name: string): void
-  /** How many requests the vault refuses while it recovers, or deletes. */
+  /** Number of requests that fail while the vault recovers or deletes. */
   lag: number
-  /** Where the next pages are said to be. */
+  /** Origin of the next-page links. */
   nextPageOrigin: string
 }
 
@@ -90,7 +90,7 @@ export function fakeKeyVault(): FakeKeyVault {
     return handle(request, name)
   }
 
-  /** What its login library asks before it asks for a token. */
+  /** Discovery document that the login library reads before it requests a token. */
   function describeLogin({ headers }: FakeRequest): FakeAnswer {
     const base = `https://${headers.host}/${azureCredential.tenantId}`
     return {
@@ -210,7 +210,7 @@ export function fakeKeyVault(): FakeKeyVault {
   })
 
   const fake: FakeKeyVault = {
-    /** A vault that is deleted loses its name. */
+    /** A deleted vault loses its host name. */
     get hosts() {
       return exists ? [vault, login] : [login]
     },

@@ -1,4 +1,6 @@
-/** Bitbucket as far as variables of Pipelines go. Driven by the client `bitbucket`, which is made from its description. */
+/**
+ * Bitbucket's Pipelines variables; driven by the `bitbucket` client, which is generated from Atlassian's description.
+ */
 import { randomUUID } from 'node:crypto'
 import type { Values } from '../../../server/src/providers/provider.ts'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
@@ -42,7 +44,7 @@ export function fakeBitbucket(
     if (request.headers.authorization !== accepted)
       return refuse(401, 'Token is invalid or not supported for this endpoint.')
     const path = decodeURIComponent(request.path)
-    if (/[{}]/.test(request.url)) violations.push(`${method} ${path}: braces that are not escaped`)
+    if (/[{}]/.test(request.url)) violations.push(`${method} ${path}: unescaped braces`)
     if (method === 'GET' && path === '/2.0/user') {
       if (!withEmail) return refuse(403, 'Your credentials lack one or more required privilege scopes.')
       return { status: 200, body: { type: 'user', display_name: 'Acme Ops', uuid: '{1}' } }

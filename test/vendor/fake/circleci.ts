@@ -1,4 +1,4 @@
-/** CircleCI's API v2 as far as environment variables go, after its published pages. Driven by circle-client. */
+/** Environment variables of CircleCI's API v2, after its documentation; driven by circle-client. */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 
 const token = 'CCIPAT_00000000_fake'
@@ -30,7 +30,7 @@ export function fakeCircle(kind: keyof typeof places = 'project', { baseUrl }: {
     const { method, headers } = request
     if (headers['circle-token'] !== token) return say(401, 'You must log in first.')
     if (!request.path.startsWith('/api/v2/')) return say(404, 'Not found')
-    // The slashes of a slug may be escaped.
+    // The slashes of a project slug may be escaped.
     const path = request.path.slice('/api/v2'.length).replaceAll('%2F', '/')
     if (method === 'GET' && path === '/me') return { status: 200, body: { id: 'user', login: 'acme-bot', name: 'Bot' } }
     if (method === 'GET' && path === '/me/collaborations') {
@@ -74,7 +74,7 @@ export function fakeCircle(kind: keyof typeof places = 'project', { baseUrl }: {
   function fieldsOf({ method, path, headers, json }: FakeRequest, names: readonly string[]): Record<string, unknown> {
     const fields = (json ?? {}) as Record<string, unknown>
     const complain = (what: string) => violations.push(`${method} ${path}: ${what}`)
-    if (!/^application\/json/.test(headers['content-type'] ?? '')) complain('no JSON')
+    if (!/^application\/json/.test(headers['content-type'] ?? '')) complain('not JSON')
     for (const name of names) if (typeof fields[name] !== 'string') complain(`${name} is missing`)
     for (const name of Object.keys(fields)) if (!names.includes(name)) complain(`${name} is unknown`)
     return fields

@@ -1,8 +1,8 @@
-/** What all of Cloudflare's API has in common: the envelope, the tokens, the account. */
+/** The common part of Cloudflare's API: envelope, tokens and account. */
 import type { FakeAnswer, FakeRequest } from '../fake.ts'
 
 export const accountId = '023e105f4ecef8ad9ca31a8372d0c353'
-/** One of a person, one of the account itself, which is known under the account alone. */
+/** A user token, and an account token, which is valid only below its account. */
 export const userToken = 'cfut_user-token-of-the-fake-000000000000'
 export const accountToken = 'cfat_account-token-of-the-fake-00000000'
 
@@ -16,7 +16,7 @@ export const refuse = (status: number, code: number, message: string): FakeAnswe
   body: { success: false, errors: [{ code, message }], messages: [], result: null },
 })
 
-/** The answer to everything that is not about the product itself; undefined where it is. */
+/** The response to requests outside the product itself; otherwise undefined. */
 export function answerCommon({ method, path, headers }: FakeRequest): FakeAnswer | undefined {
   const token = /^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1]
   const verify = method === 'GET' && path.endsWith('/tokens/verify')

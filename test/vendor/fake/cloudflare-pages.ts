@@ -1,4 +1,4 @@
-/** Cloudflare as far as the variables of a Pages project go; driven by the cloudflare client in cloudflare-pages.test.ts. */
+/** Variables of a Cloudflare Pages project; driven by the cloudflare client in cloudflare-pages.test.ts. */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 import { accountId, answerCommon, fine, refuse, userToken } from './cloudflare-envelope.ts'
 
@@ -42,7 +42,7 @@ export function fakeCloudflarePages(): FakeCloudflarePages {
     return fine(result, { result_info: { page, per_page: asked, count: result.length, total_pages } })
   }
 
-  /** What is secret is not shown. */
+  /** Hides secret values. */
   function shown() {
     const variables = ({ env_vars, wrangler_config_hash }: Config) => ({
       env_vars: Object.fromEntries(
@@ -57,7 +57,7 @@ export function fakeCloudflarePages(): FakeCloudflarePages {
 
   type Change = { env_vars?: Record<string, Variable | null>; wrangler_config_hash?: string }
 
-  /** Merges deeply; the hash is computed by a deployment, and whoever does not repeat it takes it away. */
+  /** Deep merge. A patch that omits the configuration hash, which a deployment computed, removes it. */
   function patch({ json }: FakeRequest): FakeAnswer {
     const body = json as { deployment_configs?: Record<string, Change> }
     if (Object.keys(body).some((key) => key !== 'deployment_configs')) violations.push('unknown fields')
@@ -101,7 +101,7 @@ export function fakeCloudflarePages(): FakeCloudflarePages {
     },
     pageSize: undefined,
     refusedNames: new Set(),
-    // A run lists first; an update by itself has to ask for the hash that it must repeat.
+    // A single update must first read the hash that it has to repeat; a run has it from the list.
     calls: { list: () => 1, update: 2, look: 0 },
     configs,
   }

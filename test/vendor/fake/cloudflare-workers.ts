@@ -1,9 +1,9 @@
-/** Cloudflare as far as the secrets of a Worker go; driven by the cloudflare client in cloudflare-workers.test.ts. */
+/** Secrets of a Cloudflare Worker; driven by the cloudflare client in cloudflare-workers.test.ts. */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 import { accountId, answerCommon, fine, refuse, userToken } from './cloudflare-envelope.ts'
 
 const script = 'shop-production'
-/** A variable of the Worker that is no secret. */
+/** A plain-text variable of the Worker. */
 export const plainBinding = 'PLAIN'
 const maxBytes = 5 * 1024
 

@@ -1,4 +1,4 @@
-/** App Platform as far as specs of one app go; driven by @digitalocean/dots in digitalocean-apps.test.ts. */
+/** The spec of one App Platform app; driven by @digitalocean/dots in digitalocean-apps.test.ts. */
 import { randomBytes } from 'node:crypto'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 
@@ -12,9 +12,9 @@ export type Spec = { name: string; envs?: Env[]; services?: Component[]; workers
 const token = 'dop_v1_fake0001'
 const app = '00000000-0000-4000-8000-000000000001'
 const kinds = ['services', 'workers', 'jobs', 'functions', 'static_sites'] as const
-/** What the vendor replaces by a value of another component. */
+/** A bindable variable, which the vendor replaces by the value of another component. */
 export const reference = `$${'{db.DATABASE_URL}'}`
-/** Of the vendor's description; app-wide envs are in its documentation only. */
+/** Fields in the vendor's description; app-wide envs appear only in its documentation. */
 const known = new Set(
   'name region envs databases domains services static_sites jobs workers functions ingress egress maintenance vpc alerts features disable_edge_cache disable_email_obfuscation enhanced_threat_control_enabled'.split(
     ' ',

@@ -1,4 +1,4 @@
-/** Fly.io: secrets and machines of one app, and who a token belongs to; driven by a generated client in fly.test.ts. */
+/** Fly.io: secrets and machines of one app, and the owner of a token; driven by a generated client in fly.test.ts. */
 import { createHash } from 'node:crypto'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 import { createGraphqlJudge, Refusal } from '../graphql-judge.ts'
@@ -6,7 +6,7 @@ import { createGraphqlJudge, Refusal } from '../graphql-judge.ts'
 const app = 'shop-production'
 const macaroon = 'fm2_bWFjYXJvb24tb2YtdGhlLWZha2U=,fm2_ZGlzY2hhcmdl'
 
-/** The part of the vendor's schema that the wizard asks. */
+/** The part of the vendor's schema that the wizard queries. */
 const schema = `
   type Query {
     viewer: Principal!
@@ -25,7 +25,7 @@ type Machine = {
   instance_id: string
   readonly state: string
   readonly config: { readonly image: string; readonly metadata: Record<string, string> }
-  /** What the fake remembers of the last update. */
+  /** Secrets version at the last update. */
   secrets?: number
   launches: number
 }
@@ -53,7 +53,7 @@ export function fakeFly(): FakeFly {
   let exists = true
   let version = 0
 
-  /** Macaroons go by their own scheme, or by the common one, in which the scheme is part of the token at times. */
+  /** Macaroons use the FlyV1 scheme or Bearer; with Bearer the token may still contain its scheme. */
   function isKnown({ headers }: FakeRequest): boolean {
     return [`FlyV1 ${macaroon}`, `Bearer ${macaroon}`, `Bearer FlyV1 ${macaroon}`].includes(headers.authorization ?? '')
   }
@@ -126,7 +126,7 @@ export function fakeFly(): FakeFly {
 
   const shown = ({ id, instance_id, state, config }: Machine) => ({ id, instance_id, state, config })
 
-  /** A new instance, which starts unless that is skipped; the configuration is replaced by what was sent. */
+  /** Replaces the configuration in a new instance, which starts unless `skip_launch` is set. */
   function updateMachine(found: Machine, { json }: FakeRequest): FakeAnswer {
     const body = json as Record<string, unknown>
     if (body.current_version !== undefined && body.current_version !== found.instance_id) {

@@ -1,6 +1,6 @@
 /**
- * Google's Secret Manager in one project, global and regional; driven by its client in gcp-secret-manager.test.ts. In the
- * deep tier Google's protos judge each request.
+ * Google's Secret Manager in one project, global and regional; driven by its client in gcp-secret-manager.test.ts. In
+ * the deep tier Google's protos check each request.
  */
 import { generateKeyPairSync } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
@@ -33,14 +33,14 @@ export const serviceAccount = keyFile(account.privateKey)
 
 type Judged = {
   readonly method: string
-  /** The names that the path holds, such as `parent`. */
+  /** Path parameters, such as `parent`. */
   readonly path: Readonly<Record<string, string>>
   readonly problems: readonly string[]
 }
 type Judge = (request: FakeRequest) => Judged | undefined
 
 const google = await loadJudge<{ googleJudge(services: Record<string, string>): Judge }>('./fake/google-api.ts')
-/** Loading the protos takes a while; they are the same for all. */
+/** Shared by all fakes: loading the protos is slow. */
 const judgeByProtos = google?.googleJudge({
   'google/cloud/secretmanager/v1/service.proto': 'google.cloud.secretmanager.v1.SecretManagerService',
   'google/cloud/location/locations.proto': 'google.cloud.location.Locations',
@@ -64,7 +64,7 @@ function route({ method: verb, path }: FakeRequest): Judged | undefined {
   return undefined
 }
 
-/** The protos decide where they are at hand, and judge the routes above along with the request. */
+/** Uses the protos if they are loaded, and checks the routes above against them. */
 const judge: Judge = (request) => {
   const routed = route(request)
   const judged = judgeByProtos === undefined ? routed : judgeByProtos(request)
@@ -77,9 +77,9 @@ type Secret = { name: string; labels: Record<string, string>; replication?: unkn
 
 export type FakeGcp = Fake & {
   secret(name: string): Secret | undefined
-  /** Somebody changes the labels, and with them the etag. */
+  /** Changes the labels and so the etag, like someone else. */
   relabel(name: string): void
-  /** Permissions that the service account does not have. */
+  /** Permissions that the service account lacks. */
   readonly denied: Set<string>
 }
 
@@ -147,7 +147,7 @@ export function fakeGcp(parts: { location?: string; clock?: () => number } = {})
         currentDate: new Date(clock?.() ?? 0),
         requiredClaims: ['iat', 'exp', 'scope'],
       })
-      if ((payload.exp ?? 0) - (payload.iat ?? 0) > 3_600) throw new Error('a lifetime of over an hour')
+      if ((payload.exp ?? 0) - (payload.iat ?? 0) > 3_600) throw new Error('the lifetime exceeds one hour')
     } catch {
       return { status: 400, body: { error: 'invalid_grant', error_description: 'Invalid JWT Signature.' } }
     }
@@ -156,7 +156,7 @@ export function fakeGcp(parts: { location?: string; clock?: () => number } = {})
 
   type Handle = (request: FakeRequest, judged: Judged) => FakeAnswer
 
-  /** `name` and `parent` end in the secret's id; another project than ours is not ours to see. */
+  /** `name` and `parent` end in the secret's id; other projects are not visible. */
   function find({ path }: Judged): Secret | undefined {
     const name = (path.name ?? path.parent ?? '').replace(/\/versions\/[^/]+$/, '')
     return name.startsWith(`${parent}/secrets/`) ? secrets.get(name.slice(`${parent}/secrets/`.length)) : undefined
@@ -266,7 +266,7 @@ export function fakeGcp(parts: { location?: string; clock?: () => number } = {})
     },
     pageSize: 25_000,
     refusedNames: new Set(),
-    // A token, and for an update a look at what is there.
+    // One call for a token, and one more before an update to read the entry.
     calls: { list: (count) => 1 + Math.ceil(count / 1_000), update: 3, look: 1 },
     secret: (name) => secrets.get(name),
     relabel(name) {

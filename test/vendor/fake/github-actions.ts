@@ -1,4 +1,7 @@
-/** GitHub as far as Actions secrets go. Judged by its own OpenAPI description in the deep tier, and driven by octokit in the test. */
+/**
+ * GitHub's Actions secrets; driven by octokit in the test, and checked against its OpenAPI description in the deep
+ * tier.
+ */
 import { readFileSync } from 'node:fs'
 import blake from 'blakejs'
 import nacl from 'tweetnacl'
@@ -12,7 +15,7 @@ const token = 'github_pat_00000000_fake'
 const description = (name: string): Description =>
   JSON.parse(readFileSync(new URL(`../node_modules/@octokit/openapi/generated/${name}.json`, import.meta.url), 'utf8'))
 
-/** More than ten megabytes each: read once, and only where it is needed. */
+/** More than ten megabytes each: loaded once, on demand. */
 const judges = new Map<string, Judge>()
 
 const noJudge: Judge = { request: () => [], answer: () => [] }
@@ -28,12 +31,12 @@ type Secret = { value: string; createdAt: string; updatedAt: string; visibility?
 type KeyPair = { id: string; publicKey: Uint8Array; secretKey: Uint8Array }
 
 type FakeGitHub = Fake & {
-  /** GitHub replaces its key: what is sealed for the old one is refused from now on. */
+  /** Rotates the public key: secrets encrypted for the old one are rejected. */
   rotateKey(): void
   secrets(place: string): ReadonlyMap<string, Secret>
 }
 
-/** Sealed boxes by another library than the service's. */
+/** Opens sealed boxes with another library than the service's. */
 function openBox(sealed: Uint8Array, { publicKey, secretKey }: KeyPair): string | undefined {
   const sender = sealed.subarray(0, nacl.box.publicKeyLength)
   const nonce = blake.blake2b(Buffer.concat([sender, publicKey]), undefined, nacl.box.nonceLength)
@@ -68,7 +71,7 @@ export function fakeGitHub(scope = 'repository', { baseUrl }: { baseUrl?: string
   let exists = true
   let clock = Date.UTC(2026, 0, 1)
 
-  /** GitHub's times are whole seconds. */
+  /** GitHub's timestamps have whole seconds. */
   function now(): string {
     clock += 1_000
     return new Date(clock).toISOString().replace('.000', '')
@@ -102,7 +105,7 @@ export function fakeGitHub(scope = 'repository', { baseUrl }: { baseUrl?: string
       return refuse(401, 'Bad credentials')
     }
     const given = route(seen)
-    // Whole repositories and users would be pages of test data; what is read of them is checked by the tests.
+    // Full repository and user objects would need pages of test data; the tests check the fields that are read.
     if (given.status < 300 && /secrets/.test(seen.path)) {
       violations.push(...judge.answer(seen, given).map((what) => `${request.method} ${seen.path}: ${what}`))
     }

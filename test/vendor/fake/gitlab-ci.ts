@@ -1,4 +1,6 @@
-/** GitLab as far as CI/CD variables go, after its own source: no description of it can be installed. Driven by gitbeaker. */
+/**
+ * GitLab's CI/CD variables, after its source, since no API description is available as a package; driven by gitbeaker.
+ */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 
 const token = 'glpat-00000000-fake'
@@ -16,22 +18,22 @@ export type Variable = {
 }
 
 type FakeGitLab = Fake & {
-  /** All variables of the target, of every scope. */
+  /** All variables of the target, in every scope. */
   readonly variables: Variable[]
 }
 
 export type GitLabOptions = {
   kind?: 'project' | 'group'
   baseUrl?: string
-  /** A plan without environment scopes of groups: the parameter is dropped without a word. */
+  /** A plan without environment scopes for groups: the parameter is silently dropped. */
   isFreePlan?: boolean
-  /** Groups before 16.9: the parameter is ignored. */
+  /** Before 16.9, groups ignore the filter parameter. */
   ignoresFilter?: boolean
-  /** Before 15: what is masked is of the Base64 alphabet, raw or not. */
+  /** Before 15, only values in the Base64 alphabet can be masked, raw or not. */
   masksLess?: boolean
 }
 
-/** Declared for both calls; what a server does not declare, it ignores. */
+/** Declared for both calls; a server ignores undeclared parameters. */
 const booleans = ['protected', 'masked', 'raw', 'masked_and_hidden'] as const
 
 export function fakeGitLab({
@@ -110,7 +112,7 @@ export function fakeGitLab({
     if (found.length > 1) {
       return plain(409, "There are multiple variables with provided parameters. Please use 'filter[environment_scope]'")
     }
-    // The group's update, having found none of that scope, takes the first of that key.
+    // Without a match for the scope, GitLab's group update takes the first variable of that key.
     const [variable] = kind === 'group' && method === 'PUT' && found.length === 0 ? named : found
     if (!variable) return notFound()
     if (method === 'GET') return { status: 200, body: show(variable) }
@@ -148,7 +150,7 @@ export function fakeGitLab({
 
   const show = (variable: Variable) => ({ ...variable, value: variable.hidden ? null : variable.value })
 
-  /** Grape takes parameters from the query and from the body alike. */
+  /** Grape accepts parameters in the query and in the body. */
   function filterOf({ query, json }: FakeRequest): string | undefined {
     const fromBody = (json as { filter?: { environment_scope?: string } } | undefined)?.filter?.environment_scope
     return query.get('filter[environment_scope]') ?? fromBody

@@ -1,4 +1,4 @@
-/** Judges requests to a Google API by its protos: which method is meant, and whether every field is one of its own. */
+/** Checks requests to a Google API against its protos: finds the method, and rejects unknown fields. */
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import protobuf from 'protobufjs'
@@ -8,14 +8,14 @@ const protos = dirname(createRequire(import.meta.url).resolve('google-proto-file
 
 export type Judged = {
   readonly method: string
-  /** The names that the path holds, such as `parent`. */
+  /** Path parameters, such as `parent`. */
   readonly path: Readonly<Record<string, string>>
   readonly problems: readonly string[]
 }
 
 type Binding = { verb: string; pattern: RegExp; names: string[]; body: string | undefined; method: protobuf.Method }
 
-/** `services`: the full name of a service, by the file that it is in. */
+/** `services`: full service names by proto file. */
 export function googleJudge(services: Readonly<Record<string, string>>): (request: FakeRequest) => Judged | undefined {
   const root = new protobuf.Root()
   root.resolvePath = (_origin, target) => join(protos, target)
@@ -29,7 +29,7 @@ export function googleJudge(services: Readonly<Record<string, string>>): (reques
       const match = request.method === verb ? pattern.exec(request.path) : null
       if (match === null) continue
       const { resolvedRequestType: type } = method
-      if (type === null) throw new Error(`${method.name} takes nothing`)
+      if (type === null) throw new Error(`${method.name} has no request type`)
       const path = Object.fromEntries(names.map((name, index) => [name, match[index + 1] ?? '']))
       return { method: method.name, path, problems: problemsOf(request, type, path, body) }
     }
@@ -59,7 +59,7 @@ function bindingsOf(method: protobuf.Method): Binding[] {
   })
 }
 
-/** Parameters that every Google API takes. */
+/** Query parameters that every Google API accepts. */
 const systemParameters = ['$alt', 'alt', 'prettyPrint']
 
 function problemsOf(request: FakeRequest, type: protobuf.Type, path: Record<string, string>, body?: string): string[] {

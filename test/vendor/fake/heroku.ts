@@ -1,4 +1,4 @@
-/** Heroku as far as config vars go; driven by heroku-client in heroku.test.ts. */
+/** Heroku's config vars; driven by heroku-client in heroku.test.ts. */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 
 const app = 'shop-production'
@@ -13,7 +13,7 @@ export function fakeHeroku(): Fake {
     if (!/^application\/vnd\.heroku\+json; version=3$/.test(request.headers.accept ?? '')) {
       violations.push(`${request.method} ${request.path}: no version in Accept`)
     }
-    // Its client sends the token as the password of nobody, which the vendor takes as well.
+    // heroku-client sends the token as a Basic password without a user, which the vendor accepts too.
     const accepted = [`Bearer ${token}`, `Basic ${Buffer.from(`:${token}`).toString('base64')}`]
     if (!accepted.includes(request.headers.authorization ?? '')) {
       return { status: 401, body: { id: 'unauthorized', message: 'Invalid credentials provided.' } }
@@ -25,7 +25,7 @@ export function fakeHeroku(): Fake {
     return { status: 404, body: { id: 'not_found', message: "Couldn't find that app." } }
   }
 
-  /** Two apps; with small pages, the second comes by Next-Range. */
+  /** Two apps; with small pages, Next-Range leads to the second. */
   function listApps(request: FakeRequest): FakeAnswer {
     const names = exists ? [app, 'shop-staging'] : ['shop-staging']
     const size = fake.pageSize ?? 1_000

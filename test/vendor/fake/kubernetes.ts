@@ -1,6 +1,6 @@
 /**
- * An API server as far as Secrets of one namespace go: who owns which key, by apply and by update, as a real server
- * keeps it in managedFields. Driven by @kubernetes/client-node in kubernetes.test.ts.
+ * An API server for the Secrets of one namespace. It tracks the owner of each key in managedFields, by apply and by
+ * update, like a real server; driven by @kubernetes/client-node in kubernetes.test.ts.
  */
 import { vendorCertificate } from '../certificate.ts'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
@@ -30,7 +30,7 @@ const textEntries = ({ data = {} }: Body) =>
   Object.entries(data).flatMap(([key, value]): [string, string][] => (value === null ? [] : [[key, value]]))
 const keyField = (key: string) => `data/${key}`
 
-/** What a Secret of these types must hold. */
+/** Keys that a Secret of each type must have. */
 const requiredKeys: Readonly<Record<string, readonly string[]>> = {
   'kubernetes.io/tls': ['tls.crt', 'tls.key'],
   'kubernetes.io/ssh-auth': ['ssh-privatekey'],
@@ -39,9 +39,9 @@ const requiredKeys: Readonly<Record<string, readonly string[]>> = {
 
 export type FakeKubernetes = Fake & {
   secret(): Secret | undefined
-  /** Somebody else, by apply under a name of their own. */
+  /** An apply by another field manager. */
   applyAs(manager: string, data: Record<string, string>): FakeAnswer
-  /** Keys from before the server kept any books. */
+  /** Removes all field managers, as for keys older than managedFields. */
   forgetManagers(): void
   setImmutable(): void
 }
@@ -127,7 +127,7 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
     }
   }
 
-  /** What every write has to hold to. */
+  /** Validation of every write. */
   function refusalOf(body: Body): FakeAnswer | undefined {
     const entries = textEntries(body)
     const bad = entries.filter(([key]) => !/^[-._a-zA-Z0-9]{1,253}$/.test(key) || fake.refusedNames.has(key))
@@ -214,7 +214,7 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
     const stays = (key: string) => wanted.has(key) || (next.data.has(key) && !dropped.includes(keyField(key)))
     const required = requiredKeys[next.type] ?? []
     const missing = required.filter((key) => !stays(key))
-    // Of a name and a password, either is enough.
+    // basic-auth needs only one of username and password.
     const mostMissing = next.type === 'kubernetes.io/basic-auth' ? required.length - 1 : 0
     if (missing.length > mostMissing) {
       return invalid(
@@ -243,7 +243,7 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
       `Operation cannot be fulfilled on secrets "${name}": the object has been modified; please apply your changes to the latest version and try again`,
     )
 
-  /** A null removes the key, whoever owns it. */
+  /** A null removes the key, regardless of its owner. */
   function mergeSecret({ json, query }: FakeRequest): FakeAnswer {
     if (secret === undefined) return notFound('secrets', name)
     const body = json as Body
@@ -275,7 +275,7 @@ export function fakeKubernetes({ knowsWhoami = true, mayListNamespaces = true } 
     immutable: false,
   })
 
-  /** Whoever changes a key without apply takes it from all others. */
+  /** A change without apply takes the key away from all other managers. */
   function updateAs(manager: string, target: Secret, data: ReadonlyMap<string, string>): void {
     const changed = [...data].filter(([key, value]) => target.data.get(key) !== value).map(([key]) => keyField(key))
     const gone = [...target.data.keys()].filter((key) => !data.has(key)).map(keyField)

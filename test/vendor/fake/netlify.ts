@@ -1,4 +1,4 @@
-/** Netlify as far as environment variables go; its own description judges each request and each answer. */
+/** Netlify's environment variables; its own description checks each request and response. */
 import description from '@netlify/open-api/dist/swagger.json' with { type: 'json' }
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 import { type Swagger, swaggerJudge } from '../swagger-judge.ts'
@@ -14,7 +14,7 @@ const judge = swaggerJudge(description as unknown as Swagger)
 
 export type FakeNetlify = Fake & {
   readonly variables: Map<string, Variable>
-  /** By a person at Netlify's own site. */
+  /** A change by a person on Netlify's site. */
   setValue(key: string, context: string, value: string): void
 }
 
@@ -83,7 +83,7 @@ export function fakeNetlify({ context = 'production', branch = '', isShared = fa
     return { status: 200, headers, body: shown }
   }
 
-  /** Of a secret, only the value for local development is shown. */
+  /** For a secret, only the value for local development is visible. */
   const shown = (variable: Variable) => ({
     ...variable,
     values: variable.values.map((value) =>

@@ -1,4 +1,4 @@
-/** Railway as far as variables go: a part of its schema, with one project behind it; driven by an SDK in railway.test.ts. */
+/** Railway's variables: a part of its schema with one project; driven by an SDK in railway.test.ts. */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 import { createGraphqlJudge, Refusal } from '../graphql-judge.ts'
 
@@ -56,7 +56,7 @@ type Variable = { value: string; serviceId: string | null; isSealed: boolean }
 type FakeRailway = Fake & { seal(name: string): void; deploys(): number }
 
 export function fakeRailway(): FakeRailway {
-  /** By service (or none) and name. */
+  /** By service (if any) and name. */
   const variables = new Map<string, Variable>()
   const violations: string[] = []
   const judge = createGraphqlJudge(schema, violations)
@@ -105,7 +105,7 @@ export function fakeRailway(): FakeRailway {
       },
       projects: ({ workspaceId, first, after }: { workspaceId?: string; first: number; after?: string | null }) => {
         guard(isAccount)
-        // Without a workspace, only what lies outside of all of them is listed.
+        // Without a workspace id, only projects outside of all workspaces are listed.
         const all = workspaceId === workspace ? [{ ...shop, id: crypto.randomUUID() }, shop] : []
         const from = Number(after ?? 0)
         const to = from + Math.min(first, fake.pageSize ?? first)
@@ -162,7 +162,7 @@ export function fakeRailway(): FakeRailway {
       if (String(value).includes('${{')) violations.push(`${name}: a reference`)
       if (fake.refusedNames.has(name)) throw new Refusal(`Invalid variable ${name}=${value}`, 'BAD_USER_INPUT')
     }
-    // Sealed ones too: nothing that was there is left.
+    // A replace also removes sealed variables.
     if (replace === true)
       for (const [key, variable] of variables) if (variable.serviceId === serviceId) variables.delete(key)
     for (const [name, value] of Object.entries(changes)) {

@@ -1,4 +1,4 @@
-/** Render as far as environment variables go, of one service and one group; driven by render-api in render.test.ts. */
+/** Render's environment variables of one service and one group; driven by render-api in render.test.ts. */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 
 const token = 'rnd_key-of-the-fake'
@@ -9,7 +9,7 @@ const moment = '2026-01-01T00:00:00Z'
 
 type FakeRender = Fake & { readonly deploys: string[] }
 
-/** `kind`: which of the two is the target. */
+/** `kind`: the target, a service or a group. */
 export function fakeRender(kind: 'service' | 'env-group' = 'service'): FakeRender {
   const variables: Record<string, Map<string, string>> = { [service]: new Map(), [envGroup]: new Map() }
   const own = variables[kind === 'service' ? service : envGroup] ?? new Map<string, string>()
@@ -45,7 +45,7 @@ export function fakeRender(kind: 'service' | 'env-group' = 'service'): FakeRende
     }
     const key = /^\/env-vars\/([^/]+)$/.exec(rest)?.[1]
     if (key !== undefined) return variable(request, vars, decodeURIComponent(key))
-    // The bulk call, among others: it would replace everything.
+    // The bulk call is forbidden: it would replace all variables.
     violations.push(`${method} ${path}`)
     return refuse(405, 'method not allowed')
   }
@@ -56,7 +56,7 @@ export function fakeRender(kind: 'service' | 'env-group' = 'service'): FakeRende
     return { ...meta, envVars, secretFiles: [], serviceLinks: [] }
   }
 
-  /** The cursor of an item is where the list goes on after it. */
+  /** The list continues after the item whose cursor is given. */
   function page({ query }: FakeRequest, name: string, items: readonly object[]): FakeAnswer {
     const limit = Number(query.get('limit') ?? 20)
     if (limit < 1 || limit > 100) violations.push(`limit ${limit}`)
@@ -110,7 +110,7 @@ export function fakeRender(kind: 'service' | 'env-group' = 'service'): FakeRende
     },
     pageSize: kind === 'service' ? 100 : undefined,
     refusedNames: new Set(),
-    // A page that is not full may be the last or not: the empty one after it tells.
+    // A page that is not full may still not be the last, so an empty page ends the list.
     calls: { list: () => (kind === 'service' ? 2 : 1), update: 1, look: 1 },
     deploys,
   }

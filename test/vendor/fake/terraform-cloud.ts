@@ -1,7 +1,4 @@
-/**
- * HCP Terraform as far as variables go, after its published pages. In the deep tier the JSON:API schema judges each
- * document.
- */
+/** HCP Terraform's variables, after its documentation. In the deep tier the JSON:API schema checks each document. */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 import { loadJudge } from '../load-judge.ts'
 
@@ -11,7 +8,7 @@ type Validator = { isValid(document: unknown): boolean }
 const jsonapi = await loadJudge<{ default: { Validator: new () => Validator } }>('jsonapi-validator')
 const validator: Validator = jsonapi ? new jsonapi.default.Validator() : { isValid: () => true }
 
-/** The schema has no null among the links, which JSON:API knows and the vendor sends on the last page. */
+/** The schema forbids null links, but JSON:API allows them and the vendor sends them on the last page. */
 const isJsonApi = (body: unknown) =>
   validator.isValid(JSON.parse(JSON.stringify(body), (_key, value) => (value === null ? undefined : value)))
 
@@ -29,7 +26,7 @@ type Variable = { id: string; attributes: Attributes }
 
 type FakeTerraform = Fake & {
   readonly variables: Variable[]
-  /** The token may read, and not write: both are "not found" here. */
+  /** The token may read but not write; HCP Terraform reports a forbidden write as 404. */
   isReadOnly: boolean
 }
 
@@ -95,7 +92,7 @@ export function fakeTerraform(
     return path === home ? collection(request) : single(request, path.slice(home.length + 1))
   }
 
-  /** JSON:API: the media type, and a document whose new resource has no id yet. */
+  /** JSON:API rules: the media type, and no id in a new resource. */
   function judge({ method, path, headers, text, json }: FakeRequest): FakeAnswer | undefined {
     if (method === 'GET' || method === 'DELETE') return text === '' ? undefined : refuse(400, 'bad request')
     const complain = (what: string) => violations.push(`${method} ${path}: ${what}`)

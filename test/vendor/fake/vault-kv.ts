@@ -1,4 +1,4 @@
-/** Vault as far as KV version 2 goes, with AppRole and one namespace; driven by node-vault in vault-kv.test.ts. */
+/** Vault's KV version 2 with AppRole and one namespace; driven by node-vault in vault-kv.test.ts. */
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 
 type Data = Record<string, unknown>
@@ -10,17 +10,17 @@ const role = { roleId: 'fake-role-id-0001', secretId: 'fake-secret-id-0001' }
 const path = 'shop/production'
 
 export type FakeVault = Fake & {
-  /** As `vault kv delete` does: the version stays, its data cannot be read. */
+  /** Like `vault kv delete`: the version stays, but its data is not readable. */
   deletePath(): void
-  /** As `vault kv metadata delete` does: all is gone. */
+  /** Like `vault kv metadata delete`: removes everything. */
   wipePath(): void
   versions(): readonly Data[]
   setData(data: Data): void
 }
 
 /**
- * `patches`: before 1.9 there was no PATCH. `mayPatch`: many policies do not name it. `kvVersion`: of the mount.
- * `tellsWhich`: older servers say which part of an AppRole is wrong.
+ * `patches`: false before 1.9, which has no PATCH. `mayPatch`: false for policies without the patch capability.
+ * `kvVersion`: version of the mount. `tellsWhich`: older servers say which part of an AppRole is wrong.
  */
 export function fakeVault({
   method = 'token',
@@ -117,7 +117,7 @@ export function fakeVault({
     }
     if (given === undefined) return errors(400, 'no data provided')
     if (method === 'PATCH' && latest === undefined) return errors(404)
-    // The mount demands it, so that a write without it fails here.
+    // The mount requires check-and-set, so that a write without it fails here.
     if (options.cas === undefined) return errors(400, 'check-and-set parameter required for this call')
     if (options.cas !== versions.length) return errors(400, 'check-and-set parameter did not match the current version')
     if (method === 'PATCH' && latest !== undefined && isDead(latest)) return secret(metadata(latest), 404)
@@ -126,7 +126,7 @@ export function fakeVault({
     return secret(metadata(store(method === 'PATCH' ? merge(latest?.data ?? {}, given) : given)))
   }
 
-  /** By RFC 7396, for the one level that values of secrets have. */
+  /** JSON merge patch (RFC 7396), limited to the one level that secrets have. */
   function merge(before: Data, patch: Data): Data {
     return Object.fromEntries(Object.entries({ ...before, ...patch }).filter(([, value]) => value !== null))
   }

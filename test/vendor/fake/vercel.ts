@@ -1,4 +1,7 @@
-/** Vercel as far as environment variables of one project go. @vercel/sdk drives it; in the deep tier its schemas judge each request. */
+/**
+ * Vercel's environment variables of one project; driven by @vercel/sdk, whose schemas check each request in the deep
+ * tier.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 import { loadJudge } from '../load-judge.ts'
@@ -32,9 +35,9 @@ const custom = 'env_fakestaging'
 
 export type FakeVercel = Fake & {
   readonly records: EnvRecord[]
-  /** By a person at Vercel's own site. */
+  /** A change by a person on Vercel's site. */
   add(record: Partial<EnvRecord> & { key: string; value: string; target: string[] }): EnvRecord
-  /** The token's role does not show variables of production. */
+  /** Simulates a token whose role cannot read production variables. */
   hideProduction(): void
 }
 
@@ -114,7 +117,7 @@ export function fakeVercel(environments = 'production', gitBranch?: string): Fak
 
   function listRecords(): FakeAnswer {
     const isHidden = (record: EnvRecord) => hidesProduction && record.target.includes('production')
-    // Values come sealed, and those of sensitive variables not at all.
+    // Values are encrypted in the response, and those of sensitive variables are omitted.
     const envs = records.filter((record) => !isHidden(record)).map((record) => shown(record))
     return { status: 200, body: { envs, hiddenProductionEnvCount: records.filter(isHidden).length } }
   }
@@ -126,7 +129,7 @@ export function fakeVercel(environments = 'production', gitBranch?: string): Fak
     decrypted: false,
   })
 
-  /** As the vendor's own client would have made it, and nothing else besides. */
+  /** The body must be what the vendor's client would send, without extra fields. */
   function judge(schema: Schema | undefined, json: unknown): boolean {
     if (schema === undefined) return true
     const { success, data } = schema.safeParse(json)

@@ -1,4 +1,4 @@
-/** A receiver of Standard Webhooks, which believes what the scheme's own library has verified and keeps the values. */
+/** A receiver of Standard Webhooks that verifies messages with the reference library and stores the values. */
 import { Webhook } from 'standardwebhooks'
 import type { Fake, FakeAnswer, FakeRequest } from '../fake.ts'
 
@@ -9,18 +9,21 @@ type Message = Record<string, unknown>
 function verifyAt(nowMs: number, text: string, headers: FakeRequest['headers']): unknown {
   const at = Number(headers['webhook-timestamp']) * 1_000
   const signature = new Webhook(secret).sign(headers['webhook-id'] ?? '', new Date(at), text)
-  if (Math.abs(nowMs - at) > 300_000 || headers['webhook-signature'] !== signature) throw new Error('not believed')
+  if (Math.abs(nowMs - at) > 300_000 || headers['webhook-signature'] !== signature)
+    throw new Error('invalid signature or timestamp')
   return JSON.parse(text)
 }
 
 type FakeReceiver = Fake & {
-  /** Every message that was believed. */
+  /** Every accepted message. */
   readonly messages: Record<string, unknown>[]
-  /** What each id stood for: a receiver drops by it what it has seen. */
+  /** The content by message id: a receiver uses the id to drop duplicates. */
   readonly ids: Map<string, string>
 }
 
-/** `clock`: where time does not pass as it does for the library, which is then asked for the signature alone. */
+/**
+ * `clock`: for tests with a simulated clock; then the library computes only the signature, since it checks real time.
+ */
 export function fakeReceiver({ clock }: { clock?: () => number } = {}): FakeReceiver {
   const values = new Map<string, string>()
   const violations: string[] = []
@@ -54,7 +57,7 @@ export function fakeReceiver({ clock }: { clock?: () => number } = {}): FakeRece
       deleted: string[]
       type: string
     }
-    if (Object.keys(rest).join() !== 'type' || !/^[0-9a-f-]{36}$/.test(syncId)) violations.push('another form')
+    if (Object.keys(rest).join() !== 'type' || !/^[0-9a-f-]{36}$/.test(syncId)) violations.push('unexpected fields')
     const refused = upserted.find(({ name }) => fake.refusedNames.has(name))
     if (refused) return { status: 422, body: { message: `${refused.name} cannot be ${refused.value}` } }
     for (const { name, value } of upserted) if (value !== undefined) values.set(name, value)
