@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
-import { edgesBetweenRooms, edgesOf, findCircles, importsOf, listFiles } from './import-graph.ts'
+import { edgesBetweenFolders, edgesOf, findCycles, importsOf, listFiles } from './import-graph.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const source = join(root, 'server/src')
@@ -50,7 +50,7 @@ const folders = ['server/src', 'contract', 'sdk', 'test', 'bench', 'torture', 'd
 const everyEdge = folders.flatMap((folder) => listFiles(join(root, folder))).flatMap((file) => edgesOf(importsOf(file)))
 
 test('no import cycle between files, type imports included', () => {
-  const cycles = findCircles(everyEdge)
+  const cycles = findCycles(everyEdge)
   expect(everyEdge.length).toBeGreaterThan(2_000)
   expect(cycles.map((cycle) => cycle.map((file) => relative(root, file)).join(' → '))).toEqual([])
 })
@@ -59,7 +59,7 @@ test('no import cycle between the folders of a layer, direct or indirect', () =>
   const rooms = new Set([source, ...production.map((file) => dirname(file))])
   const edges = imports.flatMap((one) => edgesOf([one]))
   const cycles = [...rooms].flatMap((folder) =>
-    findCircles(edgesBetweenRooms(edges, folder)).map((cycle) => `${relative(source, folder)}: ${cycle.join(' → ')}`),
+    findCycles(edgesBetweenFolders(edges, folder)).map((cycle) => `${relative(source, folder)}: ${cycle.join(' → ')}`),
   )
   expect(cycles).toEqual([])
 })
@@ -82,8 +82,8 @@ test('the check finds cycles of type imports, between files and between folders'
   const edges = listFiles(fixture).flatMap((file) => edgesOf(importsOf(file)))
   const cycle = ['one/a.ts', 'two/b.ts', 'three/c.ts'].map((name) => join(fixture, name))
   expect(edges.length).toBe(5)
-  expect(findCircles(edges).map((found) => new Set(found))).toEqual([new Set(cycle)])
-  const betweenFolders = findCircles(edgesBetweenRooms(edges, fixture)).map((found) => new Set(found))
+  expect(findCycles(edges).map((found) => new Set(found))).toEqual([new Set(cycle)])
+  const betweenFolders = findCycles(edgesBetweenFolders(edges, fixture)).map((found) => new Set(found))
   expect(betweenFolders).toContainEqual(new Set(['one', 'two', 'three']))
 })
 

@@ -25,7 +25,7 @@ export function edgesOf(imports: readonly Import[]): Edge[] {
 }
 
 /** Imports between different subfolders of `folder`; files directly in `folder` are ignored. */
-export function edgesBetweenRooms(edges: readonly Edge[], folder: string): Edge[] {
+export function edgesBetweenFolders(edges: readonly Edge[], folder: string): Edge[] {
   const subfolderOf = (file: string) => {
     const [subfolder = '', ...rest] = relative(folder, file).split(sep)
     return rest.length > 0 && subfolder !== '..' ? subfolder : undefined
@@ -36,7 +36,7 @@ export function edgesBetweenRooms(edges: readonly Edge[], folder: string): Edge[
   })
 }
 
-export function findCircles(edges: readonly Edge[]): string[][] {
+export function findCycles(edges: readonly Edge[]): string[][] {
   const uses = Map.groupBy(edges, ([from]) => from)
   const cycles: string[][] = []
   const done = new Set<string>()
