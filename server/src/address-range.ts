@@ -46,9 +46,7 @@ export function parseRange(text: string): AddressRange | undefined {
 /** Explains why a range cannot be parsed, and what to write instead. */
 export function rangeProblem(text: string): string {
   const meant = meantRange(text)
-  return meant
-    ? `${text} has bits beyond /${text.split('/')[1]}: write ${meant}.`
-    : `${text} is not an IP address or CIDR range.`
+  return meant ? `${text} has host bits set: write ${meant}.` : `${text} is not an IP address or CIDR range.`
 }
 
 /** Suggests the range that was probably meant: "10.0.0.0/8" for "10.0.0.1/8". */

@@ -27,16 +27,16 @@ Usage: npm start                                  run the service
 Commands:
   serve                          run the service (the default)
   keys status                    show the root, workspace and signing keys and what still needs each
-  keys rotate-root               make a new root key and move everything to it; safe to stop and run again
+  keys rotate-root               create a new root key and re-wrap everything with it; safe to stop and run again
   keys rotate-workspace <ws>     give one workspace (slug or id) a new key; safe to stop and run again
   keys rotate-environment <ws> <project> <environment>
-                                 seal one environment's values under a new key; safe to stop and run again
-  account reset-mfa <email>      remove the second factor of a person who has lost it; recorded
+                                 re-encrypt one environment's values with a new key; safe to stop and run again
+  account reset-mfa <email>      remove the second factor of a person who has lost it; audited
   audit archive --to <folder> [--before <date>] [--workspace <ws>]
-                                 write audit entries that are in no archive yet to files, and remove those that are older
-                                 than the date, or than COFFER_AUDIT_DAYS; safe to stop and run again
-  audit verify-archive <file>…   check archives without the service: every entry, and that each file continues the one before
-  doctor                         check settings, store, keys, clock and disk, and say what to do
+                                 write audit entries that are not archived yet to files, and remove archived ones that are
+                                 older than the date or COFFER_AUDIT_DAYS; safe to stop and run again
+  audit verify-archive <file>…   verify archives offline: every entry, and that each file continues the previous one
+  doctor                         check settings, store, keys, clock and disk, and say how to fix problems
   --help, --version
 
 Settings (environment variables, or lines of the file that COFFER_CONFIG names):
@@ -148,12 +148,12 @@ async function welcome(app: App, port: number): Promise<void> {
   if (isNew) {
     const code = isAsked ? ',"setupCode":"…"' : ''
     lines.push(
-      'Make the first account:',
+      'Create the first account:',
       `  curl ${url}/v1/auth/register -H 'content-type: application/json' -d '{"email":"you@example.com","name":"You","password":"…12 characters or more…"${code}}'`,
     )
     // An operator who chose the code knows it, and others may read the log.
-    if (setupCode.isChosen) lines.push('Setup code for it: the one in COFFER_SETUP_CODE')
-    else if (isAsked) lines.push(`Setup code for it: ${setupCode.value}`)
+    if (setupCode.isChosen) lines.push('Setup code: the one in COFFER_SETUP_CODE')
+    else if (isAsked) lines.push(`Setup code: ${setupCode.value}`)
     else lines.push(`Setup code, needed only through a proxy: ${setupCode.value}`)
   }
   const isHidden = config.logLevel !== 'info' && config.logLevel !== 'debug'
@@ -194,11 +194,12 @@ function listenOn(server: Server, host: string, portSetting: string, port: numbe
 }
 
 function whyNotOn(host: string, portSetting: string, port: number, code: string): string {
-  if (code === 'EADDRINUSE') return `The port ${port} is taken: choose another with ${portSetting}.`
+  if (code === 'EADDRINUSE') return `Port ${port} is already in use: choose another with ${portSetting}.`
   if (code === 'EACCES') {
-    return `The port ${port} needs rights that the process does not have: choose one from 1024 on with ${portSetting}.`
+    return `Port ${port} needs privileges that this process does not have: choose 1024 or higher with ${portSetting}.`
   }
   if (code === 'EADDRNOTAVAIL') return `COFFER_HOST: ${host} is not an address of this machine.`
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `COFFER_HOST: the name ${host} has no address (${code}).`
-  return `COFFER_HOST: ${host} cannot be listened on (${code}).`
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return `COFFER_HOST: the host name ${host} does not resolve (${code}).`
+  return `COFFER_HOST: cannot listen on ${host} (${code}).`
 }

@@ -236,7 +236,7 @@ test('a number that is too large, and a range that is a slip, are answered with 
     'COFFER_RATE_LIMIT must be a whole number up to 999999999; 0 switches the limit off.',
   )
   expect(refusalOf({ COFFER_TRUSTED_PROXIES: '127.0.0.1, 10.0.0.1/8' })).toBe(
-    'COFFER_TRUSTED_PROXIES: 10.0.0.1/8 has bits beyond /8: write 10.0.0.0/8.',
+    'COFFER_TRUSTED_PROXIES: 10.0.0.1/8 has host bits set: write 10.0.0.0/8.',
   )
 })
 
@@ -385,11 +385,11 @@ describe('the file that COFFER_CONFIG names', () => {
     ['=hunter2', 'is not NAME=value'],
     ['COFFER-PORT=9000', 'is not NAME=value'],
     ['set COFFER_PORT=9000', 'is not NAME=value'],
-    ['COFFER_MASTER_KEY="hunter2', 'opens a quote that it does not close'],
+    ['COFFER_MASTER_KEY="hunter2', 'has a quote that is never closed'],
     ['COFFER_METRICS_TOKEN=hunter2#hunter3', 'has a # in its value: put the value in quotes'],
     ['COFFER_METRICS_TOKEN=#hunter2', 'has a # in its value: put the value in quotes'],
-    ['COFFER_METRICS_TOKEN="hunter2"hunter3"', 'goes on after its closing quote'],
-    ["COFFER_METRICS_TOKEN='hunter2' hunter3", 'goes on after its closing quote'],
+    ['COFFER_METRICS_TOKEN="hunter2"hunter3"', 'has text after its closing quote'],
+    ["COFFER_METRICS_TOKEN='hunter2' hunter3", 'has text after its closing quote'],
   ])('is refused with the number of a line that would be dropped, and not its text: %s', (line, problem) => {
     const path = writeSettings(`COFFER_SIGNUP=open\n\n${line}\nCOFFER_LOG_LEVEL="debug"\n`)
     const message = expectRefusal({ COFFER_CONFIG: path }, 'COFFER_CONFIG')

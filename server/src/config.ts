@@ -121,15 +121,15 @@ function problemOf(line: string): string | undefined {
     return /^[^#]*[^\s#]#/.test(line) ? 'has a # in its value: put the value in quotes' : undefined
   }
   const end = value.indexOf(quote, 1)
-  if (end < 0) return 'opens a quote that it does not close'
-  return /^\s*(#|$)/.test(value.slice(end + 1)) ? undefined : 'goes on after its closing quote'
+  if (end < 0) return 'has a quote that is never closed'
+  return /^\s*(#|$)/.test(value.slice(end + 1)) ? undefined : 'has text after its closing quote'
 }
 
 /** A mistyped setting that is silently ignored is worse than one that stops the start. */
 function refuseUnknown(env: Environment): void {
   const known = new Set(settings.map(({ name }) => name))
   const unknown = Object.keys(env).find((name) => name.startsWith('COFFER_') && !known.has(name))
-  if (unknown) throw new ConfigError(`${unknown} is not a setting that Coffer knows: see --help for the list.`)
+  if (unknown) throw new ConfigError(`${unknown} is not a known setting: see --help for the list.`)
 }
 
 function readMasterKey(text: (name: string) => string | undefined, dataDir: string): MasterKeySource {
@@ -140,7 +140,7 @@ function readMasterKey(text: (name: string) => string | undefined, dataDir: stri
     'COFFER_MASTER_KEY_KMS',
     'COFFER_MASTER_KEY_TRANSIT',
   ].filter((name) => text(name) !== undefined)
-  if (given.length > 1) throw new ConfigError(`${given.join(' and ')} are both set: give only one of them.`)
+  if (given.length > 1) throw new ConfigError(`${given.join(' and ')} are both set: set only one of them.`)
   const value = text('COFFER_MASTER_KEY')
   if (value !== undefined) return { kind: 'value', value }
   const command = text('COFFER_MASTER_KEY_COMMAND')
@@ -264,7 +264,7 @@ function readUrl(name: string, value: string | undefined, protocols: readonly st
 function ownUrl(host: string, port: number): string {
   // The port is not known yet, so links sent to other people would lead nowhere.
   if (port === 0 && !isLoopback(host)) {
-    throw new ConfigError('COFFER_PUBLIC_URL is needed where COFFER_PORT is 0 and COFFER_HOST is not loopback.')
+    throw new ConfigError('COFFER_PUBLIC_URL is required when COFFER_PORT is 0 and COFFER_HOST is not loopback.')
   }
   return `http://localhost:${port}`
 }

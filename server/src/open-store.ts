@@ -80,7 +80,7 @@ async function refuseWrongKeys<Result>(work: () => Promise<Result>): Promise<Res
       )
     }
     if (!isFailure(error, 'integrity')) throw error
-    throw new StartError('The master key does not match this database: start with the key that it was made with.')
+    throw new StartError('The master key does not match this database: start with the key that it was created with.')
   }
 }
 
@@ -145,9 +145,9 @@ export const fileError = ({ dataDir }: Config, error: unknown) =>
 
 function folderTrouble(code: string): string {
   if (code === 'EEXIST' || code === 'ENOTDIR')
-    return `cannot be made, since that is not a folder (${code}): check COFFER_DATA_DIR.`
+    return `cannot be created, since part of the path is not a folder (${code}): check COFFER_DATA_DIR.`
   if (code === 'ENOENT')
-    return `cannot be made, since a link on the way to it leads nowhere (${code}): check COFFER_DATA_DIR.`
+    return `cannot be created, since a symbolic link in the path is broken (${code}): check COFFER_DATA_DIR.`
   if (code === 'EROFS') return `cannot be written, since its disk is mounted read-only (${code}): mount it for writing.`
   return `cannot be opened (${code}): check that the folder and its files belong to the user of this process.`
 }

@@ -273,9 +273,9 @@ async function exchange(
     incoming.on('data', (chunk: Buffer) => {
       receivedBytes += chunk.length
       if (receivedBytes <= maxBytes) chunks.push(chunk)
-      else reject(new OutboundError('too_large', `The answer of ${hostname} is larger than ${maxBytes} bytes.`))
+      else reject(new OutboundError('too_large', `The response of ${hostname} is larger than ${maxBytes} bytes.`))
     })
-    incoming.on('error', (error) => reject(connectionError(target, 'broke off its answer', error)))
+    incoming.on('error', (error) => reject(connectionError(target, 'broke off its response', error)))
     incoming.on('end', () =>
       resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, body: Buffer.concat(chunks) }),
     )

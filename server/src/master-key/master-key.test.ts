@@ -68,9 +68,9 @@ const wrongKeys: [string, string, string][] = [
     'must be 32 bytes in base64 or hex',
   ],
   ['mixes alphabets', `${'+_'.repeat(21)}A=`, 'must be 32 bytes in base64 or hex'],
-  ['is all zero', Buffer.alloc(32).toString('base64'), 'one byte repeated'],
-  ['is all zero in hex', '0'.repeat(64), 'one byte repeated'],
-  ['is one byte repeated', Buffer.alloc(32, 0x61).toString('base64'), 'one byte repeated'],
+  ['is all zero', Buffer.alloc(32).toString('base64'), 'is a single repeated byte'],
+  ['is all zero in hex', '0'.repeat(64), 'is a single repeated byte'],
+  ['is a single repeated byte', Buffer.alloc(32, 0x61).toString('base64'), 'is a single repeated byte'],
 ]
 
 test.each(wrongKeys)('whose database has keys is to be put back, not made anew, where it %s', async (_, value) => {
@@ -83,7 +83,7 @@ test.each(wrongKeys)('whose database has keys is to be put back, not made anew, 
   ]
   for (const source of sources) {
     const message = await refusalOf(load(source, { mayCreate: false }))
-    expect(message).toContain('put back the key that this database was made with')
+    expect(message).toContain('restore the key that this database was created with')
     expect(message).not.toMatch(/openssl|random/)
   }
 })
@@ -133,7 +133,7 @@ describe('a file', () => {
   })
 
   test('is not made where the database already has keys', async () => {
-    expect(await refusalOf(fromFile({ mayCreate: false }))).toContain('is missing; put it back')
+    expect(await refusalOf(fromFile({ mayCreate: false }))).toContain('is missing; restore it')
     expect(await readdir(folder)).toEqual([])
   })
 
@@ -183,15 +183,15 @@ describe('a command', () => {
     ['fails', `echo ${spellings[0]}; exit 3`, 'failed with status 3'],
     ['does not exist', 'coffer-no-such-command', 'failed with status 127'],
     ['is killed', 'kill -9 $$', 'failed with SIGKILL'],
-    ['never ends', `echo ${spellings[0]}; sleep 100`, 'did not end within 0.3 seconds'],
-    ['never ends behind its shell', `echo ${spellings[0]}; sleep 100 & exit 0`, 'did not end within 0.3 seconds'],
+    ['never ends', `echo ${spellings[0]}; sleep 100`, 'did not finish within 0.3 seconds'],
+    ['never ends behind its shell', `echo ${spellings[0]}; sleep 100 & exit 0`, 'did not finish within 0.3 seconds'],
     ['never stops talking', `yes ${spellings[0]}`, 'printed more than 1024 bytes'],
     ['says the key and more', `echo key: ${spellings[0]}`, 'must be 32 bytes'],
     ['says nothing', 'true', 'must be 32 bytes'],
     ['says it on stderr', `echo ${spellings[0]} >&2`, 'must be 32 bytes'],
-    ['gives a key of zeros', `echo ${'0'.repeat(64)}`, 'one byte repeated'],
+    ['gives a key of zeros', `echo ${'0'.repeat(64)}`, 'is a single repeated byte'],
   ])('is refused when it %s', async (_, command, reason) => {
-    const isEndless = reason.startsWith('did not end')
+    const isEndless = reason.startsWith('did not finish')
     const message = await refusalOf(load({ kind: 'command', command }, isEndless ? { commandTimeoutMs: 300 } : {}))
     expect(message).toContain(reason)
     expect(message).not.toContain(command)
@@ -389,12 +389,12 @@ describe('AWS KMS', () => {
     [
       'a key id that no header can carry',
       { credentials: { ...credentials, accessKeyId: 'AKID\u2026' } },
-      'another AWS_ACCESS_KEY_ID',
+      'AWS_ACCESS_KEY_ID contains characters that an HTTP header cannot carry',
     ],
     [
       'a session token with a line end in it',
       { credentials: { ...credentials, sessionToken: 'one\ntwo' } },
-      'another AWS_SESSION_TOKEN',
+      'AWS_SESSION_TOKEN contains characters that an HTTP header cannot carry',
     ],
     ['a region that is none', { region: 'evil.test/' }, 'must look like "eu-central-1"'],
     ['nobody listening', { endpoint: 'http://127.0.0.1:1' }, '127.0.0.1 could not be reached (ECONNREFUSED)'],
@@ -467,10 +467,10 @@ describe('the transit engine', () => {
   })
 
   test.each([
-    ['no JSON', 'not json', 'could not be read from the answer'],
-    ['JSON without the field', { data: null }, 'could not be read from the answer'],
+    ['no JSON', 'not json', 'holds no usable master key'],
+    ['JSON without the field', { data: null }, 'holds no usable master key'],
     ['a key of the wrong length', { data: { plaintext: key.subarray(1).toString('base64') } }, 'exactly 32 bytes'],
-    ['a key of zeros', { data: { plaintext: Buffer.alloc(32).toString('base64') } }, 'one byte repeated'],
+    ['a key of zeros', { data: { plaintext: Buffer.alloc(32).toString('base64') } }, 'is a single repeated byte'],
   ])('is refused when it answers with %s', async (_, body, reason) => {
     const address = await listen(() => ({ status: 200, body }))
     const wrapped = memoryWrapped('transit:vault:v1:abc')

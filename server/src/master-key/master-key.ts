@@ -55,7 +55,7 @@ const keyBytes = 32
 const missingKey = 'the database already has keys that a new master key could not open'
 
 /** Do not suggest a new key to an operator whose key is damaged: a new key would make the store unreadable. */
-const putBack = 'put back the key that this database was made with, since no other one opens it'
+const putBack = 'restore the key that this database was created with, since no other key can open it'
 
 function parseKey(text: string, origin: string, mayCreate: boolean): Uint8Array {
   const trimmed = text.trim()
@@ -74,7 +74,7 @@ function requireKey(bytes: Uint8Array, origin: string, mayCreate: boolean): Uint
   }
   if (bytes.every((byte) => byte === bytes[0])) {
     const remedy = mayCreate ? `use ${keyBytes} random bytes instead` : putBack
-    throw new MasterKeyError(`The master key from ${origin} is one byte repeated; ${remedy}.`)
+    throw new MasterKeyError(`The master key from ${origin} is a single repeated byte; ${remedy}.`)
   }
   const key = Uint8Array.from(bytes)
   bytes.fill(0)
@@ -84,7 +84,7 @@ function requireKey(bytes: Uint8Array, origin: string, mayCreate: boolean): Uint
 async function loadFromFile(path: string, mayCreate: boolean): Promise<Uint8Array> {
   const found = await findKeyInFile(path, mayCreate)
   if (found === undefined && !mayCreate) {
-    throw new MasterKeyError(`The master key file ${path} is missing; put it back, since ${missingKey}.`)
+    throw new MasterKeyError(`The master key file ${path} is missing; restore it, since ${missingKey}.`)
   }
   if (found !== undefined) {
     // Another process may have just created the file, so its folder is synced. A folder that cannot be opened means
@@ -178,7 +178,7 @@ async function loadFromCommand(command: string, options: MasterKeyOptions): Prom
     if (status === 0) resolve(Buffer.concat(chunks).toString('utf8'))
     else fail(`failed with ${status === null ? signal : `status ${status}`}; run it by hand to see why`)
   })
-  const timer = setTimeout(() => stop(`did not end within ${timeoutMs / 1000} seconds; run it by hand`), timeoutMs)
+  const timer = setTimeout(() => stop(`did not finish within ${timeoutMs / 1000} seconds; run it by hand`), timeoutMs)
 
   try {
     return parseKey(await promise, 'the command', options.mayCreate)
@@ -215,6 +215,6 @@ async function loadWrapped(wrapping: Wrapping, { wrapped, mayCreate }: MasterKey
 }
 
 function fileError(path: string, what: string, code: string): MasterKeyError {
-  const remedy = code === 'ENOSPC' ? 'the disk is full: make room' : 'check its folder and its rights'
+  const remedy = code === 'ENOSPC' ? 'the disk is full: make room' : 'check its folder and permissions'
   return new MasterKeyError(`The master key file ${path} could not be ${what} (${code}); ${remedy}.`)
 }

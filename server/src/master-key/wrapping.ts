@@ -110,7 +110,10 @@ function requireCredentials({ credentials }: AwsKms): AwsCredentials {
   // Both are sent in headers; the secret key is only used to sign.
   const sent = { AWS_ACCESS_KEY_ID: credentials.accessKeyId, AWS_SESSION_TOKEN: credentials.sessionToken ?? 'none' }
   const wrong = Object.entries(sent).find(([, value]) => !/^[\x21-\x7e]+$/.test(value))?.[0]
-  if (wrong) throw new MasterKeyError(`AWS KMS needs another ${wrong}: this one holds what no header can carry.`)
+  if (wrong)
+    throw new MasterKeyError(
+      `${wrong} contains characters that an HTTP header cannot carry: check it for spaces and line breaks.`,
+    )
   return credentials
 }
 
@@ -118,7 +121,7 @@ async function callService(outbound: Outbound, name: string, request: ServiceReq
   const response = await send(outbound, name, request)
   if (response.status !== 200) {
     throw new MasterKeyError(
-      `The master key was refused by ${name} with status ${response.status}; check its key and the rights on it.`,
+      `${name} refused the request for the master key with status ${response.status}; check the key and its permissions.`,
     )
   }
   try {
@@ -159,7 +162,7 @@ function fieldOf(value: unknown, field: string): unknown {
 }
 
 function unusable(name: string): MasterKeyError {
-  return new MasterKeyError(`The master key could not be read from the answer of ${name}; check its address.`)
+  return new MasterKeyError(`The response of ${name} holds no usable master key; check its address.`)
 }
 
 function toBase64(bytes: Uint8Array): string {

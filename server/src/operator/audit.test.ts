@@ -159,7 +159,7 @@ test('each file continues the one before, and is checked without the service', a
   expect(checked).toEqual({ code: 0, err: '', out: expect.stringMatching(/^( {2}ok .*signed by the key.*\n){3}$/) })
   const gap = await runHere(['audit', 'verify-archive', files[0] ?? '', files[2] ?? ''])
   expect(gap.code).toBe(1)
-  expect(gap.out).toContain('does not continue the file before')
+  expect(gap.out).toContain('does not continue the previous file')
   await archive()
   expect(await listFiles()).toEqual(files)
 })

@@ -41,10 +41,10 @@ export async function archiveAudit(
 
 function readWish(args: readonly string[]): Wish {
   const { to, before, workspace } = readOptions(args)
-  if (to === undefined) throw new ConfigError('Say with --to which folder the archives belong in.')
+  if (to === undefined) throw new ConfigError('Set the folder for the archives with --to.')
   const beforeMs = before === undefined ? undefined : Date.parse(before)
   if (beforeMs !== undefined && (Number.isNaN(beforeMs) || !/^\d{4}-\d\d-\d\d/.test(before ?? ''))) {
-    throw new ConfigError('--before must be a date such as 2026-01-31, or a date and time of ISO 8601.')
+    throw new ConfigError('--before must be a date such as 2026-01-31, or an ISO 8601 date and time.')
   }
   return { folder: to, beforeMs, workspace }
 }
@@ -111,7 +111,7 @@ function createArchiveFile(folder: string) {
 
   async function flush(): Promise<FileHandle> {
     handle ??= await open(draft, 'wx', 0o600).catch((error: unknown) => {
-      throw new ConfigError(`--to: no file can be made in ${folder} (${codeOf(error)}).`)
+      throw new ConfigError(`--to: cannot create a file in ${folder} (${codeOf(error)}).`)
     })
     await handle.writeFile(buffer)
     buffer = ''
@@ -155,7 +155,7 @@ export async function verifyArchives(files: readonly string[], print: Print): Pr
       const checked = await checkArchive(linesOf(file))
       const { chain, after, through, keyFingerprint } = checked
       if (last?.chain === chain && (last.through.sequence !== after.sequence || last.through.hash !== after.hash)) {
-        throw new Error(`it does not continue the file before, which ends at entry ${last.through.sequence}.`)
+        throw new Error(`it does not continue the previous file, which ends at entry ${last.through.sequence}.`)
       }
       last = checked
       const signed = `signed by the key with SHA-256 ${keyFingerprint}`

@@ -100,8 +100,8 @@ describe('a start that is refused', () => {
     expect(err).not.toContain(key.trim())
   }
 
-  const putBack = 'put back the key that this database was made with, since no other one opens it.'
-  const notItsKey = 'The master key does not match this database: start with the key that it was made with.'
+  const putBack = 'restore the key that this database was created with, since no other key can open it.'
+  const notItsKey = 'The master key does not match this database: start with the key that it was created with.'
   const cannotBeUsed = (reason: string) => `The database cannot be used: ${reason}.`
 
   test('with another master key in the file', async () => {
@@ -117,7 +117,7 @@ describe('a start that is refused', () => {
     await unlink(keyFile)
     await expectRefusal(
       {},
-      `The master key file ${keyFile} is missing; put it back, since the database already has keys that a new master key could not open.`,
+      `The master key file ${keyFile} is missing; restore it, since the database already has keys that a new master key could not open.`,
     )
     await expect(stat(keyFile)).rejects.toThrow('ENOENT')
   })
@@ -139,10 +139,10 @@ describe('a start that is refused', () => {
 
     test('with a master key of zeros', async () => {
       await writeFile(keyFile, Buffer.alloc(32).toString('base64'))
-      await expectRefusal({}, /^Coffer cannot start\. The master key from the file \S+ is one byte repeated/)
+      await expectRefusal({}, /^Coffer cannot start\. The master key from the file \S+ is a single repeated byte/)
       await expectRefusal(
         { COFFER_MASTER_KEY: '0'.repeat(64) },
-        /The master key from COFFER_MASTER_KEY is one byte repeated/,
+        /The master key from COFFER_MASTER_KEY is a single repeated byte/,
       )
     })
 
@@ -155,13 +155,13 @@ describe('a start that is refused', () => {
   // Settings are read before a store is opened.
   if (engine === 'sqlite') {
     test.each([
-      [{ COFFER_PROT: '8080' }, 'COFFER_PROT is not a setting that Coffer knows: see --help for the list.'],
+      [{ COFFER_PROT: '8080' }, 'COFFER_PROT is not a known setting: see --help for the list.'],
       [{ COFFER_PORT: '80800' }, 'COFFER_PORT must be a port number from 0 to 65535.'],
       [{ COFFER_PORT: 'http' }, 'COFFER_PORT must be a port number from 0 to 65535.'],
       [{ COFFER_SIGNUP: 'maybe' }, 'COFFER_SIGNUP must be one of: invite, open.'],
       [
         { COFFER_HOST: '0.0.0.0', COFFER_PORT: '0' },
-        'COFFER_PUBLIC_URL is needed where COFFER_PORT is 0 and COFFER_HOST is not loopback.',
+        'COFFER_PUBLIC_URL is required when COFFER_PORT is 0 and COFFER_HOST is not loopback.',
       ],
       [
         { COFFER_RATE_LIMIT: '-1' },
@@ -182,11 +182,9 @@ describe('a start that is refused', () => {
     test('with a wrong setting in the file of settings', async () => {
       const file = join(database.dataDir, 'coffer.env')
       await writeFile(file, 'COFFER_PORT=8080\nCOFFER_HOTS=127.0.0.1\n')
-      await expectRefusal(
-        { COFFER_CONFIG: file },
-        'COFFER_HOTS is not a setting that Coffer knows: see --help for the list.',
-        { run: runApart },
-      )
+      await expectRefusal({ COFFER_CONFIG: file }, 'COFFER_HOTS is not a known setting: see --help for the list.', {
+        run: runApart,
+      })
     })
   }
 
@@ -202,7 +200,7 @@ describe('a start that is refused', () => {
     const settings: Record<string, string> = { [name]: String(port) }
     for (const other of Object.keys(more)) settings[other] = String(await freePort())
     try {
-      const sentence = `The port ${port} is taken: choose another with ${name}.`
+      const sentence = `Port ${port} is already in use: choose another with ${name}.`
       await expectRefusal(settings, sentence, { run })
     } finally {
       await new Promise((resolve) => taken.close(resolve))
@@ -215,7 +213,7 @@ describe('a start that is refused', () => {
       await expectRefusal({ COFFER_HOST: '203.0.113.5' }, 'COFFER_HOST: 203.0.113.5 is not an address of this machine.')
       await expectRefusal(
         { COFFER_HOST: 'coffer.invalid' },
-        /^Coffer cannot start\. COFFER_HOST: the name coffer\.invalid has no address \((ENOTFOUND|EAI_AGAIN)\)\.$/m,
+        /^Coffer cannot start\. COFFER_HOST: the host name coffer\.invalid does not resolve \((ENOTFOUND|EAI_AGAIN)\)\.$/m,
       )
     })
   }
@@ -235,7 +233,7 @@ describe('a start that is refused', () => {
       // Both by a process of its own: the driver would end it without a word, or go on without TLS.
       await expectRefusal(
         { COFFER_DATABASE_URL: `${url}?port=none` },
-        cannotBeUsed('its port is no number up to 65535; check COFFER_DATABASE_URL'),
+        cannotBeUsed('its port is not a number up to 65535; check COFFER_DATABASE_URL'),
         { run: runApart },
       )
       for (const parameter of ['ssl_mode=verify-full', 'sslMode=require', 'tls=true']) {
@@ -277,7 +275,7 @@ describe('a start that is refused', () => {
         await expectRefusal({ COFFER_DATABASE_URL: `${base}?sslmode=verify-full` }, notTrusted)
         await expectRefusal(
           { COFFER_DATABASE_URL: `${base}?sslmode=verify-full&sslrootcert=/nowhere/ca.pem` },
-          cannotBeUsed('a file that COFFER_DATABASE_URL names is not there (ENOENT)'),
+          cannotBeUsed('a file that COFFER_DATABASE_URL names does not exist (ENOENT)'),
         )
         hasTls = false
         await expectRefusal(
@@ -306,7 +304,7 @@ describe('a start that is refused', () => {
       await refused({ password: '' }, wrong, runApart)
       await refused(
         { pathname: '/nowhere' },
-        'the server has no database of that name; check COFFER_DATABASE_URL, or make it (3D000)',
+        'the server has no database of that name; check COFFER_DATABASE_URL, or create it (3D000)',
       )
 
       const empty = await createDatabase()

@@ -219,7 +219,7 @@ describe('the doctor', () => {
     [
       'an entry that was changed',
       sql`update audit_entry set actor_name = 'x' where sequence = 2 and chain_id like '0000%'`,
-      /broken at entry 2: This entry is not what was written/,
+      /broken at entry 2: This entry was changed/,
     ],
     [
       'an entry that was removed',
@@ -313,7 +313,7 @@ describe('the doctor', () => {
     const { code, out } = await doctor()
     expect(code).toBe(1)
     expect(out).toContain(
-      '  wrong  database files: the file is damaged, and what it answers may lack something: restore it from a backup.\n',
+      '  wrong  database files: the file is damaged, and reads may be incomplete: restore it from a backup.\n',
     )
   })
 

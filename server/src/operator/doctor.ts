@@ -78,7 +78,7 @@ function checksOf(services: Services, print: Print): Check[] {
       name: 'rows that grant rights',
       run: async () => {
         const tampered = await countTampered(engine, keys)
-        if (tampered.length === 0) return 'all genuine'
+        if (tampered.length === 0) return 'all valid'
         throw new Error(
           `changed outside of Coffer: ${tampered.join(', ')}. They grant nothing; restore them from a backup or remove them.`,
         )
@@ -91,7 +91,7 @@ function checksOf(services: Services, print: Print): Check[] {
         if (verdict.ok && verdict.entries === 0 && (await store.accounts.count()) > 0) {
           throw new Error('there are accounts but no entries: the trail was erased. Compare with a backup.')
         }
-        if (verdict.ok) return `${verdict.entries} entries, chain and signature hold`
+        if (verdict.ok) return `${verdict.entries} entries, chain and signature are valid`
         throw new Error(`broken at entry ${verdict.firstBroken}: ${verdict.reason} Compare with a backup.`)
       },
     },
@@ -126,7 +126,7 @@ async function checkOutboundWorkspaces({ config, store }: Services): Promise<str
   }
   if (missing.length === 0) return `${listed.size} may use COFFER_OUTBOUND_ALLOW`
   throw new Error(
-    `COFFER_OUTBOUND_WORKSPACES lists ${missing.join(', ')}, which does not exist: remove it before somebody makes it.`,
+    `COFFER_OUTBOUND_WORKSPACES lists ${missing.join(', ')}, which does not exist: remove it before someone creates it.`,
   )
 }
 
@@ -157,7 +157,7 @@ async function checkTrails(services: Services, print: Print): Promise<string> {
     }
     chain = await audit.findChainAfter(chain)
   }
-  if (broken.length === 0) return `${trails} trails, ${entries} entries, chains and signatures hold`
+  if (broken.length === 0) return `${trails} trails, ${entries} entries, chains and signatures are valid`
   const more = broken.length > maxNamed ? ` And ${broken.length - maxNamed} more.` : ''
   throw new Error(`${broken.slice(0, maxNamed).join(' ')}${more} Compare with a backup.`)
 }
@@ -166,7 +166,7 @@ async function checkDisk(config: Config): Promise<string> {
   const { databaseUrl, dataDir } = config
   const folder = databaseUrl === undefined ? dataDir : process.cwd()
   const { bavail, bsize } = await statfs(folder).catch((error: unknown) => {
-    throw new Error(`the folder ${folder} cannot be looked at (${codeOf(error)}).`)
+    throw new Error(`the folder ${folder} cannot be read (${codeOf(error)}).`)
   })
   if (databaseUrl === undefined) {
     await access(dataDir, constants.W_OK).catch((error: unknown) => {

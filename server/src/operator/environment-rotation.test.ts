@@ -163,7 +163,7 @@ test('a rotation that is killed again and again under load is completed by the n
   for (const moment of ['new key', 'sealing', 'sealing', 'pause']) {
     const turning = startProgram(command, database.settings)
     if (moment === 'new key') await until(async () => (await keysOf()).length > 1 || undefined, 30_000, 'a new key')
-    else await until(() => turning.out().includes('values sealed anew') || undefined, 30_000, 'values are sealed')
+    else await until(() => turning.out().includes('values re-encrypted') || undefined, 30_000, 'values are sealed')
     if (moment === 'pause') await new Promise((resolve) => setTimeout(resolve, 700))
     turning.kill('SIGKILL')
     await turning.ended

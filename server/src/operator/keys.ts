@@ -27,12 +27,16 @@ export async function showKeys(config: Config, print: Print): Promise<number> {
 
 export async function rotateRoot(config: Config, print: Print): Promise<number> {
   return withOperator(config, 'write', async (ctx) => {
-    print('Rotating the root key; the service may go on running. Stopping this is safe: run it again to continue.\n')
+    print(
+      'Rotating the root key; the service can keep running. It is safe to stop this command: run it again to continue.\n',
+    )
     await rotateRootKey(ctx, (what, done) => print(`  ${what}: ${done}\n`))
     const left = (await listRootStatus(ctx)).filter((root) => !root.isActive)
     print('Done.\n')
     for (const root of left) {
-      print(`Root key ${root.id} stays until ${root.hashes} token(s) and session(s) made under it are used or end.\n`)
+      print(
+        `Root key ${root.id} stays until ${root.hashes} token(s) and session(s) created under it are used or end.\n`,
+      )
     }
     return 0
   })

@@ -48,9 +48,9 @@ describe('the first start', () => {
     expect(said).toContain(
       `Coffer is ready at http://localhost:${port} (API reference: http://localhost:${port}/docs).`,
     )
-    expect(said).toContain('Make the first account:')
+    expect(said).toContain('Create the first account:')
     expect(said).toContain(`curl http://localhost:${port}/v1/auth/register`)
-    expect(said).not.toContain('Setup code for it')
+    expect(said).not.toContain('Setup code: ')
     expect(said).toMatch(/^Setup code, needed only through a proxy: [\w-]{20}$/m)
     expect(service.program.err()).toBe('')
 
@@ -303,8 +303,7 @@ describe('the first account', () => {
   afterEach(() => database.drop())
 
   const everywhere = { COFFER_HOST: '0.0.0.0', COFFER_PUBLIC_URL: 'https://coffer.example.com' }
-  const codeIn = (messages: string[]) =>
-    messages.flatMap((message) => /^Setup code for it: (\S+)$/.exec(message)?.[1] ?? [])
+  const codeIn = (messages: string[]) => messages.flatMap((message) => /^Setup code: (\S+)$/.exec(message)?.[1] ?? [])
 
   test('of a service that others can reach needs the code that its start has logged once', async () => {
     const service = await serve({ ...database.settings, ...everywhere })
@@ -349,7 +348,7 @@ describe('the first account', () => {
       const service = await serve(settings)
       expect(service.program.out()).not.toContain('chosen-by-hand')
       expect(codeIn(service.messages())).toEqual([])
-      expect(service.messages()).toContain('Setup code for it: the one in COFFER_SETUP_CODE')
+      expect(service.messages()).toContain('Setup code: the one in COFFER_SETUP_CODE')
       expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(403)
       const made = await service.call(
         'POST',

@@ -199,7 +199,7 @@ async function resealAll(
     )
     cursor = next
     done += resealed
-    if (resealed > 0) progress('values sealed anew', done)
+    if (resealed > 0) progress('values re-encrypted', done)
   }
 }
 

@@ -11,7 +11,7 @@ const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: `nothing listens at that address and port; ${checkUrl}`,
   ENOTFOUND: `its host name has no address; ${checkUrl}`,
   EAI_AGAIN: `its host name cannot be looked up; ${checkUrl}, and the name server`,
-  ENOENT: `a file that COFFER_DATABASE_URL names is not there`,
+  ENOENT: `a file that COFFER_DATABASE_URL names does not exist`,
   EACCES: `a file that COFFER_DATABASE_URL names may not be read`,
   DEPTH_ZERO_SELF_SIGNED_CERT: notTrusted,
   SELF_SIGNED_CERT_IN_CHAIN: notTrusted,
@@ -21,7 +21,7 @@ const reasons: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: `its certificate is for another host name; ${checkUrl}`,
   '28P01': `the user or the password is wrong or missing; ${checkUrl}`,
   '28000': 'the server does not let this user in from here, or not without TLS (pg_hba.conf)',
-  '3D000': `the server has no database of that name; ${checkUrl}, or make it`,
+  '3D000': `the server has no database of that name; ${checkUrl}, or create it`,
   '42501':
     'its user lacks a permission: make them the owner of the database, or grant them "create" on the schema public',
   '25006': 'the server is read-only: name the primary in COFFER_DATABASE_URL',
@@ -56,7 +56,9 @@ export function parameterProblem(url: string): string | undefined {
   if (mistyped !== undefined)
     return 'a parameter of COFFER_DATABASE_URL is not one for TLS: use sslmode and sslrootcert'
   const port = parameters.get('port') ?? '5432'
-  return /^\d{1,5}$/.test(port) && Number(port) <= 65_535 ? undefined : `its port is no number up to 65535; ${checkUrl}`
+  return /^\d{1,5}$/.test(port) && Number(port) <= 65_535
+    ? undefined
+    : `its port is not a number up to 65535; ${checkUrl}`
 }
 
 export function postgresRefusal(error: unknown): string {

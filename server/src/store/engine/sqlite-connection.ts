@@ -150,7 +150,7 @@ export function asFailure(error: unknown): unknown {
 
 /** Keyed by SQLite's primary result codes: READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB. */
 const troubles: ReadonlyMap<number, string> = new Map([
-  [8, 'cannot be written: check the rights on the folder and its files.'],
+  [8, 'cannot be written: check the permissions of the folder and its files.'],
   [10, 'cannot be read or written: check that its disk works and has room.'],
   [11, 'is damaged or not a database: restore it from a backup.'],
   [13, 'cannot be written, since the disk is full: make room.'],

@@ -131,7 +131,7 @@ describe('a file that cannot be used', () => {
     await writeFile(file, '')
     const dataDir = join(file, below)
     const { code, err } = await runProgram([], { COFFER_DATA_DIR: dataDir, COFFER_PORT: '0' })
-    const sentence = `The database in ${dataDir} cannot be made, since that is not a folder (${reason}): check COFFER_DATA_DIR.`
+    const sentence = `The database in ${dataDir} cannot be created, since part of the path is not a folder (${reason}): check COFFER_DATA_DIR.`
     expect({ code, err }).toEqual({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
   })
 
@@ -139,7 +139,7 @@ describe('a file that cannot be used', () => {
     await symlink(join(folder, 'nowhere', 'coffer'), join(folder, 'link'))
     for (const dataDir of [join(folder, 'link'), join(folder, 'link', 'data')]) {
       const { code, err } = await runProgram([], { COFFER_DATA_DIR: dataDir, COFFER_PORT: '0' })
-      const sentence = `The database in ${dataDir} cannot be made, since a link on the way to it leads nowhere (ENOENT): check COFFER_DATA_DIR.`
+      const sentence = `The database in ${dataDir} cannot be created, since a symbolic link in the path is broken (ENOENT): check COFFER_DATA_DIR.`
       expect({ code, err }).toEqual({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
     }
   })

@@ -115,7 +115,6 @@ function checkFiles(connection: DatabaseSync): string {
   } catch {
     // An unreadable file is damaged too.
   }
-  if (!isWhole)
-    throw new Error('the file is damaged, and what it answers may lack something: restore it from a backup.')
-  return 'every page and every index agrees with the others'
+  if (!isWhole) throw new Error('the file is damaged, and reads may be incomplete: restore it from a backup.')
+  return 'all pages and indexes are consistent'
 }

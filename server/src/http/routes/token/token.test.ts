@@ -138,7 +138,7 @@ test.each([
   ['an unknown lifetime', { expiresIn: '2d' }, 'expiresIn: must be one of: 24h, 5d, 30d, 60d, 3m, 6m, 1y, never.'],
   ['an unknown permission', { permission: 'write' }, 'permission: must be one of: read, read-write.'],
   ['a wrong address', { allowedIps: ['10.0.0.256'] }, 'allowedIps: 10.0.0.256 is not an IP address or CIDR range.'],
-  ['a slip', { allowedIps: ['10.0.0.1/8'] }, 'allowedIps: 10.0.0.1/8 has bits beyond /8: write 10.0.0.0/8.'],
+  ['a slip', { allowedIps: ['10.0.0.1/8'] }, 'allowedIps: 10.0.0.1/8 has host bits set: write 10.0.0.0/8.'],
   ['an empty name', { name: '' }, 'name: must not be empty.'],
 ])('refuses %s', async (_what, change, message) => {
   const answer = await service.call<{ message: string }>('POST', list, as(owner, { body: { ...wish, ...change } }))
