@@ -1,7 +1,7 @@
 /** Reproducible random numbers: the same seed gives the same sequence. */
 import { randomInt } from 'node:crypto'
 
-/** Of this run; whoever draws from it prints it. */
+/** The seed of this run; tests that use it print it. */
 export const seed = Number(process.env.COFFER_TEST_SEED ?? randomInt(2 ** 31))
 
 /** An integer from 0 up to but not including `below`. */

@@ -10,7 +10,7 @@ type FullQueue = {
   /** True once a request waits in a queue. */
   hasWaiter(): boolean
   /** Runs the work in the transaction that blocks the others, commits it and releases them. */
-  goOn(work: (ctx: WriteContext) => Promise<void>): Promise<void>
+  release(work: (ctx: WriteContext) => Promise<void>): Promise<void>
 }
 
 /** Acquires every slot of every pool. */
@@ -60,7 +60,7 @@ export async function fillQueues({ app: { services } }: TestService, workspaceId
   })
   return {
     hasWaiter: () => arrived + countWaiting() > 0,
-    async goOn(work) {
+    async release(work) {
       Object.assign(engine, { transaction, joinTransaction })
       release.resolve(work)
       await holding

@@ -36,8 +36,8 @@ export type TestService = {
   readonly dataDir: string
   /** All log lines, at debug level. */
   readonly logs: string[]
-  /** The service's clock, moved by tests instead of sleeping. It runs in real time unless `standsAt` is set. */
-  readonly clock: { offsetMs: number; standsAt?: number }
+  /** The service's clock, moved by tests instead of sleeping. It runs in real time unless `fixedAt` is set. */
+  readonly clock: { offsetMs: number; fixedAt?: number }
   readonly call: Call
   stop(): Promise<void>
 }
@@ -135,7 +135,7 @@ export async function openService(
     ...settings,
   }
   const log = createLog('debug', { write: (line) => void logs.push(line) })
-  const now = () => (clock.standsAt ?? Date.now()) + clock.offsetMs
+  const now = () => (clock.fixedAt ?? Date.now()) + clock.offsetMs
   const app = await createApp(readConfig(all), log, now, doors)
   await new Promise<void>((resolve) => void app.server.listen(0, '127.0.0.1', resolve))
   const address = app.server.address()

@@ -2,7 +2,7 @@
 export function holdOnce<Name extends string>(
   owner: Record<Name, (...asked: never[]) => Promise<unknown>>,
   name: Name,
-): { readonly isDone: Promise<void>; goOn(): void } {
+): { readonly isDone: Promise<void>; release(): void } {
   const call = owner[name]
   const done = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
@@ -13,5 +13,5 @@ export function holdOnce<Name extends string>(
     await released.promise
     return result
   })
-  return { isDone: done.promise, goOn: released.resolve }
+  return { isDone: done.promise, release: released.resolve }
 }

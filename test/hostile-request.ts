@@ -3,10 +3,10 @@ import type { Endpoint } from '@coffer/contract/endpoint'
 import { Nothing } from '@coffer/contract/field'
 import fc from 'fast-check'
 import {
+  encodeSegment,
   type Fields,
   nearlyValid,
   type Schema,
-  spelled,
   strangePieces,
   toJson,
   unreadable,
@@ -45,7 +45,7 @@ export function validPath(endpoint: Endpoint, world: World): fc.Arbitrary<string
   return pathWith(endpoint, (name, schema) =>
     fc.oneof(
       { weight: 5, arbitrary: fc.constantFrom(...(world[name] ?? [])) },
-      { weight: 1, arbitrary: validFor(schema).map((value) => spelled(String(value)).replaceAll('.', '%2E')) },
+      { weight: 1, arbitrary: validFor(schema).map((value) => encodeSegment(String(value)).replaceAll('.', '%2E')) },
     ),
   )
 }
@@ -68,7 +68,7 @@ function query(endpoint: Endpoint): fc.Arbitrary<string> {
   const pairs = fields.map(([name, schema]) =>
     fc
       .oneof(
-        validFor(schema).map((value) => spelled(String(value))),
+        validFor(schema).map((value) => encodeSegment(String(value))),
         fc.constantFrom(...strangePieces, '', '-1', '0', '201', '1e2', '0x10', '1.5', 'Infinity', 'NaN'),
       )
       .map((value) => `${name}=${value}`),

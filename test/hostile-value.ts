@@ -199,9 +199,9 @@ export const unreadable = [
 ]
 
 /** Percent-encoded. Clients remove a path segment that is only `.` or `..`. */
-export const spelled = (text: string) => encodeURIComponent(text.toWellFormed())
+export const encodeSegment = (text: string) => encodeURIComponent(text.toWellFormed())
 export const strangePieces = [
-  ...strangeTexts.filter((text) => text !== '').map(spelled),
+  ...strangeTexts.filter((text) => text !== '').map(encodeSegment),
   '%zz',
   '%',
   '%ff',

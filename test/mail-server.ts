@@ -15,9 +15,9 @@ export type MailServer = {
   readonly port: number
   readonly delivered: readonly Delivered[]
   /** Resolves with the first mail to this address. */
-  letterTo(address: string): Promise<Delivered>
+  mailTo(address: string): Promise<Delivered>
   /** Maximum number of concurrent deliveries. */
-  mostAtOnce(): number
+  maxConcurrent(): number
   stop(): Promise<void>
 }
 
@@ -58,7 +58,7 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
   return {
     port,
     delivered,
-    letterTo: (address) =>
+    mailTo: (address) =>
       new Promise((resolve) => {
         const check = () => {
           const letter = delivered.find(({ to }) => to.includes(address))
@@ -69,7 +69,7 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
         arrivals.add(check)
         check()
       }),
-    mostAtOnce: () => most,
+    maxConcurrent: () => most,
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   }
 }

@@ -60,7 +60,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     readPreferences: [one('preferences', '/v1/me/preferences')],
     updatePreferences: [
       one('theme', '/v1/me/preferences', { body: { theme: 'light' } }),
-      one('a workspace that is not there', '/v1/me/preferences', { body: { defaultWorkspace: absentId }, status: 400 }),
+      one('an absent workspace', '/v1/me/preferences', { body: { defaultWorkspace: absentId }, status: 400 }),
     ],
     changePassword: [
       one('change', '/v1/me/password', { body: { currentPassword: password, newPassword: `${password} again` } }),
@@ -68,7 +68,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     listSessions: [one('list', '/v1/me/session')],
     revokeSession: [
       one('absent', `/v1/me/session/${absentId}`, { status: 404 }),
-      one('of somebody else', `/v1/me/session/${world.heirsSession}`, { status: 404 }),
+      one('of another user', `/v1/me/session/${world.heirsSession}`, { status: 404 }),
     ],
     revokeOtherSessions: [one('all others', '/v1/me/session')],
     verifyEmail: [one('without a mail server', '/v1/me/email/verify', { status: 409 })],
@@ -77,8 +77,8 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       one('without a mail server', '/v1/me/email', { body: { email: 'next@example.com', password }, status: 409 }),
     ],
     enrolTotp: [one('begin', '/v1/me/mfa/totp', { body: { password } })],
-    confirmTotp: [one('nothing begun', '/v1/me/mfa/totp/confirm', { body: { code: '123456' }, status: 409 })],
-    removeTotp: [one('nothing set up', '/v1/me/mfa/totp', { body: { code: '123456', password }, status: 404 })],
+    confirmTotp: [one('not started', '/v1/me/mfa/totp/confirm', { body: { code: '123456' }, status: 409 })],
+    removeTotp: [one('not enrolled', '/v1/me/mfa/totp', { body: { code: '123456', password }, status: 404 })],
     listWorkspaces: [one('list', '/v1/workspace')],
     createWorkspace: [one('create', '/v1/workspace', { body: { name: 'Fresh', slug: 'fresh' } })],
     readWorkspace: [one('by slug', ws), one('by id', `/v1/workspace/${world.workspaceId}`)],
@@ -86,13 +86,13 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     deleteWorkspace: [one('delete', ws)],
     handOverWorkspace: [
       one('to a member', `${ws}/owner`, { body: { memberId: heirId } }),
-      one('to nobody', `${ws}/owner`, { body: { memberId: absentId }, into: absentId }),
+      one('to an absent member', `${ws}/owner`, { body: { memberId: absentId }, into: absentId }),
     ],
     listMembers: [one('list', `${ws}/rbac`)],
     createInvite: [
       ...scopeNames.map((name) => one(`for ${name}`, `${ws}/rbac`, { body: newInvite(scopeOf(world, name)) })),
-      one('for nothing', `${ws}/rbac`, { body: newInvite({ ...everything, all: false }), status: 400 }),
-      one('for what is not there', `${ws}/rbac`, {
+      one('for an empty scope', `${ws}/rbac`, { body: newInvite({ ...everything, all: false }), status: 400 }),
+      one('for an absent project', `${ws}/rbac`, {
         body: newInvite({ ...everything, all: false, projects: [absentId] }),
         status: 400,
       }),
@@ -104,17 +104,17 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       }),
       one('an invite', `${ws}/rbac/${invite.id}`, { body: { role: 'admin' } }),
       one('the owner', `${ws}/rbac/${ownerMemberId}`, { body: { role: 'developer' }, status: 409 }),
-      one('nobody', `${ws}/rbac/${absentId}`, { body: { role: 'admin' }, into: absentId }),
+      one('an absent member', `${ws}/rbac/${absentId}`, { body: { role: 'admin' }, into: absentId }),
     ],
     removeMember: [
       one('a member', `${ws}/rbac/${heirId}`),
       one('an invite', `${ws}/rbac/${invite.id}`),
       one('the owner', `${ws}/rbac/${ownerMemberId}`, { status: 409 }),
-      one('nobody', `${ws}/rbac/${absentId}`, { into: absentId }),
+      one('an absent member', `${ws}/rbac/${absentId}`, { into: absentId }),
     ],
     resendInvite: [
       one('an invite', `${ws}/rbac/${invite.id}/resend`),
-      one('that was accepted', `${ws}/rbac/${heirId}/resend`, { status: 409 }),
+      one('an accepted one', `${ws}/rbac/${heirId}/resend`, { status: 409 }),
       one('absent', `${ws}/rbac/${absentId}/resend`, { into: absentId }),
     ],
     acceptInvite: inviteAsks('accept', invite.token),
@@ -144,7 +144,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
     updateProject: [
       one('rename', project, { body: { name: 'Renamed' }, on: projects.right }),
       one('move', project, { body: { teamId: teams.wrong }, on: projects.right, into: teams.wrong }),
-      one('move to nowhere', project, { body: { teamId: absentId }, on: projects.right, into: absentId }),
+      one('move to an absent team', project, { body: { teamId: absentId }, on: projects.right, into: absentId }),
       one('a neighbour', `${ws}/project/other`, { body: { slug: 'moved' }, on: projects.other }),
     ],
     deleteProject: [
@@ -192,7 +192,7 @@ export function requestTable(world: World, tokens: TokenIds): Record<EndpointNam
       one('of a project', `${ws}/audit?project=${projects.right}`),
       one('of an environment', `${ws}/audit?environment=${environments.right}`),
       one('of an entity', `${ws}/audit?entity=${teams.right}&limit=5`),
-      one('all of it', `${ws}/audit?format=ndjson&entity=${teams.right}`),
+      one('as NDJSON', `${ws}/audit?format=ndjson&entity=${teams.right}`),
     ],
     verifyAudit: [one('verify', `${ws}/audit/verify`)],
   }
@@ -279,7 +279,7 @@ const newInvite = (scope: Scope) => ({ email: 'fresh@example.com', role: 'admin'
 /** No caller has the invited address. */
 const inviteAsks = (answer: 'accept' | 'decline', token: string) => [
   one('for another address', `/v1/workspace/invite/${answer}`, { body: { token }, status: 403 }),
-  one('of no form', `/v1/workspace/invite/${answer}`, { body: { token: 'made-up' }, status: 404 }),
+  one('malformed', `/v1/workspace/invite/${answer}`, { body: { token: 'made-up' }, status: 404 }),
   one('never issued', `/v1/workspace/invite/${answer}`, { body: { token: createBearer(invitePrefix) }, status: 404 }),
 ]
 

@@ -35,7 +35,7 @@ export function secretAsks(world: World): SecretAsks {
   const needs = 'developer'
   return {
     listSecrets: [
-      one('all in reach', list, { on, shows: [...all, ...named] }),
+      one('all in scope', list, { on, shows: [...all, ...named] }),
       one('of one', `${list}?environmentId=${right}`, { on, into: right, shows: [right, shared, referring] }),
       one('of a sibling by name', `${list}?environment_id=${environmentNames.get(sibling)}`, {
         on,
@@ -61,8 +61,8 @@ export function secretAsks(world: World): SecretAsks {
       one('by name', key, { on, shows: [...all, shared] }),
       one('by id', `${list}/${shared}?environmentId=${right}`, { on, into: right, shows: [right, shared] }),
       one('of a sibling', `${key}?environmentId=${sibling}`, { on, into: sibling, shows: [sibling, shared] }),
-      one('that is elsewhere', `${list}/ELSEWHERE`, { on, into: sibling, shows: [sibling, elsewhere] }),
-      one('that is elsewhere by id', `${list}/${elsewhere}`, { on, into: sibling, shows: [sibling, elsewhere] }),
+      one('of a sibling only', `${list}/ELSEWHERE`, { on, into: sibling, shows: [sibling, elsewhere] }),
+      one('of a sibling only, by id', `${list}/${elsewhere}`, { on, into: sibling, shows: [sibling, elsewhere] }),
       one('of another project', `${list}/${secrets.wrong}`, { on, into: absentId }),
       one('in the trash', `${list}/${secrets.trashed}`, { on, into: absentId }),
       one('resolved', `${list}/REFERRING?resolve=true`, { on, into: right, shows: [right, sibling, wrong, referring] }),
@@ -85,7 +85,7 @@ export function secretAsks(world: World): SecretAsks {
         isPersonal: true,
         into: right,
       }),
-      write('personal where there is no such thing', key, changed(row(sibling, true)), {
+      write('personal where overrides are off', key, changed(row(sibling, true)), {
         isPersonal: true,
         into: sibling,
         status: 400,
@@ -98,7 +98,7 @@ export function secretAsks(world: World): SecretAsks {
       ),
       write('note', key, { ...changed(), note: 'changed' }, { needs }),
       write(
-        'note of one elsewhere',
+        'note of one in a sibling only',
         `${list}/ELSEWHERE`,
         { name: 'ELSEWHERE', note: 'changed', values: [] },
         {
@@ -106,7 +106,7 @@ export function secretAsks(world: World): SecretAsks {
           into: sibling,
         },
       ),
-      write('nothing but a rename', key, { name: 'RENAMED', values: [] }, { needs, whole: on }),
+      write('only a rename', key, { name: 'RENAMED', values: [] }, { needs, whole: on }),
       write('absent', `${list}/NOWHERE`, { name: 'NOWHERE', values: [] }, { needs, into: absentId }),
     ],
     writeSecretValue: [
@@ -114,7 +114,7 @@ export function secretAsks(world: World): SecretAsks {
       write('of a sibling', `${key}/value`, row(sibling), { needs, into: sibling }),
       write('misplaced', `${key}/value`, row(wrong), { needs, into: absentId }),
       write('personal', `${key}/value`, row(right, true), { isPersonal: true, into: right }),
-      write('personal where there is no such thing', `${key}/value`, row(sibling, true), {
+      write('personal where overrides are off', `${key}/value`, row(sibling, true), {
         isPersonal: true,
         into: sibling,
         status: 400,
@@ -141,7 +141,7 @@ export function secretAsks(world: World): SecretAsks {
     restoreSecret: [
       one('by name', `${list}/TRASHED/restore`, { on, whole: on }),
       one('by id', `${list}/${secrets.trashed}/restore`, { on, whole: on }),
-      one('that is not there', `${list}/${shared}/restore`, { on, whole: on, into: absentId }),
+      one('not in the trash', `${list}/${shared}/restore`, { on, whole: on, into: absentId }),
     ],
     writeBatch: [
       write('set', `${list}/batch`, { environmentId: right, operations: [set] }, { into: right }),
@@ -190,7 +190,7 @@ export function secretAsks(world: World): SecretAsks {
       one('of one', `${key}/version?environmentId=${right}`, { on, into: right, shows: [] }),
       one('of a sibling', `${list}/${shared}/version?environmentId=${sibling}`, { on, into: sibling, shows: [] }),
       one('misplaced', `${key}/version?environmentId=${wrong}`, { on, into: absentId }),
-      one('elsewhere', `${list}/ELSEWHERE/version?environmentId=${right}`, { on, into: absentId }),
+      one('of a sibling only', `${list}/ELSEWHERE/version?environmentId=${right}`, { on, into: absentId }),
     ],
     readVersion: [
       one('of one', `${key}/version/1?environmentId=${right}`, { on, into: right, shows: [right] }),

@@ -30,13 +30,13 @@ export function syncAsks(world: World): Record<keyof typeof syncEndpoints, reado
     startSync: [
       one('start', '/v1/sync/heroku/start', { on, body: { projectId: on, name: 'A third' } }),
       one('without a name', '/v1/sync/heroku/start', { on, body: { projectId: on } }),
-      one('a name that is taken', '/v1/sync/heroku/start', {
+      one('a name in use', '/v1/sync/heroku/start', {
         on,
         body: { projectId: on, name: 'Running' },
         status: 409,
       }),
-      one('of no project', '/v1/sync/heroku/start', { on: absentId, body: { projectId: absentId } }),
-      one('of no provider', '/v1/sync/nothing/start', { on, body: { projectId: on }, status: 404 }),
+      one('in an absent project', '/v1/sync/heroku/start', { on: absentId, body: { projectId: absentId } }),
+      one('of an unknown provider', '/v1/sync/nothing/start', { on, body: { projectId: on }, status: 404 }),
     ],
     readFlowStep: [
       one('first step', `${flow}?syncConfigId=${syncs.draft}&step=auth`, { on }),
@@ -46,9 +46,9 @@ export function syncAsks(world: World): Record<keyof typeof syncEndpoints, reado
     ],
     submitFlowStep: [
       one('incomplete', flow, { on, body: answers(syncs.draft, 'auth'), status: 400 }),
-      one('nobody to try it', flow, { on, body: answers(syncs.draft, 'auth', { token: 'HRKU-x' }), status: 503 }),
+      one('vendor unreachable', flow, { on, body: answers(syncs.draft, 'auth', { token: 'HRKU-x' }), status: 503 }),
       one('too early', flow, { on, body: answers(syncs.draft, 'mapping'), status: 409 }),
-      one('of one that runs', flow, {
+      one('of a running sync', flow, {
         on,
         into,
         body: answers(syncs.live, 'mapping', { environment: environments.right, prefix: 'APP_' }),
@@ -61,7 +61,7 @@ export function syncAsks(world: World): Record<keyof typeof syncEndpoints, reado
     runSync: each('/run', { status: 409 }, {}),
     pauseSync: each('/pause', { status: 409 }, {}),
     resumeSync: each('/resume', { status: 409 }, { status: 409 }),
-    deleteSync: [...each('', {}, {}), one('with what it made', `${live}?remove=true`, { on, into })],
+    deleteSync: [...each('', {}, {}), one('with its remote values', `${live}?remove=true`, { on, into })],
     listSyncRuns: each('/run', {}, {}),
     readSyncRun: [
       one('one', `${live}/run/${syncs.run}`, { on, into }),

@@ -15,7 +15,14 @@ import type { Provider, Values } from '../server/src/providers/provider.ts'
 import { registerOwner, startService, type TestService, type TestUser } from './harness.ts'
 import { createSecretProject, type SecretProject } from './secret-project.ts'
 import type { ProviderCase } from './vendor/every.ts'
-import { directly, type Fake, type FakeRequest, type Mischief, type RunningFake, startFake } from './vendor/fake.ts'
+import {
+  type Fake,
+  type FakeRequest,
+  type InjectedFailure,
+  outboundWithoutSockets,
+  type RunningFake,
+  startFake,
+} from './vendor/fake.ts'
 
 export type SyncWorld = {
   readonly service: TestService
@@ -29,7 +36,7 @@ export type SyncWorld = {
 
 /** Fixes the clock, so that due times do not depend on the duration of a test. */
 function stopClock({ clock }: TestService): void {
-  clock.standsAt = Date.now()
+  clock.fixedAt = Date.now()
 }
 
 /** Syncs run only when the test calls `pushDue`. */
@@ -62,7 +69,7 @@ export async function startSyncWorld(
 }
 
 /** One service for all vendors: its outbound requests go to the vendor opened last. */
-export async function startVendorHall() {
+export async function startVendorService() {
   let current: Outbound | undefined
   const outbound: Outbound = {
     request(request) {
@@ -74,23 +81,26 @@ export async function startVendorHall() {
   stopClock(service)
   const owner = await registerOwner(service)
   const project = await createSecretProject(service, owner.session)
-  const lead = (fake: Fake, mischief: (request: FakeRequest) => Mischief | undefined = () => undefined) => {
-    current = directly(fake, mischief)
+  const routeTo = (
+    fake: Fake,
+    injectFailure: (request: FakeRequest) => InjectedFailure | undefined = () => undefined,
+  ) => {
+    current = outboundWithoutSockets(fake, injectFailure)
   }
   return {
     service,
     owner,
     project,
     /** Routes outbound requests to this fake from now on. */
-    lead,
+    routeTo,
     open({ provider, slug, makeFake }: ProviderCase): SyncWorld {
       const fake = makeFake(() => service.app.services.now())
-      lead(fake)
+      routeTo(fake)
       return { service, owner, project, fake, provider, slug, running: undefined as never }
     },
   }
 }
-export type VendorHall = Awaited<ReturnType<typeof startVendorHall>>
+export type VendorService = Awaited<ReturnType<typeof startVendorService>>
 
 export const flowPath = (slug: string, id: string, step: string) =>
   `/v1/sync/${slug}/flow?syncConfigId=${id}&step=${step}`

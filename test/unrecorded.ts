@@ -8,7 +8,7 @@ export const path = '/v1/workspace/main/project/api'
 export const canary = 'a value that must not leave unrecorded'
 
 type Request = readonly [method: string, path: string, body?: unknown]
-export type House = {
+export type Fixture = {
   readonly service: TestService
   readonly session: string
   readonly project: TestProject
@@ -16,7 +16,7 @@ export type House = {
   readonly scoped: string
 }
 
-export async function furnish(service: TestService): Promise<House> {
+export async function createFixture(service: TestService): Promise<Fixture> {
   const { session } = await registerOwner(service)
   const project = await createProject(service, session, 'api')
   const write = (value: string) =>
@@ -75,7 +75,7 @@ export const harmless: readonly Request[] = [
   ['GET', '/healthz'],
 ]
 
-export function asker({ service, session, scoped, project }: House) {
+export function asker({ service, session, scoped, project }: Fixture) {
   const idOf = (name: string) => project.environments.find((environment) => environment.name === name)?.id ?? ''
   const ask = ([method, path, body]: Request, headers: Record<string, string> = {}) =>
     service.call(method, path.replace('/environment/staging/', `/environment/${idOf('staging')}/`), {

@@ -16,7 +16,7 @@ export type Worker = {
   pending: State | undefined
 }
 /** Called, and awaited, before each step is sent and after it is acknowledged. */
-export type Witness = {
+export type WriteObserver = {
   intends(worker: Worker, after: State): Promise<void>
   acknowledged(worker: Worker, requestId: string): Promise<void>
 }
@@ -29,7 +29,13 @@ type WriteLoad = {
 }
 
 /** Runs until the service is down. */
-export function startWriteLoad(url: string, token: string, place: Place, dice: Dice, witness?: Witness): WriteLoad {
+export function startWriteLoad(
+  url: string,
+  token: string,
+  place: Place,
+  dice: Dice,
+  observer?: WriteObserver,
+): WriteLoad {
   const acknowledged: string[] = []
   const unexpected: string[] = []
   const workers = Array.from({ length: workerCount }, (_, index): Worker => {
@@ -38,7 +44,7 @@ export function startWriteLoad(url: string, token: string, place: Place, dice: D
   const work = async (worker: Worker) => {
     for (let count = 0; ; count++) {
       const { method, path, body, after } = nextStep(worker, count, place, dice)
-      await witness?.intends(worker, after)
+      await observer?.intends(worker, after)
       worker.pending = after
       try {
         const response = await fetch(url + path, {
@@ -55,7 +61,7 @@ export function startWriteLoad(url: string, token: string, place: Place, dice: D
           return
         }
         const requestId = response.headers.get('x-request-id') ?? ''
-        await witness?.acknowledged(worker, requestId)
+        await observer?.acknowledged(worker, requestId)
         acknowledged.push(requestId)
         worker.state = after
         worker.pending = undefined

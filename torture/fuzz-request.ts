@@ -2,9 +2,9 @@
 import fc from 'fast-check'
 import { type Dice, pick } from '../test/dice.ts'
 import {
+  encodeSegment,
   nearlyValid,
   type Schema,
-  spelled,
   strangePieces,
   toJson,
   unreadable,
@@ -49,7 +49,7 @@ export function createFuzzer(dice: Dice): (operation: Operation, world: World) =
     const pieces = operation.pathParameters.map(({ name }, at) => {
       const known = world.get(name) ?? []
       return known.length > 0 && dice(10) < (isHostilePath ? 5 : 9)
-        ? spelled(pick(known, dice))
+        ? encodeSegment(pick(known, dice))
         : (parameters[at] ?? '')
     })
     const names = operation.pathParameters.map(({ name }) => name)
@@ -59,7 +59,7 @@ export function createFuzzer(dice: Dice): (operation: Operation, world: World) =
 }
 
 function requestFor({ pathParameters, query, body }: Operation): fc.Arbitrary<Drawn> {
-  const piece = (schema: Schema) => validFor(schema).map((value) => spelled(String(value)).replaceAll('.', '%2E'))
+  const piece = (schema: Schema) => validFor(schema).map((value) => encodeSegment(String(value)).replaceAll('.', '%2E'))
   const right = pathParameters.map(({ schema }) => piece(schema))
   const wrong = pathParameters.map(() => fc.constantFrom(...strangePieces))
   const path = fc.oneof(
@@ -119,7 +119,7 @@ function searchFor(query: Operation['query']): fc.Arbitrary<string> {
   const pairs = query.map(({ name, schema }) =>
     fc
       .oneof(
-        { weight: 4, arbitrary: validFor(schema).map((value) => spelled(String(value))) },
+        { weight: 4, arbitrary: validFor(schema).map((value) => encodeSegment(String(value))) },
         { weight: 1, arbitrary: odd },
       )
       .map((value) => `${name}=${value}`),
@@ -133,7 +133,7 @@ function searchFor(query: Operation['query']): fc.Arbitrary<string> {
 function useExisting(search: string, world: World, dice: Dice): string {
   return search.replace(/([?&])(\w+)=([^&]*)/g, (all, mark: string, name: string) => {
     const known = world.get(name)
-    return known && dice(10) < 7 ? `${mark}${name}=${spelled(pick(known, dice))}` : all
+    return known && dice(10) < 7 ? `${mark}${name}=${encodeSegment(pick(known, dice))}` : all
   })
 }
 

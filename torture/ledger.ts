@@ -4,13 +4,13 @@
  */
 import { readFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import type { State, Witness, Worker } from '../test/write-load.ts'
+import type { State, Worker, WriteObserver } from '../test/write-load.ts'
 
 type Change = readonly [name: string, value: string | null]
 type Line = { readonly worker: string; readonly changes?: readonly Change[]; readonly acknowledged?: string }
 export type Account = { state: Map<string, string>; pending: Map<string, string> | undefined; acknowledged: string[] }
 
-export type Ledger = Witness & {
+export type Ledger = WriteObserver & {
   write(line: Line): Promise<void>
   /** Accounts by worker, read from the file. */
   read(): Map<string, Account>

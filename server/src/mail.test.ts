@@ -195,7 +195,7 @@ test('many letters at once all arrive, over a few connections at a time', async 
   const outcomes = await Promise.all(letters.map((one) => outcomeOf(mail, one)))
   expect(new Set(outcomes)).toEqual(new Set(['sent']))
   expect(server.delivered.flatMap(({ to }) => to).sort()).toEqual(letters.map(({ to }) => to).sort())
-  expect(server.mostAtOnce()).toBe(5)
+  expect(server.maxConcurrent()).toBe(5)
 })
 
 test('closing tells everybody who waits that it failed', async () => {

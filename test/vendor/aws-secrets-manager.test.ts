@@ -28,7 +28,7 @@ const ours = [
 
 const names = ['shop/ALPHA', 'shop/BETA', 'shop/GAMMA'] as const
 describeProvider(provider, fakeSecretsManager, { names })
-describeProvider(provider, () => fakeSecretsManager({ accent: 'other' }), { names })
+describeProvider(provider, () => fakeSecretsManager({ format: 'other' }), { names })
 
 const wire = ({ method, path, headers, text, json }: FakeRequest) => ({
   method,
@@ -91,7 +91,7 @@ test('the official client works against the fake and sends the same requests as 
 })
 
 test('the official client reads an error code in the header and a null as we do', async () => {
-  const running = await startFake(fakeSecretsManager({ accent: 'other' }), { plain: true })
+  const running = await startFake(fakeSecretsManager({ format: 'other' }), { plain: true })
   const client = new SecretsManagerClient({ region: 'eu-central-1', endpoint: running.url, credentials: awsKeys })
   await client.send(new CreateSecretCommand({ Name: 'A', SecretString: 'one' }))
   const described = await client.send(new DescribeSecretCommand({ SecretId: 'A' }))
@@ -219,9 +219,9 @@ test('repeating an update after a lost response adds no second version', () =>
   withFakes(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
     const op = update('A', 'two')
-    running.mischief = () => ({ kind: 'drop', after: true })
+    running.injectFailure = () => ({ kind: 'drop', after: true })
     await expect(applyAll(provider, connectionTo(running), [op])).rejects.toMatchObject({ kind: 'transient' })
-    running.mischief = undefined
+    running.injectFailure = undefined
     await applyAll(provider, connectionTo(running), [op])
     expect(fake.secret('A')?.versions.map(({ value }) => value)).toEqual(['one', 'two'])
   }))
@@ -261,7 +261,7 @@ test.each([
 ])('%s with status %i is classified by its code', (type, status, kind) =>
   withFakes(async (_fake, running) => {
     const answer = { status, body: { __type: type, message: 'canary-value is wrong' } }
-    running.mischief = () => ({ kind: 'answer', answer })
+    running.injectFailure = () => ({ kind: 'answer', answer })
     const fault = await applyAll(provider, connectionTo(running), [create('A', 'canary-value')]).then(
       ([result]) => result && 'fault' in result && result.fault,
       (error: unknown) => error,

@@ -24,7 +24,7 @@ const ours = [
 ]
 
 describeProvider(provider, fakeSsm, { names: ['ALPHA', 'BETA', 'GAMMA'] })
-describeProvider(provider, () => fakeSsm({ accent: 'other' }), { names: ['ALPHA', 'BETA', 'GAMMA'] })
+describeProvider(provider, () => fakeSsm({ format: 'other' }), { names: ['ALPHA', 'BETA', 'GAMMA'] })
 
 const wire = ({ method, path, headers, json }: FakeRequest) => ({
   method,

@@ -236,7 +236,7 @@ test('a credential that may list but not get secrets reads the list before an up
   scene(async (fake, running) => {
     await applyAll(provider, connectionTo(running), [create('A', 'one')])
     fake.tamper('B', 'theirs')
-    running.mischief = ({ method, path }) =>
+    running.injectFailure = ({ method, path }) =>
       method === 'GET' && path.startsWith('/secrets/') ? { kind: 'answer', answer: { status: 403 } } : undefined
     const found = provider.connect(connectionTo(running)).find?.([{ name: 'a' }, { name: 'B' }, { name: 'C' }]) ?? []
     expect(await Array.fromAsync(found)).toMatchObject([

@@ -111,9 +111,9 @@ test('a variable re-created by an update with a lost response is ours when the u
   const [made] = await Array.fromAsync(remote.apply([create('ALPHA', 'one')]))
   fake.tamper('ALPHA', undefined)
   const op = update('ALPHA', 'two', made && 'id' in made ? made.id : undefined)
-  running.mischief = ({ method }) => (method === 'POST' ? { kind: 'drop', after: true } : undefined)
+  running.injectFailure = ({ method }) => (method === 'POST' ? { kind: 'drop', after: true } : undefined)
   await expect(Array.fromAsync(remote.apply([op]))).rejects.toMatchObject({ kind: 'transient' })
-  running.mischief = undefined
+  running.injectFailure = undefined
   expect(await Array.fromAsync(remote.apply([op]))).toMatchObject([{ name: 'ALPHA', id: fake.variables[0]?.uuid }])
   expect(fake.state()).toEqual(new Map([['ALPHA', 'two']]))
   await running.close()
@@ -122,7 +122,7 @@ test('a variable re-created by an update with a lost response is ours when the u
 test('a next page on another host is not followed', async () => {
   const { running, connection } = await start()
   const body = { values: [], next: 'https://elsewhere.example.test/2.0/repositories' }
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body } })
   await expect(listAll(bitbucketPipelines, connection)).rejects.toMatchObject({ kind: 'protocol' })
   await running.close()
 })

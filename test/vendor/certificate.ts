@@ -26,7 +26,7 @@ vqSvwloq7TuUylleb5XgjOgj+4tK5Ay0ggsCIE+C4XN0bMvZDH+EsR7+N41aW9sl
 -----END CERTIFICATE-----`
 
 /** A certificate of an unrelated CA. */
-export const strangerCertificate = `-----BEGIN CERTIFICATE-----
+export const unrelatedCertificate = `-----BEGIN CERTIFICATE-----
 MIIBhzCCAS2gAwIBAgIUZYMSAmDoe0YANMZmy82I2b8pTlAwCgYIKoZIzj0EAwIw
 GDEWMBQGA1UEAwwNc3RyYW5nZXIudGVzdDAgFw0yNjExMTUwODEwMThaGA8yMTI2
 MTAyMjA4MTAxOFowGDEWMBQGA1UEAwwNc3RyYW5nZXIudGVzdDBZMBMGByqGSM49

@@ -73,7 +73,7 @@ test('a project without variables lists none', async () => {
   const running = await startFake(fakeCloudflarePages())
   const result = { name: 'shop', deployment_configs: { production: { env_vars: null } } }
   const body = { success: true, errors: [], messages: [], result }
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body } })
   expect(await Array.fromAsync(cloudflarePages.connect(connectionTo(running)).list(new Set()))).toEqual([])
   await running.close()
 })

@@ -64,7 +64,7 @@ test.each([
   ['an HTML page with status 200', { status: 200, body: '<html>' }, 'protocol'],
 ])('%s is classified', async (_title, answer, kind) => {
   const running = await startFake(fakeCloudflareWorkers())
-  running.mischief = () => ({ kind: 'answer', answer })
+  running.injectFailure = () => ({ kind: 'answer', answer })
   const error = await applyAll(cloudflareWorkers, connectionTo(running), [create('ALPHA', 'x')]).catch(
     (e: unknown) => e,
   )
@@ -97,14 +97,15 @@ test('an account token is verified at its account, and needs no permission to re
   const connection = connectionTo(running, { credential: { token: accountToken, accountId } })
   expect(await cloudflareWorkers.verify(connection)).toBe('Example')
   const isAccount = ({ path }: FakeRequest) => path === `/client/v4/accounts/${accountId}`
-  running.mischief = (request) => (isAccount(request) ? { kind: 'answer', answer: refusal(403, 10000) } : undefined)
+  running.injectFailure = (request) =>
+    isAccount(request) ? { kind: 'answer', answer: refusal(403, 10000) } : undefined
   expect(await cloudflareWorkers.verify(connection)).toBe(`account ${accountId}`)
   await running.close()
 })
 
 test('a token that may not list Workers makes the wizard ask for the name', async () => {
   const running = await startFake(fakeCloudflareWorkers())
-  running.mischief = () => ({ kind: 'answer', answer: refusal(403, 10000, 'Authentication error') })
+  running.injectFailure = () => ({ kind: 'answer', answer: refusal(403, 10000, 'Authentication error') })
   const [field] = cloudflareWorkers.target
   if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
   expect(await field.options(connectionTo(running))).toBeUndefined()
@@ -116,7 +117,7 @@ test('a Worker without secrets lists none, in every form of the vendor’s respo
   const running = await startFake(fakeCloudflareWorkers())
   for (const result of [null, []]) {
     const body = { success: true, errors: [], messages: [], result }
-    running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+    running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body } })
     expect(await listAll(cloudflareWorkers, connectionTo(running))).toEqual([])
   }
   await running.close()

@@ -164,9 +164,9 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
 
     test('a create whose response was lost succeeds when repeated', async () => {
       const op = create(a, 'one')
-      running.mischief = afterWrites(() => ({ kind: 'drop', after: true }))
+      running.injectFailure = afterWrites(() => ({ kind: 'drop', after: true }))
       expect((await faultOfApply(applyAll(provider, connectionTo(running), [op]))).kind).toBe('transient')
-      running.mischief = undefined
+      running.injectFailure = undefined
       await applyAll(provider, connectionTo(running), [op])
       expect(fake.state()).toEqual(new Map([[a, 'one']]))
     })
@@ -213,7 +213,7 @@ export function describeProvider(provider: Provider, makeFake: () => Fake, sampl
     ] as const)('%s is classified', async (_title, answer, kind, retryAfterMs) => {
       await applyAll(provider, connectionTo(running), [create(b, 'x')])
       const now = () => 10_000
-      running.mischief = afterWrites(() => ({ kind: 'answer', answer }))
+      running.injectFailure = afterWrites(() => ({ kind: 'answer', answer }))
       const fault = await faultOfApply(applyAll(provider, connectionTo(running, { now }), [create(a, 'one')]))
       expect(fault.kind).toBe(kind)
       if (retryAfterMs !== undefined) expect(fault.facts.retryAfterMs).toBe(retryAfterMs)

@@ -169,7 +169,7 @@ test('apps are read page by page, on DigitalOcean’s own host only', async () =
     const offered = await optionsOf('app')(connectionTo(running))
     expect(offered?.map(({ label }) => label)).toEqual(['docs', 'shop'])
     const body = { apps: [], links: { pages: { next: 'https://elsewhere.example.test/v2/apps?page=2' } } }
-    running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+    running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body } })
     await expect(optionsOf('app')(connectionTo(running))).rejects.toMatchObject({ kind: 'protocol' })
   })
 })
@@ -192,7 +192,7 @@ test('a number too large for JavaScript is written back exactly', async () => {
   const fake = fakeApps()
   await playing(fake, async (running) => {
     const text = '{"app":{"spec":{"name":"shop","services":[{"name":"web","size":12345678901234567890}]}}}'
-    running.mischief = ({ method }) =>
+    running.injectFailure = ({ method }) =>
       method === 'GET' ? { kind: 'answer', answer: { status: 200, body: text } } : undefined
     await applyAll(digitaloceanApps, connectionTo(running), [create('ALPHA', 'one')])
     expect(running.requests.at(-1)?.text).toContain('"size":12345678901234567890')
@@ -211,9 +211,9 @@ test('the wizard asks for names that the token may not list, but reports a rejec
   await playing(fake, async (running) => {
     for (const field of digitaloceanApps.target) {
       if (field.kind !== 'select' || typeof field.options !== 'function') continue
-      running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
+      running.injectFailure = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
       expect(await field.options(connectionTo(running))).toBeUndefined()
-      running.mischief = undefined
+      running.injectFailure = undefined
       const refused = field.options(connectionTo(running, { credential: fake.wrongCredential }))
       await expect(refused).rejects.toMatchObject({ kind: 'auth' })
     }

@@ -61,7 +61,7 @@ export type Fake = {
 }
 
 /** `drop`: closes the connection without a response, before or after the request took effect. */
-export type Mischief =
+export type InjectedFailure =
   | { readonly kind: 'answer'; readonly answer: FakeAnswer }
   | { readonly kind: 'drop'; readonly after: boolean }
   | { readonly kind: 'stall' }
@@ -75,7 +75,7 @@ export type RunningFake = {
   /** Requests since the last `forget`. */
   readonly requests: FakeRequest[]
   /** Called before each request. */
-  mischief: ((request: FakeRequest) => Mischief | undefined) | undefined
+  injectFailure: ((request: FakeRequest) => InjectedFailure | undefined) | undefined
   forget(): void
   close(): Promise<void>
 }
@@ -86,13 +86,13 @@ export async function startFake(fake: Fake, { plain = false } = {}): Promise<Run
   const listener: RequestListener = async (incoming, response) => {
     const request = await readRequest(incoming, plain ? fake.hosts[0] : undefined)
     requests.push(request)
-    const mischief = running.mischief?.(request)
-    if (mischief?.kind === 'stall') return
-    if (mischief?.kind === 'answer') return send(response, mischief.answer)
-    if (mischief?.kind === 'drop' && !mischief.after) return void incoming.socket.destroy()
+    const injectFailure = running.injectFailure?.(request)
+    if (injectFailure?.kind === 'stall') return
+    if (injectFailure?.kind === 'answer') return send(response, injectFailure.answer)
+    if (injectFailure?.kind === 'drop' && !injectFailure.after) return void incoming.socket.destroy()
     try {
       const answer = await fake.answer(request)
-      if (mischief?.kind === 'drop') incoming.socket.destroy()
+      if (injectFailure?.kind === 'drop') incoming.socket.destroy()
       else send(response, answer)
     } catch (error) {
       fake.violations.push(`the fake failed: ${String(error)}`)
@@ -110,7 +110,7 @@ export async function startFake(fake: Fake, { plain = false } = {}): Promise<Run
     url: `${plain ? 'http' : 'https'}://127.0.0.1:${port}`,
     outbound: outboundTo(fake, port),
     requests,
-    mischief: undefined,
+    injectFailure: undefined,
     forget: () => void requests.splice(0),
     async close() {
       server.closeAllConnections()
@@ -150,9 +150,9 @@ function outboundTo(fake: Fake, port: number): Outbound {
 }
 
 /** Calls the fake without sockets, for tests with very many calls; other tests cover TLS and HTTP. */
-export function directly(
+export function outboundWithoutSockets(
   fake: Fake,
-  mischief: (request: FakeRequest) => Mischief | undefined,
+  injectFailure: (request: FakeRequest) => InjectedFailure | undefined,
 ): Outbound & { readonly calls: { count: number } } {
   const calls = { count: 0 }
   const lost = () => new OutboundError('connection', 'The connection was lost.')
@@ -174,7 +174,7 @@ export function directly(
         headers: { ...headers, host },
       }
       const request: FakeRequest = { ...asked, text, json: parse(text) }
-      const failure = mischief(request)
+      const failure = injectFailure(request)
       if (failure?.kind === 'stall') throw new OutboundError('timeout', 'No response in time.')
       if (failure?.kind === 'drop' && !failure.after) throw lost()
       const answer = failure?.kind === 'answer' ? failure.answer : await fake.answer(request)

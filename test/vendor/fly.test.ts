@@ -103,7 +103,7 @@ test('a machine changed concurrently is not overwritten', async () => {
   const running = await startFake(fake)
   const remote = fly.connect(connectionTo(running, { options: { restart: 'yes' } }))
   await Array.fromAsync(remote.apply([create('ALPHA', 'one')]))
-  running.mischief = ({ method, path }) => {
+  running.injectFailure = ({ method, path }) => {
     const [first] = fake.machines
     if (method === 'POST' && path.includes('/machines/') && first) first.instance_id = 'changed'
     return undefined
@@ -136,7 +136,7 @@ test('apps are listed page by page, and the wizard asks for the name if the toke
   if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
   expect((await field.options(connectionTo(running)))?.length).toBe(3)
   const errors = [{ message: 'Not authorized to access apps', extensions: { code: 'FORBIDDEN' } }]
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body: { data: null, errors } } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body: { data: null, errors } } })
   expect(await field.options(connectionTo(running))).toBeUndefined()
   for (const name of ['Shop', 'a/b', '..', '-a', '']) expect(field.check?.(name, {})).toBeDefined()
   expect(fake.violations).toEqual([])
@@ -146,7 +146,7 @@ test('apps are listed page by page, and the wizard asks for the name if the toke
 test('an app without secrets lists none, in every form of the vendor’s response', async () => {
   const running = await startFake(fakeFly())
   for (const body of [{ secrets: null }, { secrets: [] }, {}]) {
-    running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+    running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body } })
     expect(await listAll(fly, connectionTo(running))).toEqual([])
   }
   await running.close()

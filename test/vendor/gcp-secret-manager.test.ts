@@ -121,9 +121,9 @@ test('the token request is the same as that of google-auth-library', async () =>
 test('repeating an operation after a lost response adds no second version', () =>
   scene(async (fake, running) => {
     for (const op of [create('A', 'one'), update('A', 'two')]) {
-      running.mischief = ({ path }) => (path.endsWith(':addVersion') ? { kind: 'drop', after: true } : undefined)
+      running.injectFailure = ({ path }) => (path.endsWith(':addVersion') ? { kind: 'drop', after: true } : undefined)
       await expect(applyAll(provider, connectionTo(running), [op])).rejects.toMatchObject({ kind: 'transient' })
-      running.mischief = undefined
+      running.injectFailure = undefined
       expect(kindsOf(await applyAll(provider, connectionTo(running), [op]))).toEqual(['done'])
     }
     expect(fake.secret('A')?.versions).toEqual(['one', 'two'])

@@ -137,11 +137,14 @@ test('every write to an organization includes the visibility', async () => {
 
 test('an empty list of organizations makes the wizard ask, since a fine-grained token sees none', async () => {
   const running = await startFake(fakeGitHub())
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body: [] } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body: [] } })
   const field = githubActions.target.find(({ id }) => id === 'organization')
   if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
   expect(await field.options(connectionTo(running))).toBeUndefined()
-  running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: { message: 'Resource not accessible' } } })
+  running.injectFailure = () => ({
+    kind: 'answer',
+    answer: { status: 403, body: { message: 'Resource not accessible' } },
+  })
   expect(await field.options(connectionTo(running))).toBeUndefined()
   await running.close()
 })
@@ -149,7 +152,7 @@ test('an empty list of organizations makes the wizard ask, since a fine-grained 
 test('a next page on another host is not followed', async () => {
   const running = await startFake(fakeGitHub())
   const link = '<https://elsewhere.example.test/user/repos?page=2>; rel="next"'
-  running.mischief = () => ({
+  running.injectFailure = () => ({
     kind: 'answer',
     answer: { status: 200, headers: { link }, body: { secrets: [] } },
   })

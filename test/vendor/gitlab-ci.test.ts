@@ -172,7 +172,7 @@ test('hidden variables have no value, and variables of old servers no owner', as
   fake.variables.push({ ...foreign('ALPHA', 'production'), hidden: true })
   expect(await listAll(gitlabCi, connection)).toEqual([{ name: 'ALPHA', isOurs: false }])
   const { description: _, ...old } = foreign('BETA', 'production')
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body: [old] } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body: [old] } })
   expect(await listAll(gitlabCi, connection)).toEqual([{ name: 'BETA', value: 'foreign' }])
   await running.close()
 })
@@ -182,7 +182,7 @@ test('a delete in a deleted project fails; a full project is a quota fault', asy
   running.fake.setTarget(false)
   await expect(applyAll(gitlabCi, connection, [remove({ name: 'ALPHA' })])).rejects.toMatchObject({ kind: 'gone' })
   const body = { message: { base: ['Maximum number of project ci variables (8000) exceeded'] } }
-  running.mischief = () => ({ kind: 'answer', answer: { status: 400, body } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 400, body } })
   const [result] = await applyAll(gitlabCi, connection, [create('ALPHA', 'one')])
   expect(result).toMatchObject({ fault: { kind: 'quota' } })
   await running.close()

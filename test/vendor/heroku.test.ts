@@ -34,7 +34,7 @@ test('heroku-client works against the fake and sends the same requests as we do'
 
 test('a proxy’s page with status 200 is not a successful push', async () => {
   const running = await startFake(fakeHeroku())
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body: '<html>Back soon</html>' } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body: '<html>Back soon</html>' } })
   await expect(applyAll(heroku, connectionTo(running), [create('A', '1')])).rejects.toMatchObject({ kind: 'protocol' })
   await running.close()
 })

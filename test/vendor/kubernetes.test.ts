@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { readCertificates } from '../../server/src/providers/certificate-text.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { kubernetes } from '../../server/src/providers/kubernetes.ts'
-import { strangerCertificate, vendorCertificate } from './certificate.ts'
+import { unrelatedCertificate, vendorCertificate } from './certificate.ts'
 import { describeProvider } from './conformance.ts'
 import { type FakeKubernetes, fakeKubernetes } from './fake/kubernetes.ts'
 import { type RunningFake, startFake } from './fake.ts'
@@ -187,7 +187,7 @@ describe('a Secret shared with others', () => {
       await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
       fake.tamper('B', 'edited')
       const edits = ['theirs']
-      running.mischief = ({ method }) => {
+      running.injectFailure = ({ method }) => {
         if (method === 'PATCH') for (const value of edits.splice(0)) fake.tamper('A', value)
         return undefined
       }
@@ -219,7 +219,7 @@ describe('a Secret shared with others', () => {
     await playing(fake, async (running) => {
       await applyAll(kubernetes, connectionTo(running), [create('A', '1'), create('B', '2')])
       let isFirst = true
-      running.mischief = ({ method }) => {
+      running.injectFailure = ({ method }) => {
         if (method === 'PATCH' && isFirst) fake.tamper('A', 'theirs')
         if (method === 'PATCH') isFirst = false
         return undefined
@@ -313,7 +313,7 @@ test('verify names the service account, or the cluster if the account is unknown
 test('a server whose certificate the given CA did not sign is rejected', async () => {
   const fake = fakeKubernetes()
   await playing(fake, async (running) => {
-    const stranger = connectionTo(running, { credential: { ...fake.credential, ca: encode(strangerCertificate) } })
+    const stranger = connectionTo(running, { credential: { ...fake.credential, ca: encode(unrelatedCertificate) } })
     await expect(kubernetes.verify(stranger)).rejects.toMatchObject({ kind: 'transient' })
     expect(running.requests).toEqual([])
   })

@@ -209,9 +209,9 @@ test('the wizard asks for names that the token may not list, but reports a rejec
   await playing(fake, async (running) => {
     for (const field of netlify.target) {
       if (field.kind !== 'select' || typeof field.options !== 'function') continue
-      running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
+      running.injectFailure = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
       expect(await field.options(connectionTo(running))).toBeUndefined()
-      running.mischief = undefined
+      running.injectFailure = undefined
       const refused = field.options(connectionTo(running, { credential: fake.wrongCredential }))
       await expect(refused).rejects.toMatchObject({ kind: 'auth' })
     }

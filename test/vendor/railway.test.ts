@@ -66,7 +66,7 @@ test.each([
   ['no data', { data: null }],
 ])('%s with status 200 is not a successful push', async (_what, body) => {
   const running = await startFake(fakeRailway())
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body } })
   for (const op of [create('ALPHA', 'one'), remove({ name: 'BETA' })]) {
     await expect(applyAll(railway, connectionTo(running), [op])).rejects.toMatchObject({ kind: 'protocol' })
   }
@@ -137,7 +137,7 @@ test.each([
 ])('the vendor’s message "%s" is classified', async (message, kind) => {
   const running = await startFake(fakeRailway())
   const body = { data: null, errors: [{ message, extensions: { code: 'INTERNAL_SERVER_ERROR' } }] }
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body } })
   for (const op of [create('ALPHA', 'x'), remove({ name: 'ALPHA' })]) {
     const error = await applyAll(railway, connectionTo(running), [op]).catch((caught: unknown) => caught)
     expect(isFault(error) && error.kind).toBe(kind)

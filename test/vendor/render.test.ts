@@ -88,7 +88,7 @@ test('a deploy is started only if chosen, and never for a group', async () => {
 test('a repeated page ends the list instead of causing a loop', async () => {
   const running = await startFake(fakeRender())
   const body = [{ cursor: 'same', envVar: { key: 'ALPHA', value: 'x' } }]
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body } })
   expect(new Set((await listAll(render, connectionTo(running))).map(({ name }) => name))).toEqual(new Set(['ALPHA']))
   expect(running.requests.length).toBe(2)
   await running.close()

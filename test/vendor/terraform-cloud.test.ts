@@ -114,7 +114,7 @@ test('a 404 that may mean forbidden does not count as success', async () => {
 test('a next page on another host is not followed', async () => {
   const { running, connection } = await start()
   const body = { data: [], links: { next: 'https://elsewhere.example.test/api/v2/vars' } }
-  running.mischief = () => ({ kind: 'answer', answer: { status: 200, body } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 200, body } })
   await expect(listAll(terraformCloud, connection)).rejects.toMatchObject({ kind: 'protocol' })
   await running.close()
 })

@@ -77,7 +77,7 @@ describe('a path shared with others', () => {
     const fake = fakeVault()
     await playing(fake, async (running) => {
       let races = 3
-      running.mischief = ({ method }) => {
+      running.injectFailure = ({ method }) => {
         if (method !== 'GET' && races-- > 0) fake.tamper(`THEIRS${races}`, 'x')
         return undefined
       }
@@ -90,7 +90,7 @@ describe('a path shared with others', () => {
   test('endless concurrent writes make the push fail until the next run', async () => {
     const fake = fakeVault({ patches: false })
     await playing(fake, async (running) => {
-      running.mischief = ({ method }) => {
+      running.injectFailure = ({ method }) => {
         if (method === 'POST') fake.tamper('THEIRS', String(Math.random()))
         return undefined
       }
@@ -141,7 +141,7 @@ describe('a path shared with others', () => {
     await playing(fake, async (running) => {
       const body = '{"data":{"data":{"ID":12345678901234567890},"metadata":{"version":1}}}'
       fake.setData({ ID: 0 })
-      running.mischief = ({ method }) =>
+      running.injectFailure = ({ method }) =>
         method === 'GET' ? { kind: 'answer', answer: { status: 200, body } } : undefined
       await applyAll(vaultKv, connectionTo(running), [create('ALPHA', 'one')])
       const written = running.requests.find(({ method }) => method === 'POST')
@@ -177,7 +177,7 @@ test('a path deleted just before our PATCH is written again without the deleted 
   const fake = fakeVault()
   await playing(fake, async (running) => {
     fake.setData({ THEIRS: 'x' })
-    running.mischief = ({ method }) => {
+    running.injectFailure = ({ method }) => {
       if (method === 'PATCH') fake.deletePath()
       return undefined
     }

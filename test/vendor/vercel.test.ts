@@ -149,7 +149,7 @@ describe('records that cover several environments', () => {
 test('a record created concurrently by someone else is not overwritten', async () => {
   const fake = fakeVercel()
   await playing(fake, async (running) => {
-    running.mischief = ({ method }) => {
+    running.injectFailure = ({ method }) => {
       if (method === 'POST') fake.tamper('ALPHA', 'theirs')
       return undefined
     }
@@ -207,7 +207,7 @@ test('the end of a rate limit is read from the body', async () => {
     const body = {
       error: { code: 'rate_limited', message: 'x', limit: { total: 60, remaining: 0, reset: 1_760_000_030 } },
     }
-    running.mischief = () => ({ kind: 'answer', answer: { status: 429, body } })
+    running.injectFailure = () => ({ kind: 'answer', answer: { status: 429, body } })
     const fault = await listAll(vercel, connectionTo(running, { now: () => 1_760_000_000_000 })).catch((error) => error)
     expect(isFault(fault, 'rate') && fault.facts.retryAfterMs).toBe(30_000)
   })
@@ -218,9 +218,9 @@ test('the wizard asks for names that the token may not list, but reports a rejec
   await playing(fake, async (running) => {
     for (const field of vercel.target) {
       if (field.kind !== 'select' || typeof field.options !== 'function' || field.id === 'environments') continue
-      running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
+      running.injectFailure = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
       expect(await field.options(connectionTo(running))).toBeUndefined()
-      running.mischief = undefined
+      running.injectFailure = undefined
       const refused = field.options(connectionTo(running, { credential: fake.wrongCredential }))
       await expect(refused).rejects.toMatchObject({ kind: 'auth' })
     }
@@ -231,7 +231,7 @@ test('the default environments are offered even if the token may not list the ot
   await playing(fakeVercel(), async (running) => {
     const field = vercel.target.find(({ id }) => id === 'environments')
     if (field?.kind !== 'select' || typeof field.options !== 'function') throw new Error('not a select')
-    running.mischief = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
+    running.injectFailure = () => ({ kind: 'answer', answer: { status: 403, body: {} } })
     expect((await field.options(connectionTo(running)))?.length).toBe(4)
   })
 })

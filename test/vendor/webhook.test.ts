@@ -58,7 +58,7 @@ test('our signature equals that of the reference library', async () => {
 test('a deeply nested error body is handled like any other rejection', async () => {
   const running = await startFake(fakeReceiver())
   const body = `{"message":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
-  running.mischief = () => ({ kind: 'answer', answer: { status: 400, body } })
+  running.injectFailure = () => ({ kind: 'answer', answer: { status: 400, body } })
   await expect(webhook.verify(connectionTo(running))).rejects.toMatchObject({ kind: 'invalid', facts: { status: 400 } })
   await running.close()
 })

@@ -54,7 +54,7 @@ test('reset-mfa removes the second factor and nothing else, tells the person, an
   expect(out).toBe(
     'The second factor of owner@example.com is removed: the password alone signs in. Sessions and tokens stay.\n',
   )
-  const letter = await mailServer.letterTo(owner.email)
+  const letter = await mailServer.mailTo(owner.email)
   expect(letter.text).toContain('has removed the authenticator app')
 
   const service = await openService(database.settings, database.dataDir)

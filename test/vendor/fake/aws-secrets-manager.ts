@@ -1,6 +1,6 @@
 /** AWS Secrets Manager in one region; driven by @aws-sdk/client-secrets-manager in aws-secrets-manager.test.ts. */
 import type { Fake, FakeAnswer } from '../fake.ts'
-import { type AwsAccent, type AwsPolicy, accept, awsAccount, awsAnswers, awsKeys, refuse, told } from './aws.ts'
+import { type AwsFormat, type AwsPolicy, accept, awsAccount, awsAnswers, awsKeys, refuse, withAbsent } from './aws.ts'
 
 const region = 'eu-central-1'
 
@@ -32,9 +32,9 @@ export type FakeSecretsManager = Fake & {
 }
 
 export function fakeSecretsManager(
-  parts: { externalId?: string; clock?: () => number; accent?: AwsAccent } = {},
+  parts: { externalId?: string; clock?: () => number; format?: AwsFormat } = {},
 ): FakeSecretsManager {
-  const { accent = 'plain' } = parts
+  const { format = 'plain' } = parts
   const secrets = new Map<string, Secret>()
   const violations: string[] = []
   let isOpen = true
@@ -48,7 +48,7 @@ export function fakeSecretsManager(
       'InvalidRequestException',
       "You can't perform this operation on the secret because it was marked for deletion.",
     )
-  const toldVersion = (name: string, secret: Secret) =>
+  const versionAnswer = (name: string, secret: Secret) =>
     accept({ ARN: arn(name), Name: name, VersionId: secret.versions.at(-1)?.id, VersionStages: ['AWSCURRENT'] })
 
   function valueProblem(name: string, { SecretString: value, ClientRequestToken: token }: SecretInput) {
@@ -67,7 +67,7 @@ export function fakeSecretsManager(
       return refuse('ResourceExistsException', `A version with the token ${id} exists already.`)
     }
     if (known === undefined) secret.versions.push({ id, value })
-    return toldVersion(name, secret)
+    return versionAnswer(name, secret)
   }
 
   const operations = {
@@ -136,7 +136,7 @@ export function fakeSecretsManager(
         .slice(from, from + size)
         .map(([name, secret]) => ({ ...entry(name, secret), SecretVersionsToStages: stages(secret) }))
       const next = from + size < found.length && { NextToken: `page-${from + size}` }
-      return accept(told(accent, { SecretList, ...next }, ['NextToken']))
+      return accept(withAbsent(format, { SecretList, ...next }, ['NextToken']))
     },
   }
 
@@ -148,7 +148,7 @@ export function fakeSecretsManager(
       ...(tags.length > 0 && { Tags: tags }),
       ...(deletedAt !== undefined && { DeletedDate: deletedAt }),
     }
-    return told(accent, fields, ['Tags', 'DeletedDate', 'KmsKeyId', 'RotationEnabled'])
+    return withAbsent(format, fields, ['Tags', 'DeletedDate', 'KmsKeyId', 'RotationEnabled'])
   }
 
   const stages = ({ versions }: Secret) =>
@@ -165,7 +165,7 @@ export function fakeSecretsManager(
     target: { region },
     options: { recoveryDays: '7' },
     answer: awsAnswers({
-      accent,
+      format,
       policy: () => policy,
       tagsOf: (input) => [secrets.get((input as SecretInput).SecretId ?? '')?.tags ?? []],
       service: 'secretsmanager',

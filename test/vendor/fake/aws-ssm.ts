@@ -1,6 +1,6 @@
 /** AWS Parameter Store in one region; driven by @aws-sdk/client-ssm in aws-ssm.test.ts. */
 import type { Fake, FakeAnswer } from '../fake.ts'
-import { type AwsAccent, type AwsPolicy, accept, awsAnswers, awsKeys, refuse, told } from './aws.ts'
+import { type AwsFormat, type AwsPolicy, accept, awsAnswers, awsKeys, refuse, withAbsent } from './aws.ts'
 
 const region = 'eu-central-1'
 const path = '/shop/production'
@@ -34,8 +34,8 @@ function namesIn(input: unknown): string[] {
   return Names ?? (one === undefined ? [] : [one])
 }
 
-export function fakeSsm(parts: { externalId?: string; clock?: () => number; accent?: AwsAccent } = {}): FakeSsm {
-  const { accent = 'plain' } = parts
+export function fakeSsm(parts: { externalId?: string; clock?: () => number; format?: AwsFormat } = {}): FakeSsm {
+  const { format = 'plain' } = parts
   const parameters = new Map<string, Parameter>()
   const violations: string[] = []
   let isOpen = true
@@ -105,7 +105,7 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; acce
         const isHidden = type === 'SecureString' && input.WithDecryption !== true
         return { Name: name, Type: type, Value: isHidden ? 'AQICAHh…' : value, Version: version, DataType: 'text' }
       })
-      return accept(told(accent, { Parameters, ...next }, ['NextToken']))
+      return accept(withAbsent(format, { Parameters, ...next }, ['NextToken']))
     },
 
     DescribeParameters(input: Page & { ParameterFilters?: Filter[] }): FakeAnswer {
@@ -116,7 +116,7 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; acce
         const { version, type } = parameters.get(name) as Parameter
         return { Name: name, Type: type, Version: version, Tier: 'Standard' }
       })
-      return accept(told(accent, { Parameters, ...next }, ['NextToken']))
+      return accept(withAbsent(format, { Parameters, ...next }, ['NextToken']))
     },
 
     DeleteParameters({ Names }: { Names: string[] }): FakeAnswer {
@@ -148,7 +148,7 @@ export function fakeSsm(parts: { externalId?: string; clock?: () => number; acce
     target: { region, path: `${path}/` },
     options: {},
     answer: awsAnswers({
-      accent,
+      format,
       policy: () => policy,
       tagsOf: (input) => namesIn(input).map((name) => parameters.get(name)?.tags ?? []),
       service: 'ssm',

@@ -40,15 +40,15 @@ export const accept = (body: unknown): FakeAnswer => ({
  * The format of errors and absent fields. `plain`: as AWS responds today. `other`: as AWS may and emulators do, with
  * the error code in the header and 404 for not found. The official client reads both.
  */
-export type AwsAccent = 'plain' | 'other'
+export type AwsFormat = 'plain' | 'other'
 
 /** `absent`: unset fields, which the `other` format sends as null. */
-export const told = (accent: AwsAccent, fields: object, absent: readonly string[]) =>
-  accent === 'plain' ? fields : { ...Object.fromEntries(absent.map((name) => [name, null])), ...fields }
+export const withAbsent = (format: AwsFormat, fields: object, absent: readonly string[]) =>
+  format === 'plain' ? fields : { ...Object.fromEntries(absent.map((name) => [name, null])), ...fields }
 
-function accented(accent: AwsAccent, answer: FakeAnswer): FakeAnswer {
+function formatAnswer(format: AwsFormat, answer: FakeAnswer): FakeAnswer {
   const { __type: type, ...rest } = (answer.body ?? {}) as { __type?: string }
-  if (accent === 'plain' || type === undefined) return answer
+  if (format === 'plain' || type === undefined) return answer
   const isNotFound = /NotFound|InvalidResourceId/.test(type)
   const headers = { ...answer.headers, 'x-amzn-errortype': `${type}:http://internal.amazon.com/coral/` }
   return { status: isNotFound ? 404 : answer.status, headers, body: rest }
@@ -74,7 +74,7 @@ function isPermitted({ Statement }: AwsPolicy, action: string, request: readonly
 }
 
 type AwsParts = {
-  readonly accent: AwsAccent
+  readonly format: AwsFormat
   /** The enforced policy, if any. */
   readonly policy: () => AwsPolicy | undefined
   /** The tags of each resource named by an input; a missing resource has none. */
@@ -161,7 +161,7 @@ export function awsAnswers(parts: AwsParts): (request: FakeRequest) => Promise<F
   return async (request) => {
     if (request.method !== 'POST' || request.path !== '/') violations.push(`${request.method} ${request.path}`)
     if (request.headers['x-amz-target'] === undefined) return answerSts(request)
-    return accented(parts.accent, await answerService(request))
+    return formatAnswer(parts.format, await answerService(request))
   }
 }
 

@@ -165,7 +165,7 @@ describe.each(losses)('while requests wait, $name', (loss) => {
       await until(() => isAnswered || queue.hasWaiter() || undefined, 60_000, `${name} waits or is answered`)
       isWaiting = !isAnswered
     } finally {
-      await queue.goOn(isWaiting ? caller.end : async () => undefined)
+      await queue.release(isWaiting ? caller.end : async () => undefined)
     }
     const { status, text } = await answering
     const after = await readContent(services)

@@ -42,7 +42,7 @@ afterAll(async () => {
 })
 afterEach(() => {
   service.clock.offsetMs = 0
-  delete service.clock.standsAt
+  delete service.clock.fixedAt
 })
 
 const clientId = 'coffer-cli'
@@ -126,7 +126,7 @@ test.each([
 })
 
 test('polling faster than the interval is told to slow down, and not punished for good', async () => {
-  service.clock.standsAt = Date.now()
+  service.clock.fixedAt = Date.now()
   const { deviceCode, userCode } = await begin()
   const words = async () => (await poll(deviceCode)).body.error
   expect([await words(), await words()]).toEqual(['authorization_pending', 'slow_down'])

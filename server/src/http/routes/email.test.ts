@@ -126,7 +126,7 @@ test('a new address takes the place of the old one when it is confirmed, and the
   // The session goes on under the new address.
   expect(await me(person.session)).toMatchObject({ id: person.id, email, emailVerified: true })
   expect([(await logIn(person.email)).status, (await logIn(email)).status]).toEqual([401, 200])
-  const told = await mailServer.letterTo(person.email)
+  const told = await mailServer.mailTo(person.email)
   expect(told.text).toContain(`now has the email address ${email} instead of ${person.email}`)
   const { body: trail } = await service.call('GET', `/v1/workspace/main/audit?actor=${person.id}&action=UPDATE`, {
     token: owner.session,

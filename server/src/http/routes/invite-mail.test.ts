@@ -41,7 +41,7 @@ test('a link of its own arrives, in both forms: not the one that is answered', a
     mail: 'sending',
     inviteUrl: `https://coffer.example.com/invite#${issued.inviteToken}`,
   })
-  const letter = await mailServer.letterTo(email)
+  const letter = await mailServer.mailTo(email)
   expect(letter).toMatchObject({ from: 'coffer@example.com', to: [email] })
   const token = mailedToken(email)
   expect(letter.text.split(`https://coffer.example.com/invite#${token}`)).toHaveLength(3)
@@ -57,7 +57,7 @@ test('a link of its own arrives, in both forms: not the one that is answered', a
 test('whoever joins by the mailed link is verified; by the answered one, which the inviter has too, nobody is', async () => {
   const [byMail, byAnswer] = [place.newAddress(), place.newAddress()]
   const [first, second] = [await place.mustInvite({ email: byMail }), await place.mustInvite({ email: byAnswer })]
-  for (const email of [byMail, byAnswer]) await mailServer.letterTo(email)
+  for (const email of [byMail, byAnswer]) await mailServer.mailTo(email)
   expect(await userOf(first.id)).toMatchObject({ id: '', emailVerified: false })
   const registered = [
     await place.register(byMail, mailedToken(byMail)),
@@ -79,7 +79,7 @@ test('whoever joins by the mailed link is verified; by the answered one, which t
 test('whoever has an account is verified by joining with the mailed link, and stays so', async () => {
   const [user, other] = [await addUser(service, place.newAddress()), await addUser(service, place.newAddress())]
   const { id } = await place.mustInvite({ email: user.email })
-  await mailServer.letterTo(user.email)
+  await mailServer.mailTo(user.email)
   const token = mailedToken(user.email)
   expect((await place.accept(other.session, token)).status).toBe(403)
   expect((await place.accept(user.session, token)).status).toBe(200)
@@ -92,7 +92,7 @@ test('whoever has an account is verified by joining with the mailed link, and st
 test('a mailed link ends with a resend and a refusal like the answered one', async () => {
   const user = await addUser(service, place.newAddress())
   const { id } = await place.mustInvite({ email: user.email })
-  await mailServer.letterTo(user.email)
+  await mailServer.mailTo(user.email)
   const first = mailedToken(user.email)
   await place.ask('POST', `/rbac/${id}/resend`)
   await until(async () => lettersTo(user.email).length === 2 || undefined, 20_000, 'the second letter is there')
@@ -105,7 +105,7 @@ test('a mailed link ends with a resend and a refusal like the answered one', asy
 test('what is sent again is a letter with the new link', async () => {
   const email = place.newAddress()
   const first = await place.mustInvite({ email })
-  await mailServer.letterTo(email)
+  await mailServer.mailTo(email)
   const before = mailedToken(email)
   await place.ask('POST', `/rbac/${first.id}/resend`)
   await mailOf(place, first.id, 'sent')
@@ -132,7 +132,7 @@ test('a refused invite sends nothing', async () => {
   expect((await place.invite({ scope: {} })).status).toBe(400)
   const email = place.newAddress()
   await place.mustInvite({ email })
-  await mailServer.letterTo(email)
+  await mailServer.mailTo(email)
   expect(mailServer.delivered).toHaveLength(before + 1)
 })
 
@@ -142,7 +142,7 @@ test('the letter to an address with an account is the letter to one without', as
   const texts: string[] = []
   for (const email of [known.email, unknown]) {
     await place.mustInvite({ email })
-    const { text } = await mailServer.letterTo(email)
+    const { text } = await mailServer.mailTo(email)
     texts.push(
       text
         .replaceAll(email, '<email>')
@@ -161,7 +161,7 @@ test('a workspace with a hostile name sends one letter to one address', async ()
   expect((await hostile.ask('PUT', '', { name })).status).toBe(200)
   const email = hostile.newAddress()
   await hostile.mustInvite({ email })
-  const letter = await mailServer.letterTo(email)
+  const letter = await mailServer.mailTo(email)
   expect(letter.to).toEqual([email])
   expect(letter.raw).not.toMatch(/^Bcc:/im)
   expect(letter.text).toContain('&lt;img src=x&gt;')

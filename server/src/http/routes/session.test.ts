@@ -110,7 +110,7 @@ test('a session that is ended while it is looked up is not remembered', async ()
   const asked = statusOf(other)
   await looking.isDone
   expect((await service.call('DELETE', '/v1/me/session', { token: person.session })).status).toBe(200)
-  looking.goOn()
+  looking.release()
   await asked
   expect(await statusOf(other)).toBe(401)
 })

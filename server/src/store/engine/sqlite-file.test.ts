@@ -11,7 +11,7 @@ import { createDatabase, openService, registerOwner, type TestService } from '..
 import { serve } from '../../../../test/process.ts'
 import { runProgram, until } from '../../../../test/program.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
-import { asker, furnish, harmless, path, promotion, reads, writes } from '../../../../test/unrecorded.ts'
+import { asker, createFixture, harmless, path, promotion, reads, writes } from '../../../../test/unrecorded.ts'
 
 const run = promisify(execFile)
 
@@ -29,7 +29,7 @@ describe('on a full disk', () => {
     dataDir = await mkdtemp(join(tmpdir(), 'coffer-full-'))
     await run('mount', ['-t', 'tmpfs', '-o', 'size=4m,mode=700', 'coffer-full', dataDir])
     service = await openService({ COFFER_DATA_DIR: dataDir }, dataDir)
-    const { ask, expectAll, expectRefused, state, expectSoundTrail } = asker(await furnish(service))
+    const { ask, expectAll, expectRefused, state, expectSoundTrail } = asker(await createFixture(service))
     await expectAll(reads, 200)
     const before = await state()
     const ballast = join(dataDir, 'ballast')

@@ -52,7 +52,7 @@ async function newPerson(): Promise<TestUser> {
   return addUser(here, `person${people++}@example.com`, { workspaceId: body[0]?.id ?? '', role: 'admin' })
 }
 
-const mailed = async (email: string, form: RegExp) => form.exec((await mailServer.letterTo(email)).text)?.[1] ?? ''
+const mailed = async (email: string, form: RegExp) => form.exec((await mailServer.mailTo(email)).text)?.[1] ?? ''
 
 async function confirmAddress({ email, session }: TestUser): Promise<void> {
   await here.call('POST', '/v1/me/email/verify', { token: session })

@@ -32,7 +32,7 @@ async function trail(query: string): Promise<AuditEntry[]> {
   return (await service.call<AuditEntry[]>('GET', path, { token: owner.session })).body.reverse()
 }
 
-const mailed = async (email: string, form: RegExp) => form.exec((await mailServer.letterTo(email)).text)?.[1] ?? ''
+const mailed = async (email: string, form: RegExp) => form.exec((await mailServer.mailTo(email)).text)?.[1] ?? ''
 
 test('an entry says what was known of its actor then, in changes and in reads, and the chain holds', async () => {
   const { environments } = await createProject(service, owner.session, 'api')

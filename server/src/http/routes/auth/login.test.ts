@@ -56,7 +56,7 @@ test('a password that is changed while it is looked at opens nothing any more', 
   await looking.isDone
   const change = { currentPassword: password, newPassword: 'another long password' }
   expect((await service.call('PUT', '/v1/me/password', { token: person.session, body: change })).status).toBe(200)
-  looking.goOn()
+  looking.release()
   expect((await late).status).toBe(401)
 })
 

@@ -6,8 +6,8 @@ import { openRaw, type RawDatabase } from '../../../../../test/raw-database.ts'
 import {
   asker,
   canary,
-  furnish,
-  type House,
+  createFixture,
+  type Fixture,
   harmless,
   path,
   promotion,
@@ -16,15 +16,15 @@ import {
 } from '../../../../../test/unrecorded.ts'
 
 describe('with a broken table', () => {
-  let house: House
+  let fixture: Fixture
   let raw: RawDatabase
   beforeAll(async () => {
-    house = await furnish(await startService())
-    raw = await openRaw(house.service)
+    fixture = await createFixture(await startService())
+    raw = await openRaw(fixture.service)
   })
   afterAll(async () => {
     await raw.close()
-    await house.service.stop()
+    await fixture.service.stop()
   })
 
   const run = async (statements: readonly string[]) => {
@@ -65,7 +65,7 @@ describe('with a broken table', () => {
   test.each(breaks)(
     '%s: what would need it is 503, the rest goes on, and all is well once it is mended',
     async (_what, breakage, stopped) => {
-      const { ask, expectAll, expectRefused, state, expectSoundTrail } = asker(house)
+      const { ask, expectAll, expectRefused, state, expectSoundTrail } = asker(fixture)
       // Answers are known by now: they must not leave from memory either.
       await expectAll(reads, 200)
       await expectAll(reads, 200)
@@ -106,7 +106,7 @@ describe('with a broken table', () => {
   )
 
   test('what is promoted is recorded as read in the very transaction that copies it', async () => {
-    const { ask, expectSoundTrail } = asker(house)
+    const { ask, expectSoundTrail } = asker(fixture)
     await run(away('audit_batch').cut)
     const promoted = await ask(promotion)
     await run(away('audit_batch').mend)
@@ -114,13 +114,13 @@ describe('with a broken table', () => {
     const entries = await ask(['GET', '/v1/workspace/main/audit?limit=2'])
     const [view, change] = entries.body as AuditEntry[]
     expect(view).toMatchObject({ action: 'VIEW', after: { keys: ['A'], promotedTo: 'staging' } })
-    expect(view?.environmentId).toBe(house.project.environments.find(({ name }) => name === 'development')?.id)
+    expect(view?.environmentId).toBe(fixture.project.environments.find(({ name }) => name === 'development')?.id)
     expect(change).toMatchObject({ action: 'UPDATE', requestId: view?.requestId })
     await expectSoundTrail()
   })
 
   test('many reads at once are recorded each, in one chain that verifies', async () => {
-    const { ask, expectSoundTrail } = asker(house)
+    const { ask, expectSoundTrail } = asker(fixture)
     const views = async () =>
       (await ask(['GET', '/v1/workspace/main/audit?action=VIEW&limit=200&entity=A'])).body as AuditEntry[]
     const [last] = await views()
@@ -132,7 +132,7 @@ describe('with a broken table', () => {
   })
 
   test('many changes at once are recorded each, with what it did, in one chain that verifies', async () => {
-    const { ask, expectSoundTrail } = asker(house)
+    const { ask, expectSoundTrail } = asker(fixture)
     const values = Array.from({ length: 60 }, (_, index) => `${canary} of many ${index}`)
     const environmentOf = (index: number) => (index % 2 === 0 ? 'staging' : 'development')
     const write = (value: string, index: number) =>
@@ -168,7 +168,7 @@ describe('with a broken table', () => {
     '{"shared":[["","","","","","","",null,null,"","","success",null]],"reads":[[0,"x",1,"x"]]}',
     '{"isOneLink":true,"shared":[["","","","","","","",null,null,"","","success",null]],"entries":[[0,"x",1,"x",1]]}',
   ])('reads that somebody wrote over with %s are found missing, and the others are shown', async (entries) => {
-    const { ask } = asker(house)
+    const { ask } = asker(fixture)
     await ask(['GET', `${path}/secret/A`])
     const [row] = await raw.query('select last_sequence, first_sequence from audit_batch order by last_sequence desc')
     await raw.restoring(['audit_batch'], async () => {
@@ -181,6 +181,6 @@ describe('with a broken table', () => {
       })
       expect((await ask(['GET', '/v1/workspace/main/audit?q=a'])).status).toBe(200)
     })
-    await asker(house).expectSoundTrail()
+    await asker(fixture).expectSoundTrail()
   })
 })

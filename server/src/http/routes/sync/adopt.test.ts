@@ -3,26 +3,33 @@ import type { SyncPlan } from '@coffer/contract/sync'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { engine } from '../../../../../test/harness.ts'
 import type { SecretProject } from '../../../../../test/secret-project.ts'
-import { lastRun, pushDue, readSync, setUpSync, startVendorHall, type VendorHall } from '../../../../../test/sync.ts'
+import {
+  lastRun,
+  pushDue,
+  readSync,
+  setUpSync,
+  startVendorService,
+  type VendorService,
+} from '../../../../../test/sync.ts'
 import { everyProvider } from '../../../../../test/vendor/every.ts'
 
 /** The engine under the service makes no difference to a vendor. */
 const seeing = everyProvider.filter(({ provider }) => provider.capabilities.read !== 'nothing')
 const cases = engine === 'sqlite' ? seeing : seeing.filter(({ slug }) => /gitlab|vault|vercel/.test(slug))
 
-let hall: VendorHall
+let vendors: VendorService
 let project: SecretProject
 beforeAll(async () => {
-  hall = await startVendorHall()
-  project = hall.project
+  vendors = await startVendorService()
+  project = vendors.project
 })
-afterAll(() => hall.service.stop())
+afterAll(() => vendors.service.stop())
 
 describe.each(cases)('$slug', (vendor) => {
   const { provider, mapping } = vendor
 
   test('is taken over once, and then updated only when it changes', async () => {
-    const world = hall.open(vendor)
+    const world = vendors.open(vendor)
     const { fake } = world
     const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
     fake.tamper(name, 'foreign!')
@@ -42,7 +49,7 @@ describe.each(cases)('$slug', (vendor) => {
   })
 
   test('is taken over also where somebody has replaced what was ours', async () => {
-    const world = hall.open(vendor)
+    const world = vendors.open(vendor)
     const { fake } = world
     const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
     await project.set('development', { ALPHA: 'one-one-one' })

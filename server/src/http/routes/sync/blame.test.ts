@@ -22,11 +22,11 @@ beforeAll(async () => {
 })
 afterAll(() => world.stop())
 afterEach(() => {
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
 })
 
 const answering = (answer: FakeAnswer) => {
-  world.running.mischief = () => ({ kind: 'answer', answer })
+  world.running.injectFailure = () => ({ kind: 'answer', answer })
 }
 const errors = (status: number, text: string): FakeAnswer => ({ status, body: { errors: [text] } })
 
@@ -120,7 +120,7 @@ describe('the vendor is to blame', () => {
     expect(await get()).toEqual(sealed)
     answering({ status: 200, body: 'a page of something else' })
     expect(await post('auth', world.fake.credential)).toEqual(unavailable('5', /^HashiCorp Vault and OpenBao: /))
-    world.running.mischief = () => ({ kind: 'drop', after: false })
+    world.running.injectFailure = () => ({ kind: 'drop', after: false })
     expect(await post('auth', world.fake.credential)).toEqual(unavailable('5', /^HashiCorp Vault and OpenBao: vault\./))
   })
 

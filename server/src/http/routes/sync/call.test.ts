@@ -26,7 +26,7 @@ beforeEach(async () => {
   const { project, running, fake, service } = world
   service.clock.offsetMs = 0
   beforeWrite = undefined
-  running.mischief = undefined
+  running.injectFailure = undefined
   for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
   for (const name of fake.state().keys()) fake.tamper(name, undefined)
   await project.set('development', { ALPHA: 'one' })
@@ -35,7 +35,7 @@ beforeEach(async () => {
 const methods = () => world.running.requests.map(({ method }) => method)
 const refuseAll = (method: string, headers = {}) => {
   world.running.forget()
-  world.running.mischief = (request) =>
+  world.running.injectFailure = (request) =>
     request.method === method ? { kind: 'answer', answer: { status: 500, headers } } : undefined
 }
 
@@ -78,7 +78,7 @@ test('a read that passes in time costs the run nothing but the wait', async () =
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'two' })
   world.running.forget()
-  world.running.mischief = () =>
+  world.running.injectFailure = () =>
     world.running.requests.length < tries ? { kind: 'answer', answer: { status: 500 } } : undefined
   await pushDue(world, debounceMs)
   expect(methods()).toEqual([...Array(tries).fill(look), 'GET', 'PATCH'])

@@ -51,9 +51,9 @@ test('reach them also after a run that failed', async () => {
   const { world, id, change, protection } = await startGitLab()
   await change({ protected: 'yes' })
   const answer = { status: 404, body: { message: '404 Project Not Found' } }
-  world.running.mischief = () => ({ kind: 'answer', answer })
+  world.running.injectFailure = () => ({ kind: 'answer', answer })
   await pushDue(world)
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
   await world.project.must('POST', `/sync/${id}/resume`)
   await pushDue(world)
   expect(protection()).toEqual([true, true])

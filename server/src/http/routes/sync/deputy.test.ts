@@ -33,7 +33,7 @@ const evil = 'https://evil.example.test'
 
 beforeEach(async () => {
   const { project, running, fake } = world
-  running.mischief = undefined
+  running.injectFailure = undefined
   for (const name of fake.state().keys()) fake.tamper(name, undefined)
   for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
   await project.set('development', { ALPHA: 'one' })
@@ -132,11 +132,11 @@ describe('a server of somebody’s own that says the same of itself', () => {
   test('does not become the target by way of a new credential', async () => {
     const id = await setUpSync(world)
     await pushDue(world)
-    world.running.mischief = () => ({ kind: 'answer', answer: { status: 401 } })
+    world.running.injectFailure = () => ({ kind: 'answer', answer: { status: 401 } })
     await world.project.set('development', { ALPHA: 'for the real one' })
     await pushDue(world, 15_000)
     expect((await readSync(world, id)).state).toBe('needs_reauth')
-    world.running.mischief = undefined
+    world.running.injectFailure = undefined
     const answer = await submitStep(asOther(), id, 'auth', credentialThere())
     expect([answer.status, answer.body.step]).toEqual([200, 'target'])
     world.running.forget()

@@ -15,7 +15,12 @@ import { createSecretProject } from '../../../../../test/secret-project.ts'
 import { readSync, type SyncWorld, setUpSync } from '../../../../../test/sync.ts'
 import { isDeep, times } from '../../../../../test/tier.ts'
 import { everyProvider, type ProviderCase } from '../../../../../test/vendor/every.ts'
-import { directly, type Fake, type FakeRequest, type Mischief } from '../../../../../test/vendor/fake.ts'
+import {
+  type Fake,
+  type FakeRequest,
+  type InjectedFailure,
+  outboundWithoutSockets,
+} from '../../../../../test/vendor/fake.ts'
 import { mapSecrets } from '../../../domain/sync/mapping.ts'
 import { claimSync, runSync } from '../../../domain/sync/run/run.ts'
 import type { Outbound } from '../../../outbound.ts'
@@ -43,12 +48,12 @@ function createRandom(seed: number): () => number {
   }
 }
 
-type Trick = (request: FakeRequest) => Mischief | undefined
+type Trick = (request: FakeRequest) => InjectedFailure | undefined
 
 /** What may pass by itself; `losing` is the rest. */
 function createMischief(random: () => number, now: () => number) {
   const later = () => new Date(now() + 2_000).toUTCString()
-  const kinds: (() => Mischief)[] = [
+  const kinds: (() => InjectedFailure)[] = [
     () => ({ kind: 'answer', answer: { status: 429, headers: { 'retry-after': '2' } } }),
     () => ({ kind: 'answer', answer: { status: 429, headers: { 'retry-after': later() } } }),
     () => ({
@@ -62,7 +67,8 @@ function createMischief(random: () => number, now: () => number) {
     () => ({ kind: 'drop', after: true }),
     () => ({ kind: 'stall' }),
   ]
-  return (): Mischief | undefined => (random() < faultRate ? kinds[Math.floor(random() * kinds.length)]?.() : undefined)
+  return (): InjectedFailure | undefined =>
+    random() < faultRate ? kinds[Math.floor(random() * kinds.length)]?.() : undefined
 }
 
 let service: TestService
@@ -88,7 +94,7 @@ describe.each(cases)('$slug', (entry) => {
     const { world, fake, calls, set } = await prepare(entry, random)
     const id = await setUpSync(world, entry.mapping)
     await settle(world, id)
-    set.mischief = createMischief(random, now)
+    set.injectFailure = createMischief(random, now)
     let [runs, budget] = [0, 0]
     for (let round = 0; round < rounds; round++) {
       // Pages of one while there are few: with these faults a look of a hundred pages never reaches the last one.
@@ -153,21 +159,26 @@ describe.each(cases)('$slug', (entry) => {
  * What only a person can mend: the target goes, or the credential is turned away in mid-run. The sync stops and says so;
  * when all is well again, the person lets it go on.
  */
-async function losing(entry: ProviderCase, world: SyncWorld, id: string, set: { mischief: Trick }): Promise<number> {
-  const { mischief } = set
+async function losing(
+  entry: ProviderCase,
+  world: SyncWorld,
+  id: string,
+  set: { injectFailure: Trick },
+): Promise<number> {
+  const { injectFailure } = set
   const meets = async (expected: string) => {
     await world.project.set('development', { KEY_0: `${expected} ${now()}` })
     await runUntil(id, expected)
-    set.mischief = mischief
+    set.injectFailure = injectFailure
     world.fake.setTarget(true)
     // Some targets take all that they hold along: others put theirs back, as we do.
     for (const [name, value] of foreign(entry)) world.fake.tamper(name, value)
     await world.project.must('POST', `/sync/${id}/resume`)
   }
-  set.mischief = () => ({ kind: 'answer', answer: { status: 401 } })
+  set.injectFailure = () => ({ kind: 'answer', answer: { status: 401 } })
   await meets('needs_reauth')
   world.fake.setTarget(false)
-  set.mischief = () => undefined
+  set.injectFailure = () => undefined
   await meets('blocked')
   return settle(world, id)
 }
@@ -218,8 +229,8 @@ async function expectRefusal(id: string): Promise<void> {
 async function prepare(entry: ProviderCase, random: () => number) {
   const fake = entry.makeFake(now)
   for (const [name, value] of foreign(entry)) fake.tamper(name, value)
-  const set: { mischief: Trick } = { mischief: () => undefined }
-  const outbound = directly(fake, (request) => set.mischief(request))
+  const set: { injectFailure: Trick } = { injectFailure: () => undefined }
+  const outbound = outboundWithoutSockets(fake, (request) => set.injectFailure(request))
   door = outbound
   const project = await createSecretProject(service, owner.session)
   await project.set('development', { KEY_0: `first ${random()}` })

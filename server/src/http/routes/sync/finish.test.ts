@@ -12,7 +12,7 @@ afterAll(() => world.stop())
 
 beforeEach(async () => {
   const { project, running, fake } = world
-  running.mischief = undefined
+  running.injectFailure = undefined
   running.forget()
   for (const name of fake.state().keys()) fake.tamper(name, undefined)
   for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
@@ -23,12 +23,12 @@ const deploys = () => world.running.requests.filter(({ path }) => path.endsWith(
 
 test('a deploy that fails is tried again with the run, though everything was pushed', async () => {
   const id = await setUpSync(world, { deploy: 'yes' })
-  world.running.mischief = ({ path }) =>
+  world.running.injectFailure = ({ path }) =>
     path.endsWith('/deploys') ? { kind: 'answer', answer: { status: 500 } } : undefined
   await pushDue(world)
   expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
   expect(await lastRun(world, id)).toMatchObject({ state: 'partial', counts: { created: 2 } })
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
   world.running.forget()
   await pushDue(world, 60_000)
   expect(deploys()).toHaveLength(1)
@@ -39,7 +39,7 @@ test('a deploy that fails is tried again with the run, though everything was pus
 })
 
 const failing = (path: string, status: number) => {
-  world.running.mischief = (request) =>
+  world.running.injectFailure = (request) =>
     request.path.endsWith(path) ? { kind: 'answer', answer: { status } } : undefined
 }
 
@@ -49,7 +49,7 @@ test('so is one after nothing but a delete', async () => {
   await world.project.remove('development', 'BETA')
   failing('/deploys', 500)
   await pushDue(world, 15_000)
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
   world.running.forget()
   await pushDue(world, 60_000)
   expect(deploys()).toHaveLength(1)
@@ -69,7 +69,7 @@ test('what arrived before the vendor had no more room is deployed once the rest 
 test('words that no database can hold are written down without what makes them so', async () => {
   const id = await setUpSync(world)
   const answer = { status: 500, body: { message: 'no\u0000 way\u001b[31m' } }
-  world.running.mischief = () => ({ kind: 'answer', answer })
+  world.running.injectFailure = () => ({ kind: 'answer', answer })
   await pushDue(world)
   expect(await readSync(world, id)).toMatchObject({
     state: 'failing',

@@ -67,14 +67,14 @@ test('kill -9 at any call of a push loses nothing, doubles nothing and touches n
     service.clock.offsetMs += leaseMs
     let seen = 0
     const program = startPushing(service.clock.offsetMs)
-    running.mischief = () => {
+    running.injectFailure = () => {
       if (++seen !== 1 + (call % 7)) return undefined
       killed++
       program.kill('SIGKILL')
       return { kind: 'drop', after: call % 2 === 0 }
     }
     await program.ended
-    running.mischief = undefined
+    running.injectFailure = undefined
     // Whoever comes too early finds it taken.
     const early = await openService({ ...service.settings }, service.dataDir)
     early.clock.offsetMs = service.clock.offsetMs

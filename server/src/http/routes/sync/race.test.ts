@@ -51,7 +51,7 @@ beforeEach(async () => {
   during = undefined
   staging.clear()
   world.service.clock.offsetMs = 0
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
   world.fake.refusedNames.clear()
   for (const name of world.fake.state().keys()) world.fake.tamper(name, undefined)
   const { project } = world
@@ -171,12 +171,12 @@ test.each([
   ['is cut off', async () => void (await claimSync(world.service.app.services)), undefined],
 ])('a run that %s while the clock is weeks ahead holds up none once it is right', async (_how, run, refusal) => {
   const id = await setUpSync(world)
-  if (refusal) world.running.mischief = () => ({ kind: 'answer', answer: refusal })
+  if (refusal) world.running.injectFailure = () => ({ kind: 'answer', answer: refusal })
   // Less than a session lasts: the cleaning, which goes by the same clock, would take the owner's along.
   world.service.clock.offsetMs = 20 * 24 * 60 * 60 * 1_000
   await run()
   world.service.clock.offsetMs = 0
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
   expect(await pushDue(world)).toBe(1)
   expect(await readSync(world, id)).toMatchObject({ state: 'active' })
   expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
@@ -259,14 +259,14 @@ test('a change does not bring it back sooner than the vendor allows', async () =
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'new' })
   let seconds = 150
-  world.running.mischief = () => ({
+  world.running.injectFailure = () => ({
     kind: 'answer',
     answer: { status: 429, headers: { 'retry-after': String(seconds) } },
   })
   await pushDue(world, debounceMs)
   seconds = 10
   await pushDue(world, 151_000)
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
   world.running.forget()
   await world.project.set('development', { BETA: 'new' })
   await pushDue(world, 8_000)
@@ -295,7 +295,7 @@ test('a list without an end ends in a clear refusal', async () => {
   await submitStep(world, id, 'auth', world.fake.credential)
   const body = [{ id: 'a', name: 'a'.repeat(1_900_000) }]
   const answer = { status: 206, headers: { 'next-range': 'name ]a..; max=1' }, body }
-  world.running.mischief = () => ({ kind: 'answer', answer })
+  world.running.injectFailure = () => ({ kind: 'answer', answer })
   const path = flowPath('heroku', id, 'target')
   const asked = await world.service.call<{ message: string }>('GET', path, { token: world.owner.session })
   expect([asked.status, asked.body.message]).toEqual([503, expect.stringMatching(/its lists may be endless/)])

@@ -15,7 +15,7 @@ const perKey = { mode: 'per-key', prefix: 'shop/' }
 
 /** CreateSecret is refused, whoever asks. */
 const refuse = (type: string, status = 400) => {
-  world.running.mischief = ({ headers }) =>
+  world.running.injectFailure = ({ headers }) =>
     headers['x-amz-target'] === 'secretsmanager.CreateSecret'
       ? { kind: 'answer', answer: { status, body: { __type: type, message: 'No.' } } }
       : undefined
@@ -33,7 +33,7 @@ test.each([
   await pushDue(world)
   expect((await readSync(world, first)).state).toBe(state)
   await world.project.must('POST', `/sync/${first}/pause`)
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
   const second = await setUpSync(world, perKey, 'development', 'second')
   await pushDue(world)
   expect(await lastRun(world, second)).toMatchObject({ items: [{ name: 'shop/ALPHA', outcome: 'created' }] })
@@ -50,7 +50,7 @@ test('a create whose end is not known keeps the name, until the vendor refuses i
   refuse('AccessDeniedException')
   await world.project.must('POST', `/sync/${first}/run`)
   await pushDue(world)
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
   await world.project.must('POST', `/sync/${second}/run`)
   await pushDue(world)
   expect(await lastRun(world, second)).toMatchObject({ items: [{ name: 'shop/ALPHA', outcome: 'created' }] })

@@ -2,27 +2,27 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { engine } from '../../../../../test/harness.ts'
 import type { SecretProject } from '../../../../../test/secret-project.ts'
-import { pushDue, readSync, setUpSync, startVendorHall, type VendorHall } from '../../../../../test/sync.ts'
+import { pushDue, readSync, setUpSync, startVendorService, type VendorService } from '../../../../../test/sync.ts'
 import { everyProvider } from '../../../../../test/vendor/every.ts'
 
 /** The engine under the service makes no difference to a vendor. */
 const seeing = everyProvider.filter(({ provider }) => provider.capabilities.read !== 'nothing')
 const cases = engine === 'sqlite' ? seeing : seeing.filter(({ slug }) => /kubernetes|vault|vercel/.test(slug))
 
-let hall: VendorHall
+let vendors: VendorService
 let project: SecretProject
 beforeAll(async () => {
-  hall = await startVendorHall()
-  project = hall.project
+  vendors = await startVendorService()
+  project = vendors.project
 })
-afterAll(() => hall.service.stop())
+afterAll(() => vendors.service.stop())
 afterEach(async () => {
   for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
 })
 
 test.each(cases)('$slug: it stays when its key goes, also after that had gone and come back', async (vendor) => {
   const { provider, mapping } = vendor
-  const world = hall.open(vendor)
+  const world = vendors.open(vendor)
   const { fake } = world
   const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
   fake.tamper(name, 'foreign!')

@@ -2,7 +2,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { engine } from '../../../../../test/harness.ts'
 import type { SecretProject } from '../../../../../test/secret-project.ts'
-import { lastRun, pushDue, readSync, setUpSync, startVendorHall, type VendorHall } from '../../../../../test/sync.ts'
+import {
+  lastRun,
+  pushDue,
+  readSync,
+  setUpSync,
+  startVendorService,
+  type VendorService,
+} from '../../../../../test/sync.ts'
 import { everyProvider, type ProviderCase } from '../../../../../test/vendor/every.ts'
 import { guardOf } from '../../../providers/provider.ts'
 
@@ -12,13 +19,13 @@ const guardIn = ({ provider, makeFake }: ProviderCase) => guardOf(provider, make
 const guarded = everyProvider.filter((entry) => guardIn(entry) !== 'none')
 const cases = engine === 'sqlite' ? guarded : guarded.filter(({ slug }) => /aws|vault|bitbucket/.test(slug))
 
-let hall: VendorHall
+let vendors: VendorService
 let project: SecretProject
 beforeAll(async () => {
-  hall = await startVendorHall()
-  project = hall.project
+  vendors = await startVendorService()
+  project = vendors.project
 })
-afterAll(() => hall.service.stop())
+afterAll(() => vendors.service.stop())
 
 test('the vendors that show nothing to compare are known', () => {
   const blind = everyProvider.filter((entry) => guardIn(entry) === 'none').map(({ slug }) => slug)
@@ -30,8 +37,8 @@ describe.each(cases)('$slug', (vendor) => {
   const nameOf = (key: string) => provider.normaliseName(`${mapping.prefix ?? ''}${key}`)
 
   /** Pushed once; then somebody is at work there, and then the secret changes. */
-  async function change(work: (fake: ReturnType<VendorHall['open']>['fake'], name: string) => void, more = {}) {
-    const world = hall.open(vendor)
+  async function change(work: (fake: ReturnType<VendorService['open']>['fake'], name: string) => void, more = {}) {
+    const world = vendors.open(vendor)
     await project.set('development', { ALPHA: 'one-one-one', BETA: 'one-one-one' })
     const id = await setUpSync(world, { ...mapping, ...more })
     await pushDue(world)

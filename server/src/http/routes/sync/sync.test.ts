@@ -39,7 +39,7 @@ const clear = () => {
 
 /** Each test begins with an empty target, three secrets and no sync. */
 beforeEach(async () => {
-  world.running.mischief = undefined
+  world.running.injectFailure = undefined
   world.fake.setTarget(true)
   world.fake.refusedNames.clear()
   clear()
@@ -557,7 +557,7 @@ describe('what goes wrong at the vendor', () => {
     const id = await setUp()
     await pushDue(world)
     const answer = { status: Number(status), body: { id: 'x', message: 'no: its value is secret-canary-1' } }
-    running().mischief = (request) => (request.method === 'PATCH' ? { kind: 'answer', answer } : undefined)
+    running().injectFailure = (request) => (request.method === 'PATCH' ? { kind: 'answer', answer } : undefined)
     await world.project.set('development', { ALPHA: 'secret-canary-1' })
     await pushDue(world, debounceMs)
     const sync = await readSync(world, id)
@@ -574,14 +574,14 @@ describe('what goes wrong at the vendor', () => {
   test('a new credential of the same account sets it going at once', async () => {
     const id = await setUp()
     await pushDue(world)
-    running().mischief = () => ({ kind: 'answer', answer: { status: 401 } })
+    running().injectFailure = () => ({ kind: 'answer', answer: { status: 401 } })
     await world.project.set('development', { ALPHA: 'two' })
     await pushDue(world, debounceMs)
     expect((await readSync(world, id)).state).toBe('needs_reauth')
     running().forget()
     await pushDue(world, hourMs)
     expect(running().requests).toEqual([])
-    running().mischief = undefined
+    running().injectFailure = undefined
     const answer = await submitStep(world, id, 'auth', world.fake.credential)
     expect(answer.body.step).toBe('done')
     await pushDue(world)
@@ -593,11 +593,11 @@ describe('what goes wrong at the vendor', () => {
     const id = await setUp()
     await pushDue(world)
     const answer = { status: 429, headers: { 'retry-after': '120' } }
-    running().mischief = () => ({ kind: 'answer', answer })
+    running().injectFailure = () => ({ kind: 'answer', answer })
     await world.project.set('development', { ALPHA: 'two' })
     await pushDue(world, debounceMs)
     running().forget()
-    running().mischief = undefined
+    running().injectFailure = undefined
     await world.project.set('development', { BETA: 'three' })
     await pushDue(world, 100_000)
     expect(running().requests).toEqual([])
@@ -614,7 +614,7 @@ describe('what goes wrong at the vendor', () => {
   ])('one that asks to wait for ages by %s is tried again after a day', async (header, value) => {
     const id = await setUp()
     await pushDue(world)
-    running().mischief = () => ({ kind: 'answer', answer: { status: 429, headers: { [header]: value } } })
+    running().injectFailure = () => ({ kind: 'answer', answer: { status: 429, headers: { [header]: value } } })
     await world.project.set('development', { ALPHA: 'two' })
     await pushDue(world, debounceMs)
     const { state, nextRunAt, lastRunAt } = await readSync(world, id)
@@ -637,7 +637,7 @@ describe('what goes wrong at the vendor', () => {
   test('a day of failures ends in blocked, which is probed once a day', async () => {
     const id = await setUp()
     await pushDue(world)
-    running().mischief = () => ({ kind: 'answer', answer: { status: 500 } })
+    running().injectFailure = () => ({ kind: 'answer', answer: { status: 500 } })
     await world.project.set('development', { ALPHA: 'two' })
     await pushDue(world, debounceMs)
     for (let hour = 0; hour < 26; hour++) await pushDue(world, hourMs)
@@ -647,7 +647,7 @@ describe('what goes wrong at the vendor', () => {
     world.service.clock.offsetMs = 0
     expect(await readSync(world, id)).toMatchObject({ state: 'blocked', nextRunAt: new Date(dueAt ?? 0).toISOString() })
     world.service.clock.offsetMs = 27 * hourMs
-    running().mischief = undefined
+    running().injectFailure = undefined
     await pushDue(world, 25 * hourMs)
     expect(await store.syncs.find(id)).toMatchObject({ state: 'active' })
     expect(state().ALPHA).toBe('two')
@@ -731,7 +731,7 @@ describe('pause, resume, run and the end', () => {
   test('a credential that is refused while it is removed is no reason to enter another one', async () => {
     const id = await setUp()
     await pushDue(world)
-    world.running.mischief = () => ({ kind: 'answer', answer: { status: 401 } })
+    world.running.injectFailure = () => ({ kind: 'answer', answer: { status: 401 } })
     await world.project.must('DELETE', `/sync/${id}?remove=true`)
     await pushDue(world)
     expect(await readSync(world, id)).toMatchObject({
@@ -850,7 +850,7 @@ describe('rights', () => {
 test('every push is in the audit trail before anything leaves, by name, and the trail holds', async () => {
   const { service, owner } = world
   const id = await setUp()
-  world.running.mischief = ({ method }) => (method === 'PATCH' ? { kind: 'drop', after: false } : undefined)
+  world.running.injectFailure = ({ method }) => (method === 'PATCH' ? { kind: 'drop', after: false } : undefined)
   await pushDue(world)
   expect(state()).toEqual({})
   const asked = { token: owner.session }

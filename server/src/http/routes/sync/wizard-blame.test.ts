@@ -1,15 +1,15 @@
 /** A wrong answer in the wizard of every provider: the refusal begins with the field that is wrong, and no other. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startSetup, startVendorHall, submitStep, type VendorHall } from '../../../../../test/sync.ts'
+import { startSetup, startVendorService, submitStep, type VendorService } from '../../../../../test/sync.ts'
 import { everyProvider, type ProviderCase } from '../../../../../test/vendor/every.ts'
-import type { FakeRequest, Mischief } from '../../../../../test/vendor/fake.ts'
+import type { FakeRequest, InjectedFailure } from '../../../../../test/vendor/fake.ts'
 import type { Values } from '../../../providers/provider.ts'
 
-let hall: VendorHall
+let vendors: VendorService
 beforeAll(async () => {
-  hall = await startVendorHall()
+  vendors = await startVendorService()
 })
-afterAll(() => hall.service.stop())
+afterAll(() => vendors.service.stop())
 
 /** Wrong answers in the wizard, and the field that the refusal must name. */
 type Wrong = readonly [changed: Values, field: string]
@@ -170,17 +170,17 @@ const faultsOf: Readonly<Record<string, Faults>> = {
 const told = ([changed, field]: Wrong) => `${Object.keys(changed).join(', ')}: ${field}`
 
 async function refusalOf(entry: ProviderCase, step: 'auth' | 'target', changed: Values, trick?: Trick) {
-  const world = hall.open(entry)
+  const world = vendors.open(entry)
   const id = await startSetup(world)
   const { credential, target } = world.fake
   if (step === 'target') expect((await submitStep(world, id, 'auth', credential)).status).toBe(200)
-  hall.lead(world.fake, trick)
+  vendors.routeTo(world.fake, trick)
   const answer = await submitStep(world, id, step, { ...(step === 'auth' ? credential : target), ...changed })
-  await hall.project.must('DELETE', `/sync/${id}`)
+  await vendors.project.must('DELETE', `/sync/${id}`)
   return `${answer.status} ${answer.body.message}`
 }
 
-type Trick = (request: FakeRequest) => Mischief | undefined
+type Trick = (request: FakeRequest) => InjectedFailure | undefined
 
 /** The lists to choose from of providers whose least credential may not read them. */
 const listPaths: Readonly<Record<string, RegExp>> = {
@@ -201,14 +201,14 @@ describe.each(everyProvider)('$slug', (entry) => {
     expect(await refusalOf(entry, 'target', changed)).toMatch(new RegExp(`^400 ${field}: `))
     const list = listPaths[entry.slug]
     if (!list) return
-    const forbidLists = ({ url }: FakeRequest): Mischief | undefined =>
+    const forbidLists = ({ url }: FakeRequest): InjectedFailure | undefined =>
       list.test(url) ? { kind: 'answer', answer: { status: 403 } } : undefined
     expect(await refusalOf(entry, 'target', changed, forbidLists)).toMatch(new RegExp(`^400 ${field}: `))
   })
 
   test('a credential that is refused later is no fault of the target', async () => {
     if (target.length === 0) return expect(entry.provider.target).toEqual([])
-    const refuse = (): Mischief => ({ kind: 'answer', answer: { status: 401 } })
+    const refuse = (): InjectedFailure => ({ kind: 'answer', answer: { status: 401 } })
     expect(await refusalOf(entry, 'target', {}, refuse)).toMatch(/^409 .* enter another one in the auth step\.$/)
   })
 })

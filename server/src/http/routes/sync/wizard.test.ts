@@ -5,19 +5,19 @@ import {
   flowPath,
   readStep,
   startSetup,
-  startVendorHall,
+  startVendorService,
   submitStep,
-  type VendorHall,
+  type VendorService,
 } from '../../../../../test/sync.ts'
 import { everyProvider } from '../../../../../test/vendor/every.ts'
 import type { Values } from '../../../providers/provider.ts'
 
-let hall: VendorHall
+let vendors: VendorService
 beforeAll(async () => {
-  hall = await startVendorHall()
-  await hall.project.set('development', { ALPHA: 'one' })
+  vendors = await startVendorService()
+  await vendors.project.set('development', { ALPHA: 'one' })
 })
-afterAll(() => hall.service.stop())
+afterAll(() => vendors.service.stop())
 
 /** What must be answered, and no more than that: by what the form fills in, or by what only the person knows. */
 function requiredAnswers(fields: readonly FlowField[], known: Values): Record<string, string> {
@@ -43,9 +43,9 @@ const logins: Readonly<Record<string, string>> = {
 
 describe.each(everyProvider)('$slug', (entry) => {
   test('is set up by what its forms require, their defaults, and the step that each form names', async () => {
-    const world = hall.open(entry)
+    const world = vendors.open(entry)
     const { credential, target } = world.fake
-    const own = { environment: hall.project.idOf('development'), objectName: 'shop' }
+    const own = { environment: vendors.project.idOf('development'), objectName: 'shop' }
     const known: Record<string, Values> = { auth: credential, target, mapping: own, review: {} }
     const id = await startSetup(world)
     const steps: string[] = []
@@ -54,8 +54,8 @@ describe.each(everyProvider)('$slug', (entry) => {
       expect(steps.length, steps.join()).toBeLessThan(12)
       const form = await readStep(world, id, step)
       const answers = requiredAnswers(form.fields, known[step] ?? {})
-      const { status, text, body } = await hall.service.call<FlowProgress>('POST', `/v1/sync/${world.slug}/flow`, {
-        token: hall.owner.session,
+      const { status, text, body } = await vendors.service.call<FlowProgress>('POST', `/v1/sync/${world.slug}/flow`, {
+        token: vendors.owner.session,
         body: { syncConfigId: id, step, values: answers },
       })
       expect(status, `${step}: ${text}`).toBe(200)
@@ -63,22 +63,24 @@ describe.each(everyProvider)('$slug', (entry) => {
       step = body.step
     }
     expect([...new Set(steps)]).toEqual(['auth', 'target', 'mapping', 'review'])
-    await hall.project.must('DELETE', `/sync/${id}`)
+    await vendors.project.must('DELETE', `/sync/${id}`)
   })
 
   test.each([
     ['too many requests', { status: 429, headers: { 'retry-after': '30' } }, '30'],
     ['an outage', { status: 503 }, '5'],
   ] as const)('%s at the vendor’s: no fault of what was entered', async (_title, answer, retryAfter) => {
-    const world = hall.open(entry)
+    const world = vendors.open(entry)
     const id = await startSetup(world)
-    hall.lead(world.fake, () => ({ kind: 'answer', answer }))
+    vendors.routeTo(world.fake, () => ({ kind: 'answer', answer }))
     const refused = await submitStep(world, id, 'auth', world.fake.credential)
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, retryAfter])
     const name = logins[entry.slug] ?? entry.provider.name
     expect(refused.body.message).toMatch(new RegExp(`^${name.replace(/[/()]/g, '.')} answered `))
-    const asked = await hall.service.call('GET', flowPath(world.slug, id, 'target'), { token: hall.owner.session })
+    const asked = await vendors.service.call('GET', flowPath(world.slug, id, 'target'), {
+      token: vendors.owner.session,
+    })
     expect(asked.status).toBe(409)
-    await hall.project.must('DELETE', `/sync/${id}`)
+    await vendors.project.must('DELETE', `/sync/${id}`)
   })
 })

@@ -14,7 +14,7 @@ import {
   submitStep,
   walk,
 } from '../../../../../test/sync.ts'
-import { strangerCertificate } from '../../../../../test/vendor/certificate.ts'
+import { unrelatedCertificate } from '../../../../../test/vendor/certificate.ts'
 import { fakeSecretsManager } from '../../../../../test/vendor/fake/aws-secrets-manager.ts'
 import { fakeKeyVault } from '../../../../../test/vendor/fake/azure-key-vault.ts'
 import { fakeGcp } from '../../../../../test/vendor/fake/gcp-secret-manager.ts'
@@ -59,7 +59,7 @@ describe('a cluster', () => {
   afterAll(() => world.stop())
 
   test('whose certificate cannot be verified: the field ca is to blame, and the words say what to enter', async () => {
-    const said = await signIn(world, { ca: Buffer.from(strangerCertificate).toString('base64') })
+    const said = await signIn(world, { ca: Buffer.from(unrelatedCertificate).toString('base64') })
     expect(said).toMatch(
       /^400 ca: Kubernetes: cluster\.example\.test shows a certificate that cannot be verified \([A-Z_]+\)\. Enter its CA certificate/,
     )
