@@ -1,37 +1,9 @@
 /** Rules of an identity: which subject and claims of a token match. Pure functions. */
 import type { ClaimRules, IdentityCheck } from '@coffer/contract/oidc'
+import { matchesAny, matchesPattern } from '../pattern.ts'
 import type { JsonObject } from './json.ts'
 
 export type Rules = { readonly subject: string | null; readonly claims: ClaimRules }
-
-/**
- * `*` matches any text, including none; everything else matches itself. Each part between stars is searched once, after
- * the previous part, without backtracking, so a hostile value costs no more than a plain one.
- */
-export function matchesPattern(pattern: string, value: string): boolean {
-  return matchesAny(pattern, [value])
-}
-
-/** The issuer decides how long the list is, so the pattern is split only once. */
-function matchesAny(pattern: string, values: readonly string[]): boolean {
-  const [first = '', ...rest] = pattern.split('*')
-  const last = rest.pop()
-  if (last === undefined) return values.includes(pattern)
-  const shortest = pattern.length - rest.length - 1
-  return values.some((value) => value.length >= shortest && matchesParts(first, rest, last, value))
-}
-
-function matchesParts(first: string, parts: readonly string[], last: string, value: string): boolean {
-  if (!value.startsWith(first) || !value.endsWith(last)) return false
-  const end = value.length - last.length
-  let at = first.length
-  for (const part of parts) {
-    const found = value.indexOf(part, at)
-    if (found === -1 || found + part.length > end) return false
-    at = found + part.length
-  }
-  return true
-}
 
 /**
  * Finds a claim by name or path: `a.b` is first the claim "a.b", then "b" inside "a". Names may contain dots themselves

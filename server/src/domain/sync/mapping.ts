@@ -3,7 +3,7 @@
  * result byte for byte, so that unchanged values are never pushed again.
  */
 import type { Field, Limits, Problem, Provider, Values } from '../../providers/provider.ts'
-import { matchesPattern } from '../oidc/rule.ts'
+import { matchesPattern } from '../pattern.ts'
 import { writeDotenv } from '../secret/format/dotenv.ts'
 
 /** The values that the target should hold, by their names there. */
