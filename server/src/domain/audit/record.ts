@@ -79,10 +79,6 @@ export function withEnvironments(after: Record<string, unknown> | undefined, env
   return distinct.size > 1 ? { ...after, environmentIds: [...distinct] } : after
 }
 
-/** A bulk change is recorded against the secrets of the project as one entity. */
-export const secretsOf = ({ id, slug }: { readonly id: string; readonly slug: string }) =>
-  ({ type: 'secrets', id, name: slug }) as const
-
 /** Actor, action, entity and origin of an event. */
 export function describeEvent(ctx: Context, event: Omit<AuditEvent, 'before' | 'after'>) {
   const [only = null, ...others] = new Set(event.environmentIds)

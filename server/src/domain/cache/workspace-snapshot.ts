@@ -103,3 +103,15 @@ async function loadPicture(store: Store, log: Log, workspaceId: string): Promise
     environmentKeys: { byVersion: new Map(), newest: new Map() },
   }
 }
+
+const byName = new WeakMap<PicturedProject, ReadonlyMap<string, PicturedEnvironment>>()
+
+/** Called for every reference: the index saves a scan of the project's environments each time. */
+export function findEnvironmentByName(project: PicturedProject, name: string): PicturedEnvironment | undefined {
+  let names = byName.get(project)
+  if (!names) {
+    names = new Map(project.environments.map((environment) => [environment.name.toLowerCase(), environment]))
+    byName.set(project, names)
+  }
+  return names.get(name.toLowerCase())
+}

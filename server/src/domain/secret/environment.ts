@@ -1,7 +1,7 @@
 /** Finds the environments that a request names, and whose personal values the caller sees in them. */
 import { Failure, invalid } from '../../failure.ts'
 import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
-import type { PicturedEnvironment, PicturedProject } from '../cache/workspace-snapshot.ts'
+import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { reachesEnvironment } from '../scope.ts'
 
@@ -22,18 +22,6 @@ export function requireReached(access: ProjectAccess, idOrName: string): Picture
   // Names are unique within a project, so no other environment can match.
   if (!environment || !reachesEnvironment(reach, project, environment)) throw new Failure('notFound')
   return environment
-}
-
-const byName = new WeakMap<PicturedProject, ReadonlyMap<string, PicturedEnvironment>>()
-
-/** Called for every reference: the index saves a scan of the project's environments each time. */
-export function findEnvironmentByName(project: PicturedProject, name: string): PicturedEnvironment | undefined {
-  let names = byName.get(project)
-  if (!names) {
-    names = new Map(project.environments.map((environment) => [environment.name.toLowerCase(), environment]))
-    byName.set(project, names)
-  }
-  return names.get(name.toLowerCase())
 }
 
 function findByIdOrName(list: readonly PicturedEnvironment[], idOrName: string): PicturedEnvironment | undefined {

@@ -4,6 +4,10 @@ import type { ProjectAccess } from '../access/access.ts'
 import { record, recordAll } from '../audit/record.ts'
 import type { WriteContext } from '../context.ts'
 
+/** A bulk change is recorded against the secrets of the project as one entity. */
+export const secretsOf = ({ id, slug }: { readonly id: string; readonly slug: string }) =>
+  ({ type: 'secrets', id, name: slug }) as const
+
 export function recordSecret(
   ctx: WriteContext,
   access: ProjectAccess,

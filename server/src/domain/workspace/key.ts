@@ -19,8 +19,8 @@ import {
 import type { ResealCursor } from '../../store/secret/value.ts'
 import { systemChain } from '../audit/event.ts'
 import { record } from '../audit/record.ts'
+import { findEnvironmentByName } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
-import { findEnvironmentByName } from '../secret/environment.ts'
 import { announce, inTransaction } from '../transaction.ts'
 
 /** Rows per transaction: small enough not to delay other writers. */

@@ -9,10 +9,11 @@ import type { ProjectAccess } from '../../access/access.ts'
 import { lockChain } from '../../audit/chain.ts'
 import type { AuditEvent } from '../../audit/event.ts'
 import { readDetails } from '../../audit/read.ts'
-import { record, secretsOf } from '../../audit/record.ts'
+import { record } from '../../audit/record.ts'
 import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { inTransaction } from '../../transaction.ts'
+import { secretsOf } from '../record.ts'
 
 /** The keys and environments whose values were compared. */
 export type Comparison = {
