@@ -16,7 +16,7 @@ import { secretsOf } from './record.ts'
 import { namePlaces, resolveRows } from './reference/follow.ts'
 import { createAllowance } from './size.ts'
 import { writeAll } from './write/change.ts'
-import { writeRevision } from './write/write.ts'
+import { writeRevision } from './write/revision.ts'
 
 type ExportedFile = WrittenAnswer & { readonly contentType: string }
 

@@ -10,7 +10,7 @@ import { inTransaction } from '../transaction.ts'
 import { requireNamed, requireReached } from './environment.ts'
 import { requireSecret } from './find.ts'
 import { recordSecret } from './record.ts'
-import { announceSecrets } from './write/write.ts'
+import { announceSecrets } from './write/announce.ts'
 
 export async function putReminder(
   ctx: Context,

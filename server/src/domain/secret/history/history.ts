@@ -39,7 +39,8 @@ import { secretsOf } from '../record.ts'
 import { createAllowance } from '../size.ts'
 import { inSecretTransaction, recordComparison } from '../write/compare.ts'
 import type { Wish } from '../write/plan.ts'
-import { createRevisions, writeRevision, writeValues } from '../write/write.ts'
+import { createRevisions, writeRevision } from '../write/revision.ts'
+import { writeValues } from '../write/write.ts'
 import { openVersion, parseState, stateAt, stateNow } from './state.ts'
 
 export async function listVersions(

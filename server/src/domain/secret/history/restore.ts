@@ -11,9 +11,11 @@ import { refuseReserved } from '../name.ts'
 import { loadPastBases } from '../name-base.ts'
 import { recordSecrets } from '../record.ts'
 import { createAllowance } from '../size.ts'
+import { announceEverywhere } from '../write/announce.ts'
 import type { Wish } from '../write/plan.ts'
+import { writeRevision } from '../write/revision.ts'
 import { isKept } from '../write/trash.ts'
-import { announceEverywhere, upsert, writeRevision, writeValues } from '../write/write.ts'
+import { upsert, writeValues } from '../write/write.ts'
 import { type Standing, stateAt } from './state.ts'
 
 export async function restoreRevision(

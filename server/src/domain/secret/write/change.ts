@@ -21,13 +21,15 @@ import { requireSecret } from '../find.ts'
 import { refuseReserved } from '../name.ts'
 import { recordSecret } from '../record.ts'
 import { requireDeveloper, requirePerson, requireWholeProject, requireWriter } from '../right.ts'
+import { announceEverywhere } from './announce.ts'
 import { type CompareContext, inSecretTransaction } from './compare.ts'
 import { changedFields, withoutEchoes } from './echo.ts'
 import { requireMatch } from './match.ts'
 import { listKeys, type Wish } from './plan.ts'
 import { refuseRenamedCycles, renameSecrets } from './rename.ts'
+import { createRevisions, writeRevision } from './revision.ts'
 import { purgeSecret, trashSecret } from './trash.ts'
-import { announceEverywhere, createRevisions, upsert, writeRevision, writeValues } from './write.ts'
+import { upsert, writeValues } from './write.ts'
 
 export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSecrets): Promise<WriteResults> {
   const access = await requireProject(ctx, path, 'secret:write')

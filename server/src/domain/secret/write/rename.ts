@@ -7,7 +7,8 @@ import type { WriteContext } from '../../context.ts'
 import { isId } from '../../id.ts'
 import { openValues, partsOf } from '../load.ts'
 import { refuseCycles } from '../reference/cycle.ts'
-import { announceEverywhere, type WriteOptions } from './write.ts'
+import { announceEverywhere } from './announce.ts'
+import type { WriteOptions } from './write.ts'
 
 /** `key` is the current name or the id, `to` the new name. */
 type Rename = { readonly key: string; readonly to: string }

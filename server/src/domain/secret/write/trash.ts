@@ -11,10 +11,11 @@ import { dayMs, iso } from '../../time.ts'
 import { findSecret, requireSecret } from '../find.ts'
 import { recordSecret } from '../record.ts'
 import { requireWholeProject } from '../right.ts'
+import { announceEverywhere } from './announce.ts'
 import { type CompareContext, inSecretTransaction } from './compare.ts'
 import { requireMatch } from './match.ts'
 import type { Wish } from './plan.ts'
-import { announceEverywhere, upsert, writeValues } from './write.ts'
+import { upsert, writeValues } from './write.ts'
 
 export const trashLifeMs = 30 * dayMs
 

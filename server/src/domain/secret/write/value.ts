@@ -17,7 +17,8 @@ import { requireWriter } from '../right.ts'
 import { type Comparison, inSecretTransaction, recordingComparison, type Written } from './compare.ts'
 import { requireMatch } from './match.ts'
 import { checkWish, foresee, hasValue, type Present, planWishes } from './plan.ts'
-import { applyChanges, type Change, createRevisions, loadPresent, upsert, writeValues } from './write.ts'
+import { createRevisions } from './revision.ts'
+import { applyChanges, type Change, loadPresent, upsert, writeValues } from './write.ts'
 
 type Version = { readonly success: boolean; readonly version: number }
 

@@ -2,16 +2,14 @@
  * Every change of values goes through here. Wishes are compared with the stored values, and the differences become one
  * revision per environment. Versions, audit entry and the announcement to other nodes commit in the same transaction.
  */
-import type { RevisionResults, WriteMode, WriteResult } from '@coffer/contract/secret'
+import type { WriteMode, WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../../crypto/id.ts'
-import { environmentSubject } from '../../../store/change.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { SealedValue, VersionRow } from '../../../store/secret/value.ts'
-import { type ProjectAccess, reauthorise, withStoredEnvironments } from '../../access/access.ts'
+import { type ProjectAccess, reauthorise } from '../../access/access.ts'
 import type { AuditEvent } from '../../audit/event.ts'
 import { recordAll } from '../../audit/record.ts'
-import type { Context, WriteContext } from '../../context.ts'
-import { announce } from '../../transaction.ts'
+import type { WriteContext } from '../../context.ts'
 import { personalOwner } from '../environment.ts'
 import { findUnseen } from '../find.ts'
 import { maxRowsOf, openValues } from '../load.ts'
@@ -20,7 +18,8 @@ import { refuseCycles } from '../reference/cycle.ts'
 import { refuseManyReferences } from '../reference/limit.ts'
 import { requireDeveloper } from '../right.ts'
 import { createWriteAllowance, refuseTooMuch } from '../size.ts'
-import { type CompareContext, inSecretTransaction } from './compare.ts'
+import { announceEverywhere, announceSecrets } from './announce.ts'
+import type { CompareContext } from './compare.ts'
 import {
   checkWish,
   isDescribedAnew,
@@ -33,55 +32,7 @@ import {
   type Wish,
   withFields,
 } from './plan.ts'
-
-/** Revisions of one request: at most one per environment, however many values change. */
-type Revisions = {
-  /** One timestamp for the whole request: any earlier timestamp finds the state before it. */
-  readonly at: number
-  take(environmentId: string, counted: number): Promise<number>
-  of(environmentId: string): number
-  /** Stores a revision number that `takeRevisions` has reserved for this request. */
-  set(environmentId: string, revision: number): void
-}
-
-export function createRevisions(ctx: WriteContext, access: ProjectAccess): Revisions {
-  const taken = new Map<string, number>()
-  const at = ctx.now()
-  return {
-    at,
-    async take(environmentId, counted) {
-      const steps = taken.has(environmentId) ? 0 : 1
-      const { secretValues } = ctx.store
-      const workspaceId = access.picture.workspace.id
-      const revision = await secretValues.advanceRevision(environmentId, workspaceId, steps, counted, at)
-      taken.set(environmentId, revision)
-      return revision
-    },
-    of: (environmentId) => taken.get(environmentId) ?? 0,
-    set: (environmentId, revision) => void taken.set(environmentId, revision),
-  }
-}
-
-/**
- * Runs a write to one environment. The response has the environment's revision: the one that the request made, or the
- * previous one if it made none.
- */
-export function writeRevision(
-  ctx: Context,
-  access: ProjectAccess,
-  environment: { readonly id: string },
-  isDryRun: boolean | undefined,
-  write: (ctx: CompareContext) => Promise<WriteResult[]>,
-): Promise<RevisionResults> {
-  const find = ({ store }: CompareContext) =>
-    store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
-  const work = async (ctx: CompareContext) => {
-    const before = await find(ctx)
-    const results = await write(ctx)
-    return { success: true, results, revision: isDryRun ? before : await find(ctx) }
-  }
-  return inSecretTransaction(ctx, access, work, isDryRun)
-}
+import { createRevisions, type Revisions } from './revision.ts'
 
 export type WriteOptions = {
   readonly mode: WriteMode
@@ -299,25 +250,6 @@ function describeChange({ picture, project }: ProjectAccess, { planned, message 
 }
 
 const actions = { created: 'CREATE', updated: 'UPDATE', deleted: 'DELETE' } as const
-
-/** For changes that show in every environment of the project, such as a new name or note. */
-export async function announceEverywhere(ctx: WriteContext, access: ProjectAccess): Promise<void> {
-  const { project } = await withStoredEnvironments(ctx, access)
-  await announceSecrets(
-    ctx,
-    access,
-    project.environments.map(({ id }) => id),
-  )
-}
-
-export async function announceSecrets(
-  ctx: WriteContext,
-  access: ProjectAccess,
-  environmentIds: Iterable<string>,
-): Promise<void> {
-  const { workspace } = access.picture
-  for (const id of new Set(environmentIds)) await announce(ctx, 'environment', environmentSubject(workspace.id, id))
-}
 
 async function findSecrets(
   ctx: WriteContext,

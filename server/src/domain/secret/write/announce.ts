@@ -1,0 +1,23 @@
+import { environmentSubject } from '../../../store/change.ts'
+import { type ProjectAccess, withStoredEnvironments } from '../../access/access.ts'
+import type { WriteContext } from '../../context.ts'
+import { announce } from '../../transaction.ts'
+
+/** For changes that show in every environment of the project, such as a new name or note. */
+export async function announceEverywhere(ctx: WriteContext, access: ProjectAccess): Promise<void> {
+  const { project } = await withStoredEnvironments(ctx, access)
+  await announceSecrets(
+    ctx,
+    access,
+    project.environments.map(({ id }) => id),
+  )
+}
+
+export async function announceSecrets(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  environmentIds: Iterable<string>,
+): Promise<void> {
+  const { workspace } = access.picture
+  for (const id of new Set(environmentIds)) await announce(ctx, 'environment', environmentSubject(workspace.id, id))
+}
