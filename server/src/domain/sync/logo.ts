@@ -1,4 +1,4 @@
-import { loadRegistry } from './source.ts'
+import { loadRegistry } from './connection.ts'
 
 /** Undefined for an unknown provider. */
 export async function drawLogo(slug: string): Promise<string | undefined> {

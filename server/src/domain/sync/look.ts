@@ -6,9 +6,10 @@ import type { SealedSync, SyncSettings } from '../../store/sync/sync.ts'
 import { type Access, reachesEnvironments } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { hourMs } from '../time.ts'
+import { macOf } from './mac.ts'
 import { type Mapped, mapSecrets } from './mapping.ts'
 import { looksNeeded, type Plan, type PlanInput, planSync, type Seen } from './plan.ts'
-import { macOf, type Source } from './source.ts'
+import type { Source } from './source.ts'
 
 export type Outlook = {
   readonly mapped: Mapped

@@ -1,12 +1,7 @@
-/** The two ends of a sync: the secrets of its environment, and a connection to its target. */
-import { createHmac, type KeyObject } from 'node:crypto'
-import { lengthPrefixed } from '../../crypto/envelope.ts'
-import { Failure, invalid } from '../../failure.ts'
-import type { Connection, Provider, Values } from '../../providers/provider.ts'
-import { createVendorHttp } from '../../providers/vendor-http.ts'
+import { Failure } from '../../failure.ts'
+import type { Values } from '../../providers/provider.ts'
 import { type Access, type EnvironmentAccess, reachesEnvironments } from '../access/access.ts'
-import { outboundFor } from '../access/outbound-reach.ts'
-import type { Context, Services } from '../context.ts'
+import type { Context } from '../context.ts'
 import { loadProject } from '../secret/load.ts'
 import { createTrail, isWithin, type Trail } from '../secret/reference/delegated.ts'
 import { namePlaces, resolveRows } from '../secret/reference/follow.ts'
@@ -14,23 +9,6 @@ import type { Place } from '../secret/reference/graph.ts'
 import type { Gap } from '../secret/reference/resolution.ts'
 import { releaseSlots } from '../slot.ts'
 import { chooser } from './mapping.ts'
-
-/** Loaded with the first sync, because most installations use few providers and startup should not wait for them. */
-export const loadRegistry = () => import('../../providers/registry.ts')
-
-export async function findProvider(slug: string): Promise<Provider | undefined> {
-  const { providers } = await loadRegistry()
-  return providers.find((provider) => provider.slug === slug)
-}
-
-export async function requireProvider(slug: string): Promise<Provider> {
-  const provider = await findProvider(slug)
-  if (provider) return provider
-  const { announced } = await loadRegistry()
-  const coming = announced.find((candidate) => candidate.slug === slug)
-  if (coming) throw new Failure('conflict', `${coming.name} is announced but cannot be set up yet.`)
-  throw new Failure('notFound')
-}
 
 export type Source = {
   readonly secrets: ReadonlyMap<string, string>
@@ -143,54 +121,3 @@ function tellOf(
 
 const whereToLook = 'Open the plan of this sync: it names the place to people who can read it.'
 const namesEnvironment = ({ name }: Gap) => name.includes('.')
-
-type Entered = { readonly credential: Values; readonly target: Values; readonly options: Values }
-
-/** Request limit for a wizard step or a plan: enough for the longest lists of any vendor. */
-const maxRequestsOfStep = 2_000
-
-export async function connectTo(
-  services: Services,
-  provider: Provider,
-  { id: syncId, workspaceId }: { readonly id: string; readonly workspaceId: string },
-  { credential, target, options }: Entered,
-  signal?: AbortSignal,
-): Promise<Connection> {
-  const { now, sleep, syncStats } = services
-  const http = createVendorHttp({
-    outbound: await outboundFor(services, workspaceId),
-    now,
-    sleep,
-    perSecond: provider.limits.rate.perSecond,
-    ...(signal ? { signal } : { maxRequests: maxRequestsOfStep }),
-    onAnswer(status) {
-      syncStats.calls++
-      if (status === 429) syncStats.throttled++
-    },
-  })
-  return { http, credential, target, options, syncId, now }
-}
-
-/** Compares values without revealing them: keyed, and bound to the name. */
-export function macOf(macKey: KeyObject, name: string, value: string): string {
-  return createHmac('sha256', macKey)
-    .update(lengthPrefixed([name, value]))
-    .digest('base64url')
-}
-
-/** The same operation of the same run always has the same id, so that vendors can ignore a repetition. */
-export function operationIdOf(macKey: KeyObject, fence: number, name: string, valueMac: string): string {
-  const hash = createHmac('sha256', macKey)
-    .update(lengthPrefixed(['operation', String(fence), name, valueMac]))
-    .digest()
-  hash.writeUInt8(((hash[6] ?? 0) & 0x0f) | 0x40, 6)
-  hash.writeUInt8(((hash[8] ?? 0) & 0x3f) | 0x80, 8)
-  const hex = hash.toString('hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
-}
-
-export function requireAnswer(values: Values, id: string): string {
-  const value = values[id]
-  if (value === undefined || value === '') throw invalid(id, 'is required.')
-  return value
-}

@@ -24,12 +24,13 @@ import { decodeIdCursor } from '../cursor.ts'
 import { defaultPageLength, type Page, pageOf } from '../page.ts'
 import { iso, maybeIso } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
+import { connectTo, loadRegistry, requireProvider } from './connection.ts'
 import { isSyncVisible, syncEntity } from './entity.ts'
 import { answerFault } from './fault.ts'
 import { macKeyOf, readLedger } from './ledger.ts'
 import { lookAhead, namedTo } from './look.ts'
 import { toPlan } from './setup/review.ts'
-import { connectTo, loadRegistry, requireProvider, requireSource } from './source.ts'
+import { requireSource } from './source.ts'
 
 export async function listSyncProviders(ctx: Context): Promise<SyncProvider[]> {
   const { providers, announced } = await loadRegistry()

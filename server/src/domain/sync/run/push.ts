@@ -12,8 +12,8 @@ import type { Store } from '../../../store/store.ts'
 import type { LedgerEntry } from '../../../store/sync/ledger.ts'
 import { writeLedger } from '../ledger.ts'
 import type { Outlook } from '../look.ts'
+import { macOf, operationIdOf } from '../mac.ts'
 import { driftedWords } from '../plan.ts'
-import { macOf, operationIdOf } from '../source.ts'
 import { changes } from './outcome.ts'
 
 export type Push = {

@@ -11,10 +11,11 @@ import { record } from '../../audit/record.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { inTransaction } from '../../transaction.ts'
+import { connectTo } from '../connection.ts'
 import { macKeyOf, type Owner, readLedger, writeLedger } from '../ledger.ts'
 import { lookAhead, namedTo, type Outlook, unsettled } from '../look.ts'
 import { driftedWords } from '../plan.ts'
-import { connectTo, requireAnswer, requireSource } from '../source.ts'
+import { requireSource } from '../source.ts'
 import { takeoverFields } from './form.ts'
 import type { Setup } from './setup.ts'
 
@@ -226,4 +227,10 @@ async function noteUpdates({ store }: WriteContext, owner: Owner, { plan }: Outl
 
 export function credentialHash(ctx: Context, slug: string, credential: object): string {
   return hashBearer(ctx.keys.keyring.active, JSON.stringify([slug, credential])).toString('hex')
+}
+
+function requireAnswer(values: Values, id: string): string {
+  const value = values[id]
+  if (value === undefined || value === '') throw invalid(id, 'is required.')
+  return value
 }

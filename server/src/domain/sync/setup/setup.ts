@@ -4,8 +4,8 @@ import type { Provider, Values } from '../../../providers/provider.ts'
 import type { SealedSync, SyncContent, SyncDraft } from '../../../store/sync/sync.ts'
 import { type ProjectAccess, reachesEnvironments, requireProjectById } from '../../access/access.ts'
 import type { Context } from '../../context.ts'
+import { requireProvider } from '../connection.ts'
 import { isSyncVisible } from '../entity.ts'
-import { requireProvider } from '../source.ts'
 
 /** A sync in the wizard, with the answers so far. */
 export type Setup = {
