@@ -1,4 +1,4 @@
-import { removeArchived, retentionStart } from '../domain/audit/retention.ts'
+import { removeArchived, retentionStart } from '../domain/audit/archive/retention.ts'
 import { asOperator, type Services } from '../domain/context.ts'
 import { isFailure } from '../failure.ts'
 import { traceOf } from '../log.ts'

@@ -1,14 +1,14 @@
 /** Deletes archived entries from the trail. The signed record of the cut keeps the rest of the chain verifiable. */
-import { Failure } from '../../failure.ts'
-import type { AuditLink } from '../../store/audit/entry.ts'
-import type { Context, WriteContext } from '../context.ts'
-import { dayMs } from '../time.ts'
-import { inTransaction } from '../transaction.ts'
-import { cutChain, lockChain } from './chain.ts'
-import { systemChain } from './event.ts'
-import { type ChainPlace, requireMark, signMark } from './mark.ts'
-import { record } from './record.ts'
-import { interrupted, requireLinks } from './verify.ts'
+import { Failure } from '../../../failure.ts'
+import type { AuditLink } from '../../../store/audit/entry.ts'
+import type { Context, WriteContext } from '../../context.ts'
+import { dayMs } from '../../time.ts'
+import { inTransaction } from '../../transaction.ts'
+import { cutChain, lockChain } from '../chain.ts'
+import { systemChain } from '../event.ts'
+import { type ChainPlace, requireMark, signMark } from '../mark.ts'
+import { record } from '../record.ts'
+import { interrupted, requireLinks } from '../verify.ts'
 
 /** Entries per transaction: small enough not to delay other writers. */
 const stepLength = 500

@@ -1,12 +1,12 @@
 /** Verifies an archive offline, from the file alone. */
 import { hash } from 'node:crypto'
-import { isSignedBy } from '../../crypto/signing.ts'
-import { entriesOfText } from '../../store/audit/batch.ts'
-import { type AuditRow, hashEntry } from '../../store/audit/entry.ts'
-import { createDetailsReader, isListGenuine } from '../../store/audit/key-list.ts'
+import { isSignedBy } from '../../../crypto/signing.ts'
+import { entriesOfText } from '../../../store/audit/batch.ts'
+import { type AuditRow, hashEntry } from '../../../store/audit/entry.ts'
+import { createDetailsReader, isListGenuine } from '../../../store/audit/key-list.ts'
+import { type ChainPlace, markBytes } from '../mark.ts'
+import { toEntry } from '../trail.ts'
 import { type ArchiveEnd, type ArchiveHeader, type ArchiveLine, archiveFormat } from './archive.ts'
-import { type ChainPlace, markBytes } from './mark.ts'
-import { toEntry } from './trail.ts'
 
 export type CheckedArchive = {
   readonly chain: string

@@ -4,16 +4,16 @@
  * first entry of each link also carries `link`, the text that was hashed.
  */
 import type { AuditEntry } from '@coffer/contract/audit'
-import { exportPublicKey } from '../../crypto/signing.ts'
-import { Failure } from '../../failure.ts'
-import type { AuditMark } from '../../store/audit/retention.ts'
-import type { Context } from '../context.ts'
-import { inTransaction } from '../transaction.ts'
-import { lockChain } from './chain.ts'
-import { type ChainPlace, findMark, requireMark, signMark } from './mark.ts'
+import { exportPublicKey } from '../../../crypto/signing.ts'
+import { Failure } from '../../../failure.ts'
+import type { AuditMark } from '../../../store/audit/retention.ts'
+import type { Context } from '../../context.ts'
+import { inTransaction } from '../../transaction.ts'
+import { lockChain } from '../chain.ts'
+import { type ChainPlace, findMark, requireMark, signMark } from '../mark.ts'
+import { detailsReader, toEntry } from '../trail.ts'
+import { requireLinks, verifyChain } from '../verify.ts'
 import { isBefore } from './retention.ts'
-import { detailsReader, toEntry } from './trail.ts'
-import { requireLinks, verifyChain } from './verify.ts'
 
 export const archiveFormat = 'coffer-audit-archive-1'
 
