@@ -60,7 +60,7 @@ export async function restoreContent(services: Services, before: Content, after:
     })
   // A unique value can move from one row to another in one order only.
   await apply(changes).catch(() => apply(changes.toReversed()))
-  services.pictures.clear()
+  services.snapshots.clear()
   services.credentials.clear()
   return { ...before, trail: after.trail }
 }

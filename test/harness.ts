@@ -10,7 +10,7 @@ import type { SignedIn } from '@coffer/contract/auth'
 import type { Role, Scope } from '@coffer/contract/field'
 import type { IssuedToken, NewToken } from '@coffer/contract/token'
 import { expect, inject } from 'vitest'
-import { type App, createApp, type Doors } from '../server/src/app.ts'
+import { type App, createApp, type Replacements } from '../server/src/app.ts'
 import { readConfig } from '../server/src/config.ts'
 import { newId } from '../server/src/crypto/id.ts'
 import { hashPassword } from '../server/src/crypto/password.ts'
@@ -43,7 +43,7 @@ export type TestService = {
 }
 
 /** No host name resolves, so requests to a vendor fail at once. Loopback addresses are allowed. */
-export const offline: Partial<Doors> = {
+export const offline: Partial<Replacements> = {
   // Retries without a delay: the result would be the same.
   sleep: async () => undefined,
   outbound: createOutbound({
@@ -106,10 +106,10 @@ async function runOnPostgres(url: string, text: string): Promise<void> {
 
 export async function startService(
   settings: Record<string, string> = {},
-  doors: Partial<Doors> = {},
+  replacements: Partial<Replacements> = {},
 ): Promise<TestService> {
   const database = await createDatabase({ hasSchema: true })
-  const service = await openService({ ...database.settings, ...settings }, database.dataDir, doors)
+  const service = await openService({ ...database.settings, ...settings }, database.dataDir, replacements)
   return {
     ...service,
     stop: async () => {
@@ -123,7 +123,7 @@ export async function startService(
 export async function openService(
   settings: Record<string, string>,
   dataDir: string,
-  doors: Partial<Doors> = {},
+  replacements: Partial<Replacements> = {},
 ): Promise<TestService> {
   const logs: string[] = []
   const clock: TestService['clock'] = { offsetMs: 0 }
@@ -136,7 +136,7 @@ export async function openService(
   }
   const log = createLog('debug', { write: (line) => void logs.push(line) })
   const now = () => (clock.fixedAt ?? Date.now()) + clock.offsetMs
-  const app = await createApp(readConfig(all), log, now, doors)
+  const app = await createApp(readConfig(all), log, now, replacements)
   await new Promise<void>((resolve) => void app.server.listen(0, '127.0.0.1', resolve))
   const address = app.server.address()
   const url = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`
@@ -183,7 +183,7 @@ export async function addUser(
     await store.members.insert({ id: memberId, workspaceId, userId: account.id, role, isOwner, scope, createdAt })
     await store.changes.append('workspace', workspaceId, createdAt)
   })
-  if (membership) services.pictures.drop(membership.workspaceId)
+  if (membership) services.snapshots.drop(membership.workspaceId)
   const { body, status, text } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })
   expect(status, text).toBe(200)
   return { id: account.id, email, session: body.accessToken, memberId }

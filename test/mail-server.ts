@@ -61,10 +61,10 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
     mailTo: (address) =>
       new Promise((resolve) => {
         const check = () => {
-          const letter = delivered.find(({ to }) => to.includes(address))
-          if (!letter) return
+          const message = delivered.find(({ to }) => to.includes(address))
+          if (!message) return
           arrivals.delete(check)
-          resolve(letter)
+          resolve(message)
         }
         arrivals.add(check)
         check()

@@ -48,8 +48,8 @@ export async function startSyncWorld(
   plain = false,
 ): Promise<SyncWorld & { stop(): Promise<void> }> {
   const running = await startFake(fake, { plain })
-  const doors = { outbound: running.outbound, sleep: async () => undefined }
-  const service = await startService({ COFFER_SYNC: 'off', ...settings }, doors)
+  const replacements = { outbound: running.outbound, sleep: async () => undefined }
+  const service = await startService({ COFFER_SYNC: 'off', ...settings }, replacements)
   stopClock(service)
   const owner = await registerOwner(service)
   const project = await createSecretProject(service, owner.session)

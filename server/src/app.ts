@@ -10,9 +10,9 @@ import { createStrangerRecords } from './domain/audit/stranger.ts'
 import { createSetupCode } from './domain/auth/setup-code.ts'
 import { createChangeFollower } from './domain/cache/change-follower.ts'
 import { createCounts } from './domain/cache/count.ts'
-import { createEpochs } from './domain/cache/environment-version.ts'
+import { createEnvironmentVersions } from './domain/cache/environment-version.ts'
 import { createResponseCache } from './domain/cache/response-cache.ts'
-import { createPictures } from './domain/cache/workspace-snapshot.ts'
+import { createWorkspaceSnapshots } from './domain/cache/workspace-snapshot.ts'
 import type { Services } from './domain/context.ts'
 import { createCredentials } from './domain/credential/credential.ts'
 import { createUsage } from './domain/credential/usage.ts'
@@ -22,7 +22,7 @@ import { createIssuers } from './domain/oidc/issuer.ts'
 import { createSlots } from './domain/slot-capacity.ts'
 import { createSyncStats } from './domain/sync/stat.ts'
 import { inQuietTransaction } from './domain/transaction.ts'
-import { within } from './event-loop.ts'
+import { withTimeout } from './event-loop.ts'
 import type { Route } from './http/exchange.ts'
 import { type ByteBudgets, createByteBudgets } from './http/limits/byte-budget.ts'
 import { createLocalLimiter, createSharedLimiter, type Limiter } from './http/limits/rate-limit.ts'
@@ -33,7 +33,7 @@ import { type Log, traceOf } from './log.ts'
 import { createMail, type Mail } from './mail.ts'
 import { findStore, makeStore, type OpenStore } from './open-store.ts'
 import { createOutbound } from './outbound.ts'
-import type { Access } from './store/engine/sqlite-connection.ts'
+import type { OpenMode } from './store/engine/sqlite-connection.ts'
 import { createStore, type Store } from './store/store.ts'
 
 export type App = {
@@ -53,9 +53,9 @@ export async function createApp(
   given: Config,
   log: Log,
   now: () => number = Date.now,
-  doors: Partial<Doors> = {},
+  replacements: Partial<Replacements> = {},
 ): Promise<App> {
-  const services = await createServices(given, log, now, doors)
+  const services = await createServices(given, log, now, replacements)
   const { config, engine } = services
   const follower = createChangeFollower(services)
   await follower.start()
@@ -63,9 +63,9 @@ export async function createApp(
   const metrics = await createMetrics(config, () => syncFigures(services))
   let isStopping = false
   const health = createHealth(services)
-  const budgets = doors.budgets ?? createByteBudgets()
+  const budgets = replacements.budgets ?? createByteBudgets()
   const parts = { services, follower, ...limiters, budgets, metrics, health, isStopping: () => isStopping }
-  const { server, door, routes } = createServer(parts)
+  const { server, acceptGate, routes } = createServer(parts)
   const jobs = startJobs(services)
   return {
     services,
@@ -74,7 +74,7 @@ export async function createApp(
     metrics,
     budgets,
     async stop(farewellMs = 0) {
-      door.letIn()
+      acceptGate.release()
       isStopping = true
       await closeServer(server, farewellMs)
       follower.stop()
@@ -89,7 +89,7 @@ export async function createApp(
 
 const sweepEveryMs = 20
 /** Grace period for requests in flight, and for connections that were opened but have sent nothing. */
-const patienceMs = 5_000
+const closeTimeoutMs = 5_000
 
 /**
  * Stops accepting connections and answers the requests of open ones. Idle connections are closed, because the server
@@ -100,17 +100,17 @@ async function closeServer(http: Server, farewellMs: number): Promise<void> {
   const sweep = setInterval(() => {
     if (performance.now() >= farewellEnds) http.closeIdleConnections()
   }, sweepEveryMs)
-  const patience = setTimeout(() => http.closeAllConnections(), farewellMs + patienceMs)
+  const timer = setTimeout(() => http.closeAllConnections(), farewellMs + closeTimeoutMs)
   // Calls `close` of the plain TCP server: the HTTP server's own `close` also ends connections that only seem idle,
   // because their next request is still on its way.
   if (http.listening) await new Promise<void>((resolve) => void NetServer.prototype.close.call(http, () => resolve()))
   clearInterval(sweep)
-  clearTimeout(patience)
+  clearTimeout(timer)
   http.close()
 }
 
 /** Dependencies that tests replace: outbound requests, sleeping, and memory budgets for slow peers. */
-export type Doors = Pick<Services, 'outbound' | 'sleep'> & { readonly budgets: ByteBudgets }
+export type Replacements = Pick<Services, 'outbound' | 'sleep'> & { readonly budgets: ByteBudgets }
 
 /** Maximum wait for the store: metrics matter most during an outage, and must not hang with it. */
 const lagWithinMs = 1_000
@@ -119,7 +119,7 @@ async function syncFigures({ syncStats, store, now }: Services) {
   const lag = store.syncs
     .oldestChange()
     .then((oldest) => (oldest === undefined ? 0 : Math.max(0, now() - oldest) / 1_000))
-  const lagSeconds = await within(lagWithinMs, lag).catch(() => undefined)
+  const lagSeconds = await withTimeout(lagWithinMs, lag).catch(() => undefined)
   return { ...syncStats, lagSeconds }
 }
 
@@ -128,13 +128,13 @@ export async function createServices(
   given: Config,
   log: Log,
   now: () => number = Date.now,
-  doors: Partial<Doors> = {},
+  replacements: Partial<Replacements> = {},
 ): Promise<Services> {
-  return assemble(given, await makeStore(given, now), log, now, doors)
+  return assemble(given, await makeStore(given, now), log, now, replacements)
 }
 
 /** Everything below HTTP, for operator commands. Uses the existing store and never creates or migrates one. */
-export async function openServices(config: Config, log: Log, access: Access): Promise<Services> {
+export async function openServices(config: Config, log: Log, access: OpenMode): Promise<Services> {
   return assemble(config, await findStore(config, access), log, Date.now, {})
 }
 
@@ -143,30 +143,30 @@ async function assemble(
   { engine, keys }: OpenStore,
   log: Log,
   now: () => number,
-  doors: Partial<Doors>,
+  replacements: Partial<Replacements>,
 ): Promise<Services> {
   const store = createStore(engine, keys)
-  const pictures = createPictures(store, log)
+  const snapshots = createWorkspaceSnapshots(store, log)
   const usage = createUsage()
   const later = (work: (store: Store) => Promise<void>) => {
     inQuietTransaction({ engine, keys }, 'later', work).catch((error) => log.warn('put off', traceOf(error)))
   }
-  const credentials = createCredentials({ store, keys, pictures, usage, issuer: config.publicUrl, later, now })
-  const epochs = createEpochs()
-  const answers = createResponseCache(epochs)
+  const credentials = createCredentials({ store, keys, snapshots, usage, issuer: config.publicUrl, later, now })
+  const environmentVersions = createEnvironmentVersions()
+  const responseCache = createResponseCache(environmentVersions)
   const counts = createCounts(store)
   const storedLists = createStoredLists()
   const reads = createReadRecorder({ engine, keys, log, storedLists })
-  const outbound = doors.outbound ?? createOutbound({ allow: config.outboundAllow })
+  const outbound = replacements.outbound ?? createOutbound({ allow: config.outboundAllow })
   const issuers = createIssuers(outbound, now)
   const refusals = createRecordLimit(now, exchangeRefusals)
   const strangers = createStrangerRecords(now)
   const memories = {
-    pictures,
+    snapshots,
     credentials,
     usage,
-    epochs,
-    answers,
+    environmentVersions,
+    responseCache,
     counts,
     storedLists,
     reads,
@@ -176,7 +176,7 @@ async function assemble(
   }
   const outside = {
     outbound,
-    sleep: doors.sleep ?? ((ms, signal) => sleep(ms, undefined, signal && { signal })),
+    sleep: replacements.sleep ?? ((ms, signal) => sleep(ms, undefined, signal && { signal })),
     mail: openMail(config, log),
     syncStats: createSyncStats(),
   }

@@ -9,7 +9,7 @@ import { codeOf } from './error-code.ts'
 import { Failure } from './failure.ts'
 import { createLog, traceOf } from './log.ts'
 import { MasterKeyError } from './master-key/error.ts'
-import { StartError, tellFileTrouble } from './open-store.ts'
+import { explainFileError, StartError } from './open-store.ts'
 import { resetMfa } from './operator/account.ts'
 import { archiveAudit, verifyArchives } from './operator/audit.ts'
 import { runDoctor } from './operator/doctor.ts'
@@ -100,8 +100,8 @@ function explain(error: unknown, isStart: boolean): string {
 
 async function serve(config: Config): Promise<number> {
   const log = createLog(config.logLevel)
-  const app = await tellFileTrouble(config, () => createApp(config, log))
-  const stopMetrics = await tellFileTrouble(config, () => open(app, config))
+  const app = await explainFileError(config, () => createApp(config, log))
+  const stopMetrics = await explainFileError(config, () => open(app, config))
 
   // Written now instead of at exit, so that the next start is fast even if this process is killed.
   flushCompileCache()

@@ -2,7 +2,7 @@
 import { Failure } from './failure.ts'
 
 /** Rejects with `unavailable` if the work takes longer. The work itself is not cancelled. */
-export async function within<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
+export async function withTimeout<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Failure('unavailable')), limitMs)
   try {
@@ -13,17 +13,17 @@ export async function within<Result>(limitMs: number, work: Promise<Result>): Pr
 }
 
 /** Await between the steps of long work, so that other requests get the event loop. */
-export const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
+export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
 
 /**
- * Returns a function to call after each step of long work; it returns true when it is time for `nextTurn`. Each step
+ * Returns a function to call after each step of long work; it returns true when it is time for `yieldToEventLoop`. Each step
  * counts `workPerStep` in addition to its own work, since many tiny steps add up too.
  */
-export function createPause(workPerTurn: number, workPerStep: number): (work: number) => boolean {
+export function createPause(workPerYield: number, workPerStep: number): (work: number) => boolean {
   let done = 0
   return (work) => {
     done += work + workPerStep
-    if (done < workPerTurn) return false
+    if (done < workPerYield) return false
     done = 0
     return true
   }

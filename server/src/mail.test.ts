@@ -2,9 +2,9 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { type MailServer, startMailServer } from '../../test/mail-server.ts'
 import { createLog } from './log.ts'
-import { createMail, type Letter, type Mail, serverOf } from './mail.ts'
+import { createMail, type Mail, type MailMessage, serverOf } from './mail.ts'
 
-const letter: Letter = {
+const message: MailMessage = {
   to: 'ann@example.com',
   subject: 'Grüße “from” the test',
   text: 'Plain words with a long line that goes on and on: https://coffer.example.com/invite#cof_inv_secret\n.\nafter a dot',
@@ -47,7 +47,7 @@ async function listenRaw(onConnection: (socket: Socket) => void): Promise<number
   return typeof address === 'object' && address ? address.port : 0
 }
 
-const outcomeOf = (mail: Mail, sent: Letter = letter) =>
+const outcomeOf = (mail: Mail, sent: MailMessage = message) =>
   new Promise<string>((resolve) => mail.post(sent, async (outcome) => resolve(outcome)))
 
 test.each([
@@ -66,7 +66,7 @@ test.each([
   expect(auth).toEqual(smtpUrl.includes('@') ? { user: 'user', pass: 'word' } : undefined)
 })
 
-test('a letter arrives at its address alone, as plain text and as HTML', async () => {
+test('a message arrives at its address alone, as plain text and as HTML', async () => {
   const server = await listen()
   const { mail } = open(`smtp://127.0.0.1:${server.port}`)
   expect(await outcomeOf(mail)).toBe('sent')
@@ -142,14 +142,14 @@ test.each([
 ])('%j is not handed to the server', async (to) => {
   const server = await listen()
   const { mail } = open(`smtp://127.0.0.1:${server.port}`)
-  expect(await outcomeOf(mail, { ...letter, to })).toBe('failed')
+  expect(await outcomeOf(mail, { ...message, to })).toBe('failed')
   expect(server.delivered).toEqual([])
 })
 
 test('text of others cannot add a header', async () => {
   const server = await listen()
   const { mail } = open(`smtp://127.0.0.1:${server.port}`)
-  expect(await outcomeOf(mail, { ...letter, subject: 'x\r\nBcc: bob@example.com\r\n\r\nbody' })).toBe('sent')
+  expect(await outcomeOf(mail, { ...message, subject: 'x\r\nBcc: bob@example.com\r\n\r\nbody' })).toBe('sent')
   expect(server.delivered[0]?.to).toEqual(['ann@example.com'])
   expect(server.delivered[0]?.raw).not.toMatch(/^Bcc:/im)
 })
@@ -188,13 +188,13 @@ test.each<[string, RegExp, (socket: Socket) => void]>([
   expect(JSON.parse(logs[0] ?? '').code).toMatch(code)
 })
 
-test('many letters at once all arrive, over a few connections at a time', async () => {
+test('many messages at once all arrive, over a few connections at a time', async () => {
   const server = await listen()
   const { mail } = open(`smtp://127.0.0.1:${server.port}`)
-  const letters = Array.from({ length: 40 }, (_, index) => ({ ...letter, to: `person-${index}@example.com` }))
-  const outcomes = await Promise.all(letters.map((one) => outcomeOf(mail, one)))
+  const messages = Array.from({ length: 40 }, (_, index) => ({ ...message, to: `person-${index}@example.com` }))
+  const outcomes = await Promise.all(messages.map((one) => outcomeOf(mail, one)))
   expect(new Set(outcomes)).toEqual(new Set(['sent']))
-  expect(server.delivered.flatMap(({ to }) => to).sort()).toEqual(letters.map(({ to }) => to).sort())
+  expect(server.delivered.flatMap(({ to }) => to).sort()).toEqual(messages.map(({ to }) => to).sort())
   expect(server.maxConcurrent()).toBe(5)
 })
 
@@ -209,7 +209,7 @@ test('closing tells everybody who waits that it failed', async () => {
 test('what cannot be noted is logged and troubles nobody', async () => {
   const server = await listen()
   const { mail, logs } = open(`smtp://127.0.0.1:${server.port}`)
-  mail.post(letter, async () => {
+  mail.post(message, async () => {
     throw new Error('the store is away')
   })
   await mail.close()

@@ -7,11 +7,16 @@ import { isLoopback } from './config.ts'
 import { type Log, traceOf } from './log.ts'
 import { createSlotPool } from './slot/pool.ts'
 
-export type Letter = { readonly to: string; readonly subject: string; readonly text: string; readonly html: string }
+export type MailMessage = {
+  readonly to: string
+  readonly subject: string
+  readonly text: string
+  readonly html: string
+}
 
 export type Mail = {
   /** Returns at once. `settled` is called exactly once, with the outcome. */
-  post(letter: Letter, settled: (outcome: 'sent' | 'failed') => Promise<void>): void
+  post(letter: MailMessage, settled: (outcome: 'sent' | 'failed') => Promise<void>): void
   /** Lets mails in progress finish for a moment, then cancels the rest. */
   close(): Promise<void>
 }
@@ -44,13 +49,13 @@ class MailError extends Error {
 export function createMail(settings: MailSettings): Mail {
   const { from, log, giveUpAfterMs = defaultGiveUpAfterMs } = settings
   const server = serverOf(settings)
-  const slots = createSlotPool({ running: maxAtOnce, waiting: maxWaiting, patienceMs: giveUpAfterMs })
+  const slots = createSlotPool({ running: maxAtOnce, waiting: maxWaiting, maxWaitMs: giveUpAfterMs })
   const pending = new Set<Promise<void>>()
   const cuts = new Set<(reason: MailError) => void>()
   let isClosed = false
 
   /** Sends a few mails at a time. A mail that has waited too long is dropped. */
-  async function send(letter: Letter): Promise<void> {
+  async function send(letter: MailMessage): Promise<void> {
     const giveUpAt = performance.now() + giveUpAfterMs
     const slot = await slots.acquire([])
     try {
@@ -63,7 +68,7 @@ export function createMail(settings: MailSettings): Mail {
     }
   }
 
-  async function transfer(letter: Letter, withinMs: number): Promise<void> {
+  async function transfer(letter: MailMessage, withinMs: number): Promise<void> {
     if (!plainAddress.test(letter.to)) throw new MailError('EENVELOPE', 'not a plain address')
     // Loaded on demand: many installations send no mail. Both modules are documented at nodemailer.com/extras.
     const { default: MailComposer } = await import('nodemailer/lib/mail-composer')

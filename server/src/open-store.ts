@@ -11,9 +11,9 @@ import { createOutbound } from './outbound.ts'
 import { parameterProblem, postgresRefusal } from './store/engine/postgres-refusal.ts'
 import type { Engine } from './store/engine/sql.ts'
 import { openSqlite } from './store/engine/sqlite.ts'
-import { type Access, fileTrouble, inspectFile } from './store/engine/sqlite-connection.ts'
+import { fileTrouble, inspectFile, type OpenMode } from './store/engine/sqlite-connection.ts'
 import { wrappedMaster } from './store/instance.ts'
-import { type Keys, loadKeys } from './store/key/key.ts'
+import { type Keys, openKeys } from './store/key/key.ts'
 import { hasKeys, makeKeys } from './store/key/register.ts'
 import { migrate, requireCurrentSchema } from './store/migrate.ts'
 
@@ -36,7 +36,7 @@ export async function makeStore(config: Config, now: () => number): Promise<Open
 }
 
 /** Opens an existing store and never creates one: a mistyped path must not leave an empty store behind. */
-export async function findStore(config: Config, access: Access): Promise<OpenStore> {
+export async function findStore(config: Config, access: OpenMode): Promise<OpenStore> {
   return orClosed(await findEngine(config, access), async (engine) => {
     await refuseOnError(engine, () => engine.checkDurability())
     if ((await engine.migratedSteps()) === 0) throw noStore(config)
@@ -67,7 +67,7 @@ async function findMaster(config: Config, engine: Engine, mayCreate: boolean, no
 }
 
 function unlockKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
-  return refuseWrongKeys(() => loadKeys(engine, master, now))
+  return refuseWrongKeys(() => openKeys(engine, master, now))
 }
 
 async function refuseWrongKeys<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -114,7 +114,7 @@ async function makeEngine(config: Config): Promise<Engine> {
   })
 }
 
-async function findEngine(config: Config, access: Access): Promise<Engine> {
+async function findEngine(config: Config, access: OpenMode): Promise<Engine> {
   if (config.databaseUrl !== undefined) return connect(config.databaseUrl)
   return onFile(config, (path) => {
     if (requireOurs(path) === 'nothing') throw noStore(config)
@@ -160,7 +160,7 @@ function requireOurs(path: string): 'nothing' | 'store' {
 }
 
 /** Turns an error of the SQLite file or its disk, at any time during the work, into one sentence for the operator. */
-export async function tellFileTrouble<Result>(config: Config, work: () => Promise<Result>): Promise<Result> {
+export async function explainFileError<Result>(config: Config, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {

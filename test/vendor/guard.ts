@@ -1,6 +1,6 @@
 /** Tests of a provider's guard: an update must not overwrite an entry that someone else put in place of ours. */
 import { expect, test } from 'vitest'
-import { type Plan, planSync, type Seen } from '../../server/src/domain/sync/plan.ts'
+import { planSync, type Seen, type SyncPlan } from '../../server/src/domain/sync/plan.ts'
 import { isFault } from '../../server/src/providers/fault.ts'
 import { guardOf, type Provider, type RemoteItem } from '../../server/src/providers/provider.ts'
 import type { LedgerEntry } from '../../server/src/store/sync/ledger.ts'
@@ -24,7 +24,7 @@ export function testGuard(provider: Provider, prefix: string, running: () => Run
   }
 
   /** The engine's plan for a run in which only this entry changed. */
-  async function planOf(entry: LedgerEntry): Promise<Plan> {
+  async function planOf(entry: LedgerEntry): Promise<SyncPlan> {
     const { fake } = running()
     const guard = guardOf(provider, fake.target)
     const remoteTarget = provider.connect(connectionTo(running()))

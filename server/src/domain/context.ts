@@ -13,9 +13,9 @@ import type { StoredLists } from './audit/stored-list.ts'
 import type { StrangerRecords } from './audit/stranger.ts'
 import type { SetupCode } from './auth/setup-code.ts'
 import type { Counts } from './cache/count.ts'
-import type { Epochs } from './cache/environment-version.ts'
+import type { EnvironmentVersions } from './cache/environment-version.ts'
 import type { ResponseCache } from './cache/response-cache.ts'
-import type { Pictures } from './cache/workspace-snapshot.ts'
+import type { WorkspaceSnapshots } from './cache/workspace-snapshot.ts'
 import type { Credentials } from './credential/credential.ts'
 import type { Usage } from './credential/usage.ts'
 import type { Issuers } from './oidc/issuer.ts'
@@ -29,11 +29,11 @@ export type Services = {
   readonly engine: Engine
   readonly store: Store
   readonly keys: Keys
-  readonly pictures: Pictures
+  readonly snapshots: WorkspaceSnapshots
   readonly credentials: Credentials
   readonly usage: Usage
-  readonly epochs: Epochs
-  readonly answers: ResponseCache
+  readonly environmentVersions: EnvironmentVersions
+  readonly responseCache: ResponseCache
   readonly counts: Counts
   readonly storedLists: StoredLists
   readonly reads: ReadRecorder<Context>

@@ -1,6 +1,6 @@
 /** Readiness: the store must answer and accept commits, because every read of a value writes an audit entry. */
 
-import { within } from '../event-loop.ts'
+import { withTimeout } from '../event-loop.ts'
 import { traceOf } from '../log.ts'
 import { tryWrite } from '../store/instance.ts'
 import type { Services } from './context.ts'
@@ -56,7 +56,7 @@ export function createHealth(services: Pick<Services, 'engine' | 'store' | 'log'
       checking ??= check().finally(() => {
         checking = undefined
       })
-      return within(answerWithinMs, checking)
+      return withTimeout(answerWithinMs, checking)
     },
     stop() {
       clearInterval(timer)

@@ -1,9 +1,9 @@
 import type { Slot, SlotPool } from '../slot/pool.ts'
 import type { Member } from '../store/workspace/member.ts'
-import type { Picture } from './cache/workspace-snapshot.ts'
+import type { WorkspaceSnapshot } from './cache/workspace-snapshot.ts'
 
 /** The snapshot and the membership that access was granted by. */
-export type Granted = { readonly picture: Picture; readonly member: Member }
+export type Granted = { readonly snapshot: WorkspaceSnapshot; readonly member: Member }
 
 /** One attempt at a request, from authorisation to response. A request that has to wait for a slot starts a new run. */
 export type Run = {

@@ -19,7 +19,7 @@ const strangerParties = ({ request: { ip } }: Context): Parties => [clientSite(i
 
 /** Fair between workspaces first, then between the clients of each workspace. */
 function workspaceParties(ctx: Context): Parties {
-  const workspaceId = ctx.run.granted.at(-1)?.picture.workspace.id ?? grantOf(ctx.actor.credential)?.workspaceId
+  const workspaceId = ctx.run.granted.at(-1)?.snapshot.workspace.id ?? grantOf(ctx.actor.credential)?.workspaceId
   return [workspaceId ?? '', clientOf(ctx)]
 }
 

@@ -6,7 +6,7 @@ import { confirmEach, confirmWithin } from './access/confirm.ts'
 import { lockChain } from './audit/chain.ts'
 import type { AuditEvent } from './audit/event.ts'
 import { recordAll } from './audit/record.ts'
-import { forget } from './cache/invalidation.ts'
+import { invalidate } from './cache/invalidation.ts'
 import type { Context, Services, WriteContext } from './context.ts'
 import { releaseSlot } from './slot.ts'
 
@@ -76,7 +76,7 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   const name = `change:${subject}:${subjectId}`
   if (transaction.scratch.has(name)) return
   transaction.scratch.set(name, true)
-  transaction.afterCommit.push(() => forget(ctx, subject, subjectId))
+  transaction.afterCommit.push(() => invalidate(ctx, subject, subjectId))
   await ctx.store.changes.append(subject, subjectId, ctx.now())
   // Syncs depend on the values and on the rights of the person who set them up, so both kinds of change make them due.
   if (subject === 'environment') await ctx.store.syncs.wake(readEnvironmentSubject(subjectId).environmentId, ctx.now())

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import type { Context } from '../domain/context.ts'
-import type { Room } from './limits/byte-budget.ts'
+import type { Reservation } from './limits/byte-budget.ts'
 
 export type Payload = string | Uint8Array | Readable
 
@@ -46,8 +46,8 @@ export class Exchange {
   /** The client's network, the key of rate limits by address. */
   network = ''
   /** Reserved room for the response. */
-  room: Room | undefined = undefined
-  /** True once a read is recorded or a change committed: the response may no longer be refused for lack of room. */
+  reservation: Reservation | undefined = undefined
+  /** True once a read is recorded or a change committed: the response may no longer be refused for lack of reservation. */
   isOwed = false
   /** Set by `identify`, before any route runs. */
   ctx: Context = undefined as unknown as Context

@@ -382,8 +382,8 @@ describe('what one node changes', () => {
     const secrets = [{ key, value: 'first' }]
     await here.call('POST', `${api}/secret`, { token, body: { environments: ['development'], secrets } })
     await warm([token], `${api}/secret/${key}?environmentId=development`)
-    const { pictures } = there.app.services
-    const stale = pictures.peek(await requireWorkspaceId('main'))
+    const { snapshots } = there.app.services
+    const stale = snapshots.peek(await requireWorkspaceId('main'))
     const name = `new-${made}`
     const { id } = (await here.call<{ id: string }>('POST', `${api}/environment`, { token, body: { name } })).body
     const path = `${api}/secret/${key}`
@@ -392,11 +392,11 @@ describe('what one node changes', () => {
     await hear(here)
     // What is asked for again is answered from memory.
     for (let again = 0; again < 3; again++) expect((await read()).status).toBe(200)
-    const peek = pictures.peek
-    pictures.peek = () => stale
+    const peek = snapshots.peek
+    snapshots.peek = () => stale
     const change = { token, ...(body && { body: { name: key, ...body } }) }
     const answer = await there.call(method, `${path}${query}`, change).finally(() => {
-      pictures.peek = peek
+      snapshots.peek = peek
     })
     expect(answer.status, answer.text).toBe(200)
     const found = async () => {

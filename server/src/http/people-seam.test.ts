@@ -179,7 +179,7 @@ async function expectNoInvites(
   action: 'DELETE' | 'ROTATE',
   end: () => Promise<{ status: number }>,
 ) {
-  for (const node of nodes) node.app.services.pictures.clear()
+  for (const node of nodes) node.app.services.snapshots.clear()
   await nodes.at(-1)?.call('GET', place.root, { token: token.token })
   const body = () => ({ email: place.newAddress(), role: 'admin', scope: { all: true } })
   const invite = (node: TestService) => node.call('POST', `${place.root}/rbac`, { token: token.token, body: body() })
@@ -255,7 +255,7 @@ test('whoever reaches a project by its team does not get it back when it is move
     const slug = `moved-${round}`
     await createProject(service, owner.session, slug, { teamId: theirs, workspace: place.slug })
     const path = `${place.root}/project/${slug}`
-    for (const node of nodes) node.app.services.pictures.clear()
+    for (const node of nodes) node.app.services.snapshots.clear()
     await nodes.at(-1)?.call('GET', path, { token: admin.session })
     await amid(
       () => service.call('PUT', path, { token: owner.session, body: { teamId: ours } }),
@@ -281,7 +281,7 @@ test('whoever loses a team cannot use the same moment to move a project of it to
     const narrow = (teams: string[]) =>
       service.call('PUT', `${place.root}/rbac/${admin.memberId}`, { token: owner.session, body: { scope: { teams } } })
     expect((await narrow([lost, kept])).status).toBe(200)
-    for (const node of nodes) node.app.services.pictures.clear()
+    for (const node of nodes) node.app.services.snapshots.clear()
     await nodes.at(-1)?.call('GET', path, { token: admin.session })
     await amid(
       () => narrow([kept]),

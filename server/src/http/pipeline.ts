@@ -1,5 +1,5 @@
 /**
- * The path of a request: find its route, identify the caller, read the body, validate the input, make one domain call,
+ * The path of a request: find its route, admit the caller, read the body, validate the input, make one domain call,
  * send the response. Written directly on node:http, because every request passes here.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
@@ -22,9 +22,9 @@ type Stages = {
   readonly reservations: Reservations
   newId(): string
   /** Identifies the caller. Returns undefined, instead of a promise, if everything needed is in memory. */
-  identify(exchange: Exchange): Promise<void> | undefined
+  admit(exchange: Exchange): Promise<void> | undefined
   /** Checks the credential again after the request waited: for its body, or for what a new run needs. */
-  identifyAgain(exchange: Exchange, run?: Run): Promise<void> | undefined
+  readmit(exchange: Exchange, run?: Run): Promise<void> | undefined
   /** Once for every answer, just before it leaves. */
   onAnswer(exchange: Exchange): void
   onError(error: unknown, exchange: Exchange): void
@@ -49,7 +49,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     const exchange = new Exchange(request, response, stages.newId(), onePath(request.url ?? '/'))
     try {
       const isReadable = locate(exchange)
-      const waiting = stages.identify(exchange)
+      const waiting = stages.admit(exchange)
       if (waiting) waiting.then(() => receive(exchange, isReadable)).catch((error) => fail(error, exchange))
       else receive(exchange, isReadable)
     } catch (error) {
@@ -91,7 +91,7 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
   async function readBody(exchange: Exchange, route: Route): Promise<void> {
     exchange.body = await readJson(exchange, route.maxBodyBytes, reservations.reserveBody)
-    const waiting = stages.identifyAgain(exchange)
+    const waiting = stages.readmit(exchange)
     if (waiting) await waiting
     run(exchange, route)
   }
@@ -137,13 +137,13 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
    * reused.
    */
   async function startOver(exchange: Exchange, route: Route, reason: StartOver): Promise<void> {
-    exchange.room?.release()
-    exchange.room = undefined
+    exchange.reservation?.release()
+    exchange.reservation = undefined
     exchange.isOwed = false
     exchange.forgetAnswer()
     const run = await nextRun(exchange.ctx, reason)
     try {
-      await stages.identifyAgain(exchange, run)
+      await stages.readmit(exchange, run)
     } catch (error) {
       releaseSlots({ run })
       throw error
@@ -168,8 +168,8 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 
   function fail(error: unknown, exchange: Exchange): void {
     const { response, ctx }: { response: ServerResponse; ctx: Context | undefined } = exchange
-    exchange.room?.release()
-    exchange.room = undefined
+    exchange.reservation?.release()
+    exchange.reservation = undefined
     try {
       if (ctx) releaseSlots(ctx)
       stages.onError(error, exchange)
@@ -219,8 +219,8 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
     if (exchange.isBodyLeft) {
       response.write(payload ?? '')
       dropRest(exchange).then(() => response.end())
-    } else if (payload !== undefined && Number(answerHeaders['content-length']) > pieceBytes)
-      sendInPieces(response, typeof payload === 'string' ? Buffer.from(payload) : payload)
+    } else if (payload !== undefined && Number(answerHeaders['content-length']) > chunkBytes)
+      sendInChunks(response, typeof payload === 'string' ? Buffer.from(payload) : payload)
     else response.end(payload, encodingOf(payload, answerHeaders['content-length']))
   }
 
@@ -230,28 +230,28 @@ export function createPipeline(routes: readonly Route[], stages: Stages): Reques
 const nothing = () => undefined
 
 /** Disconnects a reader that stalls: early if others need the room, otherwise after a timeout. */
-function watchReader({ room, response, socket, payload, route, answerHeaders }: Exchange): void {
+function watchReader({ reservation, response, socket, payload, route, answerHeaders }: Exchange): void {
   const isSmall = Number(answerHeaders['content-length'] ?? 0) < countedBytes
   if (isSmall && !(payload instanceof Readable)) return
   response.setTimeout(route?.endpoint ? stalledMs : pageStalledMs)
-  if (!room) return
-  room.begin(() => socket.destroy())
+  if (!reservation) return
+  reservation.begin(() => socket.destroy())
   let writtenBytes = socket.bytesWritten
   response.on('drain', () => {
-    room.moved(socket.bytesWritten - writtenBytes)
+    reservation.moved(socket.bytesWritten - writtenBytes)
     writtenBytes = socket.bytesWritten
   })
 }
 
-const pieceBytes = 256 * 1024
+const chunkBytes = 256 * 1024
 
 /** The `drain` event after each piece shows that the client is reading. */
-function sendInPieces(response: ServerResponse, bytes: Uint8Array): void {
+function sendInChunks(response: ServerResponse, bytes: Uint8Array): void {
   let at = 0
   const next = () => {
-    while (bytes.length - at > pieceBytes) {
-      const piece = bytes.subarray(at, at + pieceBytes)
-      at += pieceBytes
+    while (bytes.length - at > chunkBytes) {
+      const piece = bytes.subarray(at, at + chunkBytes)
+      at += chunkBytes
       if (!response.write(piece)) {
         response.once('drain', next)
         return

@@ -5,7 +5,7 @@ import { Nothing } from '@coffer/contract/field'
 import type { Static, TSchema } from '@coffer/contract/schema'
 import type { Context } from '../domain/context.ts'
 import type { Page } from '../domain/page.ts'
-import type { Pieces } from '../domain/secret/read/pieces.ts'
+import type { Chunks } from '../domain/secret/read/chunks.ts'
 import type { Exchange, Reply, Route } from './exchange.ts'
 import { maxBodyBytes } from './request/body.ts'
 import { validatorOf } from './request/validate.ts'
@@ -75,7 +75,7 @@ export async function succeed(work: Promise<void>): Promise<{ success: boolean }
 /**
  * Sends text that needs no serialising. Large text is sent in pieces, each dropped from memory once it is handed out.
  */
-export function sendText(reply: Reply, contentType: string, text: string | Buffer | Pieces): Reply {
+export function sendText(reply: Reply, contentType: string, text: string | Buffer | Chunks): Reply {
   reply.header('content-type', contentType)
   if (!Array.isArray(text)) return reply.send(text)
   reply.header(
@@ -85,7 +85,7 @@ export function sendText(reply: Reply, contentType: string, text: string | Buffe
   return reply.send(Readable.from(handOut(text)))
 }
 
-function* handOut(pieces: Pieces): Generator<Buffer> {
+function* handOut(pieces: Chunks): Generator<Buffer> {
   for (let piece = pieces.shift(); piece; piece = pieces.shift()) yield piece
 }
 

@@ -8,13 +8,13 @@ import type { Health } from '../domain/health.ts'
 import { openapiRoute } from './docs/openapi.ts'
 import { docsRoutes } from './docs/swagger-ui.ts'
 import type { Exchange, Route } from './exchange.ts'
-import { type Door, keepDoor } from './limits/accept-gate.ts'
+import { type AcceptGate, createAcceptGate } from './limits/accept-gate.ts'
 import type { ByteBudgets } from './limits/byte-budget.ts'
-import { createLine } from './limits/pipelining-limit.ts'
+import { createPipeliningLimit } from './limits/pipelining-limit.ts'
 import { createReservations } from './limits/reservation.ts'
 import { type Metrics, metricsRoute } from './metrics.ts'
 import { createPipeline } from './pipeline.ts'
-import { type IdentityParts, identifier, identifierAgain } from './request/admit.ts'
+import { type AdmissionParts, createAdmission, createReadmission } from './request/admit.ts'
 import { answerError } from './response/error.ts'
 import { logoRoute } from './response/logo.ts'
 import { serveInto } from './route.ts'
@@ -40,7 +40,7 @@ import { teamRoutes } from './routes/team.ts'
 import { tokenRoutes } from './routes/token/token.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 
-type HttpParts = Omit<IdentityParts, 'reservations' | 'line'> & {
+type HttpParts = Omit<AdmissionParts, 'reservations' | 'pipeliningLimit'> & {
   readonly budgets: ByteBudgets
   readonly metrics: Metrics
   readonly health: Health
@@ -69,21 +69,21 @@ const areas = [
   auditRoutes,
 ]
 
-export function createServer(parts: HttpParts): { server: Server; door: Door; routes: readonly Route[] } {
+export function createServer(parts: HttpParts): { server: Server; acceptGate: AcceptGate; routes: readonly Route[] } {
   const { services } = parts
   const routes = collectRoutes(parts)
   const reservations = createReservations(parts.budgets)
-  const line = createLine(parts.budgets.queued)
-  const identity = { ...parts, reservations, line }
+  const pipeliningLimit = createPipeliningLimit(parts.budgets.queued)
+  const admission = { ...parts, reservations, pipeliningLimit }
   const listener = createPipeline(routes, {
     reservations,
     newId: requestIds(),
-    identify: identifier(identity),
-    identifyAgain: identifierAgain(identity),
+    admit: createAdmission(admission),
+    readmit: createReadmission(admission),
     onAnswer: observer(parts),
     onError: (error, exchange) => answerError(services.log, error, exchange),
   })
-  // Node answers a missing Host header without a body; `identify` refuses it in the usual error format.
+  // Node answers a missing Host header without a body; `admit` refuses it in the usual error format.
   const options = {
     requireHostHeader: false,
     optimizeEmptyRequests: true,
@@ -94,16 +94,16 @@ export function createServer(parts: HttpParts): { server: Server; door: Door; ro
   // A client that half-closes its connection still waits for its response. Node has no option for this, only this
   // undocumented field; `wire.test.ts` fails if Node drops it.
   Object.assign(server, { httpAllowHalfOpen: true })
-  const door = keepDoor(server, listener, line)
+  const acceptGate = createAcceptGate(server, listener, pipeliningLimit)
   // RFC 9110 lets the server ignore unknown expectations: such a request is counted and answered like any other.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('clientError', (error, socket: Socket) => {
     // Earlier requests of the connection may be held by the accept gate: release them first, so that they are answered
     // first.
-    if (door.letIn()) setImmediate(answerInTurn, error, socket)
+    if (acceptGate.release()) setImmediate(answerInTurn, error, socket)
     else answerInTurn(error, socket)
   })
-  return { server, door, routes }
+  return { server, acceptGate, routes }
 }
 
 function collectRoutes({ services, metrics, health }: HttpParts): Route[] {

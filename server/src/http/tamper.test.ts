@@ -56,7 +56,7 @@ beforeAll(async () => {
     body: { name: 'Strange', slug: 'strange' },
   })
   strangeId = strange.body.id
-  forgetAll()
+  invalidateAll()
 })
 afterAll(async () => {
   await raw.close()
@@ -71,8 +71,8 @@ async function signUp(email: string, password: string): Promise<TestUser> {
 }
 
 /** What is remembered in memory is not what is tested here. */
-function forgetAll(): void {
-  service.app.services.pictures.clear()
+function invalidateAll(): void {
+  service.app.services.snapshots.clear()
   service.app.services.credentials.clear()
 }
 
@@ -155,10 +155,10 @@ describe('a changed membership', () => {
   async function expectNothing(session: string, tamper: () => Promise<unknown>): Promise<void> {
     await raw.restoring(['member'], async () => {
       await tamper()
-      forgetAll()
+      invalidateAll()
       expect((await rightsOf(session)).filter(isInMain)).toEqual([])
     })
-    forgetAll()
+    invalidateAll()
   }
 
   test.each<[string, () => RawRow]>([
@@ -194,12 +194,12 @@ describe('a changed membership', () => {
     await raw.restoring(['member'], async () => {
       for (let at = 0; at < 32; at++) {
         await change({ mac: flip(malloryRow.mac, at) })
-        forgetAll()
+        invalidateAll()
         const answer = await service.call<unknown[]>('GET', '/v1/workspace', { token: mallory.session })
         expect(answer).toMatchObject({ status: 200, body: [] })
       }
     })
-    forgetAll()
+    invalidateAll()
   })
 
   test("grants nothing: somebody else's row, by its user", async () => {
@@ -225,22 +225,22 @@ describe('a changed membership', () => {
     const before = await rightsOf(stranger.session)
     await raw.restoring(['member'], async () => {
       await change({ role: 'member' }, ownerRow.id)
-      forgetAll()
+      invalidateAll()
       expect((await rightsOf(owner.session)).filter(isInMain)).toEqual([])
       expect(await rightsOf(mallory.session)).toEqual(baseline)
       expect(await rightsOf(stranger.session)).toEqual(before)
     })
-    forgetAll()
+    invalidateAll()
   })
 
   test('is written to the log, without what it holds', async () => {
     await raw.restoring(['member'], async () => {
       await change({ role: 'admin' })
-      forgetAll()
+      invalidateAll()
       service.logs.length = 0
       await rightsOf(mallory.session)
     })
-    forgetAll()
+    invalidateAll()
     const lines = service.logs.filter((line) => line.includes('membership rows failed their integrity check'))
     expect(lines.length).toBeGreaterThan(0)
     expect(lines.join()).toContain(mainId)
@@ -283,14 +283,14 @@ describe('a changed token', () => {
   async function expectRefused(values: readonly string[], tamper: () => Promise<unknown>): Promise<void> {
     await raw.restoring(['token'], async () => {
       await tamper()
-      forgetAll()
+      invalidateAll()
       for (const value of values) {
         expect(await rightsOf(value)).toEqual([])
         expect((await service.call('GET', '/v1/me', { token: value })).status).toBe(401)
         expect((await service.call('POST', '/v1/auth/exchange', { token: value })).status).toBe(401)
       }
     })
-    forgetAll()
+    invalidateAll()
   }
 
   test.each<[string, () => RawRow | Promise<RawRow>]>([
@@ -330,13 +330,13 @@ describe('a changed token', () => {
     await raw.restoring(['token'], async () => {
       for (let at = 0; at < 32; at++) {
         await change(narrow.id, { mac: flip(mac, at) })
-        forgetAll()
+        invalidateAll()
         for (const value of [narrow.value, narrow.jwt]) {
           expect((await service.call('GET', '/v1/workspace', { token: value })).status).toBe(401)
         }
       }
     })
-    forgetAll()
+    invalidateAll()
   })
 
   test('is refused: any byte of the hash', async () => {
@@ -344,13 +344,13 @@ describe('a changed token', () => {
     await raw.restoring(['token'], async () => {
       for (let at = 0; at < 32; at++) {
         await change(narrow.id, { hash: flip(hash, at) })
-        forgetAll()
+        invalidateAll()
         for (const value of [narrow.value, narrow.jwt]) {
           expect((await service.call('GET', '/v1/workspace', { token: value })).status).toBe(401)
         }
       }
     })
-    forgetAll()
+    invalidateAll()
   })
 
   test('is refused: hashes of two tokens exchanged', async () => {
@@ -388,7 +388,7 @@ describe('a changed token', () => {
     service.clock.offsetMs = -25 * hourMs
     const dead = await make(owner.session, { expiresIn: '24h' })
     service.clock.offsetMs = 0
-    forgetAll()
+    invalidateAll()
     expect(await rightsOf(dead.value)).toEqual([])
     for (const expiresAt of [null, Date.now() + 10 ** 9]) {
       await expectRefused([dead.value, dead.jwt], () => change(dead.id, { expires_at: expiresAt }))
@@ -409,7 +409,7 @@ describe('a changed token', () => {
   test('is not in the list of tokens, and neither rotated nor revoked', async () => {
     await raw.restoring(['token'], async () => {
       await change(narrow.id, { permission: 'read-write' })
-      forgetAll()
+      invalidateAll()
       const token = owner.session
       const list = await service.call<{ id: string }[]>('GET', '/v1/workspace/main/tokens', { token })
       expect(list.body.map(({ id }) => id)).not.toContain(narrow.id)
@@ -417,7 +417,7 @@ describe('a changed token', () => {
       expect((await service.call('POST', `${path}/rotate`, { token, body: {} })).status).toBe(404)
       expect((await service.call('DELETE', path, { token })).status).toBe(404)
     })
-    forgetAll()
+    invalidateAll()
   })
 })
 
@@ -454,13 +454,13 @@ describe('a changed account', () => {
   ])('lets nobody in, by password or session: %s', async (_what, columns) => {
     await raw.restoring(['account', 'login_attempt'], async () => {
       await change(owner.id, await columns())
-      forgetAll()
+      invalidateAll()
       await expectLoginRefused(owner.email, malloryPassword)
       await expectLoginRefused(owner.email, 'correct horse battery staple')
       expect(await rightsOf(owner.session)).toEqual([])
       expect([401, 500]).toContain((await service.call('GET', '/v1/me', { token: owner.session })).status)
     })
-    forgetAll()
+    invalidateAll()
     expect((await service.call('GET', '/v1/me', { token: owner.session })).status).toBe(200)
   })
 
@@ -468,12 +468,12 @@ describe('a changed account', () => {
     await raw.restoring(['account', 'login_attempt'], async () => {
       await change(owner.id, { email: 'elsewhere@example.com' })
       await change(mallory.id, { email: owner.email })
-      forgetAll()
+      invalidateAll()
       await expectLoginRefused(owner.email, malloryPassword)
       await expectLoginRefused('elsewhere@example.com', 'correct horse battery staple')
       expect(await rightsOf(mallory.session)).toEqual([])
     })
-    forgetAll()
+    invalidateAll()
   })
 
   test('lets nobody in under the id of somebody else', async () => {
@@ -481,11 +481,11 @@ describe('a changed account', () => {
       const { id, ...row } = await rowOf(mallory.id)
       await raw.query('delete from account where id = ?', [id ?? null])
       await change(owner.id, row)
-      forgetAll()
+      invalidateAll()
       await expectLoginRefused(mallory.email, malloryPassword)
       expect(await rightsOf(owner.session)).toEqual([])
     })
-    forgetAll()
+    invalidateAll()
   })
 
   test('lets nobody in with any byte of the MAC changed', async () => {
@@ -493,11 +493,11 @@ describe('a changed account', () => {
     await raw.restoring(['account'], async () => {
       for (let at = 0; at < 32; at++) {
         await change(owner.id, { mac: flip(mac, at) })
-        forgetAll()
+        invalidateAll()
         expect((await service.call('GET', '/v1/workspace', { token: owner.session })).status).toBe(500)
       }
     })
-    forgetAll()
+    invalidateAll()
   })
 })
 
@@ -515,13 +515,13 @@ describe('a changed session', () => {
   async function expectRefused(sessions: readonly string[], tamper: () => Promise<unknown>): Promise<void> {
     await raw.restoring(['session'], async () => {
       await tamper()
-      forgetAll()
+      invalidateAll()
       for (const session of sessions) {
         expect(await rightsOf(session)).toEqual([])
         expect((await service.call('GET', '/v1/me', { token: session })).status).toBe(401)
       }
     })
-    forgetAll()
+    invalidateAll()
   }
 
   test.each<[string, () => RawRow | Promise<RawRow>]>([
@@ -545,13 +545,13 @@ describe('a changed session', () => {
       for (let at = 0; at < 32; at++) {
         for (const columns of [{ mac: flip(mac, at) }, { mac: bytesOf(mac), hash: flip(hash, at) }]) {
           await change(id, columns)
-          forgetAll()
+          invalidateAll()
           expect((await service.call('GET', '/v1/me', { token: mallory.session })).status).toBe(401)
         }
         await change(id, { hash: bytesOf(hash) })
       }
     })
-    forgetAll()
+    invalidateAll()
   })
 
   test('is refused: hashes of two sessions exchanged', async () => {
@@ -647,7 +647,7 @@ describe('a changed key', () => {
     await raw.restoring(['signing_key'], async () => {
       await raw.query('update signing_key set public_key = ?', [Buffer.alloc(44)])
       await service.app.services.keys.reload()
-      forgetAll()
+      invalidateAll()
       expect((await service.call('GET', '/v1/me', { token: jwt })).status).toBe(200)
     })
   })
@@ -793,7 +793,7 @@ describe('a changed audit trail', () => {
   const restoring = (work: () => Promise<unknown>) => raw.restoring(['audit_entry', 'audit_head'], work)
 
   beforeAll(async () => {
-    forgetAll()
+    invalidateAll()
     await createTeam(service, owner.session, 'Audited')
     verdict = await verify()
     length = verdict.entries
@@ -1015,7 +1015,7 @@ describe('a changed audit trail', () => {
         await act()
         expect((await verify()).ok).toBe(false)
       })
-      forgetAll()
+      invalidateAll()
     })
 
     test('history written anew with all hashes fitting', async () => {
@@ -1024,7 +1024,7 @@ describe('a changed audit trail', () => {
         await act()
         expect((await verify()).ok).toBe(false)
       })
-      forgetAll()
+      invalidateAll()
     })
 
     test('all of it deleted', async () => {
@@ -1034,7 +1034,7 @@ describe('a changed audit trail', () => {
         await act()
         expect((await verify()).ok).toBe(false)
       })
-      forgetAll()
+      invalidateAll()
     })
   })
 
@@ -1053,7 +1053,7 @@ test('after a rotation of the root, the MAC of a row under the old root is worth
   const before = await one('select * from member where user_id = ? and workspace_id = ?', [mallory.id, mainId])
   const rights = await rightsOf(mallory.session)
   await rotateRoot(asOperator(service.app.services), () => undefined, 0)
-  forgetAll()
+  invalidateAll()
   const after = await one('select * from member where user_id = ? and workspace_id = ?', [mallory.id, mainId])
   expect(after.mac_root_id).not.toBe(before.mac_root_id)
   expect(await rightsOf(mallory.session)).toEqual(rights)
@@ -1064,9 +1064,9 @@ test('after a rotation of the root, the MAC of a row under the old root is worth
       [before.mac, after.mac_root_id],
     ]) {
       await raw.query(set, [mac ?? null, root ?? null, after.id ?? null])
-      forgetAll()
+      invalidateAll()
       expect((await rightsOf(mallory.session)).filter(isInMain)).toEqual([])
     }
   })
-  forgetAll()
+  invalidateAll()
 })

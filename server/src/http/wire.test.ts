@@ -761,7 +761,7 @@ describe('connections', () => {
       await project.set('development', values)
       path = `${project.root}/secret?environmentId=development`
       const { headers } = await read()
-      // One person has half of the room.
+      // One person has half of the reservation.
       fits = Math.floor((64 * 1024 * 1024) / Number(headers.get('content-length')))
     })
     afterAll(() => alone.stop())
@@ -824,7 +824,7 @@ describe('connections', () => {
       const opened = await alone.call('POST', `/v1/share/${share.body.token}/view`)
       expect(opened).toMatchObject({ status: 200, body: { viewsLeft: 0 } })
       expect((await write('MADE')).status).toBe(201)
-      for (const room of others) room.release()
+      for (const reservation of others) reservation.release()
 
       const own = hold(me.id)
       expect((await write('REFUSED')).status).toBe(503)

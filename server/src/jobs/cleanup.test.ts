@@ -154,7 +154,7 @@ describe('a deletion', () => {
     const { services } = service.app
     const all = async () => (await countsOf()).reduce((sum, each) => sum + each)
     let left = await all()
-    while (await inQuietTransaction(services, 'cleanup', (store) => store.leftovers.removeSome(50))) {
+    while (await inQuietTransaction(services, 'cleanup', (store) => store.purgeQueue.removeSome(50))) {
       const now = await all()
       expect(left - now).toBeLessThanOrEqual(50)
       left = now

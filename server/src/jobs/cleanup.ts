@@ -41,7 +41,7 @@ export async function cleanUp(services: Services, signal?: AbortSignal): Promise
   await inBatches(shift, 'cleanup', batchSize, (store, limit) => store.syncs.forgetAbandonedEdits(at, limit))
   // Deleting a secret also deletes its versions, and deleting a share its views.
   await whileMore(shift, 'cleanup', (store) => store.secrets.removeTrashedBefore(at - trashLifeMs, valueBatchSize))
-  await whileMore(shift, 'cleanup', (store) => store.leftovers.removeSome(valueBatchSize))
+  await whileMore(shift, 'cleanup', (store) => store.purgeQueue.removeSome(valueBatchSize))
   await inBatches(shift, 'cleanup', batchSize, (store, limit) =>
     store.shares.removeEndedBefore(at - endedShareLifeMs, limit),
   )

@@ -54,8 +54,8 @@ test('reset-mfa removes the second factor and nothing else, tells the person, an
   expect(out).toBe(
     'The second factor of owner@example.com is removed: the password alone signs in. Sessions and tokens stay.\n',
   )
-  const letter = await mailServer.mailTo(owner.email)
-  expect(letter.text).toContain('has removed the authenticator app')
+  const message = await mailServer.mailTo(owner.email)
+  expect(message.text).toContain('has removed the authenticator app')
 
   const service = await openService(database.settings, database.dataDir)
   for (const credential of [owner.session, token]) {

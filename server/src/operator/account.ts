@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 import { secondFactorResetMail } from '../domain/account/mail.ts'
 import { resetSecondFactor } from '../domain/account/mfa.ts'
 import type { Context } from '../domain/context.ts'
-import type { Letter } from '../mail.ts'
+import type { MailMessage } from '../mail.ts'
 import { type Print, withOperator } from './with-operator.ts'
 
 export async function resetMfa(config: Config, email: string, print: Print): Promise<number> {
@@ -18,9 +18,9 @@ export async function resetMfa(config: Config, email: string, print: Print): Pro
 }
 
 /** Waits for the mail server, because the process would otherwise exit before the mail is sent. */
-function send({ mail }: Context, letter: Letter): Promise<'sent' | 'failed' | 'off'> {
+function send({ mail }: Context, message: MailMessage): Promise<'sent' | 'failed' | 'off'> {
   return new Promise((resolve) => {
     if (!mail) resolve('off')
-    mail?.post(letter, async (outcome) => resolve(outcome))
+    mail?.post(message, async (outcome) => resolve(outcome))
   })
 }

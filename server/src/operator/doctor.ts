@@ -7,7 +7,7 @@ import { verifyChain } from '../domain/audit/verify.ts'
 import type { Services } from '../domain/context.ts'
 import { codeOf } from '../error-code.ts'
 import { createLog } from '../log.ts'
-import { fileError, tellFileTrouble } from '../open-store.ts'
+import { explainFileError, fileError } from '../open-store.ts'
 import { countTampered } from '../store/integrity.ts'
 import { steps } from '../store/migrate.ts'
 
@@ -38,7 +38,7 @@ export async function runDoctor(env: Record<string, string | undefined>, print: 
 async function checkStore(config: Config, print: Print): Promise<number> {
   let services: Services
   try {
-    services = await tellFileTrouble(config, () => openServices(config, createLog('silent'), 'read'))
+    services = await explainFileError(config, () => openServices(config, createLog('silent'), 'read'))
   } catch (error) {
     print(`  wrong  store and keys: ${sentence(error)}\n`)
     return 1
@@ -54,7 +54,7 @@ async function checkStore(config: Config, print: Print): Promise<number> {
 
 async function runCheck(config: Config, check: Check, print: Print): Promise<number> {
   try {
-    print(`  ok     ${check.name}: ${await tellFileTrouble(config, check.run)}\n`)
+    print(`  ok     ${check.name}: ${await explainFileError(config, check.run)}\n`)
     return 0
   } catch (error) {
     print(`  wrong  ${check.name}: ${sentence(error)}\n`)

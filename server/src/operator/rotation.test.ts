@@ -32,7 +32,7 @@ import { asOperator, type Context } from '../domain/context.ts'
 import { rotateRoot, rotateWorkspaceKey } from '../domain/workspace/key.ts'
 import { createLog } from '../log.ts'
 import { type Db, type Engine, sql } from '../store/engine/sql.ts'
-import { loadKeys } from '../store/key/key.ts'
+import { openKeys } from '../store/key/key.ts'
 import { countRootUses } from '../store/key/rotation.ts'
 import { createStore } from '../store/store.ts'
 import { tokenStore } from '../store/token.ts'
@@ -512,23 +512,23 @@ describe('after a rotation', () => {
         const made = await service.call<{ id: string }>('POST', '/v1/workspace', { token: owner.session, body })
         ids.push(made.body.id)
       }
-      const { pictures, store } = other.app.services
+      const { snapshots, store } = other.app.services
       // The word of the change is not read yet.
       store.changes.listAfter = async () => []
       await rotate(service)
-      const loaded = await Promise.all(ids.map((id) => pictures.get(id)))
-      expect(loaded.map((picture) => picture?.membersByUser.has(owner.id))).toEqual(ids.map(() => true))
+      const loaded = await Promise.all(ids.map((id) => snapshots.get(id)))
+      expect(loaded.map((snapshot) => snapshot?.membersByUser.has(owner.id))).toEqual(ids.map(() => true))
     })
 
     test('a made-up credential a moment before does not keep a node from the new root', async () => {
-      const { pictures, store } = other.app.services
+      const { snapshots, store } = other.app.services
       const id = await store.workspaces.findIdForAnybody('main')
       store.changes.listAfter = async () => []
-      pictures.clear()
+      snapshots.clear()
       expect(await status(other, createBearer(tokenPrefix))).toBe(401)
       await rotate(service)
-      const picture = await pictures.get(id ?? '')
-      expect(picture?.membersByUser.has(owner.id)).toBe(true)
+      const snapshot = await snapshots.get(id ?? '')
+      expect(snapshot?.membersByUser.has(owner.id)).toBe(true)
       expect(await status(other, owner.session)).toBe(200)
     })
 
@@ -561,12 +561,12 @@ describe('after a rotation', () => {
     })
 
     test.each([
-      ['has heard of another change', async () => other.app.services.pictures.clear()],
+      ['has heard of another change', async () => other.app.services.snapshots.clear()],
       [
         'has read the keys for another reason',
         async () => {
           await other.app.services.keys.reload()
-          other.app.services.pictures.clear()
+          other.app.services.snapshots.clear()
         },
       ],
     ])(
@@ -584,12 +584,12 @@ describe('after a rotation', () => {
     )
 
     test('what was loaded before the new root was known is not remembered after', async () => {
-      const { pictures } = other.app.services
+      const { snapshots } = other.app.services
       const id = (await other.app.services.store.workspaces.findIdForAnybody('main')) ?? ''
-      const before = await pictures.get(id)
+      const before = await snapshots.get(id)
       await rotate(service)
-      const isForgotten = () => pictures.peek(id) !== before || undefined
-      await until(isForgotten, 20_000, 'the picture of before is dropped')
+      const isForgotten = () => snapshots.peek(id) !== before || undefined
+      await until(isForgotten, 20_000, 'the snapshot of before is dropped')
     })
 
     test('the trail that one node has signed with the new key is genuine to the other at once', async () => {
@@ -615,7 +615,7 @@ describe('after a rotation', () => {
           return rows
         },
       }
-      const loaded = await loadKeys(between, master, now)
+      const loaded = await openKeys(between, master, now)
       expect(turned).toBe(true)
       expect(loaded.signer('jwt')).toBeDefined()
     })

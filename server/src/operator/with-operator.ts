@@ -3,16 +3,20 @@ import { openServices } from '../app.ts'
 import type { Config } from '../config.ts'
 import { asOperator, type Context } from '../domain/context.ts'
 import { createLog } from '../log.ts'
-import { tellFileTrouble } from '../open-store.ts'
-import type { Access } from '../store/engine/sqlite-connection.ts'
+import { explainFileError } from '../open-store.ts'
+import type { OpenMode } from '../store/engine/sqlite-connection.ts'
 
 export type Print = (text: string) => number
 
-export function withOperator(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
-  return tellFileTrouble(config, () => withStore(config, access, work))
+export function withOperator(
+  config: Config,
+  access: OpenMode,
+  work: (ctx: Context) => Promise<number>,
+): Promise<number> {
+  return explainFileError(config, () => withStore(config, access, work))
 }
 
-async function withStore(config: Config, access: Access, work: (ctx: Context) => Promise<number>): Promise<number> {
+async function withStore(config: Config, access: OpenMode, work: (ctx: Context) => Promise<number>): Promise<number> {
   const services = await openServices(config, createLog('warn'), access)
   try {
     return await work(asOperator(services))

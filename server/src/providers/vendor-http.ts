@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { OutboundError, type OutboundRequest, type WorkspaceOutbound } from '../outbound.ts'
 import { type FaultKind, VendorFault, VendorRefusal } from './fault.ts'
-import { patiently, rest, type Sleep } from './patience.ts'
+import { rest, type Sleep, withRetries } from './retry.ts'
 import { at, maybeTextAt } from './vendor-json.ts'
 
 export type VendorRequest = {
@@ -82,7 +82,7 @@ export function createVendorHttp(parts: VendorHttpParts): VendorHttp {
   return {
     send: (request) =>
       request.method === 'GET' || request.isRead
-        ? patiently(() => sendOnce(request), { sleep, signal })
+        ? withRetries(() => sendOnce(request), { sleep, signal })
         : sendOnce(request),
   }
 

@@ -69,7 +69,7 @@ test('a slot is released once, however often that is asked', async () => {
 })
 
 test('a waiter gives up after its time, and the slot goes to the next', async () => {
-  const pool = createSlotPool({ running: 1, patienceMs: 20 })
+  const pool = createSlotPool({ running: 1, maxWaitMs: 20 })
   const slot = await pool.acquire(['a'])
   await expect(pool.acquire(['a'])).rejects.toMatchObject({ code: 'unavailable' })
   const next = pool.acquire(['a'])

@@ -8,7 +8,7 @@ export type Slot = { release(): void }
 export type SlotPool = {
   /** Returns a free slot, or undefined if the caller would have to wait. */
   tryAcquire(parties: Parties): Slot | undefined
-  /** Waits for a slot. Rejects with `overloaded` when the queue is full, and with `unavailable` after `patienceMs`. */
+  /** Waits for a slot. Rejects with `overloaded` when the queue is full, and with `unavailable` after `maxWaitMs`. */
   acquire(parties: Parties): Promise<Slot>
   readonly waiting: number
   readonly isIdle: boolean
@@ -19,13 +19,13 @@ type Limits = {
   readonly waiting?: number
   /** Slots that one party may hold at a time, be it a workspace or a person. */
   readonly runningPerParty?: number
-  readonly patienceMs?: number
+  readonly maxWaitMs?: number
 }
 
 type Waiter = { readonly parties: Parties; grant(slot: Slot): void; refuse(failure: Failure): void }
 
 export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ...limits }: Limits): SlotPool {
-  const { runningPerParty = running, patienceMs } = limits
+  const { runningPerParty = running, maxWaitMs } = limits
   const queue = createFairQueue<Waiter>(waiting)
   const heldBy = new Map<string, number>()
   let free = running
@@ -72,9 +72,9 @@ export function createSlotPool({ running, waiting = Number.POSITIVE_INFINITY, ..
     const { promise, resolve, reject } = Promise.withResolvers<Slot>()
     const waiter = { parties, grant: resolve, refuse: reject }
     queue.add(parties, waiter)?.refuse(new Failure('overloaded'))
-    if (patienceMs === undefined) return promise
+    if (maxWaitMs === undefined) return promise
     const giveUp = () => queue.remove(parties, waiter) && reject(new Failure('unavailable'))
-    const timer = setTimeout(giveUp, patienceMs)
+    const timer = setTimeout(giveUp, maxWaitMs)
     return promise.finally(() => clearTimeout(timer))
   }
 

@@ -4,7 +4,7 @@ import type { ClaimRules } from '@coffer/contract/oidc'
 import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
-import { genuineRows } from './signed-row.ts'
+import { verifiedRows } from './signed-row.ts'
 
 export type IdentityRecord = {
   readonly id: string
@@ -48,7 +48,7 @@ const macFields = (row: IdentityFields): MacField[] => [
 ]
 
 export function oidcStore(db: Db, keys: Keys) {
-  const rows = genuineRows<IdentityFields, IdentityRow>(keys, 'oidc_identity', macFields)
+  const rows = verifiedRows<IdentityFields, IdentityRow>(keys, 'oidc_identity', macFields)
 
   function toRow({ enabled, ...identity }: IdentityRecord): IdentityRow {
     const [claims, scope] = [JSON.stringify(identity.claims), JSON.stringify(identity.scope)]

@@ -1,7 +1,7 @@
 /** Purge queue: values and versions of deleted environments. Their keys are gone, so nobody can decrypt them. */
 import { type Db, skipLocked, sql } from './engine/sql.ts'
 
-export function leftoverStore(db: Db) {
+export function purgeQueueStore(db: Db) {
   return {
     /** Removes at most `limit` rows of one deleted environment; false once the queue is empty. */
     async removeSome(limit: number): Promise<boolean> {

@@ -2,7 +2,7 @@
 import { type MacField, type RowMac, signRow } from '../crypto/row-mac.ts'
 import type { Keys } from './key/key.ts'
 
-type GenuineRows<Fields, Row extends Fields & RowMac & { readonly id: string }> = {
+type VerifiedRows<Fields, Row extends Fields & RowMac & { readonly id: string }> = {
   sign(fields: Fields): RowMac
   isGenuine(row: Row): Promise<boolean>
   /** Counts rows with a bad MAC. `page` returns rows after an id, ordered by id. */
@@ -14,11 +14,11 @@ type GenuineRows<Fields, Row extends Fields & RowMac & { readonly id: string }> 
   resign(rows: readonly Row[], save: (row: Row, mac: RowMac) => Promise<unknown>): Promise<number>
 }
 
-export function genuineRows<Fields, Row extends Fields & RowMac & { readonly id: string }>(
+export function verifiedRows<Fields, Row extends Fields & RowMac & { readonly id: string }>(
   keys: Keys,
   table: string,
   macFields: (row: Fields) => MacField[],
-): GenuineRows<Fields, Row> {
+): VerifiedRows<Fields, Row> {
   const sign = (fields: Fields) => signRow(keys.keyring.active, table, macFields(fields))
   const isGenuine = (row: Row) => keys.isGenuine(table, macFields(row), row)
   return {

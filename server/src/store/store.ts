@@ -12,14 +12,14 @@ import { changeStore } from './change.ts'
 import type { Db } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
 import { oidcStore } from './oidc.ts'
-import { leftoverStore } from './purge-queue.ts'
+import { purgeQueueStore } from './purge-queue.ts'
 import { secretReminderStore } from './secret/reminder.ts'
 import { secretStore } from './secret/secret.ts'
 import { secretValueStore } from './secret/value.ts'
 import { secretVersionStore } from './secret/version.ts'
 import { shareStore } from './share/share.ts'
 import { shareViewStore } from './share/view.ts'
-import { syncHoldStore } from './sync/hold.ts'
+import { syncLeaseStore } from './sync/lease.ts'
 import { syncLedgerStore } from './sync/ledger.ts'
 import { syncRunStore } from './sync/run.ts'
 import { syncStore } from './sync/sync.ts'
@@ -40,7 +40,7 @@ export function createStore(db: Db, keys: Keys) {
     devices: deviceStore(db, keys),
     emailConfirmations: emailConfirmationStore(db, keys),
     environments: environmentStore(db, keys),
-    leftovers: leftoverStore(db),
+    purgeQueue: purgeQueueStore(db),
     invites: inviteStore(db, keys),
     loginAddresses: loginAddressStore(db, keys),
     loginAttempts: loginAttemptStore(db, keys),
@@ -56,7 +56,7 @@ export function createStore(db: Db, keys: Keys) {
     shares: shareStore(db, keys),
     shareViews: shareViewStore(db),
     syncs: syncStore(db, keys),
-    syncHolds: syncHoldStore(db),
+    syncLeases: syncLeaseStore(db),
     syncLedger: syncLedgerStore(db),
     syncRuns: syncRunStore(db),
     teams: teamStore(db),

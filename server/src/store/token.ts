@@ -5,7 +5,7 @@ import type { MacField, RowMac } from '../crypto/row-mac.ts'
 import { hashBearer } from '../crypto/token.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from './engine/sql.ts'
 import type { Keys } from './key/key.ts'
-import { genuineRows } from './signed-row.ts'
+import { verifiedRows } from './signed-row.ts'
 
 export type TokenRecord = {
   readonly id: string
@@ -59,7 +59,7 @@ const macFields = (row: TokenFields): MacField[] => [
 ]
 
 export function tokenStore(db: Db, keys: Keys) {
-  const rows = genuineRows<TokenFields, TokenRow>(keys, 'token', macFields)
+  const rows = verifiedRows<TokenFields, TokenRow>(keys, 'token', macFields)
 
   function toRow(token: TokenRecord): TokenRow {
     const row = { ...token, scope: JSON.stringify(token.scope), allowedIps: JSON.stringify(token.allowedIps) }

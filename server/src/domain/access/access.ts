@@ -12,11 +12,11 @@ import type { IdentityRecord } from '../../store/oidc.ts'
 import type { Member } from '../../store/workspace/member.ts'
 import { credentialPermission, grantOf } from '../actor.ts'
 import {
-  type Picture,
-  type PicturedEnvironment,
-  type PicturedProject,
-  type PicturedTeam,
-  toPictured,
+  type SnapshotEnvironment,
+  type SnapshotProject,
+  type SnapshotTeam,
+  toSnapshotEnvironment,
+  type WorkspaceSnapshot,
 } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
 import {
@@ -33,23 +33,23 @@ import { requireLiving } from './live-credential.ts'
 import { ranks, rules, type WorkspacePermission } from './permission.ts'
 
 /** A workspace that is visible to the caller, and how much of it the caller reaches. */
-export type Access = { readonly picture: Picture; readonly member: Member; readonly reach: Reach }
-type TeamAccess = Access & { readonly team: PicturedTeam }
-export type ProjectAccess = Access & { readonly project: PicturedProject }
-export type EnvironmentAccess = ProjectAccess & { readonly environment: PicturedEnvironment }
+export type Access = { readonly snapshot: WorkspaceSnapshot; readonly member: Member; readonly reach: Reach }
+type TeamAccess = Access & { readonly team: SnapshotTeam }
+export type ProjectAccess = Access & { readonly project: SnapshotProject }
+export type EnvironmentAccess = ProjectAccess & { readonly environment: SnapshotEnvironment }
 
 export async function requireWorkspace(
   ctx: Context,
   path: WorkspacePath,
   permission: WorkspacePermission,
 ): Promise<Access> {
-  return accessWithin(ctx, peekPicture(ctx, path.ws) ?? (await findPicture(ctx, path.ws)), permission)
+  return accessWithin(ctx, peekSnapshot(ctx, path.ws) ?? (await findSnapshot(ctx, path.ws)), permission)
 }
 
 /** The id of a workspace, by slug or id; undefined if the caller is not a member. */
 export async function findWorkspaceId(ctx: Context, slugOrId: string): Promise<string | undefined> {
-  const picture = peekPicture(ctx, slugOrId) ?? (await findPicture(ctx, slugOrId))
-  return accessTo(ctx, picture)?.picture.workspace.id
+  const snapshot = peekSnapshot(ctx, slugOrId) ?? (await findSnapshot(ctx, slugOrId))
+  return accessTo(ctx, snapshot)?.snapshot.workspace.id
 }
 
 /**
@@ -58,7 +58,7 @@ export async function findWorkspaceId(ctx: Context, slugOrId: string): Promise<s
  */
 export async function reauthorise(ctx: WriteContext, access: Access, permission: WorkspacePermission): Promise<Access> {
   await requireLiving(ctx)
-  const member = await ctx.store.members.findOfUser(ctx.actor.userId, access.picture.workspace.id)
+  const member = await ctx.store.members.findOfUser(ctx.actor.userId, access.snapshot.workspace.id)
   if (!member) throw new Failure('notFound')
   const [, ...ofToken] = access.reach
   const current = { ...access, member, reach: [toScopeSet(member.scope), ...ofToken] }
@@ -74,19 +74,19 @@ export async function withStoredEnvironments<Held extends ProjectAccess>(
   ctx: WriteContext,
   access: Held,
 ): Promise<Held> {
-  const { picture, project: pictured } = access
-  const rows = await ctx.store.environments.listOf(pictured.id, picture.workspace.id)
-  const known = new Set(pictured.environments.map(({ id }) => id))
+  const { snapshot, project: cached } = access
+  const rows = await ctx.store.environments.listOf(cached.id, snapshot.workspace.id)
+  const known = new Set(cached.environments.map(({ id }) => id))
   if (rows.length === known.size && rows.every(({ id }) => known.has(id))) return access
-  const project = { ...pictured, environments: rows.map(toPictured) }
-  const others = [...picture.environments].filter(([id]) => !known.has(id))
+  const project = { ...cached, environments: rows.map(toSnapshotEnvironment) }
+  const others = [...snapshot.environments].filter(([id]) => !known.has(id))
   const current = {
-    ...picture,
+    ...snapshot,
     environments: new Map([...others, ...project.environments.map((one) => [one.id, one] as const)]),
-    projects: new Map(picture.projects).set(project.id, project),
-    projectsBySlug: new Map(picture.projectsBySlug).set(project.slug, project),
+    projects: new Map(snapshot.projects).set(project.id, project),
+    projectsBySlug: new Map(snapshot.projectsBySlug).set(project.slug, project),
   }
-  return { ...access, project, picture: current }
+  return { ...access, project, snapshot: current }
 }
 
 export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:write'): Promise<TeamAccess> {
@@ -98,7 +98,7 @@ export async function requireTeam(ctx: Context, path: IdPath, permission: 'team:
 }
 
 /** The team that a project is placed in. The caller must reach the whole team. */
-export function requireTeamWithin(access: Access, teamId: string): PicturedTeam {
+export function requireTeamWithin(access: Access, teamId: string): SnapshotTeam {
   const team = visibleTeam(access, teamId.toLowerCase())
   if (!reachesTeam(access.reach, team)) throw new Failure('forbidden', 'Your scope covers only part of this team.')
   return team
@@ -115,9 +115,9 @@ export async function requireProject(
   permission: ProjectPermission,
 ): Promise<ProjectAccess> {
   // Every read of a secret passes here: a cached workspace snapshot saves it an await.
-  const picture = peekPicture(ctx, path.ws) ?? (await findPicture(ctx, path.ws))
-  const access = accessWithin(ctx, picture, 'workspace:read')
-  const project = access.picture.projectsBySlug.get(path.prj) ?? access.picture.projects.get(path.prj)
+  const snapshot = peekSnapshot(ctx, path.ws) ?? (await findSnapshot(ctx, path.ws))
+  const access = accessWithin(ctx, snapshot, 'workspace:read')
+  const project = access.snapshot.projectsBySlug.get(path.prj) ?? access.snapshot.projects.get(path.prj)
   if (!project || !seesProject(access.reach, project)) throw new Failure('notFound')
   authorise(ctx, access, permission)
   if (rules[permission].wholeProject && !reachesProject(access.reach, project)) {
@@ -133,9 +133,9 @@ export async function requireProjectById(
   permission: ProjectPermission,
 ): Promise<ProjectAccess> {
   const accesses = await listAccesses(ctx)
-  const access = accesses.find(({ picture }) => picture.projects.has(id.toLowerCase()))
+  const access = accesses.find(({ snapshot }) => snapshot.projects.has(id.toLowerCase()))
   if (!access) throw new Failure('notFound')
-  return requireProject(ctx, { ws: access.picture.workspace.id, prj: id.toLowerCase() }, permission)
+  return requireProject(ctx, { ws: access.snapshot.workspace.id, prj: id.toLowerCase() }, permission)
 }
 
 export async function requireEnvironment(
@@ -144,7 +144,7 @@ export async function requireEnvironment(
   permission: 'environment:write' | 'secret:read' | 'secret:write',
 ): Promise<EnvironmentAccess> {
   const access = await requireProject(ctx, path, 'environment:read')
-  const environment = access.picture.environments.get(path.environmentId.toLowerCase())
+  const environment = access.snapshot.environments.get(path.environmentId.toLowerCase())
   const isHere = environment?.projectId === access.project.id
   if (!environment || !isHere || !reachesEnvironment(access.reach, access.project, environment)) {
     throw new Failure('notFound')
@@ -177,25 +177,25 @@ export async function listAccesses(ctx: Context): Promise<Access[]> {
   const { credential, userId } = ctx.actor
   const grant = grantOf(credential)
   const ids = grant ? [grant.workspaceId] : await ctx.store.workspaces.listIdsForUser(userId)
-  const pictures = await Promise.all(ids.map((id) => ctx.pictures.get(id)))
-  return pictures.flatMap((picture) => accessTo(ctx, picture) ?? [])
+  const snapshots = await Promise.all(ids.map((id) => ctx.snapshots.get(id)))
+  return snapshots.flatMap((snapshot) => accessTo(ctx, snapshot) ?? [])
 }
 
-export const seesProject = (reach: Reach, project: PicturedProject): boolean =>
+export const seesProject = (reach: Reach, project: SnapshotProject): boolean =>
   reachesProject(reach, project) ||
   project.environments.some((environment) => reachesEnvironment(reach, project, environment))
 
-export const seesTeam = (reach: Reach, team: PicturedTeam): boolean =>
+export const seesTeam = (reach: Reach, team: SnapshotTeam): boolean =>
   reachesTeam(reach, team) || team.projects.some((project) => seesProject(reach, project))
 
-export const reachedEnvironments = (reach: Reach, project: PicturedProject): PicturedEnvironment[] =>
+export const reachedEnvironments = (reach: Reach, project: SnapshotProject): SnapshotEnvironment[] =>
   project.environments.filter((environment) => reachesEnvironment(reach, project, environment))
 
 /** True if every id names an existing environment, in any project, that the caller reaches. */
-export function reachesEnvironments({ picture, reach }: Access, ids: readonly string[]): boolean {
+export function reachesEnvironments({ snapshot, reach }: Access, ids: readonly string[]): boolean {
   return ids.every((id) => {
-    const environment = picture.environments.get(id)
-    const project = picture.projects.get(environment?.projectId ?? '')
+    const environment = snapshot.environments.get(id)
+    const project = snapshot.projects.get(environment?.projectId ?? '')
     return environment !== undefined && project !== undefined && reachesEnvironment(reach, project, environment)
   })
 }
@@ -209,11 +209,11 @@ type SharePlace = {
 
 /** A share opens only while its creator could still create it: lost rights apply to readers of the link too. */
 export async function isStillShared(ctx: Context, share: SharePlace): Promise<boolean> {
-  const picture = await ctx.pictures.get(share.workspaceId)
-  const maker = picture?.membersByUser.get(share.createdBy)
-  const project = picture?.projects.get(share.projectId)
-  if (!picture || !maker || !project) return false
-  const access = { picture, member: maker.member, reach: [maker.scopeSet], project }
+  const snapshot = await ctx.snapshots.get(share.workspaceId)
+  const maker = snapshot?.membersByUser.get(share.createdBy)
+  const project = snapshot?.projects.get(share.projectId)
+  if (!snapshot || !maker || !project) return false
+  const access = { snapshot, member: maker.member, reach: [maker.scopeSet], project }
   const mayShare = hasRole(access, rules['share:write'].role) && seesProject(access.reach, project)
   return mayShare && reachesEnvironments(access, share.environmentIds)
 }
@@ -231,14 +231,14 @@ export async function findGranted(
   place: GrantPlace,
   scopes: readonly Scope[],
 ): Promise<EnvironmentAccess | undefined> {
-  const picture = await ctx.pictures.get(place.workspaceId)
-  const grantor = picture?.membersByUser.get(place.createdBy)
-  const project = picture?.projects.get(place.projectId)
-  const environment = picture?.environments.get(place.environmentId ?? '')
-  if (!picture || !grantor || !project || environment?.projectId !== project.id) return undefined
+  const snapshot = await ctx.snapshots.get(place.workspaceId)
+  const grantor = snapshot?.membersByUser.get(place.createdBy)
+  const project = snapshot?.projects.get(place.projectId)
+  const environment = snapshot?.environments.get(place.environmentId ?? '')
+  if (!snapshot || !grantor || !project || environment?.projectId !== project.id) return undefined
   const reach = [grantor.scopeSet, ...scopes.map(toScopeSet)]
   if (!reachesEnvironment(reach, project, environment)) return undefined
-  return { picture, member: grantor.member, reach, project, environment }
+  return { snapshot, member: grantor.member, reach, project, environment }
 }
 
 export function hasRole(access: Access, role: Role): boolean {
@@ -250,62 +250,63 @@ export function mayManageAll(access: Access): boolean {
   return hasRole(access, 'admin') && reachesAll(access.reach)
 }
 
-function accessWithin(ctx: Context, picture: Picture | undefined, permission: WorkspacePermission): Access {
-  const access = accessTo(ctx, picture)
+function accessWithin(ctx: Context, snapshot: WorkspaceSnapshot | undefined, permission: WorkspacePermission): Access {
+  const access = accessTo(ctx, snapshot)
   if (!access) throw new Failure('notFound')
   authorise(ctx, access, permission)
   return access
 }
 
-function visibleTeam(access: Access, teamId: string): PicturedTeam {
-  const team = access.picture.teams.get(teamId)
+function visibleTeam(access: Access, teamId: string): SnapshotTeam {
+  const team = access.snapshot.teams.get(teamId)
   if (!team || !seesTeam(access.reach, team)) throw new Failure('notFound')
   return team
 }
 
-const isNamed = ({ workspace }: Picture, slugOrId: string) => workspace.slug === slugOrId || workspace.id === slugOrId
+const isNamed = ({ workspace }: WorkspaceSnapshot, slugOrId: string) =>
+  workspace.slug === slugOrId || workspace.id === slugOrId
 
 /** The cached snapshot of the token's or identity's workspace, if the path names that workspace. */
-function peekPicture(ctx: Context, slugOrId: string): Picture | undefined {
+function peekSnapshot(ctx: Context, slugOrId: string): WorkspaceSnapshot | undefined {
   const grant = grantOf(ctx.actor.credential)
-  const picture = grant && ctx.pictures.peek(grant.workspaceId)
-  return picture && isNamed(picture, slugOrId) ? picture : undefined
+  const snapshot = grant && ctx.snapshots.peek(grant.workspaceId)
+  return snapshot && isNamed(snapshot, slugOrId) ? snapshot : undefined
 }
 
-async function findPicture(ctx: Context, slugOrId: string): Promise<Picture | undefined> {
+async function findSnapshot(ctx: Context, slugOrId: string): Promise<WorkspaceSnapshot | undefined> {
   const { credential, userId } = ctx.actor
   const grant = grantOf(credential)
   if (grant) {
-    const picture = await ctx.pictures.get(grant.workspaceId)
-    return picture && isNamed(picture, slugOrId) ? picture : undefined
+    const snapshot = await ctx.snapshots.get(grant.workspaceId)
+    return snapshot && isNamed(snapshot, slugOrId) ? snapshot : undefined
   }
   const id = await ctx.store.workspaces.findIdForUser(userId, slugOrId)
-  return id === undefined ? undefined : ctx.pictures.get(id)
+  return id === undefined ? undefined : ctx.snapshots.get(id)
 }
 
 /** Adds the access to `ctx.run.granted`, which is checked again after a wait. */
-function accessTo(ctx: Context, picture: Picture | undefined): Access | undefined {
-  const access = evaluate(ctx, picture)
+function accessTo(ctx: Context, snapshot: WorkspaceSnapshot | undefined): Access | undefined {
+  const access = evaluate(ctx, snapshot)
   if (access) ctx.run.granted.push(access)
   return access
 }
 
-function evaluate(ctx: Context, picture: Picture | undefined): Access | undefined {
+function evaluate(ctx: Context, snapshot: WorkspaceSnapshot | undefined): Access | undefined {
   const { credential, userId } = ctx.actor
-  if (picture && 'identity' in credential) return identityAccess(picture, credential.identity)
-  const pictured = picture?.membersByUser.get(userId)
-  if (!picture || !pictured) return undefined
-  if (!('token' in credential)) return { picture, member: pictured.member, reach: [pictured.scopeSet] }
-  return { picture, member: pictured.member, reach: [pictured.scopeSet, scopeSetOf(credential.token)] }
+  if (snapshot && 'identity' in credential) return identityAccess(snapshot, credential.identity)
+  const cached = snapshot?.membersByUser.get(userId)
+  if (!snapshot || !cached) return undefined
+  if (!('token' in credential)) return { snapshot, member: cached.member, reach: [cached.scopeSet] }
+  return { snapshot, member: cached.member, reach: [cached.scopeSet, scopeSetOf(credential.token)] }
 }
 
 /** An identity belongs to no person. It acts as a member if read-only, otherwise as a developer, within its scope. */
-function identityAccess(picture: Picture, identity: IdentityRecord): Access | undefined {
+function identityAccess(snapshot: WorkspaceSnapshot, identity: IdentityRecord): Access | undefined {
   const { id, workspaceId, permission, createdAt } = identity
-  if (workspaceId !== picture.workspace.id) return undefined
+  if (workspaceId !== snapshot.workspace.id) return undefined
   const role = permission === 'read' ? 'member' : 'developer'
   const member: Member = { id, workspaceId, userId: '', role, isOwner: false, scope: everything, createdAt }
-  return { picture, member, reach: [scopeSetOf(identity)] }
+  return { snapshot, member, reach: [scopeSetOf(identity)] }
 }
 
 /** Cached per token or identity record, because every request needs the set. */

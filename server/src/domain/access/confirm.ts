@@ -59,13 +59,13 @@ function hasChanged(ctx: Context, pending: ReadonlyMap<string, unknown>): boolea
   if ('sessionId' in credential && pending.has(`change:user:${userId}`)) return true
   const grant = grantOf(credential)
   if (grant) {
-    const picture = ctx.pictures.peek(grant.workspaceId)
-    const known = 'token' in credential ? picture?.tokens.peek(grant.id) : picture?.identities.peek(grant.id)
+    const snapshot = ctx.snapshots.peek(grant.workspaceId)
+    const known = 'token' in credential ? snapshot?.tokens.peek(grant.id) : snapshot?.identities.peek(grant.id)
     if (known !== grant || pending.has(`change:workspace:${grant.workspaceId}`)) return true
   }
-  return ctx.run.granted.some(({ picture }) => {
-    const { id } = picture.workspace
-    return ctx.pictures.peek(id) !== picture || pending.has(`change:workspace:${id}`)
+  return ctx.run.granted.some(({ snapshot }) => {
+    const { id } = snapshot.workspace
+    return ctx.snapshots.peek(id) !== snapshot || pending.has(`change:workspace:${id}`)
   })
 }
 
@@ -73,15 +73,15 @@ function hasChanged(ctx: Context, pending: ReadonlyMap<string, unknown>): boolea
 async function confirm(ctx: Context): Promise<void> {
   await requireLiving(ctx)
   // Several calls may have granted access to the same workspace.
-  const granted = new Map(ctx.run.granted.map((access) => [access.picture.workspace.id, access]))
+  const granted = new Map(ctx.run.granted.map((access) => [access.snapshot.workspace.id, access]))
   for (const access of granted.values()) if (!(await isGrantedStill(ctx, access))) throw new StartOver()
 }
 
 /**
  * Compares memberships and project moves only: a token's scope never changes, an identity's only with its generation.
  */
-async function isGrantedStill(ctx: Context, { picture, member }: Granted): Promise<boolean> {
-  const { workspace } = picture
+async function isGrantedStill(ctx: Context, { snapshot, member }: Granted): Promise<boolean> {
+  const { workspace } = snapshot
   const scopes = [member.scope, grantOf(ctx.actor.credential)?.scope]
   if (ctx.actor.userId !== '') {
     const current = await ctx.store.members.findOfUser(ctx.actor.userId, workspace.id)
@@ -90,7 +90,7 @@ async function isGrantedStill(ctx: Context, { picture, member }: Granted): Promi
   // Moving a project to another team changes who reaches it by a team scope.
   if (scopes.every((scope) => !scope || scope.all || scope.teams.length === 0)) return true
   const projects = await ctx.store.projects.list(workspace.id)
-  return projects.every(({ id, teamId }) => (picture.projects.get(id)?.teamId ?? teamId) === teamId)
+  return projects.every(({ id, teamId }) => (snapshot.projects.get(id)?.teamId ?? teamId) === teamId)
 }
 
 const isSame = (a: Member, b: Member): boolean =>

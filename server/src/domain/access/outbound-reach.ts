@@ -2,13 +2,13 @@
 import type { OutboundReach, WorkspaceOutbound } from '../../outbound.ts'
 import type { Services } from '../context.ts'
 
-type Parts = Pick<Services, 'config' | 'pictures'>
+type Parts = Pick<Services, 'config' | 'snapshots'>
 
-export async function reachOf({ config, pictures }: Parts, workspaceId: string): Promise<OutboundReach> {
+export async function reachOf({ config, snapshots }: Parts, workspaceId: string): Promise<OutboundReach> {
   const listed = config.outboundWorkspaces
   if (listed === 'all' || listed.has(workspaceId)) return 'allowed'
   if (listed.size === 0) return 'public'
-  const slug = (await pictures.get(workspaceId))?.workspace.slug
+  const slug = (await snapshots.get(workspaceId))?.workspace.slug
   return slug !== undefined && listed.has(slug) ? 'allowed' : 'public'
 }
 

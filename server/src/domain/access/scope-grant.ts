@@ -8,13 +8,13 @@ import type { Access } from './access.ts'
 const scopeKinds = ['teams', 'projects', 'environments'] as const
 type ScopeKind = (typeof scopeKinds)[number]
 
-function isReached({ picture, reach }: Access, kind: ScopeKind, id: string): boolean {
+function isReached({ snapshot, reach }: Access, kind: ScopeKind, id: string): boolean {
   if (kind === 'teams') {
-    const team = picture.teams.get(id)
+    const team = snapshot.teams.get(id)
     return team !== undefined && reachesTeam(reach, team)
   }
-  const environment = kind === 'environments' ? picture.environments.get(id) : undefined
-  const project = picture.projects.get(kind === 'projects' ? id : (environment?.projectId ?? ''))
+  const environment = kind === 'environments' ? snapshot.environments.get(id) : undefined
+  const project = snapshot.projects.get(kind === 'projects' ? id : (environment?.projectId ?? ''))
   if (!project) return false
   return environment ? reachesEnvironment(reach, project, environment) : reachesProject(reach, project)
 }
@@ -66,12 +66,12 @@ export async function requireChangedScopeWithin(
   before: Scope,
   wanted: NewScope,
 ): Promise<Scope> {
-  const { picture } = access
+  const { snapshot } = access
   // Asks the store too: the snapshot may lack an object that another node has just created, which is not deleted.
   const isGone = async (kind: ScopeKind, id: string) =>
     before[kind].includes(id) &&
-    !picture[kind].has(id) &&
-    (await ctx.store[kind].find(id, picture.workspace.id)) === undefined
+    !snapshot[kind].has(id) &&
+    (await ctx.store[kind].find(id, snapshot.workspace.id)) === undefined
   const scope = normaliseScope(wanted)
   const kept: Record<ScopeKind, string[]> = { teams: [], projects: [], environments: [] }
   for (const kind of scopeKinds) {

@@ -105,9 +105,13 @@ const notYet = (word: PollRefusal['error']) => new Failure('devicePoll', word)
 async function collect(ctx: Context, login: DeviceLogin, userId: string): Promise<AccessToken> {
   const account = await ctx.store.accounts.find(userId)
   if (!account) throw notYet('expired_token')
-  const opened = await inPersonTransaction(asUser(ctx, account), userId, async (ctx, tell) => {
+  const opened = await inPersonTransaction(asUser(ctx, account), userId, async (ctx, recordEvent) => {
     if (!(await ctx.store.devices.collect(login, ctx.now()))) return undefined
-    await tell({ action: 'LOGIN', entity: personEntity(account), after: { type: 'cli', clientId: login.clientId } })
+    await recordEvent({
+      action: 'LOGIN',
+      entity: personEntity(account),
+      after: { type: 'cli', clientId: login.clientId },
+    })
     return openSession(ctx, userId, 'cli')
   })
   if (!opened) throw notYet('expired_token')
@@ -123,12 +127,12 @@ export async function readDevice(ctx: Context, userCode: string): Promise<Waitin
 
 export async function answerDevice(ctx: Context, body: DeviceAnswer): Promise<void> {
   const { login, code, userId, sessionId } = await requireWaitingDevice(ctx, body.userCode)
-  await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+  await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const state = body.approve ? 'approved' : 'denied'
     // Only an approval is tied to the session, because the right that it grants must end with the session.
     const answer = { state, userId, sessionId: body.approve ? sessionId : null } as const
     if (!(await ctx.store.devices.answer(code, answer))) throw unknownCode()
-    await tell({ action: 'UPDATE', entity: entity(login), after: { state, ip: login.ip } })
+    await recordEvent({ action: 'UPDATE', entity: entity(login), after: { state, ip: login.ip } })
   })
 }
 

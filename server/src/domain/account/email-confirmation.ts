@@ -67,10 +67,14 @@ export async function confirmEmail(ctx: Context, { token }: EmailToken): Promise
   const { userId } = requireSession(ctx)
   const found = await findConfirmation(ctx, userId, token)
   if (!found) throw unknownLink()
-  const before = await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+  const before = await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const account = await requireAccount(ctx, userId)
     if (!(await ctx.store.emailConfirmations.take(found))) throw unknownLink()
-    await tell({ action: 'UPDATE', entity: personEntity(account), ...(await setConfirmed(ctx, account, found.email)) })
+    await recordEvent({
+      action: 'UPDATE',
+      entity: personEntity(account),
+      ...(await setConfirmed(ctx, account, found.email)),
+    })
     return account
   })
   if (before.email !== found.email) {

@@ -1,9 +1,9 @@
 /** Composes a mail from paragraphs, as plain text and as HTML. */
-import type { Letter } from '../../mail.ts'
+import type { MailMessage } from '../../mail.ts'
 
 type Paragraph = string | { readonly label: string; readonly url: string }
 
-export function composeMail(to: string, subject: string, paragraphs: readonly Paragraph[]): Letter {
+export function composeMail(to: string, subject: string, paragraphs: readonly Paragraph[]): MailMessage {
   const html = paragraphs.map((part) =>
     typeof part === 'string' ? asText(part) : `<a href="${asText(part.url)}">${asText(part.label)}</a>`,
   )

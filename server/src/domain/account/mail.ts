@@ -1,8 +1,8 @@
 /** Mails to a person about their own account. */
-import type { Letter } from '../../mail.ts'
+import type { MailMessage } from '../../mail.ts'
 import { composeMail } from './mail-text.ts'
 
-export function secondFactorResetMail(email: string): Letter {
+export function secondFactorResetMail(email: string): MailMessage {
   return composeMail(email, 'Your second factor on Coffer was removed', [
     `The operator of Coffer has removed the authenticator app and the recovery codes of ${email}.`,
     'You can now sign in with your password alone. Set up an authenticator app again once you have signed in.',
@@ -18,7 +18,7 @@ type Confirmation = {
   readonly isChange: boolean
 }
 
-export function confirmEmailMail({ email, url, expiresAt, isChange }: Confirmation): Letter {
+export function confirmEmailMail({ email, url, expiresAt, isChange }: Confirmation): MailMessage {
   const until = new Date(expiresAt).toUTCString()
   return composeMail(email, 'Confirm your email address for Coffer', [
     isChange
@@ -30,7 +30,7 @@ export function confirmEmailMail({ email, url, expiresAt, isChange }: Confirmati
   ])
 }
 
-export function emailChangedMail(oldEmail: string, newEmail: string): Letter {
+export function emailChangedMail(oldEmail: string, newEmail: string): MailMessage {
   return composeMail(oldEmail, 'The email address of your Coffer account was changed', [
     `Your Coffer account now has the email address ${newEmail} instead of ${oldEmail}.`,
     'If you did not do this, tell the operator or an admin of your workspace at once.',

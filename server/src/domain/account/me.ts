@@ -56,14 +56,14 @@ async function findWho(
 export async function updateMe(ctx: Context, { name, preferences }: MeChange): Promise<void> {
   const { userId } = requireSession(ctx)
   if (preferences) await checkPreferences(ctx, preferences, 'preferences.')
-  await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+  await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const account = await requireAccount(ctx, userId)
     const entity = personEntity(account)
     const next = { ...account, name: name ?? account.name, preferences: merged(account, preferences) }
     await ctx.store.accounts.update(next, ctx.now())
     // Others see the name, so their workspaces record its change; preferences are private.
     if (name !== undefined) {
-      await tell({ action: 'UPDATE', entity, before: { name: account.name }, after: { name } })
+      await recordEvent({ action: 'UPDATE', entity, before: { name: account.name }, after: { name } })
     }
     if (preferences) await record(ctx, { chain: systemChain, action: 'UPDATE', entity, after: { preferences } })
   })
@@ -110,5 +110,5 @@ async function preferencesOf(ctx: Context, { preferences }: Pick<Account, 'prefe
 }
 
 async function reachesWorkspace(ctx: Context, id: string): Promise<boolean> {
-  return (await listAccesses(ctx)).some(({ picture }) => picture.workspace.id === id)
+  return (await listAccesses(ctx)).some(({ snapshot }) => snapshot.workspace.id === id)
 }

@@ -27,21 +27,21 @@ export async function enrolTotp(ctx: Context, { password }: TotpStart): Promise<
   const known = await requireAccount(ctx, userId)
   await requirePassword(ctx, known, password, { action: 'CREATE', entity: entity(known, '') })
   const secret = newTotpSecret()
-  return inPersonTransaction(ctx, userId, async (ctx, tell) => {
+  return inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const account = await requireSamePassword(ctx, known)
     if (account.totpId !== null) throw isSetUp()
     const id = newId()
     // Replaces an enrolment that was started but never confirmed.
     await ctx.store.mfa.remove(userId)
     await ctx.store.mfa.insert({ id, userId, createdAt: ctx.now() }, secret)
-    await tell({ action: 'CREATE', entity: entity(account, id), after: { isConfirmed: false } })
+    await recordEvent({ action: 'CREATE', entity: entity(account, id), after: { isConfirmed: false } })
     return { secret: base32(secret), otpauthUri: otpauthUri(issuer, account.email, secret) }
   })
 }
 
 export async function confirmTotp(ctx: Context, body: MfaCode): Promise<RecoveryCodes> {
   const { userId } = requireBrowserSession(ctx)
-  return inPersonTransaction(ctx, userId, async (ctx, tell) => {
+  return inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const account = await requireAccount(ctx, userId)
     if (account.totpId !== null) throw isSetUp()
     const totp = await ctx.store.mfa.find(userId)
@@ -53,7 +53,7 @@ export async function confirmTotp(ctx: Context, body: MfaCode): Promise<Recovery
     const recoveryCodes = Array.from({ length: recoveryCodeCount }, () => newTypedCode(recoveryCodeGroups))
     await ctx.store.mfa.insertRecoveryCodes(totp, recoveryCodes)
     await ctx.store.accounts.update({ ...account, totpId: totp.id }, ctx.now())
-    await tell({ action: 'UPDATE', entity: entity(account, totp.id), after: { isConfirmed: true } })
+    await recordEvent({ action: 'UPDATE', entity: entity(account, totp.id), after: { isConfirmed: true } })
     return { recoveryCodes }
   })
 }
@@ -65,19 +65,19 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
   if (known.totpId === null) throw new Failure('notFound')
   const subject = `code:${userId}`
   await countAttempt(ctx, subject, 'Too many wrong codes: wait before you try again.')
-  const isRight = await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+  const isRight = await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const account = await requireSamePassword(ctx, known)
     if (account.totpId === null) throw new Failure('notFound')
     const event = { action: 'DELETE', entity: entity(account, account.totpId) } as const
     const verdict = await spendCode(ctx, account, body.code)
     if (verdict === 'wrong') {
-      await tell({ ...event, outcome: 'failure', after: { reason: 'wrong code' } })
+      await recordEvent({ ...event, outcome: 'failure', after: { reason: 'wrong code' } })
       return false
     }
     await ctx.store.loginAttempts.forget(subject)
     await ctx.store.mfa.remove(userId)
     await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
-    await tell({ ...event, before: { secondFactor: verdict } })
+    await recordEvent({ ...event, before: { secondFactor: verdict } })
     return true
   })
   if (!isRight) throw new Failure('forbidden', 'code: is wrong or was already used.')
@@ -87,13 +87,13 @@ export async function removeTotp(ctx: Context, body: TotpRemoval): Promise<void>
 export async function resetSecondFactor(ctx: Context, email: string): Promise<Account> {
   const known = await ctx.store.accounts.findByEmail(normaliseEmail(email))
   if (!known) throw new Failure('notFound', 'There is no account with this email address.')
-  return inPersonTransaction(ctx, known.id, async (ctx, tell) => {
+  return inPersonTransaction(ctx, known.id, async (ctx, recordEvent) => {
     const account = await requireAccount(ctx, known.id)
     if (account.totpId === null)
       throw new Failure('conflict', 'This account has no second factor: nothing was changed.')
     await ctx.store.mfa.remove(account.id)
     await ctx.store.accounts.update({ ...account, totpId: null }, ctx.now())
-    await tell({ action: 'DELETE', entity: entity(account, account.totpId) })
+    await recordEvent({ action: 'DELETE', entity: entity(account, account.totpId) })
     return account
   })
 }

@@ -24,7 +24,9 @@ export async function requirePassword(
   await countAttempt(ctx, subject, 'Too many wrong passwords: wait before you try again.')
   if (given !== undefined && (await isPassword(ctx, subject, account, given))) return forgetAttempts(ctx, subject)
   const reason = given === undefined ? 'missing password' : 'wrong password'
-  await inPersonTransaction(ctx, account.id, (_ctx, tell) => tell({ ...event, outcome: 'failure', after: { reason } }))
+  await inPersonTransaction(ctx, account.id, (_ctx, recordEvent) =>
+    recordEvent({ ...event, outcome: 'failure', after: { reason } }),
+  )
   throw new Failure(
     'forbidden',
     `${field}: ${given === undefined ? 'is required to confirm that it is you' : 'is wrong'}.`,
@@ -54,12 +56,12 @@ export async function changePassword(ctx: Context, body: PasswordChange): Promis
   const event = { action: 'UPDATE', entity: personEntity(account) } as const
   await requirePassword(ctx, account, body.currentPassword, event, 'currentPassword')
   const passwordHash = await inPasswordSlot(ctx, (slot) => hashPassword(slot, body.newPassword))
-  await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+  await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const current = await requireSamePassword(ctx, account)
     await ctx.store.accounts.update({ ...current, passwordHash }, ctx.now())
     // Cancels a pending address change, which someone may have started with the old password.
     await ctx.store.emailConfirmations.removeOf(userId)
     const sessionsEnded = await endOtherSessions(ctx, userId, sessionId)
-    await tell({ ...event, after: { password: 'changed', sessionsEnded } })
+    await recordEvent({ ...event, after: { password: 'changed', sessionsEnded } })
   })
 }

@@ -1,6 +1,6 @@
 /** A person's account. Its events are recorded in the system chain and in each of the person's workspaces. */
 
-import { nextTurn } from '../../event-loop.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import type { Account, NewAccount } from '../../store/account/account.ts'
 import { requireLiving } from '../access/live-credential.ts'
@@ -30,13 +30,13 @@ export function asUser(ctx: Context, account: NewAccount): Context {
 }
 
 export type PersonEvent = Omit<AuditEvent, 'chain'>
-export type Tell = (event: PersonEvent) => Promise<void>
+export type RecordPersonEvent = (event: PersonEvent) => Promise<void>
 
 /** Every change to an account holds the lock of the system chain, so data read inside stays valid until the commit. */
 export async function inPersonTransaction<Result>(
   ctx: Context,
   userId: string,
-  work: (ctx: WriteContext, tell: Tell) => Promise<Result>,
+  work: (ctx: WriteContext, recordEvent: RecordPersonEvent) => Promise<Result>,
 ): Promise<Result> {
   const chains = [systemChain, ...(await ctx.store.workspaces.listIdsForUser(userId))]
   return inTransaction(ctx, chains, async (ctx) => {
@@ -48,8 +48,8 @@ export async function inPersonTransaction<Result>(
 }
 
 /** Records an event in the person's workspaces only. The caller does not await it, so the response is not delayed. */
-export async function tellWorkspaces(ctx: Context, userId: string, event: PersonEvent): Promise<void> {
-  await nextTurn()
+export async function recordInWorkspaces(ctx: Context, userId: string, event: PersonEvent): Promise<void> {
+  await yieldToEventLoop()
   const chains = await ctx.store.workspaces.listIdsForUser(userId)
   await inTransaction(ctx, chains, async (ctx) => {
     for (const chain of chains) await record(ctx, { chain, ...event })

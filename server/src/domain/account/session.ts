@@ -67,20 +67,20 @@ export async function listSessions(ctx: Context): Promise<Session[]> {
 export async function revokeSession(ctx: Context, id: string): Promise<void> {
   const { userId } = requireSession(ctx)
   const revokedId = id.toLowerCase()
-  await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+  await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const session = (await ctx.store.sessions.list(userId)).find((candidate) => candidate.id === revokedId)
     if (!session) throw new Failure('notFound')
     await ctx.store.sessions.remove(session.id, userId)
-    await tell({ action: 'DELETE', entity: entity(session), before: { ip: session.ip } })
+    await recordEvent({ action: 'DELETE', entity: entity(session), before: { ip: session.ip } })
     await announce(ctx, 'user', userId)
   })
 }
 
 export async function revokeOtherSessions(ctx: Context): Promise<void> {
   const { sessionId, userId } = requireSession(ctx)
-  await inPersonTransaction(ctx, userId, async (ctx, tell) => {
+  await inPersonTransaction(ctx, userId, async (ctx, recordEvent) => {
     const revoked = await endOtherSessions(ctx, userId, sessionId)
-    await tell({ action: 'DELETE', entity: { type: 'session', id: '', name: 'all others' }, after: { revoked } })
+    await recordEvent({ action: 'DELETE', entity: { type: 'session', id: '', name: 'all others' }, after: { revoked } })
   })
 }
 

@@ -1,14 +1,14 @@
 /** Reads the audit trail: pages newest first, a stream of all entries, and the verification of its chain. */
 import type { AuditEntry, AuditQuery, AuditVerdict } from '@coffer/contract/audit'
 import type { WorkspacePath } from '@coffer/contract/field'
-import { nextTurn } from '../../event-loop.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure, invalid } from '../../failure.ts'
 import type { AuditRow } from '../../store/audit/entry.ts'
 import { createDetailsReader, type Details } from '../../store/audit/key-list.ts'
 import type { AuditFilter, SoughtEntity, SoughtEnvironment } from '../../store/audit/search.ts'
 import { requireWorkspace } from '../access/access.ts'
 import { confirmOngoing } from '../access/confirm.ts'
-import type { Picture, PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment, WorkspaceSnapshot } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { decodeCursor, encodeCursor } from '../cursor.ts'
 import { isId } from '../id.ts'
@@ -20,9 +20,9 @@ import { verifyChain } from './verify.ts'
 const maxPageLength = 8 * 1024 * 1024
 
 export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): Promise<Page<AuditEntry>> {
-  const { picture } = await requireWorkspace(ctx, path, 'audit:read')
-  const chain = picture.workspace.id
-  const filter = await toFilter(ctx, picture, query)
+  const { snapshot } = await requireWorkspace(ctx, path, 'audit:read')
+  const chain = snapshot.workspace.id
+  const filter = await toFilter(ctx, snapshot, query)
   const limit = query.limit ?? defaultPageLength
   const head = await ctx.store.audit.findHead(chain)
   const newest = head?.sequence ?? 0
@@ -43,7 +43,7 @@ export async function listAudit(ctx: Context, path: WorkspacePath, query: AuditQ
       items.push(toEntry(row, details))
     }
     upTo = stretch.after
-    await nextTurn()
+    await yieldToEventLoop()
   }
   const last = items.at(-1)
   return { items, nextCursor: hasMore && last ? encodeCursor(last.sequence) : undefined }
@@ -54,9 +54,9 @@ export const detailsReader = ({ store }: Pick<Context, 'store'>, chain: string) 
 
 /** All matching entries, oldest first, up to the head at the start of the stream. */
 export async function* streamAudit(ctx: Context, path: WorkspacePath, query: AuditQuery): AsyncGenerator<AuditEntry> {
-  const { picture } = await requireWorkspace(ctx, path, 'audit:read')
-  const chain = picture.workspace.id
-  const filter = await toFilter(ctx, picture, query)
+  const { snapshot } = await requireWorkspace(ctx, path, 'audit:read')
+  const chain = snapshot.workspace.id
+  const filter = await toFilter(ctx, snapshot, query)
   const readDetails = detailsReader(ctx, chain)
   const head = await ctx.store.audit.findHead(chain)
   const end = head?.sequence ?? 0
@@ -73,8 +73,8 @@ export async function* streamAudit(ctx: Context, path: WorkspacePath, query: Aud
 }
 
 export async function verifyAudit(ctx: Context, path: WorkspacePath): Promise<AuditVerdict> {
-  const { picture } = await requireWorkspace(ctx, path, 'audit:read')
-  return verifyChain(ctx, picture.workspace.id)
+  const { snapshot } = await requireWorkspace(ctx, path, 'audit:read')
+  return verifyChain(ctx, snapshot.workspace.id)
 }
 
 export function toEntry(row: AuditRow, { before, after, actorVerified }: Details): AuditEntry {
@@ -98,14 +98,14 @@ export function toEntry(row: AuditRow, { before, after, actorVerified }: Details
   }
 }
 
-async function toFilter(ctx: Context, picture: Picture, query: AuditQuery): Promise<AuditFilter> {
-  const project = query.project === undefined ? undefined : findProject(picture, query.project)
+async function toFilter(ctx: Context, snapshot: WorkspaceSnapshot, query: AuditQuery): Promise<AuditFilter> {
+  const project = query.project === undefined ? undefined : findProject(snapshot, query.project)
   return {
     actor: query.actor === undefined ? null : foldId(query.actor),
     action: query.action?.toUpperCase() ?? null,
-    entity: query.entity === undefined ? null : await toEntity(ctx, picture, foldId(query.entity)),
+    entity: query.entity === undefined ? null : await toEntity(ctx, snapshot, foldId(query.entity)),
     project: project?.id ?? null,
-    environment: query.environment === undefined ? null : toEnvironment(picture, query.environment, project),
+    environment: query.environment === undefined ? null : toEnvironment(snapshot, query.environment, project),
     from: readMoment('from', query.from),
     to: readMoment('to', query.to),
     text: query.q ?? null,
@@ -114,21 +114,25 @@ async function toFilter(ctx: Context, picture: Picture, query: AuditQuery): Prom
 
 const foldId = (text: string) => (isId(text) ? text.toLowerCase() : text)
 
-type SoughtProject = { readonly id: string; readonly environments?: readonly PicturedEnvironment[] }
+type SoughtProject = { readonly id: string; readonly environments?: readonly SnapshotEnvironment[] }
 
 /** Deleted projects are known by id only: an unknown id finds nothing, an unknown name is refused. */
-function findProject({ projects, projectsBySlug }: Picture, idOrSlug: string): SoughtProject {
+function findProject({ projects, projectsBySlug }: WorkspaceSnapshot, idOrSlug: string): SoughtProject {
   const folded = idOrSlug.toLowerCase()
   const found = projectsBySlug.get(folded) ?? projects.get(folded) ?? (isId(folded) ? { id: folded } : undefined)
   if (!found) throw new Failure('notFound', 'project: no project has this name; use the id for a deleted one.')
   return found
 }
 
-function toEnvironment(picture: Picture, idOrName: string, project: SoughtProject | undefined): SoughtEnvironment {
+function toEnvironment(
+  snapshot: WorkspaceSnapshot,
+  idOrName: string,
+  project: SoughtProject | undefined,
+): SoughtEnvironment {
   const folded = idOrName.toLowerCase()
   const named = project?.environments?.find(({ name }) => name.toLowerCase() === folded)
-  const found = picture.environments.get(folded) ?? named
-  const owner = found && picture.projects.get(found.projectId)
+  const found = snapshot.environments.get(folded) ?? named
+  const owner = found && snapshot.projects.get(found.projectId)
   if (owner) return { id: found.id, known: { projectId: owner.id, slug: owner.slug, name: found.name } }
   if (isId(folded)) return { id: folded }
   if (!project) throw invalid('environment', 'must be an id, or a name together with its project.')
@@ -138,7 +142,7 @@ function toEnvironment(picture: Picture, idOrName: string, project: SoughtProjec
   )
 }
 
-async function toEntity(ctx: Context, { workspace, projects }: Picture, text: string): Promise<SoughtEntity> {
+async function toEntity(ctx: Context, { workspace, projects }: WorkspaceSnapshot, text: string): Promise<SoughtEntity> {
   const secret = isId(text) ? await ctx.store.secrets.findNames(text, workspace.id) : undefined
   return { text, secret: secret && { ...secret, slug: projects.get(secret.projectId)?.slug ?? '' } }
 }

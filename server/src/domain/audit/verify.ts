@@ -1,6 +1,6 @@
 /** Verifies an audit chain: every link, every key list, the record of the last cut, and the signed head. */
 import type { AuditVerdict } from '@coffer/contract/audit'
-import { nextTurn } from '../../event-loop.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { type AuditLink, type AuditRow, hashEntry } from '../../store/audit/entry.ts'
 import { digestsIn, isListGenuine } from '../../store/audit/key-list.ts'
@@ -82,7 +82,7 @@ async function* walkLinks(
       place = { sequence: link.entries.at(-1)?.sequence ?? place.sequence, hash: link.hash }
       yield { link, place }
     }
-    await nextTurn()
+    await yieldToEventLoop()
   }
 }
 

@@ -13,8 +13,8 @@ import {
   inPersonTransaction,
   type PersonEvent,
   personEntity,
-  type Tell,
-  tellWorkspaces,
+  type RecordPersonEvent,
+  recordInWorkspaces,
 } from '../account/person.ts'
 import { type OpenedSession, openBrowserSession } from '../account/session.ts'
 import { extendChain, lockChain } from '../audit/chain.ts'
@@ -49,8 +49,8 @@ async function loginInSlot(ctx: Context, email: string, body: Login): Promise<Op
     // While the address is locked, a wrong password from a known network gets the same refusal as from any other.
     throw refusal ?? new Failure('loginRefused')
   }
-  const outcome = await inPersonTransaction(asUser(ctx, account), account.id, (ctx, tell) =>
-    openIfProven(ctx, tell, account, body.code, attempts),
+  const outcome = await inPersonTransaction(asUser(ctx, account), account.id, (ctx, recordEvent) =>
+    openIfProven(ctx, recordEvent, account, body.code, attempts),
   )
   if (typeof outcome !== 'string') return outcome
   if (outcome === 'outdated') {
@@ -65,7 +65,7 @@ async function loginInSlot(ctx: Context, email: string, body: Login): Promise<Op
 /** The new session, or the reason for refusal: the code, or a password that was changed during the check. */
 async function openIfProven(
   ctx: WriteContext,
-  tell: Tell,
+  recordEvent: RecordPersonEvent,
   account: Account,
   code: string | undefined,
   attempts: LoginAttempts,
@@ -78,7 +78,7 @@ async function openIfProven(
   // A success here does not reset the lock: an attacker elsewhere must not get new attempts from it.
   const [, ...here] = attempts.subjects
   for (const subject of attempts.isLocked ? here : attempts.subjects) await ctx.store.loginAttempts.forget(subject)
-  await tell({
+  await recordEvent({
     action: 'LOGIN',
     entity: personEntity(current),
     ...(verdict === 'not needed' ? {} : { after: { secondFactor: verdict } }),
@@ -114,7 +114,7 @@ async function countLogin(ctx: Context, email: string): Promise<LoginAttempts> {
 const isSpared = ({ here }: LoginAttempts) => here !== undefined && here.failures <= maxFailures
 
 async function recordFailure(ctx: Context, account: Account, reason: string): Promise<void> {
-  await inPersonTransaction(ctx, account.id, (_ctx, tell) => tell(failureOf(account, reason)))
+  await inPersonTransaction(ctx, account.id, (_ctx, recordEvent) => recordEvent(failureOf(account, reason)))
 }
 
 /**
@@ -125,7 +125,7 @@ async function recordWrongPassword(ctx: Context, account: Account | undefined): 
   if (!account) return recordStrangeLogin(ctx)
   const event = failureOf(account, 'wrong password')
   await recordAct(ctx, { chain: systemChain, ...event })
-  tellWorkspaces(ctx, account.id, event).catch((error) =>
+  recordInWorkspaces(ctx, account.id, event).catch((error) =>
     ctx.log.error('a failed login could not be recorded in the trails of the workspaces', traceOf(error)),
   )
 }

@@ -7,7 +7,7 @@ import { traceOf } from '../../log.ts'
 import { type Change, maxListed } from '../../store/change.ts'
 import type { Services } from '../context.ts'
 import { hourMs } from '../time.ts'
-import { forget, forgetAll, type Memories } from './invalidation.ts'
+import { type Caches, invalidate, invalidateAll } from './invalidation.ts'
 
 const pollEveryMs = 250
 const freshForMs = 900
@@ -29,7 +29,7 @@ export type ChangeFollower = {
 }
 
 export function createChangeFollower(
-  services: Memories & Pick<Services, 'store' | 'keys' | 'now'> & { readonly log: Log },
+  services: Caches & Pick<Services, 'store' | 'keys' | 'now'> & { readonly log: Log },
 ): ChangeFollower {
   // Monotonic clock: setting the wall clock must not make stale data look fresh.
   let readAt = Number.NEGATIVE_INFINITY
@@ -44,7 +44,7 @@ export function createChangeFollower(
 
   async function apply(change: Change): Promise<void> {
     if (change.subject === 'keyring') await services.keys.reload()
-    forget(services, change.subject, change.subjectId)
+    invalidate(services, change.subject, change.subjectId)
   }
 
   /** True if unread rows may have been deleted, because this node was disconnected or suspended for too long. */
@@ -78,7 +78,7 @@ export function createChangeFollower(
     let changes = await services.store.changes.listAfter(sequence)
     if (await hasMissed(changes[0], startedAt, startedAtTime)) {
       await services.keys.reload()
-      forgetAll(services)
+      invalidateAll(services)
       // As at startup: tracking every skipped number as a gap would be costly, and all caches have just been dropped.
       sequence = Math.max(sequence, (changes[0]?.sequence ?? 0) - startGap)
     }

@@ -2,7 +2,7 @@
  * A version number per environment, increased when this process learns of a change: at the commit for its own changes,
  * within a second for those of other nodes. Data cached at an older version is stale.
  */
-export type Epochs = {
+export type EnvironmentVersions = {
   of(environmentId: string): number
   advance(environmentId: string): void
   /** Invalidates every environment. */
@@ -12,7 +12,7 @@ export type Epochs = {
 /** Beyond this many entries the map is cleared, and all environments get a version that was never used before. */
 const maxRemembered = 200_000
 
-export function createEpochs(): Epochs {
+export function createEnvironmentVersions(): EnvironmentVersions {
   const numbers = new Map<string, number>()
   let floor = 0
   let highest = 0

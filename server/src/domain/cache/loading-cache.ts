@@ -4,7 +4,7 @@
  */
 import { setBounded } from '../../bounded-map.ts'
 
-export type Recall<Value> = {
+export type LoadingCache<Value> = {
   /** The cached value, without loading it. */
   peek(key: string): Value | undefined
   get(key: string): Promise<Value | undefined>
@@ -12,7 +12,10 @@ export type Recall<Value> = {
   clear(): void
 }
 
-export function createRecall<Value>(max: number, load: (key: string) => Promise<Value | undefined>): Recall<Value> {
+export function createLoadingCache<Value>(
+  max: number,
+  load: (key: string) => Promise<Value | undefined>,
+): LoadingCache<Value> {
   const known = new Map<string, Value>()
   const loading = new Map<string, Promise<Value | undefined>>()
 

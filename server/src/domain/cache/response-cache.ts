@@ -3,8 +3,8 @@
  * while the workspace snapshot and the environments they were built from are unchanged.
  */
 import type { CompactDetails, KeyList } from '../../store/audit/key-list.ts'
-import type { Epochs } from './environment-version.ts'
-import type { Picture } from './workspace-snapshot.ts'
+import type { EnvironmentVersions } from './environment-version.ts'
+import type { WorkspaceSnapshot } from './workspace-snapshot.ts'
 
 export type Answer = {
   readonly body: string
@@ -16,12 +16,12 @@ export type Answer = {
 }
 export type CachedResponse = Omit<Answer, 'body'> & { readonly body: string | Buffer; readonly bytes: number }
 
-type Dependency = { readonly environmentId: string; readonly epoch: number }
-type Kept = CachedResponse & { readonly picture: Picture; readonly dependencies: readonly Dependency[] }
+type Dependency = { readonly environmentId: string; readonly version: number }
+type Kept = CachedResponse & { readonly snapshot: WorkspaceSnapshot; readonly dependencies: readonly Dependency[] }
 
 export type ResponseCache = {
-  find(key: string, picture: Picture): CachedResponse | undefined
-  keep(key: string, picture: Picture, dependencies: readonly Dependency[], answer: Answer): void
+  find(key: string, snapshot: WorkspaceSnapshot): CachedResponse | undefined
+  keep(key: string, snapshot: WorkspaceSnapshot, dependencies: readonly Dependency[], answer: Answer): void
 }
 
 const maxBytes = 32 * 1024 * 1024
@@ -29,7 +29,7 @@ const maxAnswerBytes = 1024 * 1024
 /** Small bodies are sent fastest as a string, in one write with the headers; larger ones as a buffer. */
 const maxTextBytes = 64 * 1024
 
-export function createResponseCache(epochs: Epochs): ResponseCache {
+export function createResponseCache(environmentVersions: EnvironmentVersions): ResponseCache {
   const kept = new Map<string, Kept>()
   let bytes = 0
 
@@ -51,7 +51,8 @@ export function createResponseCache(epochs: Epochs): ResponseCache {
   }
 
   function isCurrent({ dependencies }: Kept): boolean {
-    for (const { environmentId, epoch } of dependencies) if (epochs.of(environmentId) !== epoch) return false
+    for (const { environmentId, version } of dependencies)
+      if (environmentVersions.of(environmentId) !== version) return false
     return true
   }
 
@@ -62,20 +63,20 @@ export function createResponseCache(epochs: Epochs): ResponseCache {
   }
 
   return {
-    find(name, picture) {
+    find(name, snapshot) {
       const entry = kept.get(name)
-      if (!entry || (entry.picture === picture && isCurrent(entry))) return entry
+      if (!entry || (entry.snapshot === snapshot && isCurrent(entry))) return entry
       drop(name, entry)
       return undefined
     },
-    keep(name, picture, dependencies, answer) {
+    keep(name, snapshot, dependencies, answer) {
       const old = kept.get(name)
       if (old) drop(name, old)
       if (answer.body.length > maxAnswerBytes) return
       const { etag, auditDetails, entity } = answer
       const encoded = Buffer.from(answer.body, 'utf8')
       const body = encoded.length > maxTextBytes ? encoded : answer.body
-      const entry = { body, bytes: encoded.length, etag, auditDetails, entity, picture, dependencies }
+      const entry = { body, bytes: encoded.length, etag, auditDetails, entity, snapshot, dependencies }
       kept.set(name, entry)
       bytes += sizeOf(name, entry)
       holdLists(auditDetails?.lists ?? [], 1)

@@ -1,5 +1,5 @@
 /**
- * The snapshot of a workspace (`Picture`) that access is decided from: members, teams, projects, environments, and the
+ * The snapshot of a workspace (`WorkspaceSnapshot`) that access is decided from: members, teams, projects, environments, and the
  * tokens in use. It is cached in memory, dropped at every commit that changes it, and reloaded by the next request.
  */
 import type { Log } from '../../log.ts'
@@ -12,10 +12,10 @@ import type { Member } from '../../store/workspace/member.ts'
 import type { WorkspaceRow } from '../../store/workspace/workspace.ts'
 import { type ScopeSet, toScopeSet } from '../scope.ts'
 import { iso } from '../time.ts'
-import { createRecall, type Recall } from './loading-cache.ts'
+import { createLoadingCache, type LoadingCache } from './loading-cache.ts'
 
-type PicturedMember = { readonly member: Member; readonly scopeSet: ScopeSet }
-export type PicturedEnvironment = {
+type SnapshotMember = { readonly member: Member; readonly scopeSet: ScopeSet }
+export type SnapshotEnvironment = {
   readonly id: string
   readonly name: string
   readonly projectId: string
@@ -23,49 +23,52 @@ export type PicturedEnvironment = {
   readonly createdAt: number
   readonly updatedAt: string
 }
-export type PicturedProject = {
+export type SnapshotProject = {
   readonly id: string
   readonly name: string
   readonly slug: string
   readonly teamId: string
   readonly createdAt: string
   readonly updatedAt: string
-  readonly environments: readonly PicturedEnvironment[]
+  readonly environments: readonly SnapshotEnvironment[]
 }
-export type PicturedTeam = {
+export type SnapshotTeam = {
   readonly id: string
   readonly name: string
   readonly createdAt: string
-  readonly projects: readonly PicturedProject[]
+  readonly projects: readonly SnapshotProject[]
 }
 
-export type Picture = {
+export type WorkspaceSnapshot = {
   readonly workspace: WorkspaceRow
-  readonly membersByUser: ReadonlyMap<string, PicturedMember>
-  readonly teams: ReadonlyMap<string, PicturedTeam>
-  readonly projects: ReadonlyMap<string, PicturedProject>
-  readonly projectsBySlug: ReadonlyMap<string, PicturedProject>
-  readonly environments: ReadonlyMap<string, PicturedEnvironment>
+  readonly membersByUser: ReadonlyMap<string, SnapshotMember>
+  readonly teams: ReadonlyMap<string, SnapshotTeam>
+  readonly projects: ReadonlyMap<string, SnapshotProject>
+  readonly projectsBySlug: ReadonlyMap<string, SnapshotProject>
+  readonly environments: ReadonlyMap<string, SnapshotEnvironment>
   /** Tokens by id, loaded on demand and dropped with the snapshot. */
-  readonly tokens: Recall<TokenRecord>
+  readonly tokens: LoadingCache<TokenRecord>
   /** Identities of outside issuers, loaded on demand too. */
-  readonly identities: Recall<IdentityRecord>
+  readonly identities: LoadingCache<IdentityRecord>
   readonly environmentKeys: KeyMemory
 }
 
-export type Pictures = Recall<Picture>
+export type WorkspaceSnapshots = LoadingCache<WorkspaceSnapshot>
 
-const maxPictures = 1_000
+const maxSnapshots = 1_000
 const maxTokens = 10_000
 const maxIdentities = 1_000
 
-export function createPictures(store: Store, log: Log): Pictures {
-  return createRecall(maxPictures, (workspaceId) => loadPicture(store, log, workspaceId))
+export function createWorkspaceSnapshots(store: Store, log: Log): WorkspaceSnapshots {
+  return createLoadingCache(maxSnapshots, (workspaceId) => loadSnapshot(store, log, workspaceId))
 }
 
-export const toPictured = (row: EnvironmentRow): PicturedEnvironment => ({ ...row, updatedAt: iso(row.updatedAt) })
+export const toSnapshotEnvironment = (row: EnvironmentRow): SnapshotEnvironment => ({
+  ...row,
+  updatedAt: iso(row.updatedAt),
+})
 
-async function loadPicture(store: Store, log: Log, workspaceId: string): Promise<Picture | undefined> {
+async function loadSnapshot(store: Store, log: Log, workspaceId: string): Promise<WorkspaceSnapshot | undefined> {
   const workspace = await store.workspaces.find(workspaceId)
   if (!workspace) return undefined
   const [{ members, tampered }, teamRows, projectRows, environmentRows] = await Promise.all([
@@ -76,7 +79,7 @@ async function loadPicture(store: Store, log: Log, workspaceId: string): Promise
   ])
   if (tampered > 0) log.error('membership rows failed their integrity check', { workspaceId, count: tampered })
 
-  const environments = environmentRows.map(toPictured)
+  const environments = environmentRows.map(toSnapshotEnvironment)
   const environmentsByProject = Map.groupBy(environments, (environment) => environment.projectId)
   const projects = projectRows.map((row) => ({
     ...row,
@@ -98,16 +101,16 @@ async function loadPicture(store: Store, log: Log, workspaceId: string): Promise
     projects: new Map(projects.map((project) => [project.id, project])),
     projectsBySlug: new Map(projects.map((project) => [project.slug, project])),
     environments: new Map(environments.map((environment) => [environment.id, environment])),
-    tokens: createRecall(maxTokens, (id) => store.tokens.find(id, workspaceId)),
-    identities: createRecall(maxIdentities, (id) => store.oidc.find(id, workspaceId)),
+    tokens: createLoadingCache(maxTokens, (id) => store.tokens.find(id, workspaceId)),
+    identities: createLoadingCache(maxIdentities, (id) => store.oidc.find(id, workspaceId)),
     environmentKeys: { byVersion: new Map(), newest: new Map() },
   }
 }
 
-const byName = new WeakMap<PicturedProject, ReadonlyMap<string, PicturedEnvironment>>()
+const byName = new WeakMap<SnapshotProject, ReadonlyMap<string, SnapshotEnvironment>>()
 
 /** Called for every reference: the index saves a scan of the project's environments each time. */
-export function findEnvironmentByName(project: PicturedProject, name: string): PicturedEnvironment | undefined {
+export function findEnvironmentByName(project: SnapshotProject, name: string): SnapshotEnvironment | undefined {
   let names = byName.get(project)
   if (!names) {
     names = new Map(project.environments.map((environment) => [environment.name.toLowerCase(), environment]))

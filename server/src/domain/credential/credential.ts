@@ -15,8 +15,8 @@ import type { IdentityRecord } from '../../store/oidc.ts'
 import type { Store } from '../../store/store.ts'
 import type { TokenRecord } from '../../store/token.ts'
 import type { Actor } from '../actor.ts'
-import { createRecall } from '../cache/loading-cache.ts'
-import type { Pictures } from '../cache/workspace-snapshot.ts'
+import { createLoadingCache } from '../cache/loading-cache.ts'
+import type { WorkspaceSnapshots } from '../cache/workspace-snapshot.ts'
 import { dayMs, hourMs } from '../time.ts'
 import type { Usage } from './usage.ts'
 
@@ -51,7 +51,7 @@ type LiveSession = { readonly session: Session; readonly user: SessionUser; seen
 type Parts = {
   readonly store: Store
   readonly keys: Keys
-  readonly pictures: Pictures
+  readonly snapshots: WorkspaceSnapshots
   readonly usage: Usage
   readonly issuer: string
   /** Store work that no request waits for. */
@@ -60,12 +60,12 @@ type Parts = {
 }
 
 export function createCredentials(parts: Parts): Credentials {
-  const { store, keys, pictures, usage, now, later } = parts
+  const { store, keys, snapshots, usage, now, later } = parts
   const located = new Map<string, Located>()
   const sessions = new Map<string, LiveSession>()
   const claims = new Map<string, JwtClaims>()
   /** Whether the address of a token's creator is confirmed, by user id. */
-  const verified = createRecall(maxRemembered, store.accounts.isVerified)
+  const verified = createLoadingCache(maxRemembered, store.accounts.isVerified)
 
   async function authenticate(value: string, ip: string): Promise<Actor> {
     const kind = bearerKind(value)
@@ -82,7 +82,7 @@ export function createCredentials(parts: Parts): Credentials {
     const claimed = claims.get(key)
     if (!claimed || claimed.exp * 1000 <= now()) return undefined
     if (claimed.kind === 'oidc') {
-      const identity = pictures.peek(claimed.workspace)?.identities.peek(claimed.sub)
+      const identity = snapshots.peek(claimed.workspace)?.identities.peek(claimed.sub)
       return identity && federatedActor(identity, claimed)
     }
     const source = peekToken(claimed.workspace, claimed.sub)
@@ -90,9 +90,9 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   function peekToken(workspaceId: string, id: string): OwnedToken | undefined {
-    const picture = pictures.peek(workspaceId)
-    const token = picture?.tokens.peek(id)
-    if (!picture || !token || !picture.membersByUser.has(token.createdBy)) return undefined
+    const snapshot = snapshots.peek(workspaceId)
+    const token = snapshot?.tokens.peek(id)
+    if (!snapshot || !token || !snapshot.membersByUser.has(token.createdBy)) return undefined
     const emailVerified = verified.peek(token.createdBy)
     return emailVerified === undefined ? undefined : { token, emailVerified }
   }
@@ -107,7 +107,7 @@ export function createCredentials(parts: Parts): Credentials {
     const found = tokenActor(await requireToken(fresh.workspaceId, fresh.id), fresh, ip)
     if (found) return found
     // The store knows the token, so the cached snapshot must hold its record under a root key that is gone.
-    pictures.drop(fresh.workspaceId)
+    snapshots.drop(fresh.workspaceId)
     const last = tokenActor(await requireToken(fresh.workspaceId, fresh.id), fresh, ip)
     if (!last) throw new Failure('unauthenticated')
     return last
@@ -157,8 +157,8 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   async function requireIdentity(workspaceId: string, id: string): Promise<IdentityRecord> {
-    const picture = await pictures.get(workspaceId)
-    const identity = await picture?.identities.get(id)
+    const snapshot = await snapshots.get(workspaceId)
+    const identity = await snapshot?.identities.get(id)
     if (!identity) throw new Failure('unauthenticated')
     return identity
   }
@@ -178,10 +178,10 @@ export function createCredentials(parts: Parts): Credentials {
   }
 
   async function requireToken(workspaceId: string, id: string): Promise<OwnedToken> {
-    const picture = pictures.peek(workspaceId) ?? (await pictures.get(workspaceId))
-    const token = picture && (picture.tokens.peek(id) ?? (await picture.tokens.get(id)))
+    const snapshot = snapshots.peek(workspaceId) ?? (await snapshots.get(workspaceId))
+    const token = snapshot && (snapshot.tokens.peek(id) ?? (await snapshot.tokens.get(id)))
     // A token is valid only while its creator is a member.
-    if (!picture || !token || !picture.membersByUser.has(token.createdBy)) throw new Failure('unauthenticated')
+    if (!snapshot || !token || !snapshot.membersByUser.has(token.createdBy)) throw new Failure('unauthenticated')
     const emailVerified = verified.peek(token.createdBy) ?? (await verified.get(token.createdBy))
     return { token, emailVerified: emailVerified ?? false }
   }

@@ -42,7 +42,7 @@ const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'token',
 export async function listTokens(ctx: Context, path: WorkspacePath, query: TokenListQuery): Promise<Page<Token>> {
   const access = await requireWorkspace(ctx, path, 'token:read')
   const whose = mayManageAll(access) ? null : ctx.actor.userId
-  const { tokens, next } = await ctx.store.tokens.list(access.picture.workspace.id, whose, {
+  const { tokens, next } = await ctx.store.tokens.list(access.snapshot.workspace.id, whose, {
     // Sorts after every id, so that the first page starts with the newest token.
     before: query.cursor === undefined ? 'z' : decodeIdCursor(query.cursor),
     limit: query.limit ?? defaultPageLength,
@@ -87,8 +87,8 @@ export async function createCliToken(
   body: NewCliToken,
 ): Promise<{ token: string; expiresAt: string }> {
   const access = await requireWorkspace(ctx, path, 'token:create')
-  const environment = access.picture.environments.get(body.environmentId.toLowerCase())
-  const project = environment && access.picture.projects.get(environment.projectId)
+  const environment = access.snapshot.environments.get(body.environmentId.toLowerCase())
+  const project = environment && access.snapshot.projects.get(environment.projectId)
   if (!environment || !project || !reachesEnvironment(access.reach, project, environment)) {
     throw new Failure('notFound')
   }
@@ -161,7 +161,7 @@ export async function revokeToken(ctx: Context, path: IdPath): Promise<void> {
 type TokenPlan = Pick<TokenRecord, 'name' | 'type' | 'permission' | 'scope' | 'allowedIps' | 'expiresAt'>
 
 async function issueToken(ctx: Context, access: Access, plan: TokenPlan): Promise<IssuedToken> {
-  const workspaceId = access.picture.workspace.id
+  const workspaceId = access.snapshot.workspace.id
   const value = createBearer(tokenPrefix)
   const root = ctx.keys.keyring.active
   const token: TokenRecord = {
@@ -214,7 +214,7 @@ async function requireManagedToken(
   path: IdPath,
 ): Promise<{ token: TokenRecord; workspaceId: string; access: Access }> {
   const access = await requireWorkspace(ctx, path, 'workspace:read')
-  const workspaceId = access.picture.workspace.id
+  const workspaceId = access.snapshot.workspace.id
   const token = await ctx.store.tokens.find(path.id.toLowerCase(), workspaceId)
   if (!token || !seesToken(ctx, access, token)) throw new Failure('notFound')
   await requireWorkspace(ctx, path, 'token:write')

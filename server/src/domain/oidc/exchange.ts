@@ -6,7 +6,7 @@ import type { AccessToken } from '@coffer/contract/auth'
 import type { IdPath } from '@coffer/contract/field'
 import type { IdentityCheck, IdentityExchange, IdentityTest, IdentityVerdict } from '@coffer/contract/oidc'
 import { jwtLifetimeSeconds } from '../../crypto/jwt.ts'
-import { nextTurn } from '../../event-loop.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import type { IdentityRecord } from '../../store/oidc.ts'
 import { reachOf } from '../access/outbound-reach.ts'
@@ -61,7 +61,7 @@ async function judge(ctx: Context, workspaceId: string, token: ExternalToken): P
   const judged: { identity: IdentityRecord; failed: IdentityCheck | undefined }[] = []
   for (const identity of candidates) {
     // Many identities and a token with long lists can take a while, so other requests get the event loop in between.
-    if (judged.length > 0) await nextTurn()
+    if (judged.length > 0) await yieldToEventLoop()
     judged.push({ identity, failed: firstFailed(checkFit(identity, token)) })
   }
   const fitting = judged.flatMap(({ identity, failed }) => (failed ? [] : [identity]))

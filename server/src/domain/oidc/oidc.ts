@@ -23,7 +23,7 @@ const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'oidc', 
 
 export async function listIdentities(ctx: Context, path: WorkspacePath): Promise<Identity[]> {
   const access = await requireWorkspace(ctx, path, 'oidc:read')
-  const identities = await ctx.store.oidc.list(access.picture.workspace.id)
+  const identities = await ctx.store.oidc.list(access.snapshot.workspace.id)
   return identities.map((identity) => toIdentity(ctx, identity))
 }
 
@@ -34,7 +34,7 @@ export async function readIdentity(ctx: Context, path: IdPath): Promise<Identity
 
 export async function createIdentity(ctx: Context, path: WorkspacePath, body: NewIdentity): Promise<Identity> {
   const access = await requireWorkspace(ctx, path, 'oidc:write')
-  const workspaceId = access.picture.workspace.id
+  const workspaceId = access.snapshot.workspace.id
   const at = ctx.now()
   const identity: IdentityRecord = {
     ...body,
@@ -114,7 +114,7 @@ export async function requireIdentity(
   permission: 'oidc:read' | 'oidc:write',
 ): Promise<{ identity: IdentityRecord; access: Access }> {
   const access = await requireWorkspace(ctx, path, permission)
-  const identity = await ctx.store.oidc.find(path.id.toLowerCase(), access.picture.workspace.id)
+  const identity = await ctx.store.oidc.find(path.id.toLowerCase(), access.snapshot.workspace.id)
   if (!identity) throw new Failure('notFound')
   return { identity, access }
 }

@@ -1,7 +1,7 @@
 /** Finds the environments that a request names, and whose personal values the caller sees in them. */
 import { Failure, invalid } from '../../failure.ts'
 import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { reachesEnvironment } from '../scope.ts'
 
@@ -16,7 +16,7 @@ export function personalOwner(ctx: Context): string {
 }
 
 /** An environment of the project by id or name, if the caller reaches it. */
-export function requireReached(access: ProjectAccess, idOrName: string): PicturedEnvironment {
+export function requireReached(access: ProjectAccess, idOrName: string): SnapshotEnvironment {
   const { reach, project } = access
   const environment = findByIdOrName(project.environments, idOrName)
   // Names are unique within a project, so no other environment can match.
@@ -24,7 +24,7 @@ export function requireReached(access: ProjectAccess, idOrName: string): Picture
   return environment
 }
 
-function findByIdOrName(list: readonly PicturedEnvironment[], idOrName: string): PicturedEnvironment | undefined {
+function findByIdOrName(list: readonly SnapshotEnvironment[], idOrName: string): SnapshotEnvironment | undefined {
   const folded = idOrName.toLowerCase()
   return (
     list.find((environment) => environment.id === folded) ??
@@ -38,7 +38,7 @@ type Chosen = {
 }
 
 /** The environments that the query names, without duplicates; all in reach if it names none. */
-export function chooseEnvironments(access: ProjectAccess, query: Chosen): PicturedEnvironment[] {
+export function chooseEnvironments(access: ProjectAccess, query: Chosen): SnapshotEnvironment[] {
   const { environmentId, environment_id } = query
   // Fast path: most reads name exactly one environment.
   if (typeof environmentId === 'string' && environment_id === undefined) return [requireReached(access, environmentId)]
@@ -51,7 +51,7 @@ export function chooseEnvironments(access: ProjectAccess, query: Chosen): Pictur
 export function findNamed(
   access: ProjectAccess,
   names: readonly (string | undefined)[],
-): PicturedEnvironment | undefined {
+): SnapshotEnvironment | undefined {
   const given = names.filter((name) => name !== undefined)
   const [environment, another] = new Set(given.map((idOrName) => requireReached(access, idOrName)))
   if (another) throw invalid('environmentId', 'names more than one environment: name one.')
@@ -59,14 +59,14 @@ export function findNamed(
 }
 
 /** For operations that must name their environment, even if the caller reaches only one. */
-export function requireNamed(access: ProjectAccess, ...names: (string | undefined)[]): PicturedEnvironment {
+export function requireNamed(access: ProjectAccess, ...names: (string | undefined)[]): SnapshotEnvironment {
   const environment = findNamed(access, names)
   if (!environment) throw invalid('environmentId', 'is required.')
   return environment
 }
 
 /** For operations on one environment, which need not be named if the caller reaches only one. */
-export function chooseEnvironment(access: ProjectAccess, query: Chosen): PicturedEnvironment {
+export function chooseEnvironment(access: ProjectAccess, query: Chosen): SnapshotEnvironment {
   const chosen = chooseEnvironments(access, query)
   const [only] = chosen
   if (!only || chosen.length > 1) throw invalid('environmentId', 'is required: name one environment.')

@@ -2,17 +2,17 @@
 import type { ProjectPath } from '@coffer/contract/field'
 import type { RevisionResults } from '@coffer/contract/secret'
 import type { SecretExport, SecretImport } from '@coffer/contract/secret-file'
-import { nextTurn } from '../../event-loop.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { type ProjectAccess, requireProject } from '../access/access.ts'
 import { readDetails } from '../audit/read.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { chooseEnvironment, personalOwner, requireReached } from './environment.ts'
 import type { Entry, ExportFormat } from './format/format.ts'
 import { effectiveValues, loadProject } from './load.ts'
-import { type WrittenAnswer, writeAnswer } from './read/pieces.ts'
-import { secretsOf } from './record.ts'
+import { type WrittenAnswer, writeAnswer } from './read/chunks.ts'
+import { secretsEntity } from './record.ts'
 import { namePlaces, resolveRows } from './reference/follow.ts'
 import { createAllowance } from './size.ts'
 import { writeAll } from './write/change.ts'
@@ -27,9 +27,9 @@ export async function exportSecrets(ctx: Context, path: ProjectPath, query: Secr
   const { file, format, keys, places } = await makeFile(ctx, access, environment, query)
   if (keys.length > 0) {
     const event = {
-      chain: access.picture.workspace.id,
+      chain: access.snapshot.workspace.id,
       action: 'VIEW',
-      entity: secretsOf(access.project),
+      entity: secretsEntity(access.project),
       projectId: access.project.id,
       environmentId: environment.id,
     } as const
@@ -43,7 +43,7 @@ export async function exportSecrets(ctx: Context, path: ProjectPath, query: Secr
 
 const exportAdvice = 'list the keys (GET …/secret?view=keys) and read secrets one by one'
 
-async function makeFile(ctx: Context, access: ProjectAccess, environment: PicturedEnvironment, query: SecretExport) {
+async function makeFile(ctx: Context, access: ProjectAccess, environment: SnapshotEnvironment, query: SecretExport) {
   const ownerId = personalOwner(ctx)
   const loaded = await loadProject(ctx, access, [environment], ownerId, { advice: exportAdvice })
   const { names } = loaded
@@ -74,8 +74,8 @@ export async function importSecrets(ctx: Context, path: ProjectPath, body: Secre
   const access = await requireProject(ctx, path, 'secret:write')
   const environment = requireReached(access, body.environmentId)
   const entries = await readFile(body)
-  const wishes = entries.map((entry) => ({ ...entry, environment }))
-  return writeRevision(ctx, access, environment, body.dryRun, (ctx) => writeAll(ctx, access, wishes, body))
+  const edits = entries.map((entry) => ({ ...entry, environment }))
+  return writeRevision(ctx, access, environment, body.dryRun, (ctx) => writeAll(ctx, access, edits, body))
 }
 
 /** Parses in pieces: a file may be megabytes, and must not block the event loop. */
@@ -85,7 +85,7 @@ async function readFile({ format, content }: SecretImport): Promise<Entry[]> {
   const pieces = parseInPieces(format, content)
   let piece = pieces.next()
   while (!piece.done) {
-    await nextTurn()
+    await yieldToEventLoop()
     piece = pieces.next()
   }
   return piece.value

@@ -1,10 +1,10 @@
 /** Loads and decrypts values: responses, exports, references and comparisons are built from these rows. */
 
-import { nextTurn } from '../../event-loop.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
 import type { ReminderRow } from '../../store/secret/reminder.ts'
 import { rowBytes, type SealedValue, type ValuePlace } from '../../store/secret/value.ts'
 import type { ProjectAccess } from '../access/access.ts'
-import type { PicturedEnvironment } from '../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { acquireLargeSlot } from '../slot.ts'
 import { type Allowance, createAllowance, createOpeningPause, largeBytes, manySecrets } from './size.ts'
@@ -28,28 +28,28 @@ export async function openValues(
   rows: readonly SealedValue[],
   names: Names,
 ): Promise<OpenValue[]> {
-  const { picture, project } = access
+  const { snapshot, project } = access
   const opened: OpenValue[] = []
   const isPause = createOpeningPause()
   for (const row of rows) {
     if (row.sealed === null || !names.has(row.secretId) || isHidden(access, row)) continue
     const { secretId, environmentId, ownerId, version, updatedAt, sealed, authors } = row
-    const place = { workspaceId: picture.workspace.id, projectId: project.id, environmentId, secretId, ownerId }
-    const value = await ctx.store.secretValues.open(place, { version, sealed, authors }, picture.environmentKeys)
+    const place = { workspaceId: snapshot.workspace.id, projectId: project.id, environmentId, secretId, ownerId }
+    const value = await ctx.store.secretValues.open(place, { version, sealed, authors }, snapshot.environmentKeys)
     opened.push({ secretId, environmentId, isPersonal: ownerId !== '', version, updatedAt, value, authors })
-    if (isPause(sealed.length)) await nextTurn()
+    if (isPause(sealed.length)) await yieldToEventLoop()
   }
   return opened
 }
 
-export function placeOf(access: ProjectAccess, environment: PicturedEnvironment, secretId: string): ValuePlace {
-  const workspaceId = access.picture.workspace.id
+export function placeOf(access: ProjectAccess, environment: SnapshotEnvironment, secretId: string): ValuePlace {
+  const workspaceId = access.snapshot.workspace.id
   return { workspaceId, projectId: access.project.id, environmentId: environment.id, secretId, ownerId: '' }
 }
 
 /** Switching personal values off hides them; it does not delete them. */
 export function isHidden(access: ProjectAccess, row: Pick<SealedValue, 'ownerId' | 'environmentId'>): boolean {
-  return row.ownerId !== '' && access.picture.environments.get(row.environmentId)?.hasPersonalOverrides !== true
+  return row.ownerId !== '' && access.snapshot.environments.get(row.environmentId)?.hasPersonalOverrides !== true
 }
 
 /** Map key of a secret's value in an environment. */
@@ -78,7 +78,7 @@ const listAdvice = 'name fewer environments, search by name (q), list keys only 
 export async function loadProject(
   ctx: Context,
   access: ProjectAccess,
-  environments: readonly PicturedEnvironment[],
+  environments: readonly SnapshotEnvironment[],
   ownerId: string,
   { part, advice = listAdvice }: { part?: string | undefined; advice?: string } = {},
 ) {
@@ -112,7 +112,7 @@ export function loadValues(
 ): Promise<SealedValue[]> {
   const { secretValues } = ctx.store
   const revisions = async () => {
-    const { id } = access.picture.workspace
+    const { id } = access.snapshot.workspace
     return (await Promise.all(environmentIds.map((each) => secretValues.currentRevision(each, id)))).join()
   }
   return allowance.load(
@@ -125,7 +125,7 @@ export function loadValues(
       const rows: SealedValue[] = []
       for (const part of partsOf(secretIds, environmentIds.length, ownerId)) {
         for (const row of await secretValues.listOf(environmentIds, part, ownerId)) rows.push(row)
-        await nextTurn()
+        await yieldToEventLoop()
       }
       return (await revisions()) === before ? rows : whole()
     },
@@ -145,10 +145,10 @@ const rowsPerPart = 128
  * Like `loadProject`, without the values. Each value is still decrypted, in batches, and dropped: tampering must be
  * detected here too. A long list takes as long as reading the values, and needs a slot.
  */
-export async function loadKeys(
+export async function loadKeyNames(
   ctx: Context,
   access: ProjectAccess,
-  environments: readonly PicturedEnvironment[],
+  environments: readonly SnapshotEnvironment[],
   ownerId: string,
   part: string | undefined,
 ) {
@@ -168,14 +168,14 @@ export async function loadKeys(
     const opened = await openValues(ctx, access, rows, names)
     allowance.spend(opened.length * rowBytes)
     for (const row of opened) values.push({ ...row, value: '' })
-    await nextTurn()
+    await yieldToEventLoop()
   }
   const reminders: ReminderRow[] = ids.length === 0 ? [] : await ctx.store.secretReminders.list(ids)
   return { secrets, allNames, values, reminders, advice }
 }
 
 async function loadNames(ctx: Context, access: ProjectAccess, allowance: Allowance, part: string | undefined) {
-  const all = await ctx.store.secrets.list(access.project.id, access.picture.workspace.id)
+  const all = await ctx.store.secrets.list(access.project.id, access.snapshot.workspace.id)
   const folded = part?.toLowerCase()
   const secrets = folded === undefined ? all : all.filter(({ name }) => name.toLowerCase().includes(folded))
   let bytes = 0

@@ -4,17 +4,17 @@
  */
 import { isLongList, type KeyList, type NameBase, type NameBases, toKeyList } from '../../store/audit/key-list.ts'
 import type { ProjectAccess } from '../access/access.ts'
-import type { Picture } from '../cache/workspace-snapshot.ts'
+import type { WorkspaceSnapshot } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import type { Place } from './reference/graph.ts'
 
 /** The bases used last. Cached responses share their texts, which may be megabytes long. */
-const lastBases = new WeakMap<Picture, Map<string, KeyList>>()
+const lastBases = new WeakMap<WorkspaceSnapshot, Map<string, KeyList>>()
 
 /** `names` must be without duplicates; `use` tells the lists of one workspace apart. */
-function baseOf(picture: Picture, use: string, names: readonly string[], prefix = ''): NameBase {
-  const known = lastBases.get(picture) ?? new Map<string, KeyList>()
-  lastBases.set(picture, known)
+function baseOf(snapshot: WorkspaceSnapshot, use: string, names: readonly string[], prefix = ''): NameBase {
+  const known = lastBases.get(snapshot) ?? new Map<string, KeyList>()
+  lastBases.set(snapshot, known)
   const text = JSON.stringify(names)
   const last = known.get(use)
   const list = last?.text === text ? last : toKeyList(text)
@@ -34,7 +34,7 @@ export type AuditedRead = {
 /** Gives the long lists of a read their bases, and sorts them, as the bases are. */
 export async function withBases(
   ctx: Pick<Context, 'store'>,
-  { picture, project }: ProjectAccess,
+  { snapshot, project }: ProjectAccess,
   read: AuditedRead,
   allKeys: () => readonly string[],
   places: readonly Place[],
@@ -44,36 +44,36 @@ export async function withBases(
     if (!isLongList(read[field])) return read[field]
     const chosen = [...new Set(read[field])]
     if (!isLongList(chosen)) return chosen
-    bases[field] = [baseOf(picture, `${field} ${project.id}`, [...allNames()].sort())]
+    bases[field] = [baseOf(snapshot, `${field} ${project.id}`, [...allNames()].sort())]
     return chosen.sort()
   }
   const lists = {
     keys: sorted('keys', allKeys),
     environments: sorted('environments', () => project.environments.map(({ name }) => name)),
-    environmentIds: sorted('environmentIds', () => picture.environments.keys()),
+    environmentIds: sorted('environmentIds', () => snapshot.environments.keys()),
   }
   if (!isLongList(read.referenced)) return { ...read, ...lists, bases }
-  const groups = groupPlaces(picture, places)
+  const groups = groupPlaces(snapshot, places)
   const projectIds = [...new Set(groups.map(({ projectId }) => projectId))]
-  const namesOf = await ctx.store.secrets.listNames(projectIds, picture.workspace.id)
+  const namesOf = await ctx.store.secrets.listNames(projectIds, snapshot.workspace.id)
   bases.referenced = groups.map(({ projectId, prefix }) =>
-    baseOf(picture, `keys ${projectId}`, namesOf.get(projectId) ?? [], prefix),
+    baseOf(snapshot, `keys ${projectId}`, namesOf.get(projectId) ?? [], prefix),
   )
   return { ...lists, referenced: groups.flatMap(({ names }) => names), bases }
 }
 
-function groupPlaces(picture: Picture, places: readonly Place[]) {
+function groupPlaces(snapshot: WorkspaceSnapshot, places: readonly Place[]) {
   return [...Map.groupBy(places, ({ environmentId }) => environmentId)]
     .map(([environmentId, group]) => {
-      const projectId = picture.environments.get(environmentId)?.projectId ?? ''
-      const prefix = placePrefix(picture, environmentId)
+      const projectId = snapshot.environments.get(environmentId)?.projectId ?? ''
+      const prefix = placePrefix(snapshot, environmentId)
       return { projectId, prefix, names: group.map(({ key }) => prefix + key).sort() }
     })
     .sort((a, b) => (a.prefix < b.prefix ? -1 : 1))
 }
 
 /** `project.environment.` */
-export function placePrefix({ environments, projects }: Picture, environmentId: string): string {
+export function placePrefix({ environments, projects }: WorkspaceSnapshot, environmentId: string): string {
   const environment = environments.get(environmentId)
   return `${projects.get(environment?.projectId ?? '')?.slug}.${environment?.name}.`
 }
@@ -81,14 +81,14 @@ export function placePrefix({ environments, projects }: Picture, environmentId: 
 /** A base for keys at any revision: every name that a secret of the project has or had. */
 export async function loadPastBases(
   ctx: Pick<Context, 'store'>,
-  { picture, project }: ProjectAccess,
+  { snapshot, project }: ProjectAccess,
   keys: readonly string[],
 ): Promise<NameBases | undefined> {
   if (!isLongList(keys)) return undefined
   const { secrets } = ctx.store
-  const past = new Set(await secrets.listPastNames(project.id, picture.workspace.id))
+  const past = new Set(await secrets.listPastNames(project.id, snapshot.workspace.id))
   const isComplete = keys.every((key) => past.has(key))
-  const others = isComplete ? [] : await secrets.listVersionNames(project.id, picture.workspace.id)
+  const others = isComplete ? [] : await secrets.listVersionNames(project.id, snapshot.workspace.id)
   const names = [...past.union(new Set(others))].sort()
   return { keys: [{ prefix: '', names, list: toKeyList(JSON.stringify(names)) }] }
 }

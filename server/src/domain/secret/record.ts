@@ -5,7 +5,7 @@ import { record, recordAll } from '../audit/record.ts'
 import type { WriteContext } from '../context.ts'
 
 /** A bulk change is recorded against the secrets of the project as one entity. */
-export const secretsOf = ({ id, slug }: { readonly id: string; readonly slug: string }) =>
+export const secretsEntity = ({ id, slug }: { readonly id: string; readonly slug: string }) =>
   ({ type: 'secrets', id, name: slug }) as const
 
 export function recordSecret(
@@ -32,6 +32,6 @@ export function recordSecrets(
   )
 }
 
-function eventOf({ picture, project }: ProjectAccess, action: 'UPDATE' | 'DELETE', { id, name }: SecretRecord) {
-  return { chain: picture.workspace.id, action, entity: { type: 'secret', id, name }, projectId: project.id }
+function eventOf({ snapshot, project }: ProjectAccess, action: 'UPDATE' | 'DELETE', { id, name }: SecretRecord) {
+  return { chain: snapshot.workspace.id, action, entity: { type: 'secret', id, name }, projectId: project.id }
 }

@@ -26,10 +26,10 @@ export async function putReminder(
   if (Number.isNaN(nextAt)) throw invalid('nextReminderDate', 'must be an ISO 8601 date and time.')
   // Readers of the secret would get other years in an unexpected format, such as +010000-01-01.
   if (!/^\d{4}-/.test(iso(nextAt))) throw invalid('nextReminderDate', 'must be in the years 0 to 9999, in UTC.')
-  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  return inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     const everyDays = body.everyDays ?? null
-    const workspaceId = access.picture.workspace.id
+    const workspaceId = access.snapshot.workspace.id
     // Checked again under the workspace lock: the environment may have just been deleted.
     if (!(await ctx.store.environments.find(environment.id, workspaceId))) throw new Failure('notFound')
     const row = {
@@ -56,7 +56,7 @@ export async function deleteReminder(
 ): Promise<void> {
   const access = await requireProject(ctx, path, 'secret:write')
   const environment = requireNamed(access, query.environmentId, query.environment_id, body.environmentId)
-  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  await inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     if (!(await ctx.store.secretReminders.remove(environment.id, secret.id))) throw new Failure('notFound')
     await recordSecret(ctx, access, 'UPDATE', secret, { reminder: null }, [environment.id])

@@ -9,14 +9,14 @@ import { personalOwner } from './environment.ts'
 export function requireWriter(
   ctx: Context,
   access: ProjectAccess,
-  wishes: readonly { isPersonal?: boolean | undefined }[],
+  edits: readonly { isPersonal?: boolean | undefined }[],
 ): void {
-  requirePerson(ctx, wishes)
-  if (wishes.length === 0 || wishes.some(({ isPersonal }) => !isPersonal)) requireDeveloper(access)
+  requirePerson(ctx, edits)
+  if (edits.length === 0 || edits.some(({ isPersonal }) => !isPersonal)) requireDeveloper(access)
 }
 
-export function requirePerson(ctx: Context, wishes: readonly { isPersonal?: boolean | undefined }[]): void {
-  if (personalOwner(ctx) !== '' || !wishes.some(({ isPersonal }) => isPersonal)) return
+export function requirePerson(ctx: Context, edits: readonly { isPersonal?: boolean | undefined }[]): void {
+  if (personalOwner(ctx) !== '' || !edits.some(({ isPersonal }) => isPersonal)) return
   throw new Failure('forbidden', 'Personal values belong to people: a token cannot write them.')
 }
 

@@ -73,9 +73,9 @@ export const createWriteAllowance = (ctx: WriteContext): Allowance =>
   createAllowance(ctx, 'secrets', 'write fewer at once')
 
 /** Counts values at their stored size: a request that fits must also fit when it is repeated. */
-export function refuseTooMuch(ctx: WriteContext, wishes: readonly { readonly value: string | null }[]): void {
-  if (wishes.length * maxRowBytes <= largeBytes) return
+export function refuseTooMuch(ctx: WriteContext, edits: readonly { readonly value: string | null }[]): void {
+  if (edits.length * maxRowBytes <= largeBytes) return
   let bytes = 0
-  for (const { value } of wishes) if (value !== null) bytes += rowBytes + overheadBytes + Buffer.byteLength(value)
+  for (const { value } of edits) if (value !== null) bytes += rowBytes + overheadBytes + Buffer.byteLength(value)
   createWriteAllowance(ctx).spend(bytes)
 }

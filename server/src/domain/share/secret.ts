@@ -9,7 +9,7 @@ import type { ProjectAccess } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { requireReached } from '../secret/environment.ts'
 import { openValues, valueKey } from '../secret/load.ts'
-import { createTrail } from '../secret/reference/delegated.ts'
+import { createDelegatedReferences } from '../secret/reference/delegated.ts'
 import { namePlaces, resolveRows } from '../secret/reference/follow.ts'
 
 export type CopiedSecrets = {
@@ -43,7 +43,7 @@ export async function copySecrets(
   const names = new Map(records.map(({ id, name }) => [id, name]))
   const rows = await openValues(ctx, access, await loadWanted(ctx, places), names)
   // Unresolved references are usually meant for another program, such as a shell, and stay as they are.
-  const guard = createTrail(ctx, access)
+  const guard = createDelegatedReferences(ctx, access)
   const resolution = await resolveRows(ctx, access, rows, names, { ownerId: nobody, onUnresolved: 'keep', guard })
   const { byRow, referenced } = resolution
   const rowOf = new Map(rows.map((row) => [valueKey(row), row]))

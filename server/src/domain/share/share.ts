@@ -20,7 +20,7 @@ import { hasRole, type ProjectAccess, reachesEnvironments, reauthorise, requireP
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { reachesProject } from '../scope.ts'
-import { secretsOf } from '../secret/record.ts'
+import { secretsEntity } from '../secret/record.ts'
 import { inPasswordSlot } from '../slot.ts'
 import { dayMs, iso, maybeIso, secondMs } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
@@ -43,8 +43,8 @@ type Plan = Pick<ShareRecord, 'kind' | 'sizeBytes'> & {
 
 export async function createShare(ctx: Context, path: ProjectPath, body: NewShare): Promise<IssuedShare> {
   const access = await requireProject(ctx, path, 'share:write')
-  const { project, picture } = access
-  const workspaceId = picture.workspace.id
+  const { project, snapshot } = access
+  const workspaceId = snapshot.workspace.id
   const { content, lock, copied, ...plan } = await planShare(ctx, access, body)
   const at = ctx.now()
   const share: ShareRecord & ShareLock = {
@@ -92,17 +92,17 @@ export async function createShare(ctx: Context, path: ProjectPath, body: NewShar
 /** Copying secrets into a share is a read, and is recorded as one. */
 async function recordMaking(
   ctx: WriteContext,
-  { project, picture }: ProjectAccess,
+  { project, snapshot }: ProjectAccess,
   share: ShareRecord,
   copied: CopiedSecrets | undefined,
 ): Promise<void> {
-  const chain = picture.workspace.id
+  const chain = snapshot.workspace.id
   const projectId = project.id
   const { environmentIds } = share
   if (copied) {
     const { keys, environments, referenced } = copied
     const after = { keys, environments, ...(referenced.length > 0 && { referenced }), share: share.id }
-    await record(ctx, { chain, action: 'VIEW', entity: secretsOf(project), projectId, environmentIds, after })
+    await record(ctx, { chain, action: 'VIEW', entity: secretsEntity(project), projectId, environmentIds, after })
   }
   const { kind, maxViews, maxFailures, hasPassword, sizeBytes } = share
   const limits = { maxViews, maxFailures, hasPassword, expiresAt: iso(share.expiresAt) }
@@ -160,15 +160,15 @@ function bytesOf(field: string, text: string): Buffer {
 
 export async function listShares(ctx: Context, path: ProjectPath): Promise<Share[]> {
   const access = await requireProject(ctx, path, 'share:read')
-  const { project, picture } = access
+  const { project, snapshot } = access
   const whose = managesShares(access) ? null : ctx.actor.userId
-  const shares = await ctx.store.shares.list(project.id, picture.workspace.id, whose)
+  const shares = await ctx.store.shares.list(project.id, snapshot.workspace.id, whose)
   return shares.filter((share) => isVisible(ctx, access, share)).map((share) => toShare(ctx, share))
 }
 
 export async function revokeShare(ctx: Context, path: SharePath): Promise<void> {
   const { share, access } = await requireShare(ctx, path, 'share:write')
-  const chain = access.picture.workspace.id
+  const chain = access.snapshot.workspace.id
   await inTransaction(ctx, chain, async (ctx) => {
     if (!(await ctx.store.shares.revoke(share, ctx.now()))) return
     const { projectId, environmentIds } = share
@@ -188,8 +188,8 @@ async function requireShare(
   permission: 'share:read' | 'share:write',
 ): Promise<{ share: ShareRecord; access: ProjectAccess }> {
   const access = await requireProject(ctx, path, permission)
-  const { project, picture } = access
-  const share = await ctx.store.shares.find(path.id.toLowerCase(), project.id, picture.workspace.id)
+  const { project, snapshot } = access
+  const share = await ctx.store.shares.find(path.id.toLowerCase(), project.id, snapshot.workspace.id)
   if (!share || !isVisible(ctx, access, share)) throw new Failure('notFound')
   return { share, access }
 }

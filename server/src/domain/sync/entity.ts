@@ -7,5 +7,5 @@ export const syncEntity = ({ id, name }: { id: string; name: string }) => ({ typ
 /** A sync whose environment is not chosen yet, or was deleted, is visible in the whole project. */
 export const isSyncVisible = (access: ProjectAccess, { environmentId }: SyncRecord): boolean =>
   environmentId === null ||
-  !access.picture.environments.has(environmentId) ||
+  !access.snapshot.environments.has(environmentId) ||
   reachesEnvironments(access, [environmentId])

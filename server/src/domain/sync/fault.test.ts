@@ -4,7 +4,7 @@ import { times } from '../../../../test/tier.ts'
 import { VendorFault, VendorRefusal } from '../../providers/fault.ts'
 import { vaultKv } from '../../providers/vault-kv.ts'
 import { webhook } from '../../providers/webhook.ts'
-import { explainFault, scrub, secretsOf } from './fault.ts'
+import { explainFault, scrub, secretTextsOf } from './fault.ts'
 
 const spellings: [string, (secret: string) => string][] = [
   ['as it is', (secret) => secret],
@@ -90,12 +90,12 @@ test('of a credential, passwords and what no form asks for are hidden; the rest 
     token: 'hvs.canary',
     former: 'old-canary',
   }
-  expect(secretsOf(vaultKv, credential)).toEqual(['hvs.canary', 'old-canary'])
+  expect(secretTextsOf(vaultKv, credential)).toEqual(['hvs.canary', 'old-canary'])
 })
 
 test('an address that may hold a token is hidden, as a whole and in its parts', () => {
   const url = 'https://hooks.example.com/services/T0CANARY01/B0CANARY02?key=canary-3333'
-  const secrets = secretsOf(webhook, { url, secret: 'whsec_canary4' })
+  const secrets = secretTextsOf(webhook, { url, secret: 'whsec_canary4' })
   const said = [
     url,
     '/services/T0CANARY01/B0CANARY02?key=canary-3333',

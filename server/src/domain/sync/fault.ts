@@ -82,7 +82,7 @@ export function answerFault(
   fault: VendorFault,
   refuse: (explanation: string) => Failure,
 ): Failure {
-  const explanation = explainFault(provider.name, fault, secretsOf(provider, credential), 'awaited')
+  const explanation = explainFault(provider.name, fault, secretTextsOf(provider, credential), 'awaited')
   if (needsPerson(fault)) return refuse(explanation)
   const usualMs = fault.kind === 'rate' ? minuteMs : 5 * secondMs
   const retryAfterSeconds = Math.max(1, Math.ceil((fault.facts.retryAfterMs ?? usualMs) / secondMs))
@@ -94,7 +94,7 @@ export const needsPerson = (fault: VendorFault): boolean =>
   !isFault(fault, 'rate') && !isFault(fault, 'transient') && !isFault(fault, 'protocol')
 
 /** The auth answers that must not be quoted. Names such as regions and roles stay readable. */
-export function secretsOf(provider: Provider, credential: Values): string[] {
+export function secretTextsOf(provider: Provider, credential: Values): string[] {
   return Object.entries(credential).flatMap(([id, value]) => {
     const field = provider.auth.find((one) => one.id === id)
     // A field that the form no longer has may have been a password.

@@ -30,7 +30,7 @@ export type PlanInput = {
   readonly others: ReadonlyMap<string, string>
 }
 
-export type Plan = {
+export type SyncPlan = {
   readonly create: readonly string[]
   readonly update: readonly string[]
   /** Foreign entries that the person lets this sync take over. They are updated too. */
@@ -48,7 +48,7 @@ const foreign = 'already exists and was not created by this sync.'
 export const driftedWords = 'was changed or deleted at the target by someone else.'
 const takenOver = 'no longer carries the mark of this sync: someone has replaced it.'
 
-export function planSync(input: PlanInput): Plan {
+export function planSync(input: PlanInput): SyncPlan {
   const { desired, ledger, remote, lookedFor, guard, others, onExisting } = input
   const { repairs, isFirst, takesBack, doubtfulBefore } = input
   const plan = {
@@ -156,7 +156,11 @@ function isNotAsLeft(entry: LedgerEntry, seen: Seen, guard: Guard): boolean {
  * The entries that must be read before a plan made without reading is carried out. A new name may already exist, and an
  * entry to be deleted or updated may have been replaced. If there are only updates, reading their entries is enough.
  */
-export function looksNeeded(plan: Plan, ledger: ReadonlyMap<string, LedgerEntry>, guard: Guard): 'all' | Set<string> {
+export function looksNeeded(
+  plan: SyncPlan,
+  ledger: ReadonlyMap<string, LedgerEntry>,
+  guard: Guard,
+): 'all' | Set<string> {
   if (plan.create.length + plan.delete.length > 0) return 'all'
   if (guard === 'none') return new Set()
   if (guard !== 'precondition') return new Set(plan.update)
@@ -165,7 +169,7 @@ export function looksNeeded(plan: Plan, ledger: ReadonlyMap<string, LedgerEntry>
 }
 
 /** A mistake in a filter must not empty a target, so this many deletes need a person's confirmation. */
-export function isMassDelete(plan: Plan, ledgerSize: number, desiredSize: number, allowed: number): boolean {
+export function isMassDelete(plan: SyncPlan, ledgerSize: number, desiredSize: number, allowed: number): boolean {
   const count = plan.delete.length
   if (count === 0 || count <= allowed) return false
   return desiredSize === 0 || count > Math.max(10, Math.floor(ledgerSize * 0.3))

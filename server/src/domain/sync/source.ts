@@ -3,7 +3,7 @@ import type { Values } from '../../providers/provider.ts'
 import { type Access, type EnvironmentAccess, reachesEnvironments } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { loadProject } from '../secret/load.ts'
-import { createTrail, isWithin, type Trail } from '../secret/reference/delegated.ts'
+import { createDelegatedReferences, type DelegatedReferences, isWithin } from '../secret/reference/delegated.ts'
 import { namePlaces, resolveRows } from '../secret/reference/follow.ts'
 import type { Place } from '../secret/reference/graph.ts'
 import type { Gap } from '../secret/reference/resolution.ts'
@@ -36,7 +36,7 @@ export async function readSource(ctx: Context, access: EnvironmentAccess, mappin
   const { names, values } = await loadProject(ctx, access, [environment], nobody, { advice })
   const isChosen = chooser(mapping)
   const rows = values.filter(({ secretId }) => isChosen(names.get(secretId) ?? ''))
-  const trail = createTrail(ctx, access)
+  const trail = createDelegatedReferences(ctx, access)
   const options = { ownerId: nobody, onUnresolved: 'error', guard: trail } as const
   const { byRow, environmentIds } = await resolveRows(ctx, access, rows, names, options)
   const placeOf = (key: string) => ({ environmentId: environment.id, key })
@@ -65,7 +65,11 @@ export async function requireSource(
   return source
 }
 
-function findRefusal(access: EnvironmentAccess, roots: readonly Place[], trail: Trail): Refusal | undefined {
+function findRefusal(
+  access: EnvironmentAccess,
+  roots: readonly Place[],
+  trail: DelegatedReferences,
+): Refusal | undefined {
   const found = roots.flatMap((root) => {
     const gap = trail.findGap(root)
     return gap ? [{ root, gap, isOwn: isWithin(root, gap) }] : []
@@ -95,7 +99,7 @@ type Held = { readonly root: Place; readonly gap: Gap; readonly isOwn: boolean }
 
 function tellOf(
   access: EnvironmentAccess,
-  trail: Trail,
+  trail: DelegatedReferences,
   { root, gap, isOwn }: Held,
   reaches: (environmentId: string) => boolean,
 ): string {

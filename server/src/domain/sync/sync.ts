@@ -27,8 +27,8 @@ import { inTransaction } from '../transaction.ts'
 import { connectTo, loadRegistry, requireProvider } from './connection.ts'
 import { isSyncVisible, syncEntity } from './entity.ts'
 import { answerFault } from './fault.ts'
+import { inspectTarget, namedTo } from './inspect.ts'
 import { macKeyOf, readLedger } from './ledger.ts'
-import { lookAhead, namedTo } from './look.ts'
 import { toPlan } from './setup/review.ts'
 import { requireSource } from './source.ts'
 
@@ -51,7 +51,7 @@ export async function listSyncProviders(ctx: Context): Promise<SyncProvider[]> {
 
 export async function listSyncs(ctx: Context, path: ProjectPath): Promise<Sync[]> {
   const access = await requireProject(ctx, path, 'sync:read')
-  const syncs = await ctx.store.syncs.list(access.project.id, access.picture.workspace.id)
+  const syncs = await ctx.store.syncs.list(access.project.id, access.snapshot.workspace.id)
   return syncs.filter((sync) => isSyncVisible(access, sync)).map(toSync)
 }
 
@@ -106,7 +106,7 @@ export async function planSyncNow(ctx: Context, path: SyncPath): Promise<SyncPla
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
   try {
     const intent = { sync, settings: live, macKey, ledger, repairs: true, looks: true, mayName: namedTo(asker) }
-    return toPlan(await lookAhead(ctx, provider, far, source, intent))
+    return toPlan(await inspectTarget(ctx, provider, far, source, intent))
   } catch (error) {
     if (!isFault(error)) throw error
     throw answerFault(provider, live.credential, error, (explanation) => new Failure('conflict', explanation))
@@ -181,7 +181,7 @@ async function within(
   sync: SealedSync,
   work: (ctx: WriteContext, current: SealedSync) => Promise<void>,
 ): Promise<void> {
-  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  await inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     await reauthorise(ctx, access, 'sync:write')
     const current = await ctx.store.syncs.findLocked(sync.id)
     if (!current) throw new Failure('notFound')

@@ -11,8 +11,8 @@ import { announce, inTransaction } from '../transaction.ts'
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'environment', id, name })
 
 export async function listEnvironments(ctx: Context, path: ProjectPath): Promise<Environment[]> {
-  const { project, reach, picture } = await requireProject(ctx, path, 'environment:read')
-  const counts = await ctx.counts.get(picture.workspace.id)
+  const { project, reach, snapshot } = await requireProject(ctx, path, 'environment:read')
+  const counts = await ctx.counts.get(snapshot.workspace.id)
   return reachedEnvironments(reach, project).map(({ id, name, updatedAt, hasPersonalOverrides }) => ({
     id,
     name,
@@ -27,8 +27,8 @@ export async function createEnvironment(
   path: ProjectPath,
   body: NewEnvironment,
 ): Promise<{ success: boolean; id: string }> {
-  const { project, picture } = await requireProject(ctx, path, 'environment:create')
-  const workspaceId = picture.workspace.id
+  const { project, snapshot } = await requireProject(ctx, path, 'environment:create')
+  const workspaceId = snapshot.workspace.id
   const at = ctx.now()
   const environment = {
     id: newId(),
@@ -52,8 +52,8 @@ export async function createEnvironment(
 }
 
 export async function updateEnvironment(ctx: Context, path: EnvironmentPath, change: EnvironmentChange): Promise<void> {
-  const { environment, project, picture } = await requireEnvironment(ctx, path, 'environment:write')
-  const workspaceId = picture.workspace.id
+  const { environment, project, snapshot } = await requireEnvironment(ctx, path, 'environment:write')
+  const workspaceId = snapshot.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
     // Uses the stored row: fields that this change omits may have just changed.
     const current = await requireStored(ctx, environment.id, workspaceId)
@@ -68,8 +68,8 @@ export async function updateEnvironment(ctx: Context, path: EnvironmentPath, cha
 }
 
 export async function deleteEnvironment(ctx: Context, path: EnvironmentPath): Promise<void> {
-  const { environment, project, picture } = await requireEnvironment(ctx, path, 'environment:write')
-  const workspaceId = picture.workspace.id
+  const { environment, project, snapshot } = await requireEnvironment(ctx, path, 'environment:write')
+  const workspaceId = snapshot.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const current = await requireStored(ctx, environment.id, workspaceId)
     const place = { projectId: project.id, environmentId: environment.id }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { inviteLetter } from './invite-mail.ts'
+import { inviteMail } from './invite-mail.ts'
 
 const parts = {
   workspaceName: 'Acme',
@@ -9,7 +9,7 @@ const parts = {
 } as const
 
 test('both forms say who invites to what, until when, and hold the link', () => {
-  const { to, subject, text, html } = inviteLetter(parts)
+  const { to, subject, text, html } = inviteMail(parts)
   expect(to).toBe('ann@example.com')
   expect(subject).toBe('Invitation to the workspace “Acme”')
   for (const body of [text, html]) {
@@ -20,13 +20,13 @@ test('both forms say who invites to what, until when, and hold the link', () => 
 })
 
 test('an invite by a token names no person', () => {
-  const { text } = inviteLetter({ ...parts, invitedBy: undefined })
+  const { text } = inviteMail({ ...parts, invitedBy: undefined })
   expect(text).toMatch(/^You are invited to the workspace “Acme”/)
 })
 
 test('names do not become markup', () => {
   const workspaceName = `</p><a href="https://evil.example.com" onclick='x'>click & win</a>`
-  const { html } = inviteLetter({ ...parts, workspaceName, invitedBy: '<b>@example.com' })
+  const { html } = inviteMail({ ...parts, workspaceName, invitedBy: '<b>@example.com' })
   expect(html.match(/<a /g)).toHaveLength(1)
   expect(html).toContain('click &amp; win')
   expect(html).not.toMatch(/<b>|onclick='/)

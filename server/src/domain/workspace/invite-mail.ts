@@ -1,5 +1,5 @@
 /** The mail to an invited person. */
-import type { Letter } from '../../mail.ts'
+import type { MailMessage } from '../../mail.ts'
 import type { Invite } from '../../store/workspace/invite.ts'
 import { composeMail } from '../account/mail-text.ts'
 
@@ -11,7 +11,7 @@ type Parts = {
   readonly invitedBy: string | undefined
 }
 
-export function inviteLetter({ workspaceName, invite, inviteUrl, invitedBy }: Parts): Letter {
+export function inviteMail({ workspaceName, invite, inviteUrl, invitedBy }: Parts): MailMessage {
   const { email, role, expiresAt } = invite
   const who = invitedBy === undefined ? 'You are invited' : `${invitedBy} invites you`
   const until = new Date(expiresAt).toUTCString()

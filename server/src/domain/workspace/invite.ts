@@ -20,14 +20,14 @@ import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { dayMs, iso } from '../time.ts'
 import { announce, inQuietTransaction, inTransaction } from '../transaction.ts'
-import { inviteLetter } from './invite-mail.ts'
+import { inviteMail } from './invite-mail.ts'
 import { grantText, inviteEntity, requireRoom } from './member.ts'
 
 const lifetimeMs = 7 * dayMs
 
 export async function createInvite(ctx: Context, path: WorkspacePath, body: NewInvite): Promise<IssuedInvite> {
   const access = await requireWorkspace(ctx, path, 'member:write')
-  const { workspace } = access.picture
+  const { workspace } = access.snapshot
   const { tokens, issued } = issue(ctx)
   const invite: Invite = {
     id: newId(),
@@ -57,7 +57,7 @@ export async function createInvite(ctx: Context, path: WorkspacePath, body: NewI
 
 export async function resendInvite(ctx: Context, path: IdPath): Promise<IssuedInvite> {
   const access = await requireWorkspace(ctx, path, 'member:write')
-  const { workspace } = access.picture
+  const { workspace } = access.snapshot
   const id = path.id.toLowerCase()
   const known = await ctx.store.invites.find(id, workspace.id)
   if (known) await countMailTo(ctx, known.email)
@@ -185,7 +185,7 @@ function deliver(ctx: Context, workspaceName: string, invite: Invite, { shown, m
   // The fragment after # is never sent to a server or proxy.
   const urlOf = (token: string) => `${ctx.config.publicUrl}/invite#${token}`
   const invitedBy = ctx.actor.type === 'user' ? ctx.actor.name : undefined
-  ctx.mail?.post(inviteLetter({ workspaceName, invite, inviteUrl: urlOf(mailed), invitedBy }), (outcome) =>
+  ctx.mail?.post(inviteMail({ workspaceName, invite, inviteUrl: urlOf(mailed), invitedBy }), (outcome) =>
     inQuietTransaction(ctx, 'mail', (store) => store.invites.noteMail(invite, outcome)),
   )
   const { id, expiresAt } = invite

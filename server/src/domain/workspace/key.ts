@@ -154,11 +154,11 @@ export async function rotateEnvironmentKey(
   settleMs = defaultSettleMs,
 ): Promise<void> {
   const workspaceId = await ctx.store.workspaces.findIdForAnybody(path.workspace)
-  const picture = workspaceId === undefined ? undefined : await ctx.pictures.get(workspaceId)
-  const project = picture && (picture.projectsBySlug.get(path.project) ?? picture.projects.get(path.project))
+  const snapshot = workspaceId === undefined ? undefined : await ctx.snapshots.get(workspaceId)
+  const project = snapshot && (snapshot.projectsBySlug.get(path.project) ?? snapshot.projects.get(path.project))
   const environment =
-    project && (findEnvironmentByName(project, path.environment) ?? picture.environments.get(path.environment))
-  if (!picture || workspaceId === undefined || environment?.projectId !== project?.id || !environment) {
+    project && (findEnvironmentByName(project, path.environment) ?? snapshot.environments.get(path.environment))
+  if (!snapshot || workspaceId === undefined || environment?.projectId !== project?.id || !environment) {
     throw new Failure(
       'notFound',
       `There is no environment "${path.environment}" in project "${path.project}" of workspace "${path.workspace}".`,

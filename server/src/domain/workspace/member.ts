@@ -28,8 +28,8 @@ export async function requireRoom(ctx: WriteContext, userId: string): Promise<vo
 }
 
 export async function listMembers(ctx: Context, path: WorkspacePath): Promise<Member[]> {
-  const { picture } = await requireWorkspace(ctx, path, 'member:read')
-  const workspaceId = picture.workspace.id
+  const { snapshot } = await requireWorkspace(ctx, path, 'member:read')
+  const workspaceId = snapshot.workspace.id
   // Reads the store, so that a change made on any node a moment ago is visible here.
   const [{ members }, accounts, invites] = await Promise.all([
     ctx.store.members.list(workspaceId),
@@ -50,7 +50,7 @@ export async function updateMember(
   change: MemberChange,
 ): Promise<Member & { success: boolean }> {
   const access = await requireWorkspace(ctx, path, 'member:write')
-  return inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  return inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     const { member, invite } = await requireRow(ctx, access, path.id)
     const changed = member
       ? await changeMember(ctx, member, await grantOf(ctx, access, member, change))
@@ -61,7 +61,7 @@ export async function updateMember(
 
 export async function removeMember(ctx: Context, path: IdPath): Promise<void> {
   const access = await requireWorkspace(ctx, path, 'member:write')
-  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  await inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     const { member, invite } = await requireRow(ctx, access, path.id)
     if (member) await expel(ctx, member)
     else await withdraw(ctx, invite)
@@ -75,7 +75,7 @@ type Row =
 /** A row of the member list, reloaded under the workspace lock: a member or an invite. */
 async function requireRow(ctx: WriteContext, access: Access, id: string): Promise<Row> {
   await reauthorise(ctx, access, 'member:write')
-  const workspaceId = access.picture.workspace.id
+  const workspaceId = access.snapshot.workspace.id
   const member = await ctx.store.members.find(id.toLowerCase(), workspaceId)
   if (member) return { member }
   const invite = await ctx.store.invites.find(id.toLowerCase(), workspaceId)

@@ -14,7 +14,7 @@ import {
   withStoredEnvironments,
 } from '../access/access.ts'
 import { record } from '../audit/record.ts'
-import type { PicturedProject } from '../cache/workspace-snapshot.ts'
+import type { SnapshotProject } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { type Reach, reachesProject, reachesTeam } from '../scope.ts'
 import { iso } from '../time.ts'
@@ -29,8 +29,8 @@ const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'project
 
 export async function listProjects(ctx: Context, path: WorkspacePath): Promise<TeamGroup[]> {
   const access = await requireWorkspace(ctx, path, 'project:read')
-  const { picture, reach } = access
-  const seen = [...picture.teams.values()]
+  const { snapshot, reach } = access
+  const seen = [...snapshot.teams.values()]
     .filter((team) => seesTeam(reach, team))
     .map((team) => ({ team, projects: team.projects.filter((project) => seesProject(reach, project)) }))
   const counts = await countSecrets(
@@ -52,7 +52,7 @@ export async function createProject(ctx: Context, path: WorkspacePath, body: New
   const access = await requireWorkspace(ctx, path, 'project:create')
   checkSlug(body.slug)
   const team = requireTeamWithin(access, body.teamId)
-  const workspaceId = access.picture.workspace.id
+  const workspaceId = access.snapshot.workspace.id
   const at = ctx.now()
   const project: ProjectRow = {
     id: newId(),
@@ -84,8 +84,8 @@ export async function updateProject(
   change: ProjectChange,
 ): Promise<Project & { success: boolean }> {
   const access = await requireProject(ctx, path, 'project:write')
-  const { project, picture, reach } = access
-  const workspaceId = picture.workspace.id
+  const { project, snapshot, reach } = access
+  const workspaceId = snapshot.workspace.id
   if (change.slug !== undefined) checkSlug(change.slug)
   const teamId = change.teamId === undefined ? project.teamId : requireTeamWithin(access, change.teamId).id
   const updatedAt = ctx.now()
@@ -113,7 +113,7 @@ export async function updateProject(
 
 export async function deleteProject(ctx: Context, path: ProjectPath): Promise<void> {
   const access = await requireProject(ctx, path, 'project:write')
-  const workspaceId = access.picture.workspace.id
+  const workspaceId = access.snapshot.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const { project } = await withStoredEnvironments(ctx, access)
     const current = await requireStored(ctx, project.id, workspaceId)
@@ -129,12 +129,12 @@ export async function deleteProject(ctx: Context, path: ProjectPath): Promise<vo
   })
 }
 
-function toSummary(project: PicturedProject, reach: Reach, secrets: number): ProjectSummary {
+function toSummary(project: SnapshotProject, reach: Reach, secrets: number): ProjectSummary {
   const { id, name, slug, createdAt, updatedAt } = project
   return { id, name, slug, secrets, environments: reachedEnvironments(reach, project).length, createdAt, updatedAt }
 }
 
-function toProject(project: PicturedProject, reach: Reach): Project {
+function toProject(project: SnapshotProject, reach: Reach): Project {
   const { id, name, slug, teamId, createdAt, updatedAt } = project
   const environments = reachedEnvironments(reach, project).map((environment) => ({
     id: environment.id,

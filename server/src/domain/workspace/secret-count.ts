@@ -1,5 +1,5 @@
 import { type Access, reachedEnvironments } from '../access/access.ts'
-import type { PicturedProject } from '../cache/workspace-snapshot.ts'
+import type { SnapshotProject } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import { reachesProject } from '../scope.ts'
 
@@ -9,10 +9,10 @@ import { reachesProject } from '../scope.ts'
  */
 export async function countSecrets(
   ctx: Context,
-  { picture, reach }: Access,
-  projects: readonly PicturedProject[],
+  { snapshot, reach }: Access,
+  projects: readonly SnapshotProject[],
 ): Promise<ReadonlyMap<string, number>> {
-  const workspaceId = picture.workspace.id
+  const workspaceId = snapshot.workspace.id
   const counts = ctx.counts.peek(workspaceId) ?? (await ctx.counts.get(workspaceId))
   const counted = new Map<string, number>()
   const several: string[] = []

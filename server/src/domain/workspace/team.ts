@@ -5,7 +5,7 @@ import { Failure } from '../../failure.ts'
 import type { TeamRow } from '../../store/workspace/team.ts'
 import { requireTeam, requireWorkspace, seesProject, seesTeam } from '../access/access.ts'
 import { record } from '../audit/record.ts'
-import type { PicturedTeam } from '../cache/workspace-snapshot.ts'
+import type { SnapshotTeam } from '../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../context.ts'
 import type { Reach } from '../scope.ts'
 import { iso } from '../time.ts'
@@ -14,13 +14,13 @@ import { announce, inTransaction } from '../transaction.ts'
 const entity = ({ id, name }: { id: string; name: string }) => ({ type: 'team', id, name })
 
 export async function listTeams(ctx: Context, path: WorkspacePath): Promise<Team[]> {
-  const { picture, reach } = await requireWorkspace(ctx, path, 'team:read')
-  return [...picture.teams.values()].filter((team) => seesTeam(reach, team)).map((team) => toTeam(team, reach))
+  const { snapshot, reach } = await requireWorkspace(ctx, path, 'team:read')
+  return [...snapshot.teams.values()].filter((team) => seesTeam(reach, team)).map((team) => toTeam(team, reach))
 }
 
 export async function createTeam(ctx: Context, path: WorkspacePath, body: NewTeam): Promise<Team> {
-  const { picture } = await requireWorkspace(ctx, path, 'team:create')
-  const team = { id: newId(), workspaceId: picture.workspace.id, name: body.name, createdAt: ctx.now() }
+  const { snapshot } = await requireWorkspace(ctx, path, 'team:create')
+  const team = { id: newId(), workspaceId: snapshot.workspace.id, name: body.name, createdAt: ctx.now() }
   await inTransaction(ctx, team.workspaceId, async (ctx) => {
     if (!(await ctx.store.teams.insert(team))) throw nameTaken(team.name)
     await record(ctx, { chain: team.workspaceId, action: 'CREATE', entity: entity(team), after: { name: team.name } })
@@ -30,8 +30,8 @@ export async function createTeam(ctx: Context, path: WorkspacePath, body: NewTea
 }
 
 export async function updateTeam(ctx: Context, path: IdPath, body: NewTeam): Promise<Team & { success: boolean }> {
-  const { picture, team, reach } = await requireTeam(ctx, path, 'team:write')
-  const workspaceId = picture.workspace.id
+  const { snapshot, team, reach } = await requireTeam(ctx, path, 'team:write')
+  const workspaceId = snapshot.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const current = await requireStored(ctx, team.id, workspaceId)
     if (!(await ctx.store.teams.rename(team.id, workspaceId, body.name, ctx.now()))) throw nameTaken(body.name)
@@ -43,8 +43,8 @@ export async function updateTeam(ctx: Context, path: IdPath, body: NewTeam): Pro
 }
 
 export async function deleteTeam(ctx: Context, path: IdPath): Promise<void> {
-  const { picture, team } = await requireTeam(ctx, path, 'team:write')
-  const workspaceId = picture.workspace.id
+  const { snapshot, team } = await requireTeam(ctx, path, 'team:write')
+  const workspaceId = snapshot.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
     const current = await requireStored(ctx, team.id, workspaceId)
     if (await ctx.store.teams.hasProjects(team.id, workspaceId)) {
@@ -63,7 +63,7 @@ async function requireStored(ctx: WriteContext, id: string, workspaceId: string)
   return team
 }
 
-function toTeam(team: PicturedTeam, reach: Reach): Team {
+function toTeam(team: SnapshotTeam, reach: Reach): Team {
   const projectCount = team.projects.filter((project) => seesProject(reach, project)).length
   return { id: team.id, name: team.name, projectCount, createdAt: team.createdAt }
 }

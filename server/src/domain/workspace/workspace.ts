@@ -56,7 +56,7 @@ export async function updateWorkspace(
   change: WorkspaceChange,
 ): Promise<Workspace & { success: boolean }> {
   const access = await requireWorkspace(ctx, path, 'workspace:write')
-  const { workspace } = access.picture
+  const { workspace } = access.snapshot
   if (change.slug !== undefined) checkSlug(change.slug)
   const after = await inTransaction(ctx, workspace.id, async (ctx) => {
     // Uses the stored row: fields that this change omits may have just changed.
@@ -74,7 +74,7 @@ export async function updateWorkspace(
 
 export async function deleteWorkspace(ctx: Context, path: WorkspacePath): Promise<void> {
   const access = await requireWorkspace(ctx, path, 'workspace:delete')
-  const { workspace } = access.picture
+  const { workspace } = access.snapshot
   await inTransaction(ctx, [systemChain, workspace.id], async (ctx) => {
     await reauthorise(ctx, access, 'workspace:delete')
     await ctx.store.workspaces.remove(workspace.id)
@@ -88,7 +88,7 @@ export async function deleteWorkspace(ctx: Context, path: WorkspacePath): Promis
 
 export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body: Handover): Promise<void> {
   const access = await requireWorkspace(ctx, path, 'workspace:handover')
-  const { workspace } = access.picture
+  const { workspace } = access.snapshot
   const memberId = body.memberId.toLowerCase()
   await inTransaction(ctx, workspace.id, async (ctx) => {
     // Authorised again under the lock: two concurrent handovers must not leave two owners, or none.
@@ -111,8 +111,8 @@ export async function handOverWorkspace(ctx: Context, path: WorkspacePath, body:
   })
 }
 
-function toWorkspace({ picture, member }: Access): Workspace {
-  const { id, name, slug, createdAt } = picture.workspace
+function toWorkspace({ snapshot, member }: Access): Workspace {
+  const { id, name, slug, createdAt } = snapshot.workspace
   return { id, name, slug, role: member.role, isOwner: member.isOwner, createdAt: iso(createdAt) }
 }
 

@@ -224,7 +224,7 @@ describe('what is served', () => {
     }
   })
 
-  test('outside of /v1 is the reference, its description, health, metrics and the pictures of providers', () => {
+  test('outside of /v1 is the reference, its description, health, metrics and the logos of providers', () => {
     const outside = servedRoutes().filter((route) => route.startsWith('GET ') && !route.startsWith('GET /v1'))
     const roots = new Set(outside.map((route) => route.split('/')[1]?.replace('*', '')))
     expect([...roots].sort()).toEqual(['', 'docs', 'healthz', 'logo', 'metrics', 'openapi.json', 'readyz'])

@@ -2,16 +2,16 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
-import { type Door, keepDoor } from './accept-gate.ts'
+import { type AcceptGate, createAcceptGate } from './accept-gate.ts'
 import { createByteBudgets } from './byte-budget.ts'
-import { createLine } from './pipelining-limit.ts'
+import { createPipeliningLimit } from './pipelining-limit.ts'
 
 const clients = 40
 
 let server: Server
 afterEach(() => new Promise((resolve) => void server.close(resolve)))
 
-type Opened = { ask(): Promise<string>; come: number[]; paths: string[]; door: Door }
+type Opened = { ask(): Promise<string>; come: number[]; paths: string[]; acceptGate: AcceptGate }
 
 /** Listens, and notes how many had come in when each request was let through. */
 async function open(maxHoldMs: number): Promise<Opened> {
@@ -19,14 +19,14 @@ async function open(maxHoldMs: number): Promise<Opened> {
   let arrived = 0
   const come: number[] = []
   const paths: string[] = []
-  const door = keepDoor(
+  const acceptGate = createAcceptGate(
     server,
     (request: IncomingMessage, response) => {
       come.push(arrived)
       paths.push(request.url ?? '')
       response.end('answer')
     },
-    createLine(createByteBudgets().queued),
+    createPipeliningLimit(createByteBudgets().queued),
     maxHoldMs,
   )
   server.on('connection', () => arrived++)
@@ -37,7 +37,7 @@ async function open(maxHoldMs: number): Promise<Opened> {
     socket.write('GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
     return text(socket)
   }
-  return { ask, come, paths, door }
+  return { ask, come, paths, acceptGate }
 }
 
 const answersIn = (answer: string) => answer.match(/HTTP\/1.1 200 OK/g)?.length ?? 0
@@ -65,15 +65,15 @@ test('requests of one connection are let through in their order', async () => {
 })
 
 test('what is held back goes on at once where that is asked for', async () => {
-  const { ask, come, door } = await open(60_000)
-  expect(door.letIn()).toBe(false)
-  server.once('request', () => void setImmediate(() => expect(door.letIn()).toBe(true)))
+  const { ask, come, acceptGate } = await open(60_000)
+  expect(acceptGate.release()).toBe(false)
+  server.once('request', () => void setImmediate(() => expect(acceptGate.release()).toBe(true)))
   const answers = await Promise.all(Array.from({ length: clients }, ask))
   expect(answers.map(answersIn)).toEqual(answers.map(() => 2))
   expect(Math.min(...come)).toBeLessThan(clients)
 })
 
-test('whoever hangs up at the door does not keep it shut', async () => {
+test('whoever hangs up at the gate does not keep it shut', async () => {
   const { ask, come } = await open(60_000)
   const { port } = server.address() as AddressInfo
   const gone = Array.from({ length: clients }, () => connect(port, '127.0.0.1'))

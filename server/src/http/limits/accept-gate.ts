@@ -4,17 +4,22 @@
  * under load.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import type { Line } from './pipelining-limit.ts'
+import type { PipeliningLimit } from './pipelining-limit.ts'
 
 /** Maximum time that requests of open connections are held back, however many new connections arrive. */
 const longestHoldMs = 5
 
-export type Door = {
+export type AcceptGate = {
   /** Releases the requests that are held back. Returns false if there were none. */
-  letIn(): boolean
+  release(): boolean
 }
 
-export function keepDoor(server: Server, listener: RequestListener, line: Line, maxHoldMs = longestHoldMs): Door {
+export function createAcceptGate(
+  server: Server,
+  listener: RequestListener,
+  pipeliningLimit: PipeliningLimit,
+  maxHoldMs = longestHoldMs,
+): AcceptGate {
   let held: [request: IncomingMessage, response: ServerResponse][] = []
   let isHolding = false
   let holdingSince = 0
@@ -30,7 +35,7 @@ export function keepDoor(server: Server, listener: RequestListener, line: Line, 
   })
 
   server.on('request', (request, response) => {
-    if (!line.stand(request, response)) return
+    if (!pipeliningLimit.admit(request, response)) return
     if (isHolding) held.push([request, response])
     else listener(request, response)
   })
@@ -43,15 +48,15 @@ export function keepDoor(server: Server, listener: RequestListener, line: Line, 
       return
     }
     isHolding = false
-    letIn()
+    release()
   }
 
-  function letIn(): boolean {
+  function release(): boolean {
     const all = held
     held = []
     for (const [request, response] of all) listener(request, response)
     return all.length > 0
   }
 
-  return { letIn }
+  return { release }
 }

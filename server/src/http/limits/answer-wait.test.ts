@@ -60,7 +60,7 @@ test('an answer that is made again has nothing of the first one', async () => {
   await write([...names, 'LAST'])
   await trash(names)
   const member = await addMember('reader', 'developer')
-  const room = service.app.budgets.leaving.takeAnyway(
+  const reservation = service.app.budgets.leaving.takeAnyway(
     { client: 'someone else', workspace: undefined, hasCredential: true },
     128 * 1024 * 1024,
   )
@@ -70,7 +70,7 @@ test('an answer that is made again has nothing of the first one', async () => {
   await until(() => waiting > 0 || undefined, 60_000, 'the answer waits for room')
   await trash(['LAST'])
   await changeMember(service, owner, member.memberId ?? '', { role: 'member', scope: everything })
-  room.release()
+  reservation.release()
   const [answer] = parseAnswers(await received)
   expect(answer?.status).toBe(200)
   expect(JSON.parse(answer?.body ?? '')).toHaveLength(81)

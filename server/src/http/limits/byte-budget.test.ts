@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest'
-import { nextTurn } from '../../event-loop.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
 import { isFailure } from '../../failure.ts'
-import { type ByteBudget, createByteBudget, type Holder, type Room } from './byte-budget.ts'
+import { type ByteBudget, createByteBudget, type Holder, type Reservation } from './byte-budget.ts'
 
 const mebibyte = 1024 * 1024
 const all = 64 * mebibyte
@@ -21,10 +21,10 @@ const person = (client: string, workspace = `${client}'s`): Holder => ({ client,
 const stranger = (client: string): Holder => ({ client, workspace: undefined, hasCredential: false })
 
 /** A transfer that has begun; `ended` names it when the budget ends it. */
-function transfer(holder: Holder, bytes: number, name = holder.client): Room {
-  const room = budget.take(holder, bytes)
-  room.begin(() => ended.push(name))
-  return room
+function transfer(holder: Holder, bytes: number, name = holder.client): Reservation {
+  const reservation = budget.take(holder, bytes)
+  reservation.begin(() => ended.push(name))
+  return reservation
 }
 
 const refusal = (work: () => unknown): boolean => {
@@ -84,7 +84,7 @@ test('when room runs out, strangers go first, then the greediest, then whoever s
 test('a request waits for a transfer to stall or to end, and is refused when neither happens', async () => {
   const ann = transfer(person('ann'), half)
   const bob = transfer(person('bob'), half)
-  const keepMoving = () => [ann, bob].map((room) => room.moved(4 * mebibyte))
+  const keepMoving = () => [ann, bob].map((reservation) => reservation.moved(4 * mebibyte))
   const refused = budget.wait(person('eve'), quarter).catch((error: unknown) => isFailure(error, 'overloaded'))
   for (let second = 0; second < 10; second++) {
     at += 1_000
@@ -120,7 +120,7 @@ test('a client beyond its share gives way to one that waits, however fast its tr
   const waiting = budget.wait(person('eve'), eighth)
   for (let step = 0; step < 10; step++) {
     at += 100
-    for (const room of rooms) room.moved(mebibyte)
+    for (const reservation of rooms) reservation.moved(mebibyte)
   }
   await waiting
   expect(ended).toHaveLength(1)
@@ -131,7 +131,7 @@ test('so does a workspace, though each of its members holds little', async () =>
   const other = budget.wait(person('eve', 'other'), 4 * mebibyte)
   for (let step = 0; step < 10; step++) {
     at += 100
-    for (const room of rooms) room.moved(mebibyte)
+    for (const reservation of rooms) reservation.moved(mebibyte)
   }
   await other
   expect(ended).toHaveLength(1)
@@ -178,8 +178,8 @@ test('of those who wait, the ones who claim most are refused when too much waits
   const greedy = Array.from({ length: 4 }, (_, at) => wait('greedy', `greedy ${at}`))
   const others = ['a', 'b', 'c', 'd', 'e'].map((who) => wait(who))
   // Every one of them has begun to wait.
-  await nextTurn()
-  for (const room of rooms) room.release()
+  await yieldToEventLoop()
+  for (const reservation of rooms) reservation.release()
   await Promise.all([...greedy, ...others])
   expect(served).toEqual(['greedy 3 refused', 'a', 'b', 'c', 'd', 'e', 'greedy 0', 'greedy 1', 'greedy 2'])
 })
@@ -187,14 +187,14 @@ test('of those who wait, the ones who claim most are refused when too much waits
 test('a body that holds several rooms is ended once, and each of those who wait gets room once', async () => {
   const rooms = [budget.take(person('slow'), quarter), budget.take(person('slow'), quarter)]
   const releaseAll = () => {
-    for (const room of rooms) room.release()
+    for (const reservation of rooms) reservation.release()
   }
-  for (const room of rooms) room.begin(releaseAll)
+  for (const reservation of rooms) reservation.begin(releaseAll)
   const fast = transfer(person('fast'), half)
   const waiting = [budget.wait(person('eve'), eighth), budget.wait(person('fay'), eighth)]
   at += 1_000
   fast.moved(half)
-  for (const room of [fast, ...(await Promise.all(waiting))]) room.release()
+  for (const reservation of [fast, ...(await Promise.all(waiting))]) reservation.release()
   // All of it is free again: two clients find their halves.
   expect(refusal(() => transfer(person('ann'), half))).toBe(false)
   expect(refusal(() => transfer(person('bob'), half))).toBe(false)

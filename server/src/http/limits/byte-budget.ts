@@ -17,10 +17,10 @@ export type Holder = {
 }
 
 /** A reservation, held until it is released. */
-export type Room = {
+export type Reservation = {
   /**
    * Marks the transfer as started. From now on the budget may call `end` to make room for others, after releasing this
-   * room.
+   * reservation.
    */
   begin(end: () => void): void
   /** Bytes that the peer has sent or read. */
@@ -32,11 +32,11 @@ export type Room = {
 
 export type ByteBudget = {
   /** Takes room at once. Throws `overloaded` if even ending stalled transfers would free too little. */
-  take(holder: Holder, bytes: number): Room
-  /** Waits for room. A client that would exceed half of the budget is refused at once. */
-  wait(holder: Holder, bytes: number): Promise<Room>
+  take(holder: Holder, bytes: number): Reservation
+  /** Waits for reservation. A client that would exceed half of the budget is refused at once. */
+  wait(holder: Holder, bytes: number): Promise<Reservation>
   /** Takes room even beyond the budget, for a response that must not be refused any more. */
-  takeAnyway(holder: Holder, bytes: number): Room
+  takeAnyway(holder: Holder, bytes: number): Reservation
   /**
    * Throws `overloaded` if the client holds half of the budget, or if it has no credential and such requests have used
    * up their half.
@@ -44,15 +44,15 @@ export type ByteBudget = {
   requireRoom(holder: Holder): void
 }
 
-export type Patience = {
-  /** A transfer without progress for this long may be ended when others need its room. */
+type Timeouts = {
+  /** A transfer without progress for this long may be ended when others need its reservation. */
   readonly stalledMs: number
-  /** Maximum wait for room. */
+  /** Maximum wait for reservation. */
   readonly waitMs: number
   readonly now: () => number
 }
 
-const usualPatience: Patience = { stalledMs: 2_000, waitMs: 10_000, now: () => performance.now() }
+const defaultTimeouts: Timeouts = { stalledMs: 2_000, waitMs: 10_000, now: () => performance.now() }
 const sweepMs = 100
 /**
  * Minimum progress is a sixteenth of the transfer and at least this much: one byte now and then keeps no transfer
@@ -65,12 +65,12 @@ type Waiter = {
   readonly holder: Holder
   readonly bytes: number
   readonly since: number
-  grant(room: Room): void
+  grant(reservation: Reservation): void
   refuse(error: Failure): void
 }
 
-export function createByteBudget(maxBytes: number, patience: Partial<Patience> = {}): ByteBudget {
-  const { stalledMs, waitMs, now } = { ...usualPatience, ...patience }
+export function createByteBudget(maxBytes: number, timeouts: Partial<Timeouts> = {}): ByteBudget {
+  const { stalledMs, waitMs, now } = { ...defaultTimeouts, ...timeouts }
   const transfers = new Set<Transfer>()
   const waiters = new Set<Waiter>()
   const heldBy = { all: createTally(), client: createTally(), workspace: createTally() }
@@ -105,7 +105,7 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
     if (own > 0 && own + bytes > maxBytes / 2) throw new Failure('overloaded')
   }
 
-  function add(holder: Holder, bytes: number): Room {
+  function add(holder: Holder, bytes: number): Reservation {
     const transfer: Transfer = { holder, bytes, movedBytes: 0, movedAt: now() }
     transfers.add(transfer)
     count(holder, bytes)
@@ -154,11 +154,11 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
   }
 
   /** The new room is taken first: a transfer that ends may release more, which serves those who wait. */
-  function replace(victims: readonly Transfer[], holder: Holder, bytes: number): Room {
+  function replace(victims: readonly Transfer[], holder: Holder, bytes: number): Reservation {
     for (const transfer of victims) drop(transfer)
-    const room = add(holder, bytes)
+    const reservation = add(holder, bytes)
     for (const { end } of victims) end?.()
-    return room
+    return reservation
   }
 
   const isStalled = ({ movedAt }: Transfer, at: number) => at - movedAt >= stalledMs
@@ -260,7 +260,7 @@ export function createByteBudget(maxBytes: number, patience: Partial<Patience> =
       serve()
       const victims = findVictims(holder, bytes, 0)
       if (victims) return replace(victims, holder, bytes)
-      const { promise, resolve, reject } = Promise.withResolvers<Room>()
+      const { promise, resolve, reject } = Promise.withResolvers<Reservation>()
       queue({ holder, bytes, since: now(), grant: resolve, refuse: reject })
       return promise
     },
@@ -296,14 +296,14 @@ export type ByteBudgets = {
   readonly queued: ByteBudget
 }
 
-export function createByteBudgets(patience: Partial<Patience> = {}): ByteBudgets {
+export function createByteBudgets(timeouts: Partial<Timeouts> = {}): ByteBudgets {
   return {
     /** Eight of the largest bodies. */
-    arriving: createByteBudget(64 * mebibyte, patience),
+    arriving: createByteBudget(64 * mebibyte, timeouts),
     /** Two of the largest responses. */
-    leaving: createByteBudget(128 * mebibyte, patience),
+    leaving: createByteBudget(128 * mebibyte, timeouts),
     /** 8,192 pipelined requests of `queuedBytes`. */
-    queued: createByteBudget(64 * mebibyte, patience),
+    queued: createByteBudget(64 * mebibyte, timeouts),
   }
 }
 
@@ -311,7 +311,7 @@ export function createByteBudgets(patience: Partial<Patience> = {}): ByteBudgets
 export const countedBytes = 64 * 1024
 /** Estimated memory of one pipelined request before its response exists. */
 export const queuedBytes = 8 * 1024
-/** A peer that reads nothing of a response for this long is disconnected, even if nobody needs the room. */
+/** A peer that reads nothing of a response for this long is disconnected, even if nobody needs the reservation. */
 export const stalledMs = 300_000
 /** The same limit for pages outside the API. It is short because anyone may request them, and request them again. */
 export const pageStalledMs = 10_000

@@ -23,9 +23,9 @@ let owner: TestUser
 const idle: Socket[] = []
 
 /** A short stall limit finds stalled peers soon; a long wait keeps a slow machine from refusing requests. */
-const patience = { stalledMs: 200, waitMs: 50_000 }
+const timeouts = { stalledMs: 200, waitMs: 50_000 }
 
-async function start(given: Parameters<typeof createByteBudgets>[0] = patience): Promise<void> {
+async function start(given: Parameters<typeof createByteBudgets>[0] = timeouts): Promise<void> {
   service = await startService({}, { budgets: createByteBudgets(given) })
   owner = await registerOwner(service)
 }
@@ -174,7 +174,7 @@ describe('a read that finds no room', () => {
     const others = ['one', 'two'].map(hold)
     const refused = await read()
     expect(refused.status, refused.text).toBe(503)
-    for (const room of others) room.release()
+    for (const reservation of others) reservation.release()
     const seen = await read()
     expect(seen.status, seen.text).toBe(200)
     const { body } = await service.call<AuditEntry[]>('GET', '/v1/workspace/main/audit', { token: owner.session })

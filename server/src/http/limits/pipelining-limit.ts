@@ -6,14 +6,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { clientNetwork } from '../../address-range.ts'
 import { type ByteBudget, queuedBytes, stalledMs } from './byte-budget.ts'
-import { createRoomKeeper } from './room-keeper.ts'
+import { createReleaseOnClose } from './release-on-close.ts'
 
 /** Well above what a client sends that waits for responses. */
-const maxInLine = 100
+const maxPipelined = 100
 
-export type Line = {
+export type PipeliningLimit = {
   /** Returns false if too many requests wait. The request then gets no response, and its connection is closed. */
-  stand(request: IncomingMessage, response: ServerResponse): boolean
+  admit(request: IncomingMessage, response: ServerResponse): boolean
   /**
    * Records that the client of this connection has shown a valid credential: its later requests no longer count against
    * the share of requests without one.
@@ -21,19 +21,19 @@ export type Line = {
   vouch(socket: Socket, client: string): void
 }
 
-export function createLine(queued: ByteBudget): Line {
-  const inLine = new WeakMap<Socket, number>()
+export function createPipeliningLimit(queued: ByteBudget): PipeliningLimit {
+  const pipelined = new WeakMap<Socket, number>()
   const vouched = new WeakMap<Socket, string>()
-  const keepRoom = createRoomKeeper()
+  const releaseOnClose = createReleaseOnClose()
 
-  function takeRoom(socket: Socket, response: ServerResponse): boolean {
+  function reserve(socket: Socket, response: ServerResponse): boolean {
     const client = vouched.get(socket)
     const network = clientNetwork(socket.remoteAddress ?? '')
     const holder = { client: client ?? network, workspace: undefined, hasCredential: client !== undefined }
     try {
-      const room = queued.take(holder, queuedBytes)
-      room.begin(() => hangUp(socket))
-      keepRoom(socket, response, room)
+      const reservation = queued.take(holder, queuedBytes)
+      reservation.begin(() => hangUp(socket))
+      releaseOnClose(socket, response, reservation)
       return true
     } catch {
       return false
@@ -41,17 +41,17 @@ export function createLine(queued: ByteBudget): Line {
   }
 
   return {
-    stand({ socket }, response) {
+    admit({ socket }, response) {
       // The first request of a connection waits behind no other.
       if (response.socket) return true
       if (socket.destroyed) return false
-      const before = inLine.get(socket) ?? 0
-      if (before === maxInLine || !takeRoom(socket, response)) {
+      const before = pipelined.get(socket) ?? 0
+      if (before === maxPipelined || !reserve(socket, response)) {
         hangUp(socket)
         return false
       }
-      inLine.set(socket, before + 1)
-      response.once('close', () => inLine.set(socket, (inLine.get(socket) ?? 0) - 1))
+      pipelined.set(socket, before + 1)
+      response.once('close', () => pipelined.set(socket, (pipelined.get(socket) ?? 0) - 1))
       response.setTimeout(stalledMs)
       return true
     },

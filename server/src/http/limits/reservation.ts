@@ -5,12 +5,12 @@
 import { findWorkspaceId } from '../../domain/access/access.ts'
 import { grantOf } from '../../domain/actor.ts'
 import type { Exchange } from '../exchange.ts'
-import { type ByteBudgets, countedBytes, type Holder, type Room } from './byte-budget.ts'
-import { createRoomKeeper } from './room-keeper.ts'
+import { type ByteBudgets, countedBytes, type Holder, type Reservation } from './byte-budget.ts'
+import { createReleaseOnClose } from './release-on-close.ts'
 
 export type Reservations = {
   /** Waits until the budget has room for this many bytes of the body. */
-  reserveBody(exchange: Exchange, bytes: number): Promise<Room>
+  reserveBody(exchange: Exchange, bytes: number): Promise<Reservation>
   /** Waits until the budget has room for a response of this size. Undefined if no wait is needed. */
   reserveResponse(exchange: Exchange, bytes: number): Promise<void> | undefined
   /**
@@ -18,24 +18,24 @@ export type Reservations = {
    * never refused later.
    */
   reserveRead(exchange: Exchange, bytes: number): Promise<void> | undefined
-  /** Call before a change: throws `overloaded` if its response would find no room. */
+  /** Call before a change: throws `overloaded` if its response would find no reservation. */
   requireRoom(exchange: Exchange): void
 }
 
 export function createReservations({ arriving, leaving }: ByteBudgets): Reservations {
-  const keepRoom = createRoomKeeper()
+  const releaseOnClose = createReleaseOnClose()
 
   async function reserve(exchange: Exchange, bytes: number): Promise<void> {
     const holder = await findHolder(exchange)
-    const room = exchange.isOwed ? leaving.takeAnyway(holder, bytes) : await leaving.wait(holder, bytes)
-    keepRoom(exchange.socket, exchange.response, room)
-    exchange.room = room
+    const reservation = exchange.isOwed ? leaving.takeAnyway(holder, bytes) : await leaving.wait(holder, bytes)
+    releaseOnClose(exchange.socket, exchange.response, reservation)
+    exchange.reservation = reservation
   }
 
   function reserveResponse(exchange: Exchange, bytes: number): Promise<void> | undefined {
-    const { room, response, socket, method } = exchange
-    if (room) {
-      room.resize(bytes)
+    const { reservation, response, socket, method } = exchange
+    if (reservation) {
+      reservation.resize(bytes)
       return undefined
     }
     const isGone = response.destroyed || socket.destroyed
@@ -45,9 +45,9 @@ export function createReservations({ arriving, leaving }: ByteBudgets): Reservat
   return {
     async reserveBody(exchange, bytes) {
       const holder = await findHolder(exchange)
-      const room = await arriving.wait(holder, bytes)
-      keepRoom(exchange.socket, exchange.response, room)
-      return room
+      const reservation = await arriving.wait(holder, bytes)
+      releaseOnClose(exchange.socket, exchange.response, reservation)
+      return reservation
     },
     reserveResponse,
     reserveRead(exchange, bytes) {

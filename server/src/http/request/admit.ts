@@ -11,12 +11,12 @@ import { credentialKey } from '../../domain/credential/credential.ts'
 import { newRun, type Run } from '../../domain/run.ts'
 import { Failure } from '../../failure.ts'
 import type { Exchange } from '../exchange.ts'
-import type { Line } from '../limits/pipelining-limit.ts'
+import type { PipeliningLimit } from '../limits/pipelining-limit.ts'
 import { type Hit, type Limiter, nearerToExhaustion, rateLimited } from '../limits/rate-limit.ts'
 import type { Reservations } from '../limits/reservation.ts'
 import { hasTwoCredentials, readCredential } from './credential-header.ts'
 
-export type IdentityParts = {
+export type AdmissionParts = {
   readonly services: Services
   readonly follower: ChangeFollower
   readonly limiter: Limiter
@@ -25,7 +25,7 @@ export type IdentityParts = {
   /** Counts requests outside `/v1`, so that a page load does not use up the limit of the API. */
   readonly pageLimiter: Limiter
   readonly reservations: Reservations
-  readonly line: Line
+  readonly pipeliningLimit: PipeliningLimit
   readonly isStopping: () => boolean
 }
 
@@ -33,7 +33,7 @@ export type IdentityParts = {
  * Sets the headers of every response before it can refuse the request. Returns undefined, instead of a promise, if
  * everything needed is in memory: every request passes here.
  */
-export function identifier(parts: IdentityParts) {
+export function createAdmission(parts: AdmissionParts) {
   const { services, follower, limiter } = parts
   return (exchange: Exchange): Promise<void> | undefined => {
     exchange.header('x-request-id', exchange.id)
@@ -110,10 +110,10 @@ function refuseExceeded(hit: Hit): undefined {
 /**
  * Re-checks a request after it waited for its body or a slot. It is the same request, so no rate limit counts it again.
  */
-export function identifierAgain(parts: IdentityParts) {
+export function createReadmission(parts: AdmissionParts) {
   const { services, follower } = parts
 
-  async function identifyAnew(exchange: Exchange, waiting: Promise<void> | undefined, run: Run | undefined) {
+  async function authenticateAgain(exchange: Exchange, waiting: Promise<void> | undefined, run: Run | undefined) {
     if (waiting) await waiting
     const { ip } = exchange.ctx.request
     const actor = await services.credentials.authenticate(readCredential(exchange, services.config), ip)
@@ -128,7 +128,7 @@ export function identifierAgain(parts: IdentityParts) {
     }
     const waiting = follower.ensureFresh()
     // A body that came at once, as most do: nothing has changed meanwhile.
-    return !waiting && !run && !mayHaveChanged(ctx) ? undefined : identifyAnew(exchange, waiting, run)
+    return !waiting && !run && !mayHaveChanged(ctx) ? undefined : authenticateAgain(exchange, waiting, run)
   }
 }
 
@@ -159,10 +159,10 @@ async function limitExchange(exchange: Exchange, limiter: Limiter, globalHit: Hi
 /** Maximum stored length of the user agent, which the client could make arbitrarily long. */
 const maxUserAgentLength = 256
 
-function contextFor(parts: IdentityParts, actor: Actor, exchange: Exchange, ip: string, run: Run = newRun()): Context {
-  const { services, reservations, line } = parts
+function contextFor(parts: AdmissionParts, actor: Actor, exchange: Exchange, ip: string, run: Run = newRun()): Context {
+  const { services, reservations, pipeliningLimit } = parts
   const { id, headers, socket } = exchange
-  if (actor !== anonymous) line.vouch(socket, actor.userId || actor.id)
+  if (actor !== anonymous) pipeliningLimit.vouch(socket, actor.userId || actor.id)
   const userAgent = (headers['user-agent'] ?? '').slice(0, maxUserAgentLength)
   const reserve = (bytes: number) => reservations.reserveRead(exchange, bytes)
   return { ...services, actor, request: { id, ip, userAgent, reserve }, run }

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Failure } from '../../failure.ts'
 import type { Exchange } from '../exchange.ts'
-import { countedBytes, type Room } from '../limits/byte-budget.ts'
+import { countedBytes, type Reservation } from '../limits/byte-budget.ts'
 import type { Reservations } from '../limits/reservation.ts'
 
 export const maxBodyBytes = 8 * 1024 * 1024
@@ -46,7 +46,7 @@ function isEmpty(request: IncomingMessage): Promise<boolean> {
   })
 }
 
-/** Step in which room is reserved for a body of unknown length. */
+/** Step in which reservation is reserved for a body of unknown length. */
 const stepBytes = 1024 * 1024
 
 function readBytes(exchange: Exchange, limit: number, reserve: Reservations['reserveBody']): Promise<Buffer> {
@@ -56,13 +56,13 @@ function readBytes(exchange: Exchange, limit: number, reserve: Reservations['res
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   let whole: Buffer = Buffer.alloc(0)
   let length = 0
-  const rooms: Room[] = []
+  const reservations: Reservation[] = []
   let reservedBytes = 0
   let isOver = false
 
   function end(): void {
     isOver = true
-    for (const room of rooms) room.release()
+    for (const reservation of reservations) reservation.release()
   }
 
   function refuse(error: unknown): void {
@@ -72,17 +72,17 @@ function readBytes(exchange: Exchange, limit: number, reserve: Reservations['res
     reject(leaveRest(exchange, error))
   }
 
-  /** Pauses the sender until there is room. */
-  async function makeRoom(bytes: number): Promise<void> {
+  /** Pauses the sender until there is reservation. */
+  async function reserveMore(bytes: number): Promise<void> {
     request.pause()
     reservedBytes += bytes
-    const room = await reserve(exchange, bytes)
+    const reservation = await reserve(exchange, bytes)
     if (isOver) {
-      room.release()
+      reservation.release()
       return
     }
-    rooms.push(room)
-    room.begin(() => refuse(new Failure('overloaded')))
+    reservations.push(reservation)
+    reservation.begin(() => refuse(new Failure('overloaded')))
     request.resume()
   }
 
@@ -95,10 +95,10 @@ function readBytes(exchange: Exchange, limit: number, reserve: Reservations['res
       }
       whole = length === 0 ? chunk : append(whole, length, chunk, expected)
       length = end
-      for (const room of rooms) room.moved(chunk.length)
+      for (const reservation of reservations) reservation.moved(chunk.length)
       if (end < countedBytes || end <= reservedBytes) return
       const wanted = declared === undefined ? Math.min(limit, end + stepBytes) : expected
-      makeRoom(wanted - reservedBytes).catch(refuse)
+      reserveMore(wanted - reservedBytes).catch(refuse)
     })
     .on('end', () => {
       end()
@@ -126,9 +126,9 @@ function append(whole: Buffer, length: number, chunk: Buffer, expected: number):
   const end = length + chunk.length
   // Copies when full and never writes into a received chunk. The new buffer is no larger than the expected body.
   const doubled = Math.max(2 * end, minRoomBytes)
-  const room = end > whole.length ? Buffer.concat([whole], Math.max(end, Math.min(doubled, expected))) : whole
-  chunk.copy(room, length)
-  return room
+  const reservation = end > whole.length ? Buffer.concat([whole], Math.max(end, Math.min(doubled, expected))) : whole
+  chunk.copy(reservation, length)
+  return reservation
 }
 
 const minRoomBytes = 16 * 1024

@@ -323,7 +323,7 @@ describe('a credential that is over is refused on the very next request:', () =>
     await service.app.services.engine.transaction('test', async ({ db }) => {
       await createStore(db, service.app.services.keys).members.remove(maker.memberId ?? '', mainId)
     })
-    service.app.services.pictures.drop(mainId)
+    service.app.services.snapshots.drop(mainId)
     await expectRefused({ token: value })
     await expectRefused({ token: itsJwt })
   })
@@ -350,7 +350,7 @@ describe('the grace of a rotation', () => {
     await expectRefused({ token: oldJwt })
     for (const value of [rotated, newJwt]) expect(await statusOf(value)).toBe(200)
     service.app.services.credentials.clear()
-    service.app.services.pictures.clear()
+    service.app.services.snapshots.clear()
     await expectRefused({ token: old })
     await expectRefused({ token: oldJwt })
   })

@@ -29,9 +29,9 @@ afterAll(async () => {
 const mailOf = (where: MemberWorkspace, id: string, state: string) =>
   until(async () => (await where.row(id))?.mail === state || undefined, 20_000, `the mail of the invite is ${state}`)
 
-/** The token in the link of the newest letter to this address. */
+/** The token in the link of the newest mail to this address. */
 const mailedToken = (email: string) =>
-  /https:\/\/coffer\.example\.com\/invite#(cof_inv_\w+)/.exec(lettersTo(email).at(-1)?.text ?? '')?.[1] ?? ''
+  /https:\/\/coffer\.example\.com\/invite#(cof_inv_\w+)/.exec(mailsTo(email).at(-1)?.text ?? '')?.[1] ?? ''
 const userOf = async (id: string) => (await place.row(id))?.user
 
 test('a link of its own arrives, in both forms: not the one that is answered', async () => {
@@ -41,12 +41,12 @@ test('a link of its own arrives, in both forms: not the one that is answered', a
     mail: 'sending',
     inviteUrl: `https://coffer.example.com/invite#${issued.inviteToken}`,
   })
-  const letter = await mailServer.mailTo(email)
-  expect(letter).toMatchObject({ from: 'coffer@example.com', to: [email] })
+  const mail = await mailServer.mailTo(email)
+  expect(mail).toMatchObject({ from: 'coffer@example.com', to: [email] })
   const token = mailedToken(email)
-  expect(letter.text.split(`https://coffer.example.com/invite#${token}`)).toHaveLength(3)
-  expect(letter.text).not.toContain(issued.inviteToken)
-  expect(letter.text).toContain(owner.email)
+  expect(mail.text.split(`https://coffer.example.com/invite#${token}`)).toHaveLength(3)
+  expect(mail.text).not.toContain(issued.inviteToken)
+  expect(mail.text).toContain(owner.email)
   await mailOf(place, issued.id, 'sent')
   for (const secret of [issued.inviteToken, token]) expect(service.logs.join()).not.toContain(secret)
   const user = await addUser(service, email)
@@ -95,26 +95,26 @@ test('a mailed link ends with a resend and a refusal like the answered one', asy
   await mailServer.mailTo(user.email)
   const first = mailedToken(user.email)
   await place.ask('POST', `/rbac/${id}/resend`)
-  await until(async () => lettersTo(user.email).length === 2 || undefined, 20_000, 'the second letter is there')
+  await until(async () => mailsTo(user.email).length === 2 || undefined, 20_000, 'the second mail is there')
   const second = mailedToken(user.email)
   expect((await place.accept(user.session, first)).status).toBe(404)
   expect((await place.decline(user.session, second)).status).toBe(200)
   expect((await place.accept(user.session, second)).status).toBe(404)
 })
 
-test('what is sent again is a letter with the new link', async () => {
+test('what is sent again is a mail with the new link', async () => {
   const email = place.newAddress()
   const first = await place.mustInvite({ email })
   await mailServer.mailTo(email)
   const before = mailedToken(email)
   await place.ask('POST', `/rbac/${first.id}/resend`)
   await mailOf(place, first.id, 'sent')
-  await until(async () => lettersTo(email).length === 2 || undefined, 20_000, 'the second letter is there')
+  await until(async () => mailsTo(email).length === 2 || undefined, 20_000, 'the second mail is there')
   expect(mailedToken(email)).toMatch(/^cof_inv_\w{36}$/)
   expect(mailedToken(email)).not.toBe(before)
 })
 
-test('an invite that is changed while its letter arrives keeps what became of the letter', async () => {
+test('an invite that is changed while its mail arrives keeps what became of the mail', async () => {
   const { id } = await place.mustInvite()
   await mailOf(place, id, 'sent')
   const { invites } = service.app.services.store
@@ -124,7 +124,7 @@ test('an invite that is changed while its letter arrives keeps what became of th
   expect(await place.row(id)).toMatchObject({ role: 'developer', mail: 'sent' })
 })
 
-const lettersTo = (email: string) => mailServer.delivered.filter(({ to }) => to.includes(email))
+const mailsTo = (email: string) => mailServer.delivered.filter(({ to }) => to.includes(email))
 
 test('a refused invite sends nothing', async () => {
   const before = mailServer.delivered.length
@@ -136,7 +136,7 @@ test('a refused invite sends nothing', async () => {
   expect(mailServer.delivered).toHaveLength(before + 1)
 })
 
-test('the letter to an address with an account is the letter to one without', async () => {
+test('the mail to an address with an account is the mail to one without', async () => {
   const known = await addUser(service, place.newAddress())
   const unknown = place.newAddress()
   const texts: string[] = []
@@ -155,19 +155,19 @@ test('the letter to an address with an account is the letter to one without', as
   expect(texts[0]).toBe(texts[1])
 })
 
-test('a workspace with a hostile name sends one letter to one address', async () => {
+test('a workspace with a hostile name sends one mail to one address', async () => {
   const hostile = await createMemberWorkspace(service, owner)
   const name = '<img src=x> "Acme", Bcc: all@example.com'
   expect((await hostile.ask('PUT', '', { name })).status).toBe(200)
   const email = hostile.newAddress()
   await hostile.mustInvite({ email })
-  const letter = await mailServer.mailTo(email)
-  expect(letter.to).toEqual([email])
-  expect(letter.raw).not.toMatch(/^Bcc:/im)
-  expect(letter.text).toContain('&lt;img src=x&gt;')
+  const mail = await mailServer.mailTo(email)
+  expect(mail.to).toEqual([email])
+  expect(mail.raw).not.toMatch(/^Bcc:/im)
+  expect(mail.text).toContain('&lt;img src=x&gt;')
 })
 
-test('nobody gets more than ten letters in ten minutes, whichever workspaces they come from', async () => {
+test('nobody gets more than ten mails in ten minutes, whichever workspaces they come from', async () => {
   const email = place.newAddress()
   const other = await createMemberWorkspace(service, owner)
   const { id } = await place.mustInvite({ email })
@@ -179,12 +179,12 @@ test('nobody gets more than ten letters in ten minutes, whichever workspaces the
     'Too many mails to this address: wait before you send another.',
   ])
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
-  await until(async () => lettersTo(email).length === 10 || undefined, 20_000, 'ten letters are there')
+  await until(async () => mailsTo(email).length === 10 || undefined, 20_000, 'ten mails are there')
   service.clock.offsetMs += 11 * 60_000
   expect((await place.ask('POST', `/rbac/${id}/resend`)).status).toBe(200)
 })
 
-test('letters to an address have nothing to do with logins of another', async () => {
+test('mails to an address have nothing to do with logins of another', async () => {
   const email = place.newAddress()
   const login = { email: `letter:${email}`, password: 'a guess at nothing at all' }
   for (let tries = 0; tries < 11; tries++) await service.call('POST', '/v1/auth/login', { body: login })
@@ -207,8 +207,8 @@ test('a mail server that is away fails no invite: the list says so, and the log 
   await away.stop()
 })
 
-test('a letter that went down with its node is told as failed', async () => {
-  // It greets nobody: the letter stays on its way.
+test('a mail that went down with its node is told as failed', async () => {
+  // It greets nobody: the mail stays on its way.
   const sockets: Socket[] = []
   const silent = createServer((socket) => void sockets.push(socket.on('error', () => undefined).resume()))
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
@@ -222,7 +222,7 @@ test('a letter that went down with its node is told as failed', async () => {
   waiting.clock.offsetMs += 2 * 60_000
   expect(await there.row(id)).toMatchObject({ mail: 'failed' })
   // The stop would wait for it.
-  const socket = await until(() => sockets[0], 20_000, 'the letter is on its way')
+  const socket = await until(() => sockets[0], 20_000, 'the mail is on its way')
   socket.destroy()
   await waiting.stop()
   await new Promise((resolve) => silent.close(resolve))

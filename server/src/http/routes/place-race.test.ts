@@ -44,7 +44,7 @@ type Call = readonly [method: string, path: string, body?: unknown]
 /** All at once, in turn over the nodes; the statuses in the order of the calls. */
 async function together(...calls: readonly Call[]): Promise<number[]> {
   // What was prepared on one node is known to the other within a second: it need not be waited for.
-  for (const node of nodes) node.app.services.pictures.clear()
+  for (const node of nodes) node.app.services.snapshots.clear()
   const answers = await Promise.all(
     calls.map(([method, path, body], index) => ask(method, path, body, nodes[index % nodes.length])),
   )
@@ -122,13 +122,13 @@ test.each(kinds)('a change to a %s that is deleted at once is done before, or no
 
 /** What is asked of a node that has not heard yet of what others have done. */
 async function askLate(others: readonly Call[], calls: readonly Call[]): Promise<number[]> {
-  const { pictures, store } = service.app.services
-  const stale = await pictures.get((await store.workspaces.findIdForAnybody('main')) ?? '')
+  const { snapshots, store } = service.app.services
+  const stale = await snapshots.get((await store.workspaces.findIdForAnybody('main')) ?? '')
   for (const [method, path, body] of others) expect((await ask(method, path, body)).status).toBe(200)
-  const peek = pictures.peek
-  pictures.peek = () => stale
+  const peek = snapshots.peek
+  snapshots.peek = () => stale
   const answers = await Promise.all(calls.map(([method, path, body]) => ask(method, path, body))).finally(() => {
-    pictures.peek = peek
+    snapshots.peek = peek
   })
   return answers.map(({ status }) => status)
 }

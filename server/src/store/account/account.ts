@@ -4,7 +4,7 @@ import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { Failure } from '../../failure.ts'
 import { type Db, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
-import { genuineRows } from '../signed-row.ts'
+import { verifiedRows } from '../signed-row.ts'
 
 export type Account = {
   readonly id: string
@@ -42,7 +42,7 @@ const macFields = (account: AccountFields): MacField[] => [
 ]
 
 export function accountStore(db: Db, keys: Keys) {
-  const rows = genuineRows<AccountFields, AccountRow>(keys, 'account', macFields)
+  const rows = verifiedRows<AccountFields, AccountRow>(keys, 'account', macFields)
 
   const findRow = (id: string) => db.one<AccountRow>(sql`select ${columns} from account where id = ${id}`)
 

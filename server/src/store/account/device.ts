@@ -8,7 +8,7 @@ import type { RootKey } from '../../crypto/keyring.ts'
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { type Db, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
-import { genuineRows } from '../signed-row.ts'
+import { verifiedRows } from '../signed-row.ts'
 
 export type DeviceLogin = {
   readonly id: string
@@ -51,7 +51,7 @@ const hashOf = (root: RootKey, kind: 'device-code' | 'user-code', code: string) 
     .digest()
 
 export function deviceStore(db: Db, keys: Keys) {
-  const rows = genuineRows<Omit<DeviceRow, keyof RowMac>, DeviceRow>(keys, 'device_login', macFields)
+  const rows = verifiedRows<Omit<DeviceRow, keyof RowMac>, DeviceRow>(keys, 'device_login', macFields)
 
   async function findRow(kind: 'device-code' | 'user-code', code: string): Promise<DeviceRow | undefined> {
     for (const root of keys.keyring.all) {

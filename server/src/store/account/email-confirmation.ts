@@ -3,7 +3,7 @@ import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
 import { type Db, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
-import { genuineRows } from '../signed-row.ts'
+import { verifiedRows } from '../signed-row.ts'
 
 export type EmailConfirmation = {
   readonly id: string
@@ -29,7 +29,7 @@ const macFields = (row: ConfirmationFields): MacField[] => [
 ]
 
 export function emailConfirmationStore(db: Db, keys: Keys) {
-  const rows = genuineRows<ConfirmationFields, ConfirmationRow>(keys, 'email_confirmation', macFields)
+  const rows = verifiedRows<ConfirmationFields, ConfirmationRow>(keys, 'email_confirmation', macFields)
 
   return {
     /** Invalidates the person's previous link, if any. */

@@ -11,7 +11,7 @@ import { totpSecretBytes } from '../../crypto/totp.ts'
 import { Failure } from '../../failure.ts'
 import { type Db, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
-import { genuineRows } from '../signed-row.ts'
+import { verifiedRows } from '../signed-row.ts'
 
 type TotpFields = {
   readonly id: string
@@ -45,7 +45,7 @@ const place = (row: Pick<TotpRow, 'id' | 'userId'>, root: RootKey) =>
   associatedData('totp', row.userId, row.id, root.id)
 
 export function mfaStore(db: Db, keys: Keys) {
-  const rows = genuineRows<TotpFields, TotpRow>(keys, 'totp', macFields)
+  const rows = verifiedRows<TotpFields, TotpRow>(keys, 'totp', macFields)
 
   async function openSealed(row: TotpRow): Promise<Buffer> {
     const root = await keys.requireRoot(row.macRootId)

@@ -4,7 +4,7 @@ import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
 import { type Db, fragment, skipLocked, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
-import { genuineRows } from '../signed-row.ts'
+import { verifiedRows } from '../signed-row.ts'
 
 export type Session = {
   readonly id: string
@@ -34,7 +34,7 @@ const macFields = (row: SessionFields): MacField[] => [
 ]
 
 export function sessionStore(db: Db, keys: Keys) {
-  const rows = genuineRows<SessionFields, SessionRow>(keys, 'session', macFields)
+  const rows = verifiedRows<SessionFields, SessionRow>(keys, 'session', macFields)
 
   async function genuine(row: SessionRow | undefined): Promise<Session | undefined> {
     if (!row || !(await rows.isGenuine(row))) return undefined

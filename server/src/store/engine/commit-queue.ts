@@ -3,11 +3,11 @@
  * Each runs behind its own savepoint, so a failed one does not undo the rest. Transactions that ask for the same joint
  * work are done in one call.
  */
-import { nextTurn } from '../../event-loop.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
 import type { Db, JointWork, Transaction } from './sql.ts'
 
 /** One connection with an open transaction. */
-export type Connection = {
+export type EngineConnection = {
   readonly db: Db
   savepoint(): Promise<void>
   releaseSavepoint(): Promise<void>
@@ -52,7 +52,7 @@ type Listeners = {
 }
 
 export function createCommitQueue(
-  begin: () => Promise<Connection>,
+  begin: () => Promise<EngineConnection>,
   { onIdle, onFailure }: Listeners = {},
 ): CommitQueue {
   let waiting: Job[] = []
@@ -105,7 +105,7 @@ export async function gather(count: () => number, lastCount = 0): Promise<void> 
   let before: number
   do {
     before = count()
-    await nextTurn()
+    await yieldToEventLoop()
     now = performance.now()
     if (count() > before) grownAt = now
   } while (now - startedAt < maxGatherMs && (grownAt === now || (count() < lastCount && now - grownAt < maxQuietMs)))
@@ -113,11 +113,11 @@ export async function gather(count: () => number, lastCount = 0): Promise<void> 
 
 /** Returns the jobs that were not started in time. */
 async function runBatch(
-  begin: () => Promise<Connection>,
+  begin: () => Promise<EngineConnection>,
   jobs: Job[],
   onFailure: Listeners['onFailure'],
 ): Promise<Job[]> {
-  let connection: Connection
+  let connection: EngineConnection
   try {
     connection = await begin()
   } catch (error) {
@@ -193,7 +193,7 @@ function takeGroup(jobs: Job[]): Job[] {
 
 /** Returns undefined if joint work failed as a whole: each of its jobs must then run alone. */
 async function runGroup(
-  connection: Connection,
+  connection: EngineConnection,
   transaction: Transaction,
   group: readonly Job[],
   useSavepoint: boolean,

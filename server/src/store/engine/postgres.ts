@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import pg from 'pg'
 import { Failure } from '../../failure.ts'
 import { createSlotPool, type SlotPool } from '../../slot/pool.ts'
-import { type CommitQueue, type Connection, createCommitQueue } from './commit-queue.ts'
+import { type CommitQueue, createCommitQueue, type EngineConnection } from './commit-queue.ts'
 import { createRefusalBell } from './refusal.ts'
 import { type Compiled, compile, type Db, type Engine, parameters, type Sql } from './sql.ts'
 
@@ -45,7 +45,7 @@ export function openPostgres(url: string, statementTimeoutMs = statementMs): Eng
   pool.on('connect', (client) => client.on('error', () => undefined))
 
   const refusals = createRefusalBell(passingCodes)
-  const slots = createSlotPool({ running: maxTransactions, patienceMs: connectTimeoutMs })
+  const slots = createSlotPool({ running: maxTransactions, maxWaitMs: connectTimeoutMs })
   const queues = new Map<string, CommitQueue>()
 
   function queueFor(lock: string): CommitQueue {
@@ -85,7 +85,7 @@ function strict(url: string): string {
  */
 const partyOf = (lock: string): string => lock.split(':')[0] ?? lock
 
-async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<Connection> {
+async function begin(pool: pg.Pool, slots: SlotPool, party: string): Promise<EngineConnection> {
   const slot = await slots.acquire([party])
   const client = await wrapErrors(() => pool.connect()).catch((error: unknown) => {
     slot.release()

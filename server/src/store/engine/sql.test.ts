@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createDatabase, type Database, engine as kind } from '../../../../test/harness.ts'
 import { connectPostgres } from '../../../../test/postgres-client.ts'
 import { Failure, isFailure } from '../../failure.ts'
-import { type Connection, createCommitQueue } from './commit-queue.ts'
+import { createCommitQueue, type EngineConnection } from './commit-queue.ts'
 import { openPostgres } from './postgres.ts'
 import {
   anyOf,
@@ -692,7 +692,11 @@ test.each([
 
 describe('a connection that is lost', () => {
   /** A connection to nowhere: it does what it is told until it is cut. */
-  function fakeConnection(): { connection: Connection; cut(): void; state: { commits: number; rollbacks: number } } {
+  function fakeConnection(): {
+    connection: EngineConnection
+    cut(): void
+    state: { commits: number; rollbacks: number }
+  } {
     const state = { commits: 0, rollbacks: 0 }
     let isCut = false
     const step = async () => {
@@ -704,7 +708,7 @@ describe('a connection that is lost', () => {
       run: async (_query: Sql) => 0,
       runMany: async () => undefined,
     }
-    const connection: Connection = {
+    const connection: EngineConnection = {
       db: nothing,
       savepoint: step,
       releaseSavepoint: step,

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { codeOf } from '../../error-code.ts'
-import { nextTurn } from '../../event-loop.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
 import { Failure } from '../../failure.ts'
 import { type Compiled, compile, type Db, hasSingleItems, parameters, type Sql } from './sql.ts'
 
@@ -19,9 +19,9 @@ const asJson = (list: readonly string[]) => [JSON.stringify(list)]
 const asItems = (list: readonly string[]) => list
 
 /** With `read`, nothing in the file changes, not even its journal mode. */
-export type Access = 'read' | 'write'
+export type OpenMode = 'read' | 'write'
 
-export function openConnection(path: string, access: Access): DatabaseSync {
+export function openConnection(path: string, access: OpenMode): DatabaseSync {
   const connection = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
   if (access === 'write') switchJournal(connection)
   connection.exec(`
@@ -109,7 +109,7 @@ export function sqliteDb(connection: DatabaseSync): Db {
       for (const row of rows) {
         call(query(row), (statement, values) => statement.run(...values))
         // Lets readers run while a large import is written.
-        if (++done % rowsPerTurn === 0) await nextTurn()
+        if (++done % rowsPerTurn === 0) await yieldToEventLoop()
       }
     },
   }

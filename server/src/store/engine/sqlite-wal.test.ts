@@ -47,7 +47,7 @@ function targetOf(entry: string): string {
   }
 }
 
-test('what the disk does not confirm is not acknowledged, and whoever keeps a picture of it is told', async () => {
+test('what the disk does not confirm is not acknowledged, and whoever keeps a snapshot of it is told', async () => {
   await write('on the disk')
   const [file = -1] = syncedFiles()
   closeSync(file)

@@ -3,14 +3,14 @@
  * writes and another reads, so that readers never see uncommitted data.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import { nextTurn } from '../../event-loop.ts'
-import { type Connection, createCommitQueue } from './commit-queue.ts'
+import { yieldToEventLoop } from '../../event-loop.ts'
+import { createCommitQueue, type EngineConnection } from './commit-queue.ts'
 import { createRefusalBell } from './refusal.ts'
 import type { Engine } from './sql.ts'
-import { type Access, asFailure, execute, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
+import { asFailure, execute, type OpenMode, openConnection, prepareStep, sqliteDb } from './sqlite-connection.ts'
 import { openWal } from './sqlite-wal.ts'
 
-export function openSqlite(path: string, access: Access = 'write'): Engine {
+export function openSqlite(path: string, access: OpenMode = 'write'): Engine {
   const writer = openConnection(path, access)
   const reader = openConnection(path, access)
   // If the path is a symbolic link, SQLite keeps the WAL beside the link's target.
@@ -19,7 +19,7 @@ export function openSqlite(path: string, access: Access = 'write'): Engine {
   const [begin, commit] = [prepareStep(writer, 'begin immediate'), prepareStep(writer, 'commit')]
   const savepoint = prepareStep(writer, 'savepoint one_of_many')
   const releaseSavepoint = prepareStep(writer, 'release one_of_many')
-  const connection: Connection = {
+  const connection: EngineConnection = {
     db: writeDb,
     savepoint,
     releaseSavepoint,
@@ -83,7 +83,7 @@ export function openSqlite(path: string, access: Access = 'write'): Engine {
       }
     },
     close: async () => {
-      while (!queue.isIdle) await nextTurn()
+      while (!queue.isIdle) await yieldToEventLoop()
       await wal.close()
       reader.close()
       writer.close()
@@ -93,7 +93,7 @@ export function openSqlite(path: string, access: Access = 'write'): Engine {
 
 const makeBook = 'create table if not exists schema_step (step integer primary key, name text, applied_at bigint)'
 
-function checkDurability(connection: DatabaseSync, access: Access): void {
+function checkDurability(connection: DatabaseSync, access: OpenMode): void {
   const expected: [name: string, value: string | number][] = [
     // A restored file may have another journal mode until the service next starts.
     ...(access === 'write' ? [['journal_mode', 'wal'] satisfies [string, string]] : []),

@@ -55,7 +55,7 @@ const maxAbsent = 1_000
 /** Lifetime of a JWT, plus a minute for clock differences and for nodes that learn of the rotation late. */
 const retiredJwtMs = (jwtLifetimeSeconds + 60) * 1_000
 
-export async function loadKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
+export async function openKeys(engine: Engine, master: KeyObject, now: () => number): Promise<Keys> {
   let loaded = await readKeys(engine, master)
   let reading: Promise<void> | undefined
   let probedSince = Number.NEGATIVE_INFINITY

@@ -8,7 +8,7 @@ import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
 import { anyOf, type Db, fragment, skipLocked, sql } from '../engine/sql.ts'
 import { type Keys, requireWorkspaceKey } from '../key/key.ts'
-import { genuineRows } from '../signed-row.ts'
+import { verifiedRows } from '../signed-row.ts'
 
 export type ShareContent = Omit<OpenedShare, 'viewsLeft'>
 
@@ -110,7 +110,7 @@ const nobodys: Omit<LockedRow, 'macRootId'> = {
 }
 
 export function shareStore(db: Db, keys: Keys) {
-  const rows = genuineRows<MacRow, LockedRow>(keys, 'share', macFields)
+  const rows = verifiedRows<MacRow, LockedRow>(keys, 'share', macFields)
 
   return {
     async insert(share: ShareRecord & ShareLock, token: string, content: ShareContent): Promise<void> {

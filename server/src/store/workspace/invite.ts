@@ -4,7 +4,7 @@ import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { hashBearer } from '../../crypto/token.ts'
 import { type Db, forUpdate, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
-import { genuineRows } from '../signed-row.ts'
+import { verifiedRows } from '../signed-row.ts'
 
 /** State of the mail to the invited person; `off` if no mail server is configured. */
 export type MailState = 'off' | 'sending' | 'sent' | 'failed'
@@ -51,7 +51,7 @@ const macFields = (row: InviteFields): MacField[] => [
 ]
 
 export function inviteStore(db: Db, keys: Keys) {
-  const rows = genuineRows<InviteFields, InviteRow>(keys, 'invite', macFields)
+  const rows = verifiedRows<InviteFields, InviteRow>(keys, 'invite', macFields)
 
   function toRow(invite: Invite): InviteRow {
     const row = { ...invite, scope: JSON.stringify(invite.scope) }

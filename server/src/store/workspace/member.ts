@@ -3,7 +3,7 @@ import type { Role, Scope } from '@coffer/contract/field'
 import type { MacField, RowMac } from '../../crypto/row-mac.ts'
 import { type Db, fragment, sql } from '../engine/sql.ts'
 import type { Keys } from '../key/key.ts'
-import { genuineRows } from '../signed-row.ts'
+import { verifiedRows } from '../signed-row.ts'
 
 export type Member = {
   readonly id: string
@@ -33,7 +33,7 @@ const macFields = (row: MemberFields): MacField[] => [
 ]
 
 export function memberStore(db: Db, keys: Keys) {
-  const rows = genuineRows<MemberFields, MemberRow>(keys, 'member', macFields)
+  const rows = verifiedRows<MemberFields, MemberRow>(keys, 'member', macFields)
 
   function toRow(member: Member): MemberRow {
     const row = { ...member, isOwner: member.isOwner ? 1 : 0, scope: JSON.stringify(member.scope) }

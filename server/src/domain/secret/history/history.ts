@@ -24,7 +24,7 @@ import { type ProjectAccess, requireEnvironment, requireProject } from '../../ac
 import type { AuditEvent } from '../../audit/event.ts'
 import { readDetails } from '../../audit/read.ts'
 import { record } from '../../audit/record.ts'
-import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { decodeCursor, encodeCursor } from '../../cursor.ts'
 import { isId } from '../../id.ts'
@@ -34,11 +34,11 @@ import { requireNamed, requireReached } from '../environment.ts'
 import { findSecret, findUnseen } from '../find.ts'
 import { placeOf } from '../load.ts'
 import { loadPastBases } from '../name-base.ts'
-import { commaAt, type Pieces, writeAnswer } from '../read/pieces.ts'
-import { secretsOf } from '../record.ts'
+import { type Chunks, commaAt, writeAnswer } from '../read/chunks.ts'
+import { secretsEntity } from '../record.ts'
 import { createAllowance } from '../size.ts'
 import { inSecretTransaction, recordComparison } from '../write/compare.ts'
-import type { Wish } from '../write/plan.ts'
+import type { Edit } from '../write/plan.ts'
 import { createRevisions, writeRevision } from '../write/revision.ts'
 import { writeValues } from '../write/write.ts'
 import { openVersion, parseState, stateAt, stateNow } from './state.ts'
@@ -88,8 +88,8 @@ export async function restoreVersion(
       message: `restored version ${path.version}`,
       revisions: createRevisions(ctx, access),
     } as const
-    const wish = { key: secret.name, secret, environment, value, copiedFrom: row.authors }
-    const [result] = await writeValues(ctx, access, [wish], options)
+    const edit = { key: secret.name, secret, environment, value, copiedFrom: row.authors }
+    const [result] = await writeValues(ctx, access, [edit], options)
     return { success: true, version: result?.version ?? 0 }
   })
 }
@@ -144,7 +144,7 @@ function firstRevisions(found: readonly { revision: number; changes: number }[])
 const diffAdvice = 'compare versions of single secrets'
 
 /** Returns the diff as JSON. */
-export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<string | Pieces> {
+export async function diffSecrets(ctx: Context, path: ProjectPath, query: DiffQuery): Promise<string | Chunks> {
   const access = await requireProject(ctx, path, 'secret:read')
   const [from, to] = [await parseState(ctx, access, 'from', query.from), await parseState(ctx, access, 'to', query.to)]
   const allowance = createAllowance(ctx, 'from', diffAdvice)
@@ -191,7 +191,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
   let diff = ''
   const written = await writeRevision(ctx, access, environment, body.dryRun, async (ctx) => {
     // Each side has its own allowance, and the target loads only replaced values: a promotion that fits is repeatable.
-    const load = (from: PicturedEnvironment, keys?: readonly string[]) => {
+    const load = (from: SnapshotEnvironment, keys?: readonly string[]) => {
       const allowance = createAllowance(ctx, 'keys', 'promote fewer keys at once')
       return stateNow(ctx, access, allowance, from, keys)
     }
@@ -208,13 +208,13 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
     if (body.ifDiff !== undefined && body.ifDiff !== diff) {
       throw new Failure('preconditionFailed', 'The environments have changed since the dry run: do the dry run again.')
     }
-    const wishes = wanted.flatMap((key): Wish[] => {
+    const edits = wanted.flatMap((key): Edit[] => {
       const state = there.get(key)
       return state ? [{ key, environment, value: state.value, copiedFrom: state.authors }] : []
     })
     const revisions = createRevisions(ctx, access)
     const { mode = 'upsert', message = `promoted from ${source.name}` } = body
-    const results = await writeValues(ctx, access, wishes, { mode, message, revisions })
+    const results = await writeValues(ctx, access, edits, { mode, message, revisions })
     // Copying is a read of the source environment. Recorded in the same transaction: no copy without its audit entry.
     const after = { keys: wanted, promotedTo: environment.name }
     await record(ctx, { ...viewOf(access, [source]), after })
@@ -225,7 +225,7 @@ export async function promoteSecrets(ctx: Context, path: EnvironmentPath, body: 
 
 type Found = {
   access: ProjectAccess
-  environment: PicturedEnvironment
+  environment: SnapshotEnvironment
   secret: SecretRecord
   place: ValuePlace
 }
@@ -265,7 +265,7 @@ async function requireLive(ctx: Context, access: ProjectAccess, key: string): Pr
 function recordView(
   ctx: Context,
   access: ProjectAccess,
-  environments: readonly PicturedEnvironment[],
+  environments: readonly SnapshotEnvironment[],
   secret: SecretRecord | undefined,
   after: { readonly keys: readonly string[]; readonly [field: string]: unknown },
   bytes: number,
@@ -275,12 +275,12 @@ function recordView(
   return ctx.reads.record(ctx, view, readDetails(after, view.environmentIds, bases), bytes)
 }
 
-function viewOf(access: ProjectAccess, environments: readonly PicturedEnvironment[], secret?: SecretRecord) {
-  const { project, picture } = access
+function viewOf(access: ProjectAccess, environments: readonly SnapshotEnvironment[], secret?: SecretRecord) {
+  const { project, snapshot } = access
   return {
-    chain: picture.workspace.id,
+    chain: snapshot.workspace.id,
     action: 'VIEW',
-    entity: secret ? { type: 'secret', id: secret.id, name: secret.name } : secretsOf(project),
+    entity: secret ? { type: 'secret', id: secret.id, name: secret.name } : secretsEntity(project),
     projectId: project.id,
     environmentIds: environments.map(({ id }) => id),
   } as const satisfies AuditEvent

@@ -12,11 +12,11 @@ import { loadPastBases } from '../name-base.ts'
 import { recordSecrets } from '../record.ts'
 import { createAllowance } from '../size.ts'
 import { announceEverywhere } from '../write/announce.ts'
-import type { Wish } from '../write/plan.ts'
+import type { Edit } from '../write/plan.ts'
 import { writeRevision } from '../write/revision.ts'
 import { isKept } from '../write/trash.ts'
 import { upsert, writeValues } from '../write/write.ts'
-import { type Standing, stateAt } from './state.ts'
+import { type StateValue, stateAt } from './state.ts'
 
 export async function restoreRevision(
   ctx: Context,
@@ -24,9 +24,9 @@ export async function restoreRevision(
   body: RevisionRestore,
 ): Promise<RevisionResults> {
   const access = await requireEnvironment(ctx, path, 'secret:write')
-  const { environment, picture } = access
+  const { environment, snapshot } = access
   return writeRevision(ctx, access, environment, body.dryRun, async (ctx) => {
-    const current = await ctx.store.secretValues.currentRevision(environment.id, picture.workspace.id)
+    const current = await ctx.store.secretValues.currentRevision(environment.id, snapshot.workspace.id)
     if (path.revision > current) throw new Failure('notFound')
     const load = (revision: number) => {
       const allowance = createAllowance(ctx, 'revision', 'restore versions of single secrets')
@@ -38,7 +38,7 @@ export async function restoreRevision(
     ctx.compared.push({ environments: [environment], keys, bases })
     const set = [...then].filter(([key, { value }]) => now.get(key)?.value !== value)
     const origins = await findOrigins(ctx, access, set)
-    const wishes: Wish[] = [
+    const edits: Edit[] = [
       ...[...now.keys()].filter((key) => !then.has(key)).map((key) => ({ key, environment, value: null })),
       ...set.map(([key, { value, authors }]) => ({
         key,
@@ -50,12 +50,12 @@ export async function restoreRevision(
     ]
     await takeFromTrash(ctx, access, [...origins.values()])
     const { message = `restored revision ${path.revision}` } = body
-    return writeValues(ctx, access, wishes, upsert(ctx, access, message))
+    return writeValues(ctx, access, edits, upsert(ctx, access, message))
   })
 }
 
 /** How a name that is no longer in use comes back: as a secret from the trash, or as a new one with these fields. */
-type Origin = Pick<Wish, 'secret' | 'note' | 'type' | 'dataType'>
+type Origin = Pick<Edit, 'secret' | 'note' | 'type' | 'dataType'>
 
 /**
  * A secret in the trash comes back with its id, note and versions. A renamed secret keeps its new name in the other
@@ -64,7 +64,7 @@ type Origin = Pick<Wish, 'secret' | 'note' | 'type' | 'dataType'>
 async function findOrigins(
   ctx: WriteContext,
   access: ProjectAccess,
-  set: readonly (readonly [key: string, then: Standing])[],
+  set: readonly (readonly [key: string, then: StateValue])[],
 ): Promise<ReadonlyMap<string, Origin>> {
   const { project, reach } = access
   const keys = set.map(([key]) => key)
@@ -109,11 +109,11 @@ async function findUnknown(
 }
 
 async function takeFromTrash(ctx: WriteContext, access: ProjectAccess, origins: readonly Origin[]): Promise<void> {
-  const { project, picture } = access
+  const { project, snapshot } = access
   const secrets = origins.flatMap(({ secret }) => (secret ? [secret] : []))
   if (secrets.length === 0) return
   await ctx.store.secrets.updateMany(secrets)
   await recordSecrets(ctx, access, 'UPDATE', secrets, () => ({ restored: true }))
-  await ctx.store.secrets.countAll(project.id, picture.workspace.id, secrets.length)
+  await ctx.store.secrets.countAll(project.id, snapshot.workspace.id, secrets.length)
   await announceEverywhere(ctx, access)
 }

@@ -1,30 +1,30 @@
 /** The values of an environment, now or after one of its revisions, for diffs, restores and promotions. */
 
-import { nextTurn } from '../../../event-loop.ts'
+import { yieldToEventLoop } from '../../../event-loop.ts'
 import { Failure, invalid } from '../../../failure.ts'
 import type { ValuePlace, VersionRow } from '../../../store/secret/value.ts'
 import type { ProjectAccess } from '../../access/access.ts'
-import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context } from '../../context.ts'
 import { parseTime } from '../../time.ts'
 import { requireReached } from '../environment.ts'
 import { loadValues, openValues, placeOf } from '../load.ts'
 import { type Allowance, createOpeningPause } from '../size.ts'
 
-export type Standing = {
+export type StateValue = {
   readonly value: string
   readonly version: number
   readonly secretId: string
   readonly authors: string
 }
-export type State = ReadonlyMap<string, Standing>
+export type State = ReadonlyMap<string, StateValue>
 
 /** Shared values of an environment after a revision, keyed by the names that they had then. */
 export async function stateAt(
   ctx: Context,
   access: ProjectAccess,
   allowance: Allowance,
-  environment: PicturedEnvironment,
+  environment: SnapshotEnvironment,
   revision: number | undefined,
 ): Promise<State> {
   if (revision === undefined) return stateNow(ctx, access, allowance, environment)
@@ -36,7 +36,7 @@ export async function stateAt(
   )
   const renames = await secretVersions.listRenamesBetween(environment.id, 0, revision)
   const renamesOf = Map.groupBy(renames, ({ secretId }) => secretId)
-  const state = new Map<string, Standing>()
+  const state = new Map<string, StateValue>()
   const isPause = createOpeningPause()
   for (const row of rows) {
     const place = placeOf(access, environment, row.secretId)
@@ -44,7 +44,7 @@ export async function stateAt(
     const { version, secretId, authors } = row
     const value = await openVersion(ctx, access, place, row)
     state.set(renamed?.newName ?? row.name, { value, version, secretId, authors })
-    if (isPause(row.sealed?.length ?? 0)) await nextTurn()
+    if (isPause(row.sealed?.length ?? 0)) await yieldToEventLoop()
   }
   return state
 }
@@ -54,14 +54,14 @@ export async function stateNow(
   ctx: Context,
   access: ProjectAccess,
   allowance: Allowance,
-  environment: PicturedEnvironment,
+  environment: SnapshotEnvironment,
   keys?: readonly string[],
 ): Promise<State> {
   const { secrets } = ctx.store
-  const { project, picture } = access
+  const { project, snapshot } = access
   const records = keys
     ? await secrets.listByNames(project.id, keys)
-    : await secrets.list(project.id, picture.workspace.id)
+    : await secrets.list(project.id, snapshot.workspace.id)
   const names = new Map(records.map(({ id, name }) => [id, name]))
   const sealed = await loadValues(ctx, access, allowance, [environment.id], [...names.keys()], '')
   const values = await openValues(ctx, access, sealed, names)
@@ -79,7 +79,7 @@ export async function parseState(ctx: Context, access: ProjectAccess, field: str
   const environment = requireReached(access, at < 0 ? text : text.slice(0, at))
   if (at < 0) return { environment, revision: undefined }
   const point = text.slice(at + 1)
-  const current = await ctx.store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
+  const current = await ctx.store.secretValues.currentRevision(environment.id, access.snapshot.workspace.id)
   if (/^\d{1,9}$/.test(point)) {
     if (Number(point) > current) throw new Failure('notFound')
     return { environment, revision: Number(point) }
@@ -100,5 +100,5 @@ export async function openVersion(
 ): Promise<string> {
   if (row.sealed === null) throw new Failure('notFound')
   const { version, sealed, authors } = row
-  return ctx.store.secretValues.open(place, { version, sealed, authors }, access.picture.environmentKeys)
+  return ctx.store.secretValues.open(place, { version, sealed, authors }, access.snapshot.environmentKeys)
 }

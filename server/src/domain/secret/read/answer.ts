@@ -9,35 +9,35 @@ import { grantOf } from '../../actor.ts'
 import { readDetails } from '../../audit/read.ts'
 import type { ReadDetails } from '../../audit/read-recorder.ts'
 import type { CachedResponse } from '../../cache/response-cache.ts'
-import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context } from '../../context.ts'
 import { reachesProject } from '../../scope.ts'
 import { iso } from '../../time.ts'
 import { chooseEnvironments, personalOwner } from '../environment.ts'
 import { findSecret } from '../find.ts'
-import { loadKeys, loadProject, maxRowsOf, type OpenValue, openValues, valueKey } from '../load.ts'
+import { loadKeyNames, loadProject, maxRowsOf, type OpenValue, openValues, valueKey } from '../load.ts'
 import { mayExist } from '../name.ts'
 import { type AuditedRead, withBases } from '../name-base.ts'
-import { secretsOf } from '../record.ts'
+import { secretsEntity } from '../record.ts'
 import { namePlaces, resolveRows } from '../reference/follow.ts'
 import type { Resolved } from '../reference/resolution.ts'
 import { createAllowance } from '../size.ts'
-import { questionOf } from './cache-key.ts'
-import type { Pieces } from './pieces.ts'
+import { cacheKeyOf } from './cache-key.ts'
+import type { Chunks } from './chunks.ts'
 import { type Answered, writeSecrets } from './text.ts'
 
 /** A response that may be sent: the read is already in the audit trail. */
 export type ReadAnswer = {
   readonly etag: string
-  readonly body: string | Buffer | Pieces | undefined
+  readonly body: string | Buffer | Chunks | undefined
   readonly bytes?: number
 }
 
 type Reading = {
   readonly access: ProjectAccess
   /** Cache key of the response. */
-  readonly question: string
-  readonly environments: readonly PicturedEnvironment[]
+  readonly cacheKey: string
+  readonly environments: readonly SnapshotEnvironment[]
   /** The request or the credential names the environments: secrets without a value in them are not listed. */
   readonly isChosen: boolean
   readonly query: SecretListQuery
@@ -54,8 +54,8 @@ export async function listSecrets(
   const access = await requireProject(ctx, path, 'secret:read')
   const environments = chooseEnvironments(access, query)
   const isChosen = isChosenBy(query)
-  const question = questionOf(ctx, access, query, environments, isChosen)
-  return answer(ctx, { access, environments, isChosen, query, question }, ifNoneMatch)
+  const cacheKey = cacheKeyOf(ctx, access, query, environments, isChosen)
+  return answer(ctx, { access, environments, isChosen, query, cacheKey }, ifNoneMatch)
 }
 
 export async function readSecret(
@@ -68,8 +68,8 @@ export async function readSecret(
   if (!mayExist(path.key)) throw new Failure('notFound')
   const environments = chooseEnvironments(access, query)
   const isChosen = isChosenBy(query)
-  const question = questionOf(ctx, access, query, environments, isChosen, path.key)
-  return answer(ctx, { access, environments, isChosen, query, question, key: path.key }, ifNoneMatch)
+  const cacheKey = cacheKeyOf(ctx, access, query, environments, isChosen, path.key)
+  return answer(ctx, { access, environments, isChosen, query, cacheKey, key: path.key }, ifNoneMatch)
 }
 
 const scopedQuery: SecretListQuery = { resolve: true }
@@ -87,21 +87,22 @@ export async function listScopedSecrets(ctx: Context, ifNoneMatch: string | unde
     )
   }
   const [found] = await listAccesses(ctx)
-  const environment = found?.picture.environments.get(environmentId)
-  const project = environment && found?.picture.projects.get(environment.projectId)
+  const environment = found?.snapshot.environments.get(environmentId)
+  const project = environment && found?.snapshot.projects.get(environment.projectId)
   if (!found || !environment || !project) throw new Failure('notFound')
   const access = { ...found, project }
   if (!reachedEnvironments(access.reach, project).includes(environment)) throw new Failure('notFound')
-  const question = questionOf(ctx, access, scopedQuery, [environment], true)
-  const reading = { access, environments: [environment], isChosen: true, query: scopedQuery, question }
+  const cacheKey = cacheKeyOf(ctx, access, scopedQuery, [environment], true)
+  const reading = { access, environments: [environment], isChosen: true, query: scopedQuery, cacheKey }
   return answer(ctx, reading, ifNoneMatch)
 }
 
 /** A response from the cache, or one just made, which may be too large for the cache. */
-type Prepared = Omit<CachedResponse, 'body'> & { readonly body: string | Buffer | Pieces }
+type Prepared = Omit<CachedResponse, 'body'> & { readonly body: string | Buffer | Chunks }
 
 async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | undefined): Promise<ReadAnswer> {
-  const known: Prepared = ctx.answers.find(reading.question, reading.access.picture) ?? (await makeAnswer(ctx, reading))
+  const known: Prepared =
+    ctx.responseCache.find(reading.cacheKey, reading.access.snapshot) ?? (await makeAnswer(ctx, reading))
   // Not recorded: the caller already has these values, and none is sent.
   if (ifNoneMatch !== undefined && matchesEtag(ifNoneMatch, known.etag)) return { etag: known.etag, body: undefined }
   if (known.auditDetails) await recordRead(ctx, reading, known, known.auditDetails)
@@ -111,11 +112,11 @@ async function answer(ctx: Context, reading: Reading, ifNoneMatch: string | unde
 function recordRead(ctx: Context, reading: Reading, known: Prepared, details: ReadDetails): Promise<void> {
   const { access, environments, key } = reading
   const [only] = environments
-  const { project, picture } = access
+  const { project, snapshot } = access
   const event = {
-    chain: picture.workspace.id,
+    chain: snapshot.workspace.id,
     action: 'VIEW',
-    entity: key === undefined ? secretsOf(project) : { type: 'secret', ...known.entity },
+    entity: key === undefined ? secretsEntity(project) : { type: 'secret', ...known.entity },
     projectId: project.id,
     ...(only && environments.length === 1 && { environmentId: only.id }),
   } as const
@@ -123,8 +124,8 @@ function recordRead(ctx: Context, reading: Reading, known: Prepared, details: Re
 }
 
 async function makeAnswer(ctx: Context, reading: Reading): Promise<Prepared> {
-  const { access, environments, question } = reading
-  const chosen = environments.map(({ id }) => ({ environmentId: id, epoch: ctx.epochs.of(id) }))
+  const { access, environments, cacheKey } = reading
+  const chosen = environments.map(({ id }) => ({ environmentId: id, version: ctx.environmentVersions.of(id) }))
   const made = await readSecrets(ctx, reading)
   const { body, bytes, etag } = await writeSecrets(ctx, made)
   const { auditDetails } = made
@@ -135,9 +136,9 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<Prepared> {
     const referenced = new Set(made.environmentIds).difference(new Set(environments.map(({ id }) => id)))
     const dependencies = [
       ...chosen,
-      ...[...referenced].map((id) => ({ environmentId: id, epoch: made.epochs.get(id) ?? -1 })),
+      ...[...referenced].map((id) => ({ environmentId: id, version: made.environmentVersions.get(id) ?? -1 })),
     ]
-    ctx.answers.keep(question, access.picture, dependencies, { ...answer, body })
+    ctx.responseCache.keep(cacheKey, access.snapshot, dependencies, { ...answer, body })
   }
   return { ...answer, bytes, body }
 }
@@ -146,11 +147,11 @@ async function makeAnswer(ctx: Context, reading: Reading): Promise<Prepared> {
 export async function findEtag(
   ctx: Context,
   access: ProjectAccess,
-  environments: readonly PicturedEnvironment[],
+  environments: readonly SnapshotEnvironment[],
   key: string,
 ): Promise<string | undefined> {
   try {
-    const made = await readSecrets(ctx, { access, environments, isChosen: false, query: {}, question: '', key })
+    const made = await readSecrets(ctx, { access, environments, isChosen: false, query: {}, cacheKey: '', key })
     return (await writeSecrets(ctx, made)).etag
   } catch (error) {
     if (isFailure(error, 'notFound')) return undefined
@@ -161,15 +162,15 @@ export async function findEtag(
 type Made = Answered & {
   readonly auditDetails: ReadDetails | undefined
   readonly environmentIds: ReadonlySet<string>
-  readonly epochs: ReadonlyMap<string, number>
+  readonly environmentVersions: ReadonlyMap<string, number>
 }
 
 async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
   const { access, environments, query, key } = reading
   const ownerId = personalOwner(ctx)
   // Environment versions are taken before the read: a change in between makes the cache entry stale, not wrong.
-  const mayRefer = query.resolve === true ? access.picture.environments.keys() : []
-  const epochs = new Map([...mayRefer].map((id) => [id, ctx.epochs.of(id)]))
+  const mayRefer = query.resolve === true ? access.snapshot.environments.keys() : []
+  const environmentVersions = new Map([...mayRefer].map((id) => [id, ctx.environmentVersions.of(id)]))
   const isKeys = query.view === 'keys'
   const loaded = key === undefined ? await loadList(ctx, reading, ownerId) : await loadOne(ctx, reading, key, ownerId)
   const { secrets, values } = loaded
@@ -217,7 +218,7 @@ async function readSecrets(ctx: Context, reading: Reading): Promise<Made> {
     advice: loaded.advice,
     auditDetails,
     environmentIds: resolution?.environmentIds ?? new Set(),
-    epochs,
+    environmentVersions,
   }
 }
 
@@ -244,7 +245,7 @@ type Loaded = {
 function loadList(ctx: Context, reading: Reading, ownerId: string): Promise<Loaded> {
   const { access, environments, query } = reading
   return query.view === 'keys'
-    ? loadKeys(ctx, access, environments, ownerId, query.q)
+    ? loadKeyNames(ctx, access, environments, ownerId, query.q)
     : loadProject(ctx, access, environments, ownerId, { part: query.q })
 }
 

@@ -2,15 +2,15 @@
 import type { SecretListQuery } from '@coffer/contract/secret'
 import type { ProjectAccess } from '../../access/access.ts'
 import { grantOf } from '../../actor.ts'
-import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context } from '../../context.ts'
 import { personalOwner } from '../environment.ts'
 
-export function questionOf(
+export function cacheKeyOf(
   ctx: Context,
   access: ProjectAccess,
   query: SecretListQuery,
-  environments: readonly PicturedEnvironment[],
+  environments: readonly SnapshotEnvironment[],
   isChosen: boolean,
   key = '',
 ): string {

@@ -4,7 +4,7 @@ import type { Secret } from '@coffer/contract/secret'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { Context } from '../../context.ts'
 import { createAllowance } from '../size.ts'
-import { commaAt, type WrittenAnswer, writeAnswer } from './pieces.ts'
+import { commaAt, type WrittenAnswer, writeAnswer } from './chunks.ts'
 
 export type Answered = {
   readonly secrets: readonly SecretRecord[]

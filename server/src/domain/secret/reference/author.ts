@@ -47,9 +47,9 @@ function nameOf({ type, id, userId }: Actor): string {
 const nameIn = (author: string) => author.replace(/[!~]$/, '')
 
 /** Decides what authors may read now. */
-export type Judge = {
+type AuthorRights = {
   /** Call before `mayRead`: looks up the tokens and identities of all new authors at once. */
-  meet(authors: Iterable<string>): Promise<void>
+  load(authors: Iterable<string>): Promise<void>
   /** `isNamed`: the value itself refers to this environment; otherwise only values behind its references do. */
   mayRead(authors: string, environmentId: string, isNamed: boolean): boolean
 }
@@ -60,12 +60,12 @@ type Reaches = { readonly named: Reach; readonly beyond: Reach }
 const everything: Reach = Object.freeze([])
 const nothing: Reach = [toScopeSet({ all: false, teams: [], projects: [], environments: [] })]
 
-export function createJudge(ctx: Context, access: Access): Judge {
-  const { picture } = access
-  const workspaceId = picture.workspace.id
+export function createAuthorRights(ctx: Context, access: Access): AuthorRights {
+  const { snapshot } = access
+  const workspaceId = snapshot.workspace.id
   const known = new Map<string, Reaches>()
 
-  async function meet(authors: Iterable<string>): Promise<void> {
+  async function load(authors: Iterable<string>): Promise<void> {
     const fresh = new Set([...new Set(authors)].flatMap((all) => all.split(separator)))
     for (const author of fresh) if (author === '' || known.has(author)) fresh.delete(author)
     const described = [...fresh].map((author) => {
@@ -79,10 +79,10 @@ export function createJudge(ctx: Context, access: Access): Judge {
     ]
     const scopes = new Map(grants.map(({ id, scope }) => [id, toScopeSet(scope)]))
     for (const { author, type, id, userId } of described) {
-      const member = picture.membersByUser.get(type === 'token' ? userId : id)?.scopeSet
+      const member = snapshot.membersByUser.get(type === 'token' ? userId : id)?.scopeSet
       const scope = scopes.get(id)
       // Deleting an author or a token must not extend its reach: what was unreachable when writing stays unreachable.
-      const judged = (left: Reach): Reach => {
+      const reachNow = (left: Reach): Reach => {
         if (type === 'user') return member ? [member] : left
         if (type === 'oidc') return scope ? [scope] : left
         if (scope) return member ? [member, scope] : left
@@ -90,7 +90,7 @@ export function createJudge(ctx: Context, access: Access): Judge {
       }
       const named = author.endsWith(outOfReach) ? nothing : everything
       const beyond = author.endsWith(partly) ? nothing : named
-      known.set(author, { named: judged(named), beyond: judged(beyond) })
+      known.set(author, { named: reachNow(named), beyond: reachNow(beyond) })
     }
   }
 
@@ -101,5 +101,5 @@ export function createJudge(ctx: Context, access: Access): Judge {
     })
   }
 
-  return { meet, mayRead }
+  return { load, mayRead }
 }

@@ -3,17 +3,17 @@
  * read everything it leads to, and if the authors of each value in the chain may read everything after it. Also records
  * where references led and where they were stopped.
  */
-import { nextTurn } from '../../../event-loop.ts'
+import { yieldToEventLoop } from '../../../event-loop.ts'
 import type { ProjectAccess } from '../../access/access.ts'
 import type { Context } from '../../context.ts'
-import { createJudge } from './author.ts'
+import { createAuthorRights } from './author.ts'
 import type { Guard } from './follow.ts'
 import { type Link, type Place, placeName, type ValueNode } from './graph.ts'
 import { createReferencePause } from './limit.ts'
 import { writeReferenceName } from './reference.ts'
 import type { Gap } from './resolution.ts'
 
-export type Trail = Guard & {
+export type DelegatedReferences = Guard & {
   /** Everything that these values refer to, directly or indirectly, without duplicates. */
   reachedFrom(places: readonly Place[]): Place[]
   /** First unresolved reference of a value: one in the value itself if any, otherwise one in the values behind it. */
@@ -22,8 +22,8 @@ export type Trail = Guard & {
   findStop(gap: Gap): readonly Place[] | undefined
 }
 
-export function createTrail(ctx: Context, access: ProjectAccess): Trail {
-  const judge = createJudge(ctx, access)
+export function createDelegatedReferences(ctx: Context, access: ProjectAccess): DelegatedReferences {
+  const authorRights = createAuthorRights(ctx, access)
   const authorsByPlace = new Map<string, string>()
   const next = new Map<string, Place[]>()
   const gaps = new Map<string, Gap>()
@@ -44,15 +44,15 @@ export function createTrail(ctx: Context, access: ProjectAccess): Trail {
   }
 
   return {
-    async meet(values) {
+    async load(values) {
       for (const { place, authors } of values) if (authors !== '') authorsByPlace.set(placeName(place), authors)
-      await judge.meet(values.map(({ authors }) => authors))
+      await authorRights.load(values.map(({ authors }) => authors))
     },
 
     allows(from, reference, to) {
       const name = placeName(from)
       const authors = authorsByPlace.get(name) ?? ''
-      if (to.environmentId !== from.environmentId && !judge.mayRead(authors, to.environmentId, true)) {
+      if (to.environmentId !== from.environmentId && !authorRights.mayRead(authors, to.environmentId, true)) {
         stops.set(stopName(from, writeReferenceName(reference)), { to, environmentId: to.environmentId })
         return false
       }
@@ -70,7 +70,7 @@ export function createTrail(ctx: Context, access: ProjectAccess): Trail {
         if (authors === '') continue
         const named = new Set(node.links.map(({ target }) => target?.place.environmentId))
         const isOutOfReach = (id: string) =>
-          id !== node.place.environmentId && !judge.mayRead(authors, id, named.has(id))
+          id !== node.place.environmentId && !authorRights.mayRead(authors, id, named.has(id))
         for (const link of node.links) {
           const environmentId = link.target && ledTo.get(link.target)?.values().find(isOutOfReach)
           if (!link.target || environmentId === undefined) continue
@@ -131,7 +131,7 @@ async function listLedTo(nodes: readonly ValueNode[]): Promise<ReadonlyMap<Value
       if (known) known.push(node)
       else referring.set(target, [node])
     }
-    if (isPause(node.links.length)) await nextTurn()
+    if (isPause(node.links.length)) await yieldToEventLoop()
   }
   const queue = new Set(nodes.filter(({ links }) => links.length > 0))
   for (const node of queue) {
@@ -143,7 +143,7 @@ async function listLedTo(nodes: readonly ValueNode[]): Promise<ReadonlyMap<Value
       for (const id of added) known.add(id)
       queue.add(before)
     }
-    if (isPause(referring.get(node)?.length ?? 0)) await nextTurn()
+    if (isPause(referring.get(node)?.length ?? 0)) await yieldToEventLoop()
   }
   return ledTo
 }

@@ -1,5 +1,5 @@
 /** Follows the references in loaded values, with the caller's own rights at every hop. */
-import { nextTurn } from '../../../event-loop.ts'
+import { yieldToEventLoop } from '../../../event-loop.ts'
 import type { NamedValue } from '../../../store/secret/value.ts'
 import type { ProjectAccess } from '../../access/access.ts'
 import { findEnvironmentByName } from '../../cache/workspace-snapshot.ts'
@@ -25,7 +25,7 @@ export type ReferenceOptions = {
 /** Checks every reference in values that a sync or a share hands on, in addition to the rights of its creator. */
 export type Guard = {
   /** Registers loaded values and their authors. Called before `allows` is asked about references in these values. */
-  meet(values: readonly { readonly place: Place; readonly authors: string }[]): Promise<void>
+  load(values: readonly { readonly place: Place; readonly authors: string }[]): Promise<void>
   allows(from: Place, reference: Reference, to: Place): boolean
   /** Called once all values are loaded: removes the target of links that lead further than their authors may read. */
   prune(nodes: readonly ValueNode[]): Promise<void>
@@ -40,7 +40,7 @@ export function referenceOptions(
   ownerId: string,
   guard?: Guard,
 ): ReferenceOptions {
-  const { picture, reach } = access
+  const { snapshot, reach } = access
   const { secretValues } = ctx.store
   const allowance = createAllowance(ctx, 'value', 'reference fewer or smaller values')
 
@@ -50,12 +50,12 @@ export function referenceOptions(
   }
 
   function find(from: string, reference: Reference): Place | undefined {
-    const home = picture.environments.get(from)
+    const home = snapshot.environments.get(from)
     if (reference.environment === undefined) return home && { environmentId: from, key: reference.key }
     const project =
       reference.project === undefined
-        ? home && picture.projects.get(home.projectId)
-        : picture.projectsBySlug.get(reference.project)
+        ? home && snapshot.projects.get(home.projectId)
+        : snapshot.projectsBySlug.get(reference.project)
     const environment = project && findEnvironmentByName(project, reference.environment)
     if (!project || !environment || !reachesEnvironment(reach, project, environment)) return undefined
     return { environmentId: environment.id, key: reference.key }
@@ -70,14 +70,14 @@ export function referenceOptions(
       if (row.sealed === null || isHidden(access, row)) continue
       const { environmentId, secretId, version, sealed, authors } = row
       // The project is part of the AAD: moving an environment's row to another project makes its values unreadable.
-      const projectId = picture.environments.get(environmentId)?.projectId ?? ''
-      const place = { workspaceId: picture.workspace.id, projectId, environmentId, secretId, ownerId: row.ownerId }
-      const value = await secretValues.open(place, { version, sealed, authors }, picture.environmentKeys)
+      const projectId = snapshot.environments.get(environmentId)?.projectId ?? ''
+      const place = { workspaceId: snapshot.workspace.id, projectId, environmentId, secretId, ownerId: row.ownerId }
+      const value = await secretValues.open(place, { version, sealed, authors }, snapshot.environmentKeys)
       values.set(placeName({ environmentId, key: row.name }), value)
       met.push({ place: { environmentId, key: row.name }, authors })
-      if (isPause(sealed.length)) await nextTurn()
+      if (isPause(sealed.length)) await yieldToEventLoop()
     }
-    await guard?.meet(met)
+    await guard?.load(met)
     return values
   }
 
@@ -127,7 +127,7 @@ export async function resolveRows(
   })
   const referenced: Place[] = []
   const { locate, load } = referenceOptions(ctx, access, options.ownerId, options.guard)
-  await options.guard?.meet(roots.map((place, index) => ({ place, authors: rows[index]?.authors ?? '' })))
+  await options.guard?.load(roots.map((place, index) => ({ place, authors: rows[index]?.authors ?? '' })))
   const { results, visited } = await resolveValues(roots, {
     locate,
     load: async (places) => {
@@ -149,6 +149,6 @@ export async function resolveRows(
 }
 
 /** Names referenced values as `project.environment.KEY`, for the audit trail. */
-export function namePlaces({ picture }: ProjectAccess, places: readonly Place[]): string[] {
-  return places.map(({ environmentId, key }) => placePrefix(picture, environmentId) + key)
+export function namePlaces({ snapshot }: ProjectAccess, places: readonly Place[]): string[] {
+  return places.map(({ environmentId, key }) => placePrefix(snapshot, environmentId) + key)
 }

@@ -1,4 +1,4 @@
-import { nextTurn } from '../../../event-loop.ts'
+import { yieldToEventLoop } from '../../../event-loop.ts'
 import { createReferencePause, maxLinks, maxMentions, tooManyReferences } from './limit.ts'
 import { parsePieces, type Reference, readReference } from './reference.ts'
 
@@ -124,7 +124,7 @@ export async function loadReferenceGraph(
     consult(place, name)
     rootNodes.push(root)
     isWhole &&= root !== undefined
-    if (isPause(root?.links.length === 0 ? 0 : value.length)) await nextTurn()
+    if (isPause(root?.links.length === 0 ? 0 : value.length)) await yieldToEventLoop()
   }
 
   let frontier = rootNodes.filter((node) => node !== undefined)
@@ -134,7 +134,7 @@ export async function loadReferenceGraph(
       for (const { place, placeName } of links) {
         if (place && placeName && !places.has(placeName)) wanted.set(placeName, place)
       }
-      if (isPause(links.length)) await nextTurn()
+      if (isPause(links.length)) await yieldToEventLoop()
     }
     if (wanted.size === 0) break
     const values = await load([...wanted.values()])
@@ -146,7 +146,7 @@ export async function loadReferenceGraph(
       const node = addNode(place, name, value)
       if (node && node.links.length > 0) frontier.push(node)
       isWhole &&= node !== undefined
-      if (isPause(node?.links.length === 0 ? 0 : value.length)) await nextTurn()
+      if (isPause(node?.links.length === 0 ? 0 : value.length)) await yieldToEventLoop()
     }
   }
   for (const { links } of nodes.values().flatMap((variants) => variants.filter((node) => node.links.length > 0))) {
@@ -154,7 +154,7 @@ export async function loadReferenceGraph(
       const target = link.placeName === undefined ? undefined : nodes.get(link.placeName)?.[0]
       if (target) link.target = target
     }
-    if (isPause(links.length)) await nextTurn()
+    if (isPause(links.length)) await yieldToEventLoop()
   }
   return { roots: rootNodes, nodes, places, environments, isWhole }
 }
@@ -196,7 +196,7 @@ export async function numberComponents(graph: ReferenceGraph): Promise<ReadonlyM
     // Most values have no references, and need no number of their own.
     if (!order.has(start) && variants.some((node) => node.links.length > 0)) enter(start)
     for (let frame = frames.at(-1); frame; frame = frames.at(-1)) {
-      if (isPause(0)) await nextTurn()
+      if (isPause(0)) await yieldToEventLoop()
       const next = frame.successors.next().value
       const position = order.get(next ?? frame.name)
       if (next === undefined) {
@@ -225,7 +225,7 @@ export async function findCycle(
   const components = await numberComponents(graph)
   const isPause = createReferencePause()
   for (const start of graph.roots.flatMap((root) => (root && root.links.length > 0 ? [root.name] : []))) {
-    if (isPause(graph.nodes.get(start)?.[0].links.length ?? 0)) await nextTurn()
+    if (isPause(graph.nodes.get(start)?.[0].links.length ?? 0)) await yieldToEventLoop()
     const component = components.get(start)
     const onCycle = successors(graph, start).some((next) => components.get(next) === component)
     if (onCycle) return shortestCycle(graph, components, start)

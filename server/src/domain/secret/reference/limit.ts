@@ -1,6 +1,6 @@
 /** Limits on references: in one written value, and in all values that one request processes. */
 
-import { createPause, nextTurn } from '../../../event-loop.ts'
+import { createPause, yieldToEventLoop } from '../../../event-loop.ts'
 import { invalid } from '../../../failure.ts'
 import { surveyReferences } from './reference.ts'
 
@@ -30,7 +30,7 @@ export async function refuseManyReferences(
     links += references.length
     mentions += count
     if (links > maxLinks || mentions > maxMentions) throw tooManyReferences('write fewer at once')
-    if (isPause(value.length)) await nextTurn()
+    if (isPause(value.length)) await yieldToEventLoop()
   }
 }
 

@@ -1,4 +1,4 @@
-import { nextTurn } from '../../../event-loop.ts'
+import { yieldToEventLoop } from '../../../event-loop.ts'
 import {
   defaultMaxDepth,
   type GraphOptions,
@@ -80,7 +80,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
       for (const name of left.unresolved) options.onGap?.(place, { name, at: place, through: name, way: [place] })
       results.push(left)
       namesLeft -= left.unresolved.length
-      if (isPause(value.length)) await nextTurn()
+      if (isPause(value.length)) await yieldToEventLoop()
       continue
     }
     if (root.links.length === 0) {
@@ -92,7 +92,7 @@ export async function resolveValues(roots: readonly PlacedValue[], options: Reso
     const fits = bytes <= maxBytes && growth <= growthLeft
     if (fits) growthLeft -= growth
     results.push(writeValue(root, fits ? maxDepth : 0, options))
-    if (isPause(value.length + (fits ? growth : 0))) await nextTurn()
+    if (isPause(value.length + (fits ? growth : 0))) await yieldToEventLoop()
   }
   const visited = { places: graph.places, environments: graph.environments }
   return { results, visited }

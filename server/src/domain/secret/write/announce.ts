@@ -18,6 +18,6 @@ export async function announceSecrets(
   access: ProjectAccess,
   environmentIds: Iterable<string>,
 ): Promise<void> {
-  const { workspace } = access.picture
+  const { workspace } = access.snapshot
   for (const id of new Set(environmentIds)) await announce(ctx, 'environment', environmentSubject(workspace.id, id))
 }

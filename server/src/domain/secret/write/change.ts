@@ -25,7 +25,7 @@ import { announceEverywhere } from './announce.ts'
 import { type CompareContext, inSecretTransaction } from './compare.ts'
 import { changedFields, withoutEchoes } from './echo.ts'
 import { requireMatch } from './match.ts'
-import { listKeys, type Wish } from './plan.ts'
+import { type Edit, listKeys } from './plan.ts'
 import { refuseRenamedCycles, renameSecrets } from './rename.ts'
 import { createRevisions, writeRevision } from './revision.ts'
 import { purgeSecret, trashSecret } from './trash.ts'
@@ -41,8 +41,8 @@ export async function createSecrets(ctx: Context, path: ProjectPath, body: NewSe
       `at most ${maxSecretsPerRequest} values at once: send fewer secrets or fewer environments.`,
     )
   }
-  const wishes = environments.flatMap((environment) => body.secrets.map((secret) => ({ ...secret, environment })))
-  const results = await inSecretTransaction(ctx, access, (ctx) => writeAll(ctx, access, wishes, body), body.dryRun)
+  const edits = environments.flatMap((environment) => body.secrets.map((secret) => ({ ...secret, environment })))
+  const results = await inSecretTransaction(ctx, access, (ctx) => writeAll(ctx, access, edits, body), body.dryRun)
   return { success: true, results }
 }
 
@@ -80,14 +80,14 @@ export async function updateSecret(
     }
     secret = { ...secret, ...fields }
     if (hasNewFields) await updateFields(ctx, access, secret)
-    const wishes = changed.map(({ environment, value, isPersonal = false }) => ({
+    const edits = changed.map(({ environment, value, isPersonal = false }) => ({
       key: name,
       secret,
       environment,
       value,
       isPersonal,
     }))
-    if (wishes.length > 0) await writeValues(ctx, access, wishes, options)
+    if (edits.length > 0) await writeValues(ctx, access, edits, options)
     if (isRename) await refuseRenamedCycles(ctx, access, new Map([[secret.id, name]]))
   })
 }
@@ -107,7 +107,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
   if (renames.length > 0) requireWholeProject(access, 'rename a secret')
   for (const { to } of renames) refuseReserved('to', to)
   refuseOvertaken(body)
-  const wishes = body.operations.flatMap((operation): Wish[] => {
+  const edits = body.operations.flatMap((operation): Edit[] => {
     if (operation.op === 'rename') return []
     const { key, ifVersion } = operation
     if (operation.op === 'delete') return [{ key, environment, value: null, ifVersion }]
@@ -122,7 +122,7 @@ export async function writeBatch(ctx: Context, path: ProjectPath, body: SecretBa
     for (const { secret, to } of renamed) {
       results.push({ key: to, environmentId: environment.id, status: 'renamed', id: secret.id, version: 0 })
     }
-    results.push(...(await writeValues(ctx, access, wishes, options)))
+    results.push(...(await writeValues(ctx, access, edits, options)))
     await refuseRenamedCycles(ctx, access, new Map(renamed.map(({ secret, to }) => [secret.id, to])))
     return results
   })
@@ -161,14 +161,14 @@ export async function deleteSecret(
 
 type Wanted = { readonly mode?: WriteMode; readonly message?: string }
 
-/** Writes all wishes or none, as one revision per environment. */
+/** Writes all edits or none, as one revision per environment. */
 export function writeAll(
   ctx: CompareContext,
   access: ProjectAccess,
-  wishes: readonly Wish[],
+  edits: readonly Edit[],
   { mode = 'create', message }: Wanted,
 ): Promise<WriteResult[]> {
-  return writeValues(ctx, access, wishes, { mode, message, revisions: createRevisions(ctx, access) })
+  return writeValues(ctx, access, edits, { mode, message, revisions: createRevisions(ctx, access) })
 }
 
 /** Renames run first, so a write listed before a rename to the same name would change the renamed secret instead. */

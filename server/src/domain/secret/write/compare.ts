@@ -10,14 +10,14 @@ import { lockChain } from '../../audit/chain.ts'
 import type { AuditEvent } from '../../audit/event.ts'
 import { readDetails } from '../../audit/read.ts'
 import { record } from '../../audit/record.ts'
-import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { inTransaction } from '../../transaction.ts'
-import { secretsOf } from '../record.ts'
+import { secretsEntity } from '../record.ts'
 
 /** The keys and environments whose values were compared. */
 export type Comparison = {
-  readonly environments: readonly PicturedEnvironment[]
+  readonly environments: readonly SnapshotEnvironment[]
   readonly keys: readonly string[]
   readonly secrets?: readonly SecretRecord[]
   /** Base lists for keys that depend on a revision which the caller chose. */
@@ -40,7 +40,7 @@ export function inSecretTransaction<Result>(
   work: (ctx: CompareContext) => Promise<Result>,
   isDryRun = false,
 ): Promise<Result> {
-  const chain = access.picture.workspace.id
+  const chain = access.snapshot.workspace.id
   const write = async (compared: Comparison[]) => {
     const undone = new Failure('internal')
     let outcome: Written<Result> | undefined
@@ -101,7 +101,7 @@ export async function recordComparison(
 }
 
 function comparisonOf(
-  { picture, project }: ProjectAccess,
+  { snapshot, project }: ProjectAccess,
   compared: readonly Comparison[],
   outcome: 'success' | 'failure',
 ) {
@@ -111,9 +111,9 @@ function comparisonOf(
   const secret = secrets.find(({ name }) => name === keys[0])
   const environments = [...new Set(compared.flatMap((one) => one.environments))]
   return {
-    chain: picture.workspace.id,
+    chain: snapshot.workspace.id,
     action: 'COMPARE',
-    entity: secret ? { type: 'secret', id: secret.id, name: secret.name } : secretsOf(project),
+    entity: secret ? { type: 'secret', id: secret.id, name: secret.name } : secretsEntity(project),
     projectId: project.id,
     environmentIds: environments.map(({ id }) => id),
     outcome,

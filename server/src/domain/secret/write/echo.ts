@@ -3,12 +3,12 @@
  * all rows back: this must not undo or silently overwrite what others changed meanwhile.
  */
 import type { SecretChange } from '@coffer/contract/secret'
-import { nextTurn } from '../../../event-loop.ts'
+import { yieldToEventLoop } from '../../../event-loop.ts'
 import { Failure, invalid } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { SealedValue } from '../../../store/secret/value.ts'
 import type { ProjectAccess } from '../../access/access.ts'
-import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import { iso, parseTime, secondMs } from '../../time.ts'
 import { personalOwner } from '../environment.ts'
 import { maxRowsOf, placeOf } from '../load.ts'
@@ -16,7 +16,7 @@ import { createOpeningPause, createWriteAllowance } from '../size.ts'
 import type { CompareContext } from './compare.ts'
 
 type SentRow = {
-  readonly environment: PicturedEnvironment
+  readonly environment: SnapshotEnvironment
   readonly value: string
   readonly isPersonal?: boolean
   /** The version that the row was read with; a row without one is not guarded. */
@@ -45,7 +45,7 @@ export async function withoutEchoes<Row extends SentRow>(
     const current = stored.get(nameOf(place))
     const open = (sent: Pick<SealedValue, 'version' | 'sealed' | 'authors'> | undefined) =>
       sent?.sealed
-        ? ctx.store.secretValues.open(place, { ...sent, sealed: sent.sealed }, access.picture.environmentKeys)
+        ? ctx.store.secretValues.open(place, { ...sent, sealed: sent.sealed }, access.snapshot.environmentKeys)
         : undefined
     if (version > (current?.version ?? 0)) {
       throw invalid('version', `${secret.name} has never had version ${version} in ${environment.name}.`)
@@ -61,7 +61,7 @@ export async function withoutEchoes<Row extends SentRow>(
         conflicts.push(`${what} in ${environment.name} by ${newest?.createdBy} at ${iso(newest?.createdAt ?? 0)}`)
       }
     }
-    if (isPause(value.length)) await nextTurn()
+    if (isPause(value.length)) await yieldToEventLoop()
   }
   if (conflicts.length > 0) {
     const told = conflicts.slice(0, 10).join(', ')

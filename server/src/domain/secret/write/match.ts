@@ -2,7 +2,7 @@
 import { Failure } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import { type ProjectAccess, reachedEnvironments } from '../../access/access.ts'
-import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import { findEtag } from '../read/answer.ts'
 import type { CompareContext } from './compare.ts'
 
@@ -15,7 +15,7 @@ export async function requireMatch(
   access: ProjectAccess,
   secret: SecretRecord,
   ifMatch: string | undefined,
-  environment?: PicturedEnvironment,
+  environment?: SnapshotEnvironment,
 ): Promise<void> {
   if (ifMatch === undefined) return
   if (ifMatch.trim() === '*' && secret.trashedAt === null) return

@@ -1,21 +1,21 @@
-/** Compares the wishes of a request with the stored values: plans the change of each key, or refuses the request. */
+/** Compares the edits of a request with the stored values: plans the change of each key, or refuses the request. */
 import { type DataType, maxValueBytes, type WriteMode, type WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../../crypto/id.ts'
 import { Failure, invalid } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { SealedValue } from '../../../store/secret/value.ts'
 import type { ProjectAccess } from '../../access/access.ts'
-import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { WriteContext } from '../../context.ts'
 import { refuseId, refuseReserved } from '../name.ts'
 import { authorsOf } from '../reference/author.ts'
 
 /** The value that one key should have in one environment; null removes it. */
-export type Wish = {
+export type Edit = {
   readonly key: string
   /** Set if the secret has been looked up already. */
   readonly secret?: SecretRecord
-  readonly environment: PicturedEnvironment
+  readonly environment: SnapshotEnvironment
   readonly value: string | null
   /** Authors of the original, if the value is copied from another version or environment. */
   readonly copiedFrom?: string
@@ -32,21 +32,21 @@ type Current = {
   readonly isThere: boolean
   readonly text: string | undefined
 }
-/** The stored secrets and values that the wishes touch. */
+/** The stored secrets and values that the edits touch. */
 export type Present = {
   readonly secrets: Map<string, SecretRecord>
   readonly values: Map<string, Current>
 }
 
 export type Planned = {
-  readonly wish: Wish
+  readonly edit: Edit
   readonly secret: SecretRecord
   readonly ownerId: string
   readonly status: 'created' | 'updated' | 'deleted'
   readonly version: number
   readonly authors: string
 }
-export type Plan = {
+type WritePlan = {
   readonly results: WriteResult[]
   readonly planned: Planned[]
   /** Secrets that do not exist yet. */
@@ -55,42 +55,42 @@ export type Plan = {
   readonly described: Map<string, SecretRecord>
 }
 
-export function planWishes(
+export function planEdits(
   ctx: WriteContext,
   access: ProjectAccess,
-  wishes: readonly Wish[],
+  edits: readonly Edit[],
   mode: WriteMode,
   present: Present,
   personalOwnerId: string,
-): Plan {
+): WritePlan {
   const { secrets: known, values } = present
-  const plan: Plan = { results: [], planned: [], fresh: new Map(), described: new Map() }
+  const plan: WritePlan = { results: [], planned: [], fresh: new Map(), described: new Map() }
   const taken: string[] = []
-  for (const wish of wishes) {
-    const secret = known.get(wish.key) ?? plan.fresh.get(wish.key) ?? newSecret(ctx, access, wish)
-    const ownerId = wish.isPersonal ? personalOwnerId : ''
-    const current = values.get(valueName(wish.environment.id, secret.id, ownerId))
+  for (const edit of edits) {
+    const secret = known.get(edit.key) ?? plan.fresh.get(edit.key) ?? newSecret(ctx, access, edit)
+    const ownerId = edit.isPersonal ? personalOwnerId : ''
+    const current = values.get(valueName(edit.environment.id, secret.id, ownerId))
     const exists = current?.isThere ?? false
     const version = current?.version ?? 0
-    refuseStale(wish, current)
-    const result = { key: wish.key, environmentId: wish.environment.id, id: secret.id }
+    refuseStale(edit, current)
+    const result = { key: edit.key, environmentId: edit.environment.id, id: secret.id }
     const change = (status: Planned['status']) => {
-      const authors = ownerId === '' ? authorsOf(ctx, access, wish) : ''
-      plan.planned.push({ wish, secret, ownerId, status, version: version + 1, authors })
+      const authors = ownerId === '' ? authorsOf(ctx, access, edit) : ''
+      plan.planned.push({ edit, secret, ownerId, status, version: version + 1, authors })
       plan.results.push({ ...result, status, version: version + 1 })
     }
-    if (wish.value === null) {
-      if (!exists) throw new Failure('notFound', `${describeAbsence(wish)}.`)
+    if (edit.value === null) {
+      if (!exists) throw new Failure('notFound', `${describeAbsence(edit)}.`)
       change('deleted')
-    } else if (exists && mode === 'create') taken.push(wish.key)
+    } else if (exists && mode === 'create') taken.push(edit.key)
     else if (exists && mode === 'skip') plan.results.push({ ...result, status: 'skipped', version })
-    else if (exists && current?.text === wish.value) {
+    else if (exists && current?.text === edit.value) {
       plan.results.push({ ...result, status: 'unchanged', version })
-      if (isDescribedAnew(secret, wish)) plan.described.set(secret.id, withFields(secret, wish))
+      if (isDescribedAnew(secret, edit)) plan.described.set(secret.id, withFields(secret, edit))
     } else {
-      if (!known.has(wish.key)) {
-        refuseReserved('key', wish.key)
-        plan.fresh.set(wish.key, secret)
+      if (!known.has(edit.key)) {
+        refuseReserved('key', edit.key)
+        plan.fresh.set(edit.key, secret)
       }
       change(exists ? 'updated' : 'created')
     }
@@ -100,10 +100,10 @@ export function planWishes(
 }
 
 /** Applies a plan to `present`, so that later requests of the same transaction see its values as stored. */
-export function foresee(present: Present, { planned }: Plan): void {
-  for (const { wish, secret, ownerId, version } of planned) {
-    const current = { secretId: secret.id, version, isThere: wish.value !== null, text: wish.value ?? undefined }
-    present.values.set(valueName(wish.environment.id, secret.id, ownerId), current)
+export function applyToPresent(present: Present, { planned }: WritePlan): void {
+  for (const { edit, secret, ownerId, version } of planned) {
+    const current = { secretId: secret.id, version, isThere: edit.value !== null, text: edit.value ?? undefined }
+    present.values.set(valueName(edit.environment.id, secret.id, ownerId), current)
   }
 }
 
@@ -136,16 +136,16 @@ export function listWithoutValue({ secrets, values }: Present): string[] {
 export const valueName = (environmentId: string, secretId: string, ownerId: string): string =>
   `${environmentId} ${secretId} ${ownerId}`
 
-export function withFields(secret: SecretRecord, { type, dataType, note }: Wish): SecretRecord {
+export function withFields(secret: SecretRecord, { type, dataType, note }: Edit): SecretRecord {
   return { ...secret, type: type ?? secret.type, dataType: dataType ?? secret.dataType, note: note ?? secret.note }
 }
 
-export function isDescribedAnew(secret: SecretRecord, wish: Wish): boolean {
-  const { type = secret.type, dataType = secret.dataType, note = secret.note } = wish
+export function isDescribedAnew(secret: SecretRecord, edit: Edit): boolean {
+  const { type = secret.type, dataType = secret.dataType, note = secret.note } = edit
   return type !== secret.type || dataType !== secret.dataType || note !== secret.note
 }
 
-export function checkWish({ key, value, environment, isPersonal }: Wish): void {
+export function checkEdit({ key, value, environment, isPersonal }: Edit): void {
   refuseId('key', key)
   // Hidden personal values can still be deleted.
   if (isPersonal && value !== null && !environment.hasPersonalOverrides) {
@@ -158,16 +158,16 @@ export function checkWish({ key, value, environment, isPersonal }: Wish): void {
 }
 
 /** Version 0 matches an absent value. A removed value also matches the version of its removal. */
-function refuseStale(wish: Wish, current: Current | undefined): void {
-  const { ifVersion } = wish
+function refuseStale(edit: Edit, current: Current | undefined): void {
+  const { ifVersion } = edit
   if (ifVersion === undefined || ifVersion === (current?.version ?? 0)) return
   if (ifVersion === 0 && !current?.isThere) return
-  const now = current?.isThere ? `${wish.key} is at version ${current.version}` : describeAbsence(wish)
+  const now = current?.isThere ? `${edit.key} is at version ${current.version}` : describeAbsence(edit)
   throw new Failure('preconditionFailed', `${now} now: read it again.`)
 }
 
 /** Same message whether or not the secret exists: some callers must not learn that it does. */
-const describeAbsence = ({ key, environment, isPersonal }: Wish) =>
+const describeAbsence = ({ key, environment, isPersonal }: Edit) =>
   `${key} has no ${isPersonal ? 'personal ' : ''}value in ${environment.name}`
 
 export function listKeys(keys: readonly string[]): string {
@@ -175,16 +175,16 @@ export function listKeys(keys: readonly string[]): string {
   return unique.length > 20 ? `${unique.slice(0, 20).join(', ')} and ${unique.length - 20} more` : unique.join(', ')
 }
 
-function newSecret(ctx: WriteContext, access: ProjectAccess, wish: Wish): SecretRecord {
+function newSecret(ctx: WriteContext, access: ProjectAccess, edit: Edit): SecretRecord {
   const now = ctx.now()
   return {
     id: newId(),
-    workspaceId: access.picture.workspace.id,
+    workspaceId: access.snapshot.workspace.id,
     projectId: access.project.id,
-    name: wish.key,
-    type: wish.type ?? 'runtime',
-    dataType: wish.dataType ?? 'text',
-    note: wish.note ?? '',
+    name: edit.key,
+    type: edit.type ?? 'runtime',
+    dataType: edit.dataType ?? 'text',
+    note: edit.note ?? '',
     createdAt: now,
     updatedAt: now,
     trashedAt: null,

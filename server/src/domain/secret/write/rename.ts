@@ -1,4 +1,4 @@
-import { nextTurn } from '../../../event-loop.ts'
+import { yieldToEventLoop } from '../../../event-loop.ts'
 import { Failure } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import { type ProjectAccess, withStoredEnvironments } from '../../access/access.ts'
@@ -20,14 +20,14 @@ type Renamed = { readonly secret: SecretRecord; readonly to: string }
  */
 export async function renameSecrets(
   ctx: WriteContext,
-  pictured: ProjectAccess,
+  stale: ProjectAccess,
   renames: readonly Rename[],
   { revisions, message = '' }: Pick<WriteOptions, 'revisions' | 'message'>,
 ): Promise<readonly Renamed[]> {
   if (renames.length === 0) return []
-  const access = await withStoredEnvironments(ctx, pictured)
-  const { picture, project } = access
-  const workspaceId = picture.workspace.id
+  const access = await withStoredEnvironments(ctx, stale)
+  const { snapshot, project } = access
+  const workspaceId = snapshot.workspace.id
   const steps = await planRenames(ctx, access, renames)
   const at = revisions.at
   // A request may rename a secret several times: only its name before the first and after the last rename count.
@@ -108,11 +108,11 @@ async function saveNames(
 /** Refuses reference cycles through new names. Runs after the request's writes: replaced values no longer count. */
 export async function refuseRenamedCycles(
   ctx: WriteContext,
-  pictured: ProjectAccess,
+  stale: ProjectAccess,
   namesById: ReadonlyMap<string, string>,
 ): Promise<void> {
   if (namesById.size === 0) return
-  const access = await withStoredEnvironments(ctx, pictured)
+  const access = await withStoredEnvironments(ctx, stale)
   const environmentIds = access.project.environments.map(({ id }) => id)
   // Loaded in batches, so that the values of many secrets are never in memory together.
   for (const ids of partsOf([...namesById.keys()], environmentIds.length, '')) {
@@ -122,6 +122,6 @@ export async function refuseRenamedCycles(
       return { environmentId, key: namesById.get(secretId) ?? '', value }
     })
     await refuseCycles(ctx, access, written, [], '')
-    await nextTurn()
+    await yieldToEventLoop()
   }
 }

@@ -22,7 +22,7 @@ export function createRevisions(ctx: WriteContext, access: ProjectAccess): Revis
     async take(environmentId, counted) {
       const steps = taken.has(environmentId) ? 0 : 1
       const { secretValues } = ctx.store
-      const workspaceId = access.picture.workspace.id
+      const workspaceId = access.snapshot.workspace.id
       const revision = await secretValues.advanceRevision(environmentId, workspaceId, steps, counted, at)
       taken.set(environmentId, revision)
       return revision
@@ -44,7 +44,7 @@ export function writeRevision(
   write: (ctx: CompareContext) => Promise<WriteResult[]>,
 ): Promise<RevisionResults> {
   const find = ({ store }: CompareContext) =>
-    store.secretValues.currentRevision(environment.id, access.picture.workspace.id)
+    store.secretValues.currentRevision(environment.id, access.snapshot.workspace.id)
   const work = async (ctx: CompareContext) => {
     const before = await find(ctx)
     const results = await write(ctx)

@@ -14,7 +14,7 @@ import { requireWholeProject } from '../right.ts'
 import { announceEverywhere } from './announce.ts'
 import { type CompareContext, inSecretTransaction } from './compare.ts'
 import { requireMatch } from './match.ts'
-import type { Wish } from './plan.ts'
+import type { Edit } from './plan.ts'
 import { upsert, writeValues } from './write.ts'
 
 export const trashLifeMs = 30 * dayMs
@@ -22,12 +22,12 @@ export const trashLifeMs = 30 * dayMs
 /** Removes the secret's shared values, which adds a version to each, and moves the secret to the trash. */
 export async function trashSecret(
   ctx: Context,
-  pictured: ProjectAccess,
+  stale: ProjectAccess,
   key: string,
   ifMatch: string | undefined,
 ): Promise<void> {
-  await inSecretTransaction(ctx, pictured, async (ctx) => {
-    const access = await withStoredEnvironments(ctx, pictured)
+  await inSecretTransaction(ctx, stale, async (ctx) => {
+    const access = await withStoredEnvironments(ctx, stale)
     const secret = await requireSecret(ctx, access, key)
     await requireMatch(ctx, access, secret, ifMatch)
     const rows = await ctx.store.secretValues.listOf(
@@ -39,7 +39,7 @@ export async function trashSecret(
     const now = Math.max(ctx.now(), ...rows.map(({ updatedAt }) => updatedAt + 1))
     await removeEverywhere({ ...ctx, now: () => now }, access, secret)
     await ctx.store.secrets.update({ ...secret, trashedAt: now, updatedAt: now })
-    await ctx.store.secrets.countAll(access.project.id, access.picture.workspace.id, -1)
+    await ctx.store.secrets.countAll(access.project.id, access.snapshot.workspace.id, -1)
     await recordSecret(ctx, access, 'DELETE', secret, { trash: true })
     await announceEverywhere(ctx, access)
   })
@@ -53,10 +53,10 @@ async function removeEverywhere(ctx: CompareContext, access: ProjectAccess, secr
     '',
   )
   const live = new Set(rows.filter(({ sealed }) => sealed !== null).map(({ environmentId }) => environmentId))
-  const wishes = environments
+  const edits = environments
     .filter(({ id }) => live.has(id))
     .map((environment) => ({ key: secret.name, environment, value: null }))
-  if (wishes.length > 0) await writeValues(ctx, access, wishes, upsert(ctx, access))
+  if (edits.length > 0) await writeValues(ctx, access, edits, upsert(ctx, access))
 }
 
 export async function listTrash(ctx: Context, path: ProjectPath): Promise<TrashedSecret[]> {
@@ -78,28 +78,28 @@ export async function listTrash(ctx: Context, path: ProjectPath): Promise<Trashe
 }
 
 export async function restoreSecret(ctx: Context, path: SecretPath): Promise<void> {
-  const pictured = await requireProject(ctx, path, 'secret:write')
-  requireWholeProject(pictured, 'restore a secret')
-  await inSecretTransaction(ctx, pictured, async (ctx) => {
-    const access = await withStoredEnvironments(ctx, pictured)
-    const { project, picture } = access
+  const stale = await requireProject(ctx, path, 'secret:write')
+  requireWholeProject(stale, 'restore a secret')
+  await inSecretTransaction(ctx, stale, async (ctx) => {
+    const access = await withStoredEnvironments(ctx, stale)
+    const { project, snapshot } = access
     const secret = await findTrashed(ctx, access, path.key)
     if (await ctx.store.secrets.findByName(project.id, secret.name)) {
       throw new Failure('conflict', `A secret named ${secret.name} already exists: rename or delete it first.`)
     }
     await ctx.store.secrets.update({ ...secret, trashedAt: null, updatedAt: ctx.now() })
-    await ctx.store.secrets.countAll(project.id, picture.workspace.id, 1)
-    const wishes: Wish[] = []
+    await ctx.store.secrets.countAll(project.id, snapshot.workspace.id, 1)
+    const edits: Edit[] = []
     for (const row of await ctx.store.secretValues.listOf(
       project.environments.map(({ id }) => id),
       [secret.id],
       '',
     )) {
-      const environment = picture.environments.get(row.environmentId)
+      const environment = snapshot.environments.get(row.environmentId)
       // Restores only values that the deletion itself removed.
       if (!environment || row.sealed !== null || row.updatedAt !== secret.trashedAt) continue
       const place = {
-        workspaceId: picture.workspace.id,
+        workspaceId: snapshot.workspace.id,
         projectId: project.id,
         environmentId: environment.id,
         secretId: secret.id,
@@ -107,10 +107,10 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
       }
       const last = await ctx.store.secretValues.findVersion(place, row.version - 1)
       if (!last?.sealed) continue
-      const value = await ctx.store.secretValues.open(place, { ...last, sealed: last.sealed }, picture.environmentKeys)
-      wishes.push({ key: secret.name, environment, value, copiedFrom: last.authors })
+      const value = await ctx.store.secretValues.open(place, { ...last, sealed: last.sealed }, snapshot.environmentKeys)
+      edits.push({ key: secret.name, environment, value, copiedFrom: last.authors })
     }
-    if (wishes.length > 0) await writeValues(ctx, access, wishes, upsert(ctx, access, 'restored from the trash'))
+    if (edits.length > 0) await writeValues(ctx, access, edits, upsert(ctx, access, 'restored from the trash'))
     await recordSecret(ctx, access, 'UPDATE', secret, { restored: true })
     await announceEverywhere(ctx, access)
   })
@@ -119,19 +119,19 @@ export async function restoreSecret(ctx: Context, path: SecretPath): Promise<voi
 /** Destroys the secret and every version of it. This cannot be undone. */
 export async function purgeSecret(
   ctx: Context,
-  pictured: ProjectAccess,
+  stale: ProjectAccess,
   key: string,
   ifMatch: string | undefined,
 ): Promise<void> {
-  if (!hasRole(pictured, 'admin')) throw new Failure('forbidden', 'This needs the role admin.')
-  requireWholeProject(pictured, 'purge a secret')
-  await inSecretTransaction(ctx, pictured, async (ctx) => {
-    const access = await withStoredEnvironments(ctx, pictured)
+  if (!hasRole(stale, 'admin')) throw new Failure('forbidden', 'This needs the role admin.')
+  requireWholeProject(stale, 'purge a secret')
+  await inSecretTransaction(ctx, stale, async (ctx) => {
+    const access = await withStoredEnvironments(ctx, stale)
     const secret = (await findSecret(ctx, access, key)) ?? (await findTrashed(ctx, access, key))
     await requireMatch(ctx, access, secret, ifMatch)
     if (secret.trashedAt === null) {
       await removeEverywhere(ctx, access, secret)
-      await ctx.store.secrets.countAll(access.project.id, access.picture.workspace.id, -1)
+      await ctx.store.secrets.countAll(access.project.id, access.snapshot.workspace.id, -1)
     }
     await ctx.store.secrets.remove(secret.id, access.project.id)
     await recordSecret(ctx, access, 'DELETE', secret, { purged: true })
@@ -147,7 +147,7 @@ async function findTrashed(ctx: Context, access: ProjectAccess, key: string): Pr
 }
 
 async function listKept(ctx: Context, access: ProjectAccess): Promise<SecretRecord[]> {
-  const trash = await ctx.store.secrets.listTrash(access.project.id, access.picture.workspace.id)
+  const trash = await ctx.store.secrets.listTrash(access.project.id, access.snapshot.workspace.id)
   return trash.filter((secret) => isKept(ctx, secret))
 }
 

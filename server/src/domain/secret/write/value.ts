@@ -5,7 +5,7 @@ import type { JointWork } from '../../../store/engine/sql.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
 import { type ProjectAccess, requireProject } from '../../access/access.ts'
 import { confirmEach } from '../../access/confirm.ts'
-import type { PicturedEnvironment } from '../../cache/workspace-snapshot.ts'
+import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { isId } from '../../id.ts'
 import { enterTransaction } from '../../transaction.ts'
@@ -16,9 +16,9 @@ import { hasReferences } from '../reference/reference.ts'
 import { requireWriter } from '../right.ts'
 import { type Comparison, inSecretTransaction, recordingComparison, type Written } from './compare.ts'
 import { requireMatch } from './match.ts'
-import { checkWish, foresee, hasValue, type Present, planWishes } from './plan.ts'
+import { applyToPresent, checkEdit, hasValue, type Present, planEdits } from './plan.ts'
 import { createRevisions } from './revision.ts'
-import { applyChanges, type Change, loadPresent, upsert, writeValues } from './write.ts'
+import { applyChanges, loadPresent, type ProjectChange, upsert, writeValues } from './write.ts'
 
 type Version = { readonly success: boolean; readonly version: number }
 
@@ -32,7 +32,7 @@ export async function writeSecretValue(
   const { value, ifVersion, isPersonal = false } = body
   requireWriter(ctx, access, [{ isPersonal }])
   const environment = requireReached(access, body.environmentId)
-  const { workspace } = access.picture
+  const { workspace } = access.snapshot
   // Personal values (re-authorised), references (checked for cycles) and If-Match (a read) need their own transaction.
   if (!isPersonal && ifMatch === undefined && !hasReferences(value)) {
     return recordingComparison(ctx, access, async (compared) => {
@@ -45,8 +45,8 @@ export async function writeSecretValue(
   return inSecretTransaction(ctx, access, async (ctx) => {
     const secret = await requireSecret(ctx, access, path.key)
     await requireMatch(ctx, access, secret, ifMatch, environment)
-    const wish = { key: secret.name, secret, environment, value, isPersonal, ifVersion }
-    const [result] = await writeValues(ctx, access, [wish], upsert(ctx, access, body.message))
+    const edit = { key: secret.name, secret, environment, value, isPersonal, ifVersion }
+    const [result] = await writeValues(ctx, access, [edit], upsert(ctx, access, body.message))
     return { success: true, version: result?.version ?? 0 }
   })
 }
@@ -54,7 +54,7 @@ export async function writeSecretValue(
 type Request = {
   readonly ctx: Context
   readonly access: ProjectAccess
-  readonly environment: PicturedEnvironment
+  readonly environment: SnapshotEnvironment
   readonly key: string
   readonly body: ValueChange
   readonly compared: Comparison[]
@@ -65,14 +65,14 @@ const writeTogether: JointWork<Request, Written<Version>> = async (transaction, 
   const [first] = requests
   if (!first) return []
   const { access } = first
-  const ctx = await enterTransaction(first.ctx, transaction, [access.picture.workspace.id])
+  const ctx = await enterTransaction(first.ctx, transaction, [access.snapshot.workspace.id])
   const callers = requests.map(({ ctx }) => ctx)
   const confirmed = await confirmEach(callers, transaction, ctx.store)
   const secrets = await findSecrets(ctx, access, [...new Set(requests.map(({ key }) => key))])
   const environmentIds = requests.map(({ environment }) => environment.id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, '')
-  const blind = await findBlind(ctx, requests, secrets, present)
-  const changes: Change[] = []
+  const unseen = await findUnseenRequests(ctx, requests, secrets, present)
+  const changes: ProjectChange[] = []
   const outcomes = requests.map((request, index): PromiseSettledResult<Written<Version>> => {
     const confirmation = confirmed[index]
     if (confirmation?.status === 'rejected') return confirmation
@@ -80,12 +80,12 @@ const writeTogether: JointWork<Request, Written<Version>> = async (transaction, 
       const { environment, key, body } = request
       const own = { ...request.ctx, store: ctx.store, transaction }
       const secret = secrets.get(key)
-      if (!secret || blind.has(request)) throw new Failure('notFound')
+      if (!secret || unseen.has(request)) throw new Failure('notFound')
       request.compared.push({ environments: [environment], keys: [secret.name], secrets: [secret] })
-      const wish = { key: secret.name, environment, value: body.value, ifVersion: body.ifVersion }
-      checkWish(wish)
-      const plan = planWishes(own, access, [wish], 'upsert', present, '')
-      foresee(present, plan)
+      const edit = { key: secret.name, environment, value: body.value, ifVersion: body.ifVersion }
+      checkEdit(edit)
+      const plan = planEdits(own, access, [edit], 'upsert', present, '')
+      applyToPresent(present, plan)
       const revisions = createRevisions(own, access)
       changes.push({ ctx: own, planned: plan.planned, fresh: [], revisions, message: body.message ?? '' })
       const result = { success: true, version: plan.results[0]?.version ?? 0 }
@@ -99,7 +99,7 @@ const writeTogether: JointWork<Request, Written<Version>> = async (transaction, 
 }
 
 /** Requests whose caller reaches only part of the project, and no value of the secret there. */
-async function findBlind(
+async function findUnseenRequests(
   ctx: WriteContext,
   requests: readonly Request[],
   secrets: ReadonlyMap<string, SecretRecord>,

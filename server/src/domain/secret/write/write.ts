@@ -1,5 +1,5 @@
 /**
- * Every change of values goes through here. Wishes are compared with the stored values, and the differences become one
+ * Every change of values goes through here. Edits are compared with the stored values, and the differences become one
  * revision per environment. Versions, audit entry and the announcement to other nodes commit in the same transaction.
  */
 import type { WriteMode, WriteResult } from '@coffer/contract/secret'
@@ -13,7 +13,7 @@ import type { WriteContext } from '../../context.ts'
 import { personalOwner } from '../environment.ts'
 import { findUnseen } from '../find.ts'
 import { maxRowsOf, openValues } from '../load.ts'
-import { recordSecrets, secretsOf } from '../record.ts'
+import { recordSecrets, secretsEntity } from '../record.ts'
 import { refuseCycles } from '../reference/cycle.ts'
 import { refuseManyReferences } from '../reference/limit.ts'
 import { requireDeveloper } from '../right.ts'
@@ -21,15 +21,15 @@ import { createWriteAllowance, refuseTooMuch } from '../size.ts'
 import { announceEverywhere, announceSecrets } from './announce.ts'
 import type { CompareContext } from './compare.ts'
 import {
-  checkWish,
+  checkEdit,
+  type Edit,
   isDescribedAnew,
   listWithoutValue,
   type Planned,
   type Present,
-  planWishes,
+  planEdits,
   presentValues,
   valueName,
-  type Wish,
   withFields,
 } from './plan.ts'
 import { createRevisions, type Revisions } from './revision.ts'
@@ -48,26 +48,26 @@ export function upsert(ctx: WriteContext, access: ProjectAccess, message?: strin
 export async function writeValues(
   ctx: CompareContext,
   access: ProjectAccess,
-  wishes: readonly Wish[],
+  edits: readonly Edit[],
   options: WriteOptions,
 ): Promise<WriteResult[]> {
-  for (const wish of wishes) checkWish(wish)
-  refuseTooMuch(ctx, wishes)
-  await refuseManyReferences(wishes)
-  const secrets = await findSecrets(ctx, access, wishes)
-  const ownerId = wishes.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
+  for (const edit of edits) checkEdit(edit)
+  refuseTooMuch(ctx, edits)
+  await refuseManyReferences(edits)
+  const secrets = await findSecrets(ctx, access, edits)
+  const ownerId = edits.some(({ isPersonal }) => isPersonal) ? personalOwner(ctx) : ''
   // A personal value must not outlive its owner's membership, which may have ended since the request was authorised.
   if (ownerId !== '') await reauthorise(ctx, access, 'secret:update')
-  const environments = wishes.map(({ environment }) => environment)
-  const keys = wishes.map(({ key }) => key)
+  const environments = edits.map(({ environment }) => environment)
+  const keys = edits.map(({ key }) => key)
   ctx.compared.push({ environments, keys, secrets: [...secrets.values()] })
   const environmentIds = environments.map(({ id }) => id)
   const present = await loadPresent(ctx, access, environmentIds, secrets, ownerId)
   const unseen = await findUnseen(ctx, access, listWithoutValue(present))
   const { revisions, message = '' } = options
   const atOnce = { ...ctx, now: () => revisions.at }
-  const plan = planWishes(atOnce, access, withoutFields(wishes, secrets, unseen), options.mode, present, ownerId)
-  if (plan.planned.some(({ wish }) => !wish.isPersonal)) requireDeveloper(access)
+  const plan = planEdits(atOnce, access, withoutFields(edits, secrets, unseen), options.mode, present, ownerId)
+  if (plan.planned.some(({ edit }) => !edit.isPersonal)) requireDeveloper(access)
   await checkCycles(ctx, access, plan.planned, ownerId)
   const fresh = [...plan.fresh.values()]
   await applyChanges(ctx, access, [{ ctx, planned: plan.planned, fresh, revisions, message }])
@@ -77,14 +77,14 @@ export async function writeValues(
 
 /** Callers who cannot see a secret may write a value under its name, but may not change its note or type. */
 function withoutFields(
-  wishes: readonly Wish[],
+  edits: readonly Edit[],
   secrets: ReadonlyMap<string, SecretRecord>,
   unseen: ReadonlySet<string>,
-): readonly Wish[] {
-  if (unseen.size === 0) return wishes
-  return wishes.map((wish) => {
-    const isUnseen = unseen.has(secrets.get(wish.key)?.id ?? '')
-    return isUnseen ? { ...wish, type: undefined, dataType: undefined, note: undefined } : wish
+): readonly Edit[] {
+  if (unseen.size === 0) return edits
+  return edits.map((edit) => {
+    const isUnseen = unseen.has(secrets.get(edit.key)?.id ?? '')
+    return isUnseen ? { ...edit, type: undefined, dataType: undefined, note: undefined } : edit
   })
 }
 
@@ -102,7 +102,7 @@ export async function loadPresent(
   secrets: Map<string, SecretRecord>,
   ownerId: string,
 ): Promise<Present> {
-  const { workspace, environmentKeys } = access.picture
+  const { workspace, environmentKeys } = access.snapshot
   const { secretValues } = ctx.store
   const unique = [...new Set(environmentIds)]
   await secretValues.requireNewestKeys(unique, workspace.id, environmentKeys)
@@ -125,14 +125,14 @@ async function checkCycles(
   ownerId: string,
 ): Promise<void> {
   const placesOf = (list: readonly Planned[]) => ({
-    written: list.flatMap(({ wish: { environment, key, value } }) =>
+    written: list.flatMap(({ edit: { environment, key, value } }) =>
       value === null ? [] : [{ environmentId: environment.id, key, value }],
     ),
-    removed: list.flatMap(({ wish: { environment, key, value, isPersonal } }) =>
+    removed: list.flatMap(({ edit: { environment, key, value, isPersonal } }) =>
       value === null && !isPersonal ? [{ environmentId: environment.id, key }] : [],
     ),
   })
-  const shared = placesOf(planned.filter(({ wish }) => !wish.isPersonal))
+  const shared = placesOf(planned.filter(({ edit }) => !edit.isPersonal))
   await refuseCycles(ctx, access, shared.written, shared.removed, '')
   if (ownerId === '') return
   const all = placesOf(planned)
@@ -149,7 +149,7 @@ async function describe(ctx: WriteContext, access: ProjectAccess, secrets: reado
 }
 
 /** Changes of one request: one revision per environment, and one audit entry. */
-export type Change = {
+export type ProjectChange = {
   readonly ctx: WriteContext
   readonly planned: readonly Planned[]
   readonly fresh: readonly SecretRecord[]
@@ -158,11 +158,15 @@ export type Change = {
 }
 
 /** The only function that changes values. Applies the planned changes of requests to one project, in this order. */
-export async function applyChanges(ctx: WriteContext, access: ProjectAccess, asked: readonly Change[]): Promise<void> {
+export async function applyChanges(
+  ctx: WriteContext,
+  access: ProjectAccess,
+  asked: readonly ProjectChange[],
+): Promise<void> {
   const changes = asked.filter(({ planned }) => planned.length > 0)
   if (changes.length === 0) return
-  const { picture, project } = access
-  const workspaceId = picture.workspace.id
+  const { snapshot, project } = access
+  const workspaceId = snapshot.workspace.id
   const fresh = changes.flatMap((change) => change.fresh)
   if (fresh.length > 0) {
     await ctx.store.secrets.insertMany(fresh)
@@ -177,22 +181,22 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
     const now = change.revisions.at
     const by = { createdAt: now, createdBy: change.ctx.actor.name, message: change.message }
     const isFresh = new Set(change.fresh)
-    for (const { wish, secret, ownerId, status, version, authors } of change.planned) {
-      const environmentId = wish.environment.id
+    for (const { edit, secret, ownerId, status, version, authors } of change.planned) {
+      const environmentId = edit.environment.id
       environmentIds.add(environmentId)
       const place = { workspaceId, projectId: project.id, environmentId, secretId: secret.id, ownerId }
       const sealed =
-        wish.value === null
+        edit.value === null
           ? null
-          : await ctx.store.secretValues.seal(place, version, wish.value, authors, picture.environmentKeys)
+          : await ctx.store.secretValues.seal(place, version, edit.value, authors, snapshot.environmentKeys)
       // If several changes write the same value, only the last one is stored as current.
       values.set(valueName(environmentId, secret.id, ownerId), { ...place, version, sealed, authors, updatedAt: now })
       if (ownerId === '') {
         const revision = change.revisions.of(environmentId)
         versions.push({ ...place, version, revision, name: secret.name, action: status, sealed, authors, ...by })
       }
-      if (isDescribedAnew(secret, wish) && !isFresh.has(secret)) {
-        touched.set(secret.id, { ...withFields(secret, wish), updatedAt: now })
+      if (isDescribedAnew(secret, edit) && !isFresh.has(secret)) {
+        touched.set(secret.id, { ...withFields(secret, edit), updatedAt: now })
       }
     }
   }
@@ -206,10 +210,10 @@ export async function applyChanges(ctx: WriteContext, access: ProjectAccess, ask
 }
 
 /** Reserves revision numbers with one statement per environment. The numbers follow the order of the requests. */
-async function takeRevisions(ctx: WriteContext, workspaceId: string, changes: readonly Change[]): Promise<void> {
+async function takeRevisions(ctx: WriteContext, workspaceId: string, changes: readonly ProjectChange[]): Promise<void> {
   const shared = changes.flatMap(({ planned, revisions }) =>
-    planned.flatMap(({ wish, ownerId, status }) =>
-      ownerId === '' ? [{ id: wish.environment.id, revisions, status }] : [],
+    planned.flatMap(({ edit, ownerId, status }) =>
+      ownerId === '' ? [{ id: edit.environment.id, revisions, status }] : [],
     ),
   )
   for (const [environmentId, entries] of Map.groupBy(shared, ({ id }) => id)) {
@@ -224,26 +228,26 @@ async function takeRevisions(ctx: WriteContext, workspaceId: string, changes: re
 const countedBy = { created: 1, updated: 0, deleted: -1 } as const
 
 /** One audit entry for the whole request. It names keys and actions, never values. */
-function describeChange({ picture, project }: ProjectAccess, { planned, message }: Change): AuditEvent {
+function describeChange({ snapshot, project }: ProjectAccess, { planned, message }: ProjectChange): AuditEvent {
   const [first] = planned
   const isOne = (what: (one: Planned) => string) => planned.every((one) => first && what(one) === what(first))
   const isOneSecret = isOne(({ secret }) => secret.id)
   return {
-    chain: picture.workspace.id,
+    chain: snapshot.workspace.id,
     action: first && isOne(({ status }) => status) ? actions[first.status] : 'UPDATE',
     entity:
-      first && isOneSecret ? { type: 'secret', id: first.secret.id, name: first.secret.name } : secretsOf(project),
+      first && isOneSecret ? { type: 'secret', id: first.secret.id, name: first.secret.name } : secretsEntity(project),
     projectId: project.id,
-    environmentIds: planned.map(({ wish }) => wish.environment.id),
+    environmentIds: planned.map(({ edit }) => edit.environment.id),
     after: {
       ...(message !== '' && { message }),
-      changes: planned.map(({ wish, secret, status, version }) => ({
+      changes: planned.map(({ edit, secret, status, version }) => ({
         ...(!isOneSecret && { id: secret.id }),
-        key: wish.key,
-        environment: wish.environment.name,
+        key: edit.key,
+        environment: edit.environment.name,
         status,
         version,
-        ...(wish.isPersonal && { personal: true }),
+        ...(edit.isPersonal && { personal: true }),
       })),
     },
   }
@@ -254,10 +258,10 @@ const actions = { created: 'CREATE', updated: 'UPDATE', deleted: 'DELETE' } as c
 async function findSecrets(
   ctx: WriteContext,
   access: ProjectAccess,
-  wishes: readonly Wish[],
+  edits: readonly Edit[],
 ): Promise<Map<string, SecretRecord>> {
-  const known = new Map(wishes.flatMap(({ key, secret }) => (secret ? [[key, secret]] : [])))
-  const keys = [...new Set(wishes.map(({ key }) => key))].filter((key) => !known.has(key))
+  const known = new Map(edits.flatMap(({ key, secret }) => (secret ? [[key, secret]] : [])))
+  const keys = [...new Set(edits.map(({ key }) => key))].filter((key) => !known.has(key))
   const found = await ctx.store.secrets.listByNames(access.project.id, keys)
   for (const secret of found) known.set(secret.name, secret)
   return known

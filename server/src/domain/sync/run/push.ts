@@ -6,12 +6,12 @@
 import type { KeyObject } from 'node:crypto'
 import type { SyncRunItem } from '@coffer/contract/sync'
 import { type FaultKind, isFault, VendorFault } from '../../../providers/fault.ts'
-import { type Patience, patiently } from '../../../providers/patience.ts'
 import type { Op, OpResult, Provider, Remote } from '../../../providers/provider.ts'
+import { type RetryOptions, withRetries } from '../../../providers/retry.ts'
 import type { Store } from '../../../store/store.ts'
 import type { LedgerEntry } from '../../../store/sync/ledger.ts'
+import type { Inspection } from '../inspect.ts'
 import { writeLedger } from '../ledger.ts'
-import type { Outlook } from '../look.ts'
 import { macOf, operationIdOf } from '../mac.ts'
 import { driftedWords } from '../plan.ts'
 import { changes } from './outcome.ts'
@@ -19,12 +19,12 @@ import { changes } from './outcome.ts'
 export type Push = {
   readonly provider: Provider
   readonly far: Remote
-  readonly outlook: Outlook
+  readonly inspection: Inspection
   readonly macKey: KeyObject
   readonly fence: number
   /** Runs a transaction, which fails once the run has lost its lease on the sync. */
   readonly write: (work: (store: Store) => Promise<void>) => Promise<void>
-  readonly patience: Patience
+  readonly retry: RetryOptions
   readonly now: () => number
   readonly explain: (fault: VendorFault) => string
   /** Collects the outcome of each name, so that it is known even if an error ends the push. */
@@ -39,8 +39,8 @@ const refusals: ReadonlySet<FaultKind> = new Set(['auth', 'scope', 'gone', 'inva
 
 /** Returns the fault that ended the push early; undefined if everything was tried. */
 export async function pushPlan(syncId: string, push: Push): Promise<VendorFault | undefined> {
-  const { outlook, write, items } = push
-  const { plan, ledger } = outlook
+  const { inspection, write, items } = push
+  const { plan, ledger } = inspection
   const owner = { syncId, macKey: push.macKey }
   const adopted = new Set(plan.adopt)
   let ended: VendorFault | undefined
@@ -55,13 +55,13 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   for (const name of plan.release) note(name, 'released')
 
   for (const ops of batchesOf(push)) {
-    if (push.patience.signal?.aborted) {
+    if (push.retry.signal?.aborted) {
       ended = new VendorFault('transient', 'The run was ended early.')
       break
     }
     const begins = ops.flatMap((op) => begun(op))
     await write((store) => writeLedger(store, owner, begins))
-    const applied = await applyPatiently(push, ops)
+    const applied = await applyWithRetries(push, ops)
     await settle(ops, applied)
     // The outcome of every op is in the ledger now, so the run may end.
     ended ??= applied.fault
@@ -95,15 +95,15 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
   function begun(op: Op): LedgerEntry[] {
     if (op.kind === 'delete') return []
     const entry = ledger.get(op.name)
-    const isMarked = outlook.remote?.get(op.name)?.isOurs === true
+    const isMarked = inspection.remote?.get(op.name)?.isOurs === true
     // Without a ledger entry only the mark can tell that this sync made it; an entry taken over may have come back.
     const isTakenOver = adopted.has(op.name) && (!isMarked || push.provider.capabilities.marksUpdates === true)
     const known = op.kind === 'create' ? 'created' : (entry?.origin ?? 'created')
     return [
       {
         name: op.name,
-        remoteId: idOf(outlook, op.name),
-        valueMac: outlook.desired.get(op.name) ?? '',
+        remoteId: idOf(inspection, op.name),
+        valueMac: inspection.desired.get(op.name) ?? '',
         mark: null,
         // An entry that someone removed and this run creates again is ours.
         origin: isTakenOver ? 'adopted' : known,
@@ -148,7 +148,7 @@ export async function pushPlan(syncId: string, push: Push): Promise<VendorFault 
 
   /** An earlier run began to create the entry, and it is still missing at the target. */
   function isStillMissing({ name, status }: LedgerEntry): boolean {
-    return status === 'new' && outlook.remote?.has(name) === false
+    return status === 'new' && inspection.remote?.has(name) === false
   }
 
   function outcomeOf(op: Op): SyncRunItem['outcome'] {
@@ -181,7 +181,7 @@ type Applied = {
  * Retries the ops without a result, because every op may be repeated. A batch that is refused because of one name is
  * split in halves until that name is found.
  */
-async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Promise<Applied> {
+async function applyWithRetries({ far, retry }: Push, ops: readonly Op[]): Promise<Applied> {
   const results = new Map<string, OpResult>()
   let isUncertain = false
   const withoutResult = (part: readonly Op[]) => part.filter(({ name }) => !results.has(name))
@@ -200,7 +200,7 @@ async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Prom
 
   async function apply(part: readonly Op[]): Promise<void> {
     try {
-      await patiently(() => callOnce(withoutResult(part)), patience)
+      await withRetries(() => callOnce(withoutResult(part)), retry)
     } catch (error) {
       const rest = withoutResult(part)
       const [only] = rest
@@ -222,13 +222,14 @@ async function applyPatiently({ far, patience }: Push, ops: readonly Op[]): Prom
 }
 
 /** Prefers the id just seen: a replaced entry has another id than the one in the ledger. */
-const idOf = ({ remote, ledger }: Outlook, name: string) => remote?.get(name)?.id ?? ledger.get(name)?.remoteId ?? null
+const idOf = ({ remote, ledger }: Inspection, name: string) =>
+  remote?.get(name)?.id ?? ledger.get(name)?.remoteId ?? null
 
-function* batchesOf({ provider, outlook, macKey, fence }: Push): Generator<Op[]> {
-  const { plan, mapped, desired, ledger, remote, takesOver } = outlook
+function* batchesOf({ provider, inspection, macKey, fence }: Push): Generator<Op[]> {
+  const { plan, mapped, desired, ledger, remote, takesOver } = inspection
   const { bulk, mixes } = provider.capabilities
   const knownId = (name: string) => {
-    const id = idOf(outlook, name)
+    const id = idOf(inspection, name)
     return id === null ? {} : { id }
   }
   const ours = (name: string) => {

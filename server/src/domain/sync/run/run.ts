@@ -7,8 +7,8 @@ import { newId } from '../../../crypto/id.ts'
 import { isFailure } from '../../../failure.ts'
 import { traceOf } from '../../../log.ts'
 import { isFault, type VendorFault } from '../../../providers/fault.ts'
-import { patiently } from '../../../providers/patience.ts'
 import type { Values } from '../../../providers/provider.ts'
+import { withRetries } from '../../../providers/retry.ts'
 import type { SyncRunRecord } from '../../../store/sync/run.ts'
 import type { ClaimedSync, SealedSync } from '../../../store/sync/sync.ts'
 import { type EnvironmentAccess, findGranted } from '../../access/access.ts'
@@ -20,12 +20,12 @@ import { runInBackground } from '../../slot.ts'
 import { minuteMs } from '../../time.ts'
 import { inQuietTransaction, inTransaction } from '../../transaction.ts'
 import { connectTo, findProvider } from '../connection.ts'
-import { explainFault, secretsOf } from '../fault.ts'
+import { explainFault, secretTextsOf } from '../fault.ts'
+import { type Inspection, inspectTarget, namedToAll } from '../inspect.ts'
 import { macKeyOf, readLedger } from '../ledger.ts'
-import { lookAhead, namedToAll, type Outlook } from '../look.ts'
 import { isMassDelete } from '../plan.ts'
 import { readSource, type Source } from '../source.ts'
-import { type Hold, holdSync, leaseMs } from './hold.ts'
+import { leaseMs, leaseSync, type SyncLease } from './lease.ts'
 import { Blocked, countItems, Interrupted, nextOf, runStateOf } from './outcome.ts'
 import { pushPlan } from './push.ts'
 
@@ -63,18 +63,18 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
   }
   const report: Report = { startedAt: ctx.now(), items: [], unchanged: 0, secrets: [] }
   const early = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
-  const hold = holdSync(ctx, sync)
+  const lease = leaseSync(ctx, sync)
   let error: unknown
   try {
-    error = await attempt(ctx, sync, hold, AbortSignal.any([early, hold.lost]), report)
+    error = await attempt(ctx, sync, lease, AbortSignal.any([early, lease.lost]), report)
   } catch (caught) {
     error = caught
   } finally {
-    await hold.stopRenewing()
+    await lease.stopRenewing()
   }
-  const isEndedEarly = hold.lost.aborted || (early.aborted && isFault(error, 'transient'))
+  const isEndedEarly = lease.lost.aborted || (early.aborted && isFault(error, 'transient'))
   if (error !== undefined && isEndedEarly) error = new Interrupted()
-  await conclude(ctx, sync, hold, report, error).catch((failure) =>
+  await conclude(ctx, sync, lease, report, error).catch((failure) =>
     ctx.log.error('the outcome of a sync run could not be saved', { syncId: sync.id, ...traceOf(failure) }),
   )
 }
@@ -83,7 +83,7 @@ export async function runSync(services: Services, sync: ClaimedSync, signal: Abo
 async function attempt(
   ctx: Context,
   sync: SealedSync,
-  hold: Hold,
+  lease: SyncLease,
   signal: AbortSignal,
   report: Report,
 ): Promise<VendorFault | undefined> {
@@ -91,7 +91,7 @@ async function attempt(
   const { live } = await ctx.store.syncs.open(sync)
   const provider = await findProvider(sync.provider)
   if (!live || !provider) throw new Blocked('provider', 'This provider is no longer supported.')
-  secrets.push(...secretsOf(provider, live.credential))
+  secrets.push(...secretTextsOf(provider, live.credential))
   const isRemoval = sync.state === 'removing'
   // Inside, because rights must be looked up again after every wait for a slot.
   const { access, source } = await runInBackground(ctx, async (ctx) => {
@@ -99,12 +99,12 @@ async function attempt(
     if (!access && !isRemoval) throw new Blocked('rights', lostRights)
     if (!access || isRemoval) return { access, source: emptySource }
     ctx.run.granted.push(access)
-    return { access, source: await readWhole(ctx, sync, hold, access, live.mapping) }
+    return { access, source: await readWhole(ctx, sync, lease, access, live.mapping) }
   })
   secrets.push(...source.secrets.values())
   const macKey = macKeyOf(live.macKey)
   const ledger = await readLedger(ctx.store, { syncId: sync.id, macKey })
-  const far = provider.connect(await connectTo({ ...ctx, outbound: hold.outbound }, provider, sync, live, signal))
+  const far = provider.connect(await connectTo({ ...ctx, outbound: lease.outbound }, provider, sync, live, signal))
   const intent = {
     sync: isRemoval ? { ...sync, lastOkAt: sync.lastOkAt ?? 0 } : sync,
     settings: live,
@@ -115,11 +115,11 @@ async function attempt(
     // A change just before a scheduled scan must not replace the scan.
     looks: looking.has(sync.triggerNext) || (sync.scanAt !== null && sync.scanAt <= ctx.now()),
   }
-  const patience = { sleep: ctx.sleep, signal }
-  const outlook = await patiently(() => lookAhead(ctx, provider, far, source, intent), patience)
+  const retry = { sleep: ctx.sleep, signal }
+  const inspection = await withRetries(() => inspectTarget(ctx, provider, far, source, intent), retry)
   if (!isRemoval) {
-    refuseProblems(outlook)
-    const { plan, desired } = outlook
+    refuseProblems(inspection)
+    const { plan, desired } = inspection
     if (isMassDelete(plan, ledger.length, desired.size, sync.allowedDeletes)) {
       const count = plan.delete.length
       throw new Blocked(
@@ -129,16 +129,16 @@ async function attempt(
       )
     }
   }
-  await begin(ctx, sync, hold, access, outlook, source)
-  report.unchanged = outlook.plan.unchanged.length
+  await begin(ctx, sync, lease, access, inspection, source)
+  report.unchanged = inspection.plan.unchanged.length
   return pushPlan(sync.id, {
     provider,
     far,
-    outlook,
+    inspection,
     macKey,
     fence: sync.fence,
-    write: hold.write,
-    patience,
+    write: lease.write,
+    retry,
     now: ctx.now,
     explain: (fault) => explainFault(provider.name, fault, secrets, tellingOf(sync)),
     items: report.items,
@@ -175,7 +175,7 @@ const emptySource: Source = {
 async function readWhole(
   ctx: Context,
   sync: SealedSync,
-  hold: Hold,
+  lease: SyncLease,
   access: EnvironmentAccess,
   mapping: Values,
 ): Promise<Source> {
@@ -186,14 +186,14 @@ async function readWhole(
   const known = new Set(await ctx.store.syncs.listSources(sync.id))
   const wanted = new Set(source.environmentIds)
   if (known.symmetricDifference(wanted).size > 0) {
-    await hold.write((store) => store.syncs.setSources(sync.id, source.environmentIds))
-    if (!wanted.isSubsetOf(known)) return readWhole(ctx, sync, hold, access, mapping)
+    await lease.write((store) => store.syncs.setSources(sync.id, source.environmentIds))
+    if (!wanted.isSubsetOf(known)) return readWhole(ctx, sync, lease, access, mapping)
   }
   if (source.refusal) throw new Blocked('source', source.refusal.kept)
   return source
 }
 
-function refuseProblems({ mapped: { problems } }: Outlook): void {
+function refuseProblems({ mapped: { problems } }: Inspection): void {
   const [first] = problems
   if (!first) return
   const more = problems.length > 1 ? ` And ${problems.length - 1} more: see the plan of the sync.` : ''
@@ -204,9 +204,9 @@ function refuseProblems({ mapped: { problems } }: Outlook): void {
 async function begin(
   ctx: Context,
   sync: SealedSync,
-  hold: Hold,
+  lease: SyncLease,
   access: EnvironmentAccess | undefined,
-  { plan, mapped }: Outlook,
+  { plan, mapped }: Inspection,
   { referencedBy }: Source,
 ): Promise<void> {
   const written = [...plan.create, ...plan.adopt, ...plan.update]
@@ -220,7 +220,7 @@ async function begin(
   }
   if (Object.keys(after).length === 0) return
   await inTransaction(ctx, sync.workspaceId, async (ctx) => {
-    await hold.renew(ctx.store)
+    await lease.renew(ctx.store)
     await record(ctx, {
       chain: sync.workspaceId,
       action: 'PUSH',
@@ -238,7 +238,7 @@ async function begin(
 async function conclude(
   ctx: Context,
   sync: SealedSync,
-  hold: Hold,
+  lease: SyncLease,
   { startedAt, items, unchanged, secrets }: Report,
   error: unknown,
 ): Promise<void> {
@@ -270,7 +270,7 @@ async function conclude(
   await inQuietTransaction(ctx, `sync:${sync.id}`, async (store) => {
     const isHeld = await store.syncs.finish(sync, next)
     // A decision that a person made in the meantime stands, but the run is still recorded.
-    if (!isHeld && !(await hold.release(store, at))) return
+    if (!isHeld && !(await lease.release(store, at))) return
     if (isHeld && isRemoved) return void (await store.syncs.remove(sync.id, sync.workspaceId))
     if (!isWorthTelling) return
     await store.syncRuns.insert(run)

@@ -12,8 +12,8 @@ import type { Context, WriteContext } from '../../context.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { inTransaction } from '../../transaction.ts'
 import { connectTo } from '../connection.ts'
+import { type Inspection, inspectTarget, namedTo, unsettled } from '../inspect.ts'
 import { macKeyOf, type Owner, readLedger, writeLedger } from '../ledger.ts'
-import { lookAhead, namedTo, type Outlook, unsettled } from '../look.ts'
 import { driftedWords } from '../plan.ts'
 import { requireSource } from '../source.ts'
 import { takeoverFields } from './form.ts'
@@ -24,8 +24,8 @@ type ReadyDraft = Required<Omit<SyncDraft, 'auth' | 'isTargetComplete'>>
 export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> {
   const { provider, sync, draft } = setup
   const isTakeover = draft.mapping?.onExisting === 'adopt'
-  const { outlook, place, placeHash, isElsewhere, isFirst } = await preview(ctx, setup)
-  const plan = toPlan(outlook)
+  const { inspection, place, placeHash, isElsewhere, isFirst } = await preview(ctx, setup)
+  const plan = toPlan(inspection)
   const sentences = [
     `Secrets go to ${provider.name}, ${place.label}.`,
     countsOf(plan),
@@ -60,7 +60,7 @@ export async function reviewForm(ctx: Context, setup: Setup): Promise<FlowStep> 
   }
 }
 
-export function toPlan({ plan, mapped }: Outlook): SyncPlan {
+export function toPlan({ plan, mapped }: Inspection): SyncPlan {
   return {
     create: [...plan.create],
     update: [...plan.adopt, ...plan.update],
@@ -110,7 +110,7 @@ async function preview(ctx: Context, setup: Setup) {
   const far = provider.connect(await connectTo(ctx, provider, sync, draft))
   const lastOkAt = isElsewhere ? null : sync.lastOkAt
   const source = await requireSource(ctx, access, draft.mapping, access)
-  const outlook = await lookAhead(ctx, provider, far, source, {
+  const inspection = await inspectTarget(ctx, provider, far, source, {
     sync: { id: sync.id, placeHash, lastOkAt },
     settings: draft,
     macKey: macKeyOf(macKey),
@@ -120,7 +120,7 @@ async function preview(ctx: Context, setup: Setup) {
     rewrites,
     mayName: namedTo(access),
   })
-  return { access, draft, outlook, source, place, placeHash, isElsewhere, isFirst: lastOkAt === null, macKey }
+  return { access, draft, inspection, source, place, placeHash, isElsewhere, isFirst: lastOkAt === null, macKey }
 }
 
 /** The same for all syncs that write to the same place. */
@@ -139,7 +139,7 @@ function storedAnswers({ target, options }: Provider, answers: Pick<SyncSettings
 
 function sourceOf(ctx: Context, { access }: Setup, { mapping }: ReadyDraft): Promise<EnvironmentAccess> {
   const path = {
-    ws: access.picture.workspace.id,
+    ws: access.snapshot.workspace.id,
     prj: access.project.id,
     environmentId: requireAnswer(mapping, 'environment'),
   }
@@ -156,15 +156,18 @@ export function requireUnchanged(current: SealedSync, seen: SealedSync): void {
 /** Starts the sync, with the rights of the caller. */
 export async function activate(ctx: Context, setup: Setup, confirm: string): Promise<void> {
   const { sync, provider } = setup
-  const { access, draft, outlook, source, place, placeHash, isElsewhere, isFirst, macKey } = await preview(ctx, setup)
-  const plan = toPlan(outlook)
+  const { access, draft, inspection, source, place, placeHash, isElsewhere, isFirst, macKey } = await preview(
+    ctx,
+    setup,
+  )
+  const plan = toPlan(inspection)
   const [problem] = plan.problems
   if (problem) throw invalid('confirm', `${problem.name} ${problem.problem}`)
   if (confirm !== wordFor(setup.draft, placeHash, plan)) {
     throw invalid('confirm', 'does not match the current plan: open the review again.')
   }
   const isSlow = provider.capabilities.deploysOnPush === true
-  const workspaceId = access.picture.workspace.id
+  const workspaceId = access.snapshot.workspace.id
   await inTransaction(ctx, workspaceId, async (ctx) => {
     await reauthorise(ctx, access, 'sync:write')
     const current = await ctx.store.syncs.findLocked(sync.id)
@@ -200,7 +203,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
     }
     await ctx.store.syncs.save(next, { live, draft: null })
     if (isElsewhere) await ctx.store.syncLedger.clear(sync.id)
-    else await noteUpdates(ctx, { syncId: sync.id, macKey: macKeyOf(macKey) }, outlook)
+    else await noteUpdates(ctx, { syncId: sync.id, macKey: macKeyOf(macKey) }, inspection)
     await ctx.store.syncs.setSources(sync.id, source.environmentIds)
     await record(ctx, {
       chain: workspaceId,
@@ -215,7 +218,7 @@ export async function activate(ctx: Context, setup: Setup, confirm: string): Pro
 }
 
 /** Marks the confirmed updates as pending, so that a later run makes them even if the next one fails. */
-async function noteUpdates({ store }: WriteContext, owner: Owner, { plan }: Outlook): Promise<void> {
+async function noteUpdates({ store }: WriteContext, owner: Owner, { plan }: Inspection): Promise<void> {
   const wanted = new Set(plan.update)
   const entries = await readLedger(store, owner)
   await writeLedger(

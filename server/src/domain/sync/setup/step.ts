@@ -10,7 +10,7 @@ import type { Context, WriteContext } from '../../context.ts'
 import { inTransaction } from '../../transaction.ts'
 import { connectTo } from '../connection.ts'
 import { syncEntity } from '../entity.ts'
-import { answerFault, explainFault, needsPerson, secretsOf } from '../fault.ts'
+import { answerFault, explainFault, needsPerson, secretTextsOf } from '../fault.ts'
 import { checkAnswers, findUnoffered, isRefusable } from './form.ts'
 import { activate, credentialHash, placeHashOf, requireUnchanged } from './review.ts'
 import { requireSetup, type Setup, shownAgain } from './setup.ts'
@@ -118,7 +118,8 @@ async function trying<Result>({ provider }: Setup, tried: Tried, work: () => Pro
     const { credential } = tried
     const address =
       error.facts.isUnreached && ((error.facts.isUntrusted && authorityField(tried)) || addressField(tried))
-    if (address) throw invalid(address, explainFault(provider.name, error, secretsOf(provider, credential), 'awaited'))
+    if (address)
+      throw invalid(address, explainFault(provider.name, error, secretTextsOf(provider, credential), 'awaited'))
     const field = needsPerson(error) ? await fieldToBlame(error, tried) : undefined
     throw answerFault(provider, credential, error, (explanation) =>
       field === undefined ? new Failure('conflict', explanation) : invalid(field, explanation),
@@ -170,7 +171,7 @@ async function change(
   { access, sync }: Setup,
   work: (ctx: WriteContext, current: SealedSync, live: Live) => Promise<void>,
 ): Promise<void> {
-  await inTransaction(ctx, access.picture.workspace.id, async (ctx) => {
+  await inTransaction(ctx, access.snapshot.workspace.id, async (ctx) => {
     await reauthorise(ctx, access, 'sync:write')
     const current = await ctx.store.syncs.findLocked(sync.id)
     if (!current || current.state === 'removing') throw new Failure('notFound')

@@ -27,8 +27,8 @@ const maxSyncs = 100
 export async function startSync(ctx: Context, { slug }: ProviderPath, body: NewSync): Promise<StartedSync> {
   const access = await requireProjectById(ctx, body.projectId, 'sync:write')
   const provider = await requireProvider(slug)
-  const { project, picture } = access
-  const workspaceId = picture.workspace.id
+  const { project, snapshot } = access
+  const workspaceId = snapshot.workspace.id
   const at = ctx.now()
   const syncConfigId = newId()
   await inTransaction(ctx, workspaceId, async (ctx) => {

@@ -82,11 +82,11 @@ describe('the list', () => {
     const person = await place.join({ role: 'member' })
     await raw.restoring(['member'], async () => {
       await raw.query('update member set role = ? where id = ?', ['admin', person.memberId])
-      service.app.services.pictures.clear()
+      service.app.services.snapshots.clear()
       expect(await place.row(person.memberId)).toBeUndefined()
       expect((await place.ask('PUT', `/rbac/${person.memberId}`, { role: 'admin' })).status).toBe(404)
     })
-    service.app.services.pictures.clear()
+    service.app.services.snapshots.clear()
   })
 
   test('still shows everybody when the account of one was changed behind the service’s back', async () => {

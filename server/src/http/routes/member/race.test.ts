@@ -40,7 +40,7 @@ type Call = readonly [method: string, path: string, token: string, body?: unknow
 /** All at once, in turn over the nodes; the statuses in the order of the calls. */
 async function together(...calls: readonly Call[]): Promise<number[]> {
   // What was prepared on one node is known to the other within a second: it need not be waited for.
-  for (const node of nodes) node.app.services.pictures.clear()
+  for (const node of nodes) node.app.services.snapshots.clear()
   const answers = await Promise.all(
     calls.map(([method, path, token, body], index) =>
       (nodes[index % nodes.length] ?? service).call(method, path, { token, ...(body !== undefined && { body }) }),

@@ -58,7 +58,7 @@ describe('a row that was changed behind our back', () => {
 
   const statusOfJwt = async () => {
     // What is remembered in memory is not what is tested here.
-    service.app.services.pictures.clear()
+    service.app.services.snapshots.clear()
     service.app.services.credentials.clear()
     return (await service.call('GET', '/v1/me', { token: jwt })).status
   }

@@ -535,7 +535,7 @@ test('a narrower scope shows in the next answer, whatever ETag is sent', async (
     if (member) await store.members.update({ ...member, scope }, services.now())
     await store.changes.append('workspace', workspaceId, services.now())
   })
-  services.pictures.drop(workspaceId)
+  services.snapshots.drop(workspaceId)
   for (const [index, path] of paths.entries()) {
     const after = await read(path, before[index]?.headers.get('etag') ?? '')
     expect(after.status).toBe(200)

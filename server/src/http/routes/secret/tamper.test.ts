@@ -97,8 +97,8 @@ afterAll(async () => {
 })
 
 /** What is remembered in memory is not what is tested here. */
-function forgetAll(): void {
-  service.app.services.pictures.clear()
+function invalidateAll(): void {
+  service.app.services.snapshots.clear()
   service.app.services.credentials.clear()
 }
 
@@ -207,7 +207,7 @@ const pastOpeners = (): Probe[] => {
 
 async function expectAllRefused(probes: readonly Probe[], what: string): Promise<void> {
   for (const [method, path, body] of probes) {
-    forgetAll()
+    invalidateAll()
     const answer = await service.call(method, path, { token: owner.session, body })
     expectIntegrity(answer, `${what}: ${method} ${path}`)
   }
@@ -218,7 +218,7 @@ const tables = ['secret_value', 'secret_version', 'secret', 'environment', 'proj
 /** Tampers, looks, and puts everything back; what is right again is then read as it was. */
 async function tampering(more: readonly string[], work: () => Promise<void>): Promise<void> {
   await raw.restoring([...tables, ...more], work)
-  forgetAll()
+  invalidateAll()
 }
 
 const target = async (table: 'secret_value' | 'secret_version', version: number): Promise<RawRow> => {
@@ -253,7 +253,7 @@ describe('a changed value is an error wherever it is opened:', () => {
       for (let at = 0; at < bytesOf(row.sealed).length; at++) {
         for (const mask of [0x01, 0x80]) {
           await change('secret_value', row, { sealed: flip(row.sealed, at, mask) })
-          forgetAll()
+          invalidateAll()
           expectIntegrity(await read(row), `byte ${at}`)
         }
       }
@@ -280,7 +280,7 @@ describe('a changed value is an error wherever it is opened:', () => {
     await tampering([], async () => {
       for (let at = 0; at < bytesOf(row.sealed).length; at++) {
         await change('secret_value', row, { sealed: flip(row.sealed, at, 0x10) })
-        forgetAll()
+        invalidateAll()
         expectIntegrity(await read(row), `byte ${at}`)
       }
       expect((await read({ ...row, owner_id: owner.id })).status).toBe(200)
@@ -322,7 +322,7 @@ describe('a changed value is an error wherever it is opened:', () => {
     for (const answer of await look()) expect(valuesIn(answer).length, answer.text).toBeGreaterThan(0)
     await tampering([], async () => {
       await change('secret_value', row, { sealed: flip(row.sealed, 30, 0x10) })
-      forgetAll()
+      invalidateAll()
       for (const answer of await look()) expectIntegrity(answer, 'reference')
     })
   })
@@ -341,7 +341,7 @@ describe('a changed value is an error wherever it is opened:', () => {
       const row = await target(table, 2)
       await tampering([], async () => {
         await change(table, row, { sealed: made(bytesOf(row.sealed)) })
-        forgetAll()
+        invalidateAll()
         expectIntegrity(await read(row), table)
       })
     }
@@ -365,12 +365,12 @@ describe('a value is worth nothing in another place:', () => {
               if ((source[column] ?? '') !== (row[column] ?? '')) kinds.add(column)
             }
             await change(table, row, { sealed: source.sealed ?? null })
-            forgetAll()
+            invalidateAll()
             expectIntegrity(await read(row), `${placeOf(source)} in ${placeOf(row)}`)
             // With its version too; an older row of the very same value is a valid one.
             if (table === 'secret_version' || isSamePlace) continue
             await change(table, row, { sealed: source.sealed ?? null, version: source.version ?? null })
-            forgetAll()
+            invalidateAll()
             expectIntegrity(await read(row), `${placeOf(source)} with its version in ${placeOf(row)}`)
             await change(table, row, { sealed: row.sealed ?? null, version: row.version ?? null })
           }
@@ -384,7 +384,7 @@ describe('a value is worth nothing in another place:', () => {
     const row = await target('secret_value', 2)
     await tampering([], async () => {
       await change('secret_value', row, { version })
-      forgetAll()
+      invalidateAll()
       expectIntegrity(await read(row), 'current')
     })
     const past = await target('secret_version', 2)
@@ -395,7 +395,7 @@ describe('a value is worth nothing in another place:', () => {
         version,
       ])
       await change('secret_version', past, { version })
-      forgetAll()
+      invalidateAll()
       expect((await read(past)).status).toBe(404)
       if (version > 0) expectIntegrity(await read({ ...past, version }), 'version')
     })
@@ -410,7 +410,7 @@ describe('a value is worth nothing in another place:', () => {
         to.owner_id ?? null,
       ])
       await change('secret_value', from, Object.fromEntries(columns.map((column) => [column, to[column] ?? null])))
-      forgetAll()
+      invalidateAll()
       expectIntegrity(await read(to), `${placeOf(from)} moved to ${placeOf(to)}`)
     })
   }
@@ -433,7 +433,7 @@ describe('a value is worth nothing in another place:', () => {
           environment(open, 0),
         ])
         await raw.query('update secret_value set owner_id = ? where owner_id = ?', [ownerId, mallory.id])
-        forgetAll()
+        invalidateAll()
         expectIntegrity(await read({ ...shared, owner_id: owner.id }), `now of ${ownerId}`)
       })
     }
@@ -444,7 +444,7 @@ describe('a value is worth nothing in another place:', () => {
     await tampering([], async () => {
       await raw.query('delete from secret_value where owner_id <> ?', [''])
       await change('secret_value', shared, { owner_id: owner.id })
-      forgetAll()
+      invalidateAll()
       expectIntegrity(await read(shared), 'owned')
     })
   })
@@ -467,7 +467,7 @@ describe('a value is worth nothing in another place:', () => {
           const set = `update ${table} set environment_id = ?, workspace_id = ?`
           await raw.query(`${set} where secret_id = ? and environment_id = ?`, values)
         }
-        forgetAll()
+        invalidateAll()
         const at = `/v1/workspace/${homeOf(project)}/project/${project.id}/secret`
         for (const path of ['', '/MOVED', `/MOVED/version/1?environmentId=${environment(project, 0)}`]) {
           expectIntegrity(await service.call('GET', at + path, { token: user.session }), path)
@@ -482,7 +482,7 @@ describe('a value is worth nothing in another place:', () => {
       await raw.query('delete from environment where project_id = ?', [closed.id])
       await raw.query('update environment set project_id = ? where id = ?', [closed.id, environment(open, 0)])
       await raw.query("update secret set project_id = ?, name = 'MOVED' where id = ?", [closed.id, id ?? null])
-      forgetAll()
+      invalidateAll()
       const at = '/v1/workspace/main/project/closed/secret'
       for (const path of ['/MOVED', `/MOVED/version/1?environmentId=${environment(open, 0)}`]) {
         expectIntegrity(await service.call('GET', at + path, { token: owner.session }), path)
@@ -503,7 +503,7 @@ describe('a value is worth nothing in another place:', () => {
         folded_name ?? null,
         moved,
       ])
-      forgetAll()
+      invalidateAll()
       expectIntegrity(await service.call('GET', path, { token: owner.session }), 'reference')
     })
   })
@@ -517,14 +517,14 @@ describe('changed keys open nothing:', () => {
     return one('select * from workspace_key where workspace_id = ?', [workspace_id ?? null])
   }
   const expectShut = async (what: string) => {
-    forgetAll()
+    invalidateAll()
     for (const row of [await target('secret_value', 2), await target('secret_version', 1)]) {
       expectIntegrity(await read(row), what)
     }
   }
   /** Nothing may be sealed under a key that was put there. */
   const expectNoWrite = async (what: string) => {
-    forgetAll()
+    invalidateAll()
     const secrets = [{ key: 'FRESH', value: 'fresh' }]
     const body = { environments: [environment(open, 0)], secrets }
     const answer = await service.call('POST', '/v1/workspace/main/project/open/secret', { token: owner.session, body })
@@ -679,7 +679,7 @@ describe('of the values that came in by every way there is,', () => {
   }
 
   beforeAll(async () => {
-    forgetAll()
+    invalidateAll()
     const project = await createProject(service, owner.session, 'canary')
     first = environment(project, 0)
     second = environment(project, 1)

@@ -168,7 +168,7 @@ describe('every refusal is the same one:', () => {
       const { token, key } = await make()
       await endShares(service.app.services)
       const { engine } = service.app.services
-      // Once in a second an unknown token makes a node look for new keys, and a picture is loaded once.
+      // Once in a second an unknown token makes a node look for new keys, and a snapshot is loaded once.
       vi.useFakeTimers({ toFake: ['Date'] })
       await project.view('nobody-has-this')
       await project.view(token, key)

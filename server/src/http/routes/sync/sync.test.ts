@@ -54,16 +54,16 @@ beforeEach(async () => {
 const setUp = (mapping = {}) => setUpSync(world, mapping)
 
 describe('the list of providers', () => {
-  test('shows each once, with a picture that we serve', async () => {
+  test('shows each once, with a logo that we serve', async () => {
     const { service, owner } = world
     const { body } = await service.call<SyncProvider[]>('GET', '/v1/sync/', { token: owner.session })
     expect(body).toHaveLength(providers.length + announced.length)
     expect(new Set(body.map(({ slug }) => slug)).size).toBe(body.length)
     for (const { slug, logo, soon } of body) {
       expect(soon).toBe(announced.some((provider) => provider.slug === slug))
-      const picture = await fetch(service.url + new URL(logo).pathname)
-      expect([picture.status, picture.headers.get('content-type')]).toEqual([200, 'image/svg+xml'])
-      expect(await picture.text()).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" .*<\/svg>\n$/s)
+      const snapshot = await fetch(service.url + new URL(logo).pathname)
+      expect([snapshot.status, snapshot.headers.get('content-type')]).toEqual([200, 'image/svg+xml'])
+      expect(await snapshot.text()).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" .*<\/svg>\n$/s)
     }
     for (const file of ['nothing.svg', 'heroku.png', '..%2fheroku.svg', 'heroku']) {
       expect((await fetch(`${service.url}/logo/${file}`)).status).toBe(404)
@@ -288,8 +288,8 @@ describe('the wizard', () => {
       expect((await submitStep(world, id, step, {}, stranger.session)).status).toBe(404)
     }
     const scope = { all: false, teams: [], projects: [], environments: [project.idOf('staging')] }
-    const picture = await service.app.services.pictures.get(await workspaceId())
-    expect(picture?.environments.has(project.idOf('staging'))).toBe(true)
+    const snapshot = await service.app.services.snapshots.get(await workspaceId())
+    expect(snapshot?.environments.has(project.idOf('staging'))).toBe(true)
     const narrow = await addUser(service, `narrow-${id}@example.com`, {
       workspaceId: await workspaceId(),
       role: 'admin',

@@ -114,7 +114,7 @@ test('a member may make read tokens only', async () => {
 test('a token loses what its maker loses', async () => {
   const { token } = await createToken(service, developer.session)
   const workspaceId = (await service.call<{ id: string }>('GET', '/v1/workspace/main', { token })).body.id
-  const { engine, pictures, store } = service.app.services
+  const { engine, snapshots, store } = service.app.services
   const { members } = await store.members.list(workspaceId)
   const membership = members.find(({ userId }) => userId === developer.id)
   expect(membership?.role).toBe('developer')
@@ -123,7 +123,7 @@ test('a token loses what its maker loses', async () => {
     const { createStore } = await import('../../../store/store.ts')
     await createStore(db, service.app.services.keys).members.remove(membership?.id ?? '', workspaceId)
   })
-  pictures.drop(workspaceId)
+  snapshots.drop(workspaceId)
   expect(await alive(token)).toBe(401)
   expect((await service.call('GET', '/v1/workspace/main', as(developer))).status).toBe(404)
 })

@@ -8,10 +8,10 @@ import type { Context } from '../context.ts'
 import { hourMs } from '../time.ts'
 import { macOf } from './mac.ts'
 import { type Mapped, mapSecrets } from './mapping.ts'
-import { looksNeeded, type Plan, type PlanInput, planSync, type Seen } from './plan.ts'
+import { looksNeeded, type PlanInput, planSync, type Seen, type SyncPlan } from './plan.ts'
 import type { Source } from './source.ts'
 
-export type Outlook = {
+export type Inspection = {
   readonly mapped: Mapped
   /** MACs of the desired values, by name. */
   readonly desired: ReadonlyMap<string, string>
@@ -19,7 +19,7 @@ export type Outlook = {
   readonly remote: ReadonlyMap<string, Seen> | undefined
   /** True if the person lets this sync overwrite existing entries. */
   readonly takesOver: boolean
-  readonly plan: Plan
+  readonly plan: SyncPlan
 }
 
 type Intent = {
@@ -36,13 +36,13 @@ type Intent = {
   readonly rewrites?: boolean
 }
 
-export async function lookAhead(
+export async function inspectTarget(
   ctx: Context,
   provider: Provider,
   far: Remote,
   source: Pick<Source, 'secrets'>,
   intent: Intent,
-): Promise<Outlook> {
+): Promise<Inspection> {
   const { sync, settings, macKey, repairs } = intent
   const { mapping, options, target } = settings
   const fold = foldOf(provider)
@@ -87,7 +87,7 @@ export async function lookAhead(
 
 /** For one caller: the syncs of this workspace whose environment they reach. */
 export const namedTo = (access: Access) => (other: OthersEntry) =>
-  other.workspaceId === access.picture.workspace.id && reachesEnvironments(access, [other.environmentId ?? ''])
+  other.workspaceId === access.snapshot.workspace.id && reachesEnvironments(access, [other.environmentId ?? ''])
 
 /** For everyone who may see the sync: only syncs that push from the same environment. */
 export const namedToAll =

@@ -19,25 +19,25 @@ export function giveUp(fault: VendorFault): VendorFault {
 
 /** Rejects if the signal aborts. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>
-export type Patience = { readonly sleep: Sleep; readonly signal: AbortSignal | undefined }
+export type RetryOptions = { readonly sleep: Sleep; readonly signal: AbortSignal | undefined }
 
 /** Returns early if the signal aborts; the caller must check the signal. */
-export async function rest(ms: number, { sleep, signal }: Patience): Promise<void> {
+export async function rest(ms: number, { sleep, signal }: RetryOptions): Promise<void> {
   await sleep(ms, signal).catch((error) => {
     if (!signal?.aborted) throw error
   })
 }
 
-export async function patiently<Result>(work: () => Promise<Result>, patience: Patience): Promise<Result> {
+export async function withRetries<Result>(work: () => Promise<Result>, retry: RetryOptions): Promise<Result> {
   for (let tries = 1; ; tries++) {
     try {
       return await work()
     } catch (error) {
       const waitMs = waitAfter(error, tries)
-      if (waitMs === undefined || patience.signal?.aborted) {
+      if (waitMs === undefined || retry.signal?.aborted) {
         throw isFault(error) ? giveUp(error) : error
       }
-      await rest(waitMs, patience)
+      await rest(waitMs, retry)
     }
   }
 }

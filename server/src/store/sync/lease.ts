@@ -4,7 +4,7 @@
  */
 import { type Db, sql } from '../engine/sql.ts'
 
-export function syncHoldStore(db: Db) {
+export function syncLeaseStore(db: Db) {
   return {
     /** False if another run or a person has taken over, or the sync is gone. */
     async isHeld(id: string, fence: number): Promise<boolean> {

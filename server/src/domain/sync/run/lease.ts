@@ -13,9 +13,9 @@ export const leaseMs = minuteMs
 const renewEveryMs = 20 * secondMs
 
 /** Another run or a person has taken over, or the sync is gone: this run must stop. */
-class LostHold extends Error {}
+class LostLease extends Error {}
 
-export type Hold = {
+export type SyncLease = {
   /** Aborted once the lease is known to be lost. */
   readonly lost: AbortSignal
   /** HTTP for the run. Checks before each request that the lease still holds. */
@@ -30,23 +30,23 @@ export type Hold = {
   stopRenewing(): Promise<void>
 }
 
-export function holdSync(services: Services, { id, fence, leaseUntil: claimedUntil }: ClaimedSync): Hold {
+export function leaseSync(services: Services, { id, fence, leaseUntil: claimedUntil }: ClaimedSync): SyncLease {
   const { store, outbound, now } = services
   const losing = new AbortController()
   let leaseUntil = claimedUntil
 
   const lose = () => {
     losing.abort()
-    return new LostHold()
+    return new LostLease()
   }
 
   async function renew(store: Store): Promise<void> {
     const until = now() + leaseMs
-    if (!(await store.syncHolds.renew(id, fence, until))) throw lose()
+    if (!(await store.syncLeases.renew(id, fence, until))) throw lose()
     leaseUntil = until
   }
 
-  const write: Hold['write'] = (work) =>
+  const write: SyncLease['write'] = (work) =>
     inQuietTransaction(services, `sync:${id}`, async (store) => {
       await renew(store)
       await work(store)
@@ -64,13 +64,13 @@ export function holdSync(services: Services, { id, fence, leaseUntil: claimedUnt
     outbound: {
       // Reads are checked too, so that an unwanted run ends sooner.
       async request(request) {
-        if (!(await store.syncHolds.isHeld(id, fence))) throw lose()
+        if (!(await store.syncLeases.isHeld(id, fence))) throw lose()
         return outbound.request(request)
       },
     },
     renew,
     write,
-    release: (store, endedAt) => store.syncHolds.release(id, leaseUntil, endedAt),
+    release: (store, endedAt) => store.syncLeases.release(id, leaseUntil, endedAt),
     async stopRenewing() {
       clearInterval(heartbeat)
       await renewal

@@ -3,15 +3,15 @@
  * long. Yields the event loop after each piece.
  */
 
-import { nextTurn } from '../../../event-loop.ts'
+import { yieldToEventLoop } from '../../../event-loop.ts'
 import { rowBytes } from '../../../store/secret/value.ts'
 import { type Allowance, smallBytes } from '../size.ts'
 
 /** Buffers of a response, in the order of sending. */
-export type Pieces = Buffer[]
+export type Chunks = Buffer[]
 
 /** A small body is a string, which can be cached. */
-export type WrittenAnswer = { readonly body: string | Pieces; readonly bytes: number }
+export type WrittenAnswer = { readonly body: string | Chunks; readonly bytes: number }
 
 type Options = {
   /** Cost of each written byte. Every entry gets `rowBytes` for free, which covers its key and metadata. */
@@ -26,7 +26,7 @@ export async function writeAnswer(
   allowance: Allowance,
   { weight = 1, onPiece }: Options = {},
 ): Promise<WrittenAnswer> {
-  const pieces: Pieces = []
+  const pieces: Chunks = []
   let bytes = 0
   let pending: string[] = []
   let length = 0
@@ -46,7 +46,7 @@ export async function writeAnswer(
     length += entry.length
     if (length < pieceLength) continue
     flush()
-    await nextTurn()
+    await yieldToEventLoop()
   }
   flush()
   return { body: bytes > smallBytes ? pieces : Buffer.concat(pieces).toString(), bytes }
