@@ -97,7 +97,7 @@ function makeFolder(path: string): void {
     mkdirSync(path, { recursive: true, mode: 0o700 })
   } catch (error) {
     throw new StartError(
-      `The folder ${path} for the master key cannot be made (${codeOf(error)}): check COFFER_MASTER_KEY_FILE.`,
+      `The folder ${path} for the master key cannot be created (${codeOf(error)}): check COFFER_MASTER_KEY_FILE.`,
     )
   }
 }

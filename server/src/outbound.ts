@@ -172,7 +172,7 @@ function checkedHeaders(url: URL, hostname: string, headers: Readonly<Record<str
       throw new OutboundError('refused', `A header of the request to ${hostname} is not valid.`)
     }
     if (reservedHeaders.has(name.toLowerCase())) {
-      throw new OutboundError('refused', `A header of the request to ${hostname} may not be set.`)
+      throw new OutboundError('refused', `A header of the request to ${hostname} must not be set.`)
     }
     checked[name.toLowerCase()] = value
   }

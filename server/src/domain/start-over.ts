@@ -6,7 +6,7 @@ export class StartOver extends Error {
   readonly pool: SlotPool | undefined
 
   constructor(pool?: SlotPool) {
-    super('the work begins anew')
+    super('the run starts over')
     this.pool = pool
   }
 

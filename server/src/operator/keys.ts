@@ -16,7 +16,7 @@ export async function showKeys(config: Config, print: Print): Promise<number> {
       const state = root.isActive ? 'active ' : 'retired'
       const made = new Date(root.createdAt).toISOString()
       print(
-        `Root key ${root.id} ${state} check ${root.checkValue} made ${made}: ${root.workspaceKeys} workspace keys, ` +
+        `Root key ${root.id} ${state} check ${root.checkValue} created ${made}: ${root.workspaceKeys} workspace keys, ` +
           `${root.signingKeys} signing keys, ${root.macs} row MACs, ${root.hashes} token and session hashes\n`,
       )
     }

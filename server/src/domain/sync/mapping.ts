@@ -57,7 +57,7 @@ export const mappingFields = (provider: Provider): readonly Field[] => [
     label: 'Only these keys',
     isOptional: true,
     placeholder: 'APP_*, DATABASE_URL',
-    description: 'Patterns separated by commas; * stands for any text. Empty: all keys.',
+    description: 'Patterns separated by commas; * matches any text. Empty: all keys.',
     check: checkPatterns,
   },
   {
