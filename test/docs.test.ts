@@ -1,5 +1,5 @@
-/** The docs about settings and sync targets match the settings and the providers. */
-import { readdirSync, readFileSync } from 'node:fs'
+/** The docs match the settings, the providers and the files that they name. */
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { pagesFolder, providerPages } from '../docs/provider-pages.ts'
@@ -34,4 +34,14 @@ test('docs/sync.md explains every field of the mapping', () => {
   for (const provider of providers) {
     expect(documented).toEqual(['environment', ...mappingFields(provider).map(({ id }) => id)])
   }
+})
+
+test.each(['ARCHITECTURE.md', 'CONTRIBUTING.md'])('%s names only files and folders that exist', (page) => {
+  const text = readFileSync(join(root, page), 'utf8')
+  const named = [...text.matchAll(/`((?:[\w.-]+\/)*[\w-]+(?:\.(?:ts|md|json)|\/))`/g)].map(([, path = '']) => path)
+  const isThere = (path: string) =>
+    [root, join(root, 'server/src')].some((folder) => existsSync(join(folder, path))) ||
+    globSync(`{server/src,test}/**/${path.replace(/\/$/, '')}`, { cwd: root, exclude: ['**/node_modules'] }).length > 0
+  expect(named.length).toBeGreaterThan(10)
+  expect(named.filter((path) => !isThere(path))).toEqual([])
 })
