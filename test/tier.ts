@@ -18,5 +18,9 @@ export const perEngine: readonly string[] = [
   'server/src/http/nodes*.test.ts',
   'server/src/operator/*rotation*.test.ts',
   'server/src/http/matrix*.test.ts',
-  'server/src/http/routes/{email,invite,mfa,session,sync/sync}.test.ts',
+  'server/src/http/routes/email.test.ts',
+  'server/src/http/routes/invite.test.ts',
+  'server/src/http/routes/mfa.test.ts',
+  'server/src/http/routes/session.test.ts',
+  'server/src/http/routes/sync/sync.test.ts',
 ]
