@@ -46,7 +46,7 @@ const postgres = {
   name: 'postgres',
   include: isFast ? [...perEngine] : rooms,
   // The wire is the same in front of either.
-  exclude: ['server/src/store/engine/sqlite*.test.ts', 'server/src/http/wire.test.ts'],
+  exclude: ['server/src/store/engine/sqlite*.test.ts', 'server/src/http/wire*.test.ts'],
   env: { COFFER_TEST_ENGINE: 'postgres' },
   globalSetup: ['test/postgres.ts'],
 }

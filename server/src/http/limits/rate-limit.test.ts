@@ -1,27 +1,19 @@
 /** The limits hold to the request, also when many arrive at once, and nobody gets around them by another spelling. */
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { requirePrograms } from '../../../../test/debian-package.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   type Answer,
-  createDatabase,
   createToken,
-  type Database,
   exchange,
-  openService,
   registerOwner,
   startService,
   type TestService,
   type TestUser,
 } from '../../../../test/harness.ts'
-import { startWatch } from '../../../../test/program.ts'
 import { sendRaw } from '../../../../test/raw-socket.ts'
-import { startRedis, type TestRedis } from '../../../../test/redis.ts'
 import { times } from '../../../../test/tier.ts'
 import { clientNetwork } from '../../address-range.ts'
 import { createLocalLimiter, type Hit, nearerToExhaustion } from './rate-limit.ts'
-
-await requirePrograms('redis-server')
 
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))
@@ -113,132 +105,6 @@ describe('the limit per address', () => {
   })
 })
 
-describe('behind trusted proxies', () => {
-  const limit = 8
-  let service: TestService
-  let owner: TestUser
-  let clients = 0
-
-  beforeAll(async () => {
-    service = await startService({
-      COFFER_RATE_LIMIT: String(limit),
-      COFFER_EXCHANGE_RATE_LIMIT: '',
-      COFFER_TRUSTED_PROXIES: '127.0.0.0/8, 10.0.0.0/8, 2001:db8:aaaa::/48',
-    })
-    owner = await registerOwner(service)
-  })
-  afterAll(() => service.stop())
-
-  /** An address that no other test has used. */
-  const newClient = () => `203.0.113.${++clients}`
-  const ask = (forwarded: string, path = '/v1/me', method = 'GET') =>
-    service.call(method, path, { headers: { 'x-forwarded-for': forwarded } })
-  const left = async (forwarded: string) => remainingOf(await ask(forwarded))
-
-  test('each client has its own count, exact when many ask at once', async () => {
-    const [first, second] = [newClient(), newClient()]
-    const answers = await many(60, (at) => ask(at % 2 ? first : second))
-    expect(passed(answers.filter((_, at) => at % 2))).toHaveLength(limit)
-    expect(passed(answers)).toHaveLength(2 * limit)
-  })
-
-  test('every answer under /v1 counts, whatever it says', async () => {
-    const client = newClient()
-    const headers = { 'x-forwarded-for': client }
-    const counted = [
-      await ask(client, '/v1/me'),
-      await ask(client, '/v1/unknown'),
-      await ask(client, '/v1/%zz'),
-      await ask(client, '/v1/workspace/NOT-A-SLUG'),
-      await ask(client, '/v1/me', 'OPTIONS'),
-      await service.call('POST', '/v1/auth/login', { headers, body: '{' }),
-      await service.call('POST', '/v1/auth/login', {
-        headers: { ...headers, 'content-type': 'text/plain' },
-        body: 'x',
-      }),
-      await service.call('GET', '/v1/me', { headers, token: owner.session }),
-    ]
-    expect(counted.map(({ status }) => status)).toEqual([401, 404, 400, 401, 404, 400, 415, 200])
-    expect(counted.map(remainingOf)).toEqual(countingDown(limit))
-    expectRefusal(await ask(client))
-    expectRefusal(await ask(client, '/v1/unknown'))
-    expectRefusal(await ask(client, '/v1/%zz'))
-    expect((await ask(client, '/healthz')).status).toBe(200)
-  })
-
-  test('the right-most address that no trusted proxy has is the client', async () => {
-    const client = newClient()
-    const spellings = [
-      client,
-      `198.51.100.1, ${client}`,
-      `198.51.100.2,198.51.100.3 ,  ${client}`,
-      `${client}, 10.0.0.1`,
-      `198.51.100.4, ${client}, 10.0.0.1, 127.0.0.2, 2001:db8:aaaa::1`,
-      `127.0.0.1, ${client}`,
-      `garbage, <script>, , ${client}`,
-    ]
-    for (const [at, forwarded] of spellings.entries()) expect(await left(forwarded), forwarded).toBe(limit - 1 - at)
-  })
-
-  test('what stands left of an entry that is no address is not believed', async () => {
-    const client = newClient()
-    for (const entry of ['garbage', 'unknown', '999.1.1.1', '_hidden', '::1::']) await ask(`${client}, ${entry}`)
-    expect(await left(client)).toBe(limit - 1)
-  })
-
-  test('a port behind the address does not make another client', async () => {
-    const client = newClient()
-    expect(await left(client)).toBe(limit - 1)
-    expect(await left(`${client}:40001`)).toBe(limit - 2)
-    expect(await left(`${client}:40002`)).toBe(limit - 3)
-    expect(await left('[2001:db8:7:7::1]:40001')).toBe(limit - 1)
-    expect(await left('2001:db8:7:7::1')).toBe(limit - 2)
-  })
-
-  test('a client with IPv6 has one count for its /64', async () => {
-    expect(await left('2001:db8:1:1::1')).toBe(limit - 1)
-    expect(await left('2001:db8:1:1:ffff:ffff:ffff:ffff')).toBe(limit - 2)
-    expect(await left('2001:0DB8:0001:0001:0000::2')).toBe(limit - 3)
-    expect(await left('2001:db8:1:2::1')).toBe(limit - 1)
-  })
-
-  test('an IPv4 address is the same client in the form of IPv6', async () => {
-    expect(await left('198.51.100.200')).toBe(limit - 1)
-    expect(await left('::ffff:198.51.100.200')).toBe(limit - 2)
-    expect(await left('::FFFF:198.51.100.200')).toBe(limit - 3)
-    expect(await left('::ffff:c633:64c8')).toBe(limit - 4)
-  })
-
-  test('the audit trail holds the address that was counted', async () => {
-    const headers = { 'x-forwarded-for': '198.51.100.9, 203.0.113.250, 10.1.2.3' }
-    await service.call('POST', '/v1/workspace/main/team', { token: owner.session, headers, body: { name: 'Seen' } })
-    const other = { token: owner.session, headers: { 'x-forwarded-for': newClient() } }
-    const { body } = await service.call<{ ip: string }[]>('GET', '/v1/workspace/main/audit?entity=Seen', other)
-    expect(body.map(({ ip }) => ip)).toEqual(['203.0.113.250'])
-  })
-
-  test('on the exchange the headers describe whichever limit is nearer', async () => {
-    const { token } = await createToken(service, owner.session)
-    const exchangeFrom = (client: string) =>
-      service.call('POST', '/v1/auth/exchange', { token, headers: { 'x-forwarded-for': client } })
-    const first = newClient()
-    const answers = [await exchangeFrom(first), await exchangeFrom(first), await exchangeFrom(first)]
-    expect(answers.map((answer) => [limitOf(answer), remainingOf(answer)])).toEqual([
-      [limit, 7],
-      [limit, 6],
-      [limit, 5],
-    ])
-    for (let spent = 3; spent < 10; spent++) {
-      const answer = await exchangeFrom(newClient())
-      const nearer = 10 - spent - 1 <= limit - 1 ? [10, 10 - spent - 1] : [limit, limit - 1]
-      expect([answer.status, limitOf(answer), remainingOf(answer)]).toEqual([200, ...nearer])
-    }
-    const refused = await exchangeFrom(newClient())
-    expectRefusal(refused)
-    expect(limitOf(refused)).toBe(10)
-  })
-})
-
 describe('the limit of exchanges', () => {
   let service: TestService
   let owner: TestUser
@@ -284,148 +150,6 @@ describe('the limit of exchanges', () => {
     expectRefusal(await exchangeWith(rotated.body.token))
     await service.call('DELETE', path, { token: owner.session })
     expect((await exchangeWith(rotated.body.token)).status).toBe(401)
-  })
-})
-
-describe('limits shared by way of Redis', () => {
-  const limit = 20
-  let redis: TestRedis
-  let database: Database
-  let nodes: TestService[]
-  let owner: TestUser
-  let spare: string
-  let clients = 0
-
-  beforeAll(async () => {
-    redis = await startRedis()
-    database = await createDatabase()
-    const settings = {
-      ...database.settings,
-      COFFER_RATE_LIMIT: String(limit),
-      COFFER_EXCHANGE_RATE_LIMIT: '',
-      COFFER_TRUSTED_PROXIES: '127.0.0.0/8',
-      COFFER_REDIS_URL: redis.url,
-    }
-    nodes = [await openService(settings, database.dataDir), await openService(settings, database.dataDir)]
-    owner = await registerOwner(nodeAt(0))
-    spare = (await createToken(nodeAt(0), owner.session)).token
-  })
-  afterAll(async () => {
-    for (const node of nodes) await node.stop()
-    await redis.kill()
-    await database.drop()
-  })
-
-  const newClient = () => {
-    clients++
-    return `198.51.${clients >> 8}.${clients & 255}`
-  }
-  function nodeAt(at: number): TestService {
-    const node = nodes[at % nodes.length]
-    if (!node) throw new Error('no node')
-    return node
-  }
-  const ask = (at: number, client: string) =>
-    nodeAt(at).call('GET', '/v1/me', { headers: { 'x-forwarded-for': client } })
-  const exchangeAt = (at: number, token: string) =>
-    nodeAt(at).call('POST', '/v1/auth/exchange', { token, headers: { 'x-forwarded-for': newClient() } })
-  /** What a node has said last about sharing. */
-  const lastWord = (node: TestService) => node.logs.findLast((line) => /rate limits are/.test(line)) ?? ''
-  const timesSaid = ({ logs }: TestService, words: string) => logs.filter((line) => line.includes(words)).length
-  const timesAlone = () => nodes.map((node) => timesSaid(node, 'counted on each node alone'))
-  const timesShared = () => nodes.map((node) => timesSaid(node, 'rate limits are shared again'))
-
-  /** Asks until no node counts any limit alone: how soon it sees that Redis is back is its own affair. */
-  const untilShared = () =>
-    vi.waitFor(
-      async () => {
-        for (const at of nodes.keys()) await exchangeAt(at, spare)
-        expect(timesShared()).toEqual(timesAlone())
-      },
-      { timeout: 20_000, interval: 100 },
-    )
-
-  /** Once more where a node has counted alone meanwhile: it does so as soon as Redis is slow, or the machine. */
-  async function whileShared(askAll: () => Promise<Answer[]>): Promise<Answer[]> {
-    for (;;) {
-      await untilShared()
-      const before = timesAlone()
-      const answers = await askAll()
-      if (timesAlone().join() === before.join()) return answers
-    }
-  }
-
-  async function expectShared(): Promise<void> {
-    const answers = await whileShared(() => {
-      const client = newClient()
-      return many(60, (at) => ask(at, client))
-    })
-    expect(passed(answers)).toHaveLength(limit)
-    for (const answer of answers.filter(({ status }) => status === 429)) expectRefusal(answer)
-  }
-
-  test('are exact over both nodes', async () => {
-    await expectShared()
-    const answers = await whileShared(async () => {
-      const { token } = await createToken(nodeAt(0), owner.session)
-      return many(30, (at) => exchangeAt(at, token))
-    })
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(10)
-    expect(passed(answers)).toHaveLength(10)
-  })
-
-  test('are counted by each node alone while Redis is away, and shared again when it is back', async () => {
-    const before = timesAlone()
-    await redis.kill()
-    try {
-      const client = newClient()
-      const watch = startWatch()
-      const answers = await many(60, (at) => ask(at, client))
-      expect(watch.stop()).toBeLessThan(10_000)
-      expect(passed(answers.filter((_, at) => at % 2 === 0))).toHaveLength(limit)
-      expect(passed(answers.filter((_, at) => at % 2 === 1))).toHaveLength(limit)
-      expect(timesAlone()).toEqual(before.map((times) => times + 1))
-      for (const node of nodes) expect(JSON.parse(lastWord(node)).code).toMatch(/^ECONN(REFUSED|RESET)$/)
-      // Only now and then may somebody wait to see whether it is back.
-      const later = startWatch()
-      for (let at = 0; at < 20; at++) await ask(at, newClient())
-      expect(later.stop()).toBeLessThan(5_000)
-    } finally {
-      await redis.start()
-    }
-    await expectShared()
-  })
-
-  test('hold also while Redis takes connections and answers nothing', async () => {
-    redis.freeze()
-    try {
-      const client = newClient()
-      const watch = startWatch()
-      const answers = await many(60, (at) => ask(at, client))
-      expect(watch.stop()).toBeLessThan(10_000)
-      expect(passed(answers)).toHaveLength(2 * limit)
-      for (const node of nodes) expect(JSON.parse(lastWord(node)).code).toBe('ETIMEDOUT')
-    } finally {
-      redis.thaw()
-    }
-    await expectShared()
-  })
-
-  test('no address or token stands in Redis for longer than a window', async () => {
-    const { Redis } = await import('ioredis')
-    const connection = new Redis(redis.url, { maxRetriesPerRequest: 1 })
-    connection.on('error', () => undefined)
-    try {
-      const keys = await connection.keys('*')
-      expect(keys.length).toBeGreaterThan(0)
-      for (const key of keys) {
-        expect(key).toMatch(/^coffer:limit:/)
-        expect(await connection.pttl(key)).toBeGreaterThan(0)
-        expect(await connection.pttl(key)).toBeLessThanOrEqual(60_000)
-      }
-    } finally {
-      connection.disconnect()
-    }
   })
 })
 

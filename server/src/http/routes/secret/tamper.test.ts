@@ -2,8 +2,6 @@
  * Values in a database that somebody reads or changes behind the service's back: nothing of them is there to be read,
  * and what was changed is an error each time, never wrong data and never a value of somebody else.
  */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { exportFormats } from '@coffer/contract/secret-file'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -11,7 +9,6 @@ import {
   addUser,
   createProject,
   createToken,
-  engine,
   exchange,
   openService,
   registerOwner,
@@ -21,7 +18,6 @@ import {
   type TestUser,
 } from '../../../../../test/harness.ts'
 import { type Cell, openRaw, type RawDatabase, type RawRow } from '../../../../../test/raw-database.ts'
-import { databaseFile } from '../../../open-store.ts'
 
 let service: TestService
 let raw: RawDatabase
@@ -654,224 +650,5 @@ describe('what is remembered', () => {
         await restarted.stop()
       }
     })
-  })
-})
-
-describe('of the values that came in by every way there is,', () => {
-  const canaries = new Map<string, string>()
-  /** Answers that must not hold one: writes, refusals, lists of the past. */
-  const told: { readonly what: string; readonly text: string }[] = []
-  let made = 0
-  const canary = (way: string) => {
-    const value = `cnry${++made}Zq${way.replaceAll(/\W/g, '')}7xKw${made}pLm`
-    canaries.set(way, value)
-    return value
-  }
-  const at = '/v1/workspace/main/project/canary'
-  let first = ''
-  let second = ''
-
-  async function tell(status: number, method: string, path: string, body?: unknown, token = owner.session) {
-    const answer = await service.call(method, at + path, { token, body })
-    expect(answer.status, `${method} ${path} ${answer.text}`).toBe(status)
-    told.push({ what: `${method} ${path}`, text: `${[...answer.headers].join()}${answer.text}` })
-    return answer
-  }
-
-  beforeAll(async () => {
-    invalidateAll()
-    const project = await createProject(service, owner.session, 'canary')
-    first = environment(project, 0)
-    second = environment(project, 1)
-    await tell(200, 'PUT', `/environment/${first}`, { hasPersonalOverrides: true })
-    const secret = (key: string, value: string) => ({ key, value, note: 'a note' })
-    const create = (way: string, more = {}) => ({
-      environments: [first],
-      secrets: [secret('CREATED', canary(way))],
-      ...more,
-    })
-    await tell(201, 'POST', '/secret', create('create'))
-    await tell(409, 'POST', '/secret', create('conflict'))
-    await tell(200, 'POST', '/secret', create('dry run', { dryRun: true, mode: 'upsert' }))
-    await tell(201, 'POST', '/secret', create('skip', { mode: 'skip' }))
-    await tell(201, 'POST', '/secret', create('upsert', { mode: 'upsert' }))
-    await tell(400, 'POST', '/secret', create('unknown field', { colour: 'red' }))
-    await tell(404, 'POST', '/secret', create('unknown environment', { environments: ['nowhere'] }))
-    await tell(400, 'POST', '/secret', `{"environments": ["${first}"], "secrets": [{"value": "${canary('broken')}"`)
-    const tooLong = canary('too long') + 'x'.repeat(65 * 1024)
-    await tell(400, 'POST', '/secret', { environments: [first], secrets: [secret('LONG', tooLong)] })
-    const wide = canary('too wide') + '\u20ac'.repeat(30 * 1024)
-    await tell(400, 'POST', '/secret', { environments: [first], secrets: [secret('WIDE', wide)] })
-    const row = (way: string, more = {}) => ({ environmentId: first, value: canary(way), ...more })
-    await tell(200, 'PUT', '/secret/CREATED', { name: 'CREATED', values: [row('update')], message: 'why' })
-    await tell(200, 'PUT', '/secret/CREATED/value', row('value'))
-    await tell(200, 'PUT', '/secret/CREATED/value', row('personal', { isPersonal: true }))
-    await tell(200, 'PUT', '/secret/CREATED', {
-      name: 'CREATED',
-      values: [row('update of a personal one', { isPersonal: true })],
-    })
-    await tell(412, 'PUT', '/secret/CREATED/value', row('stale', { ifVersion: 1 }))
-    await tell(404, 'PUT', '/secret/ABSENT/value', row('absent'))
-    const { token } = await createToken(service, owner.session, { permission: 'read' })
-    await tell(403, 'PUT', '/secret/CREATED/value', row('read-only'), token)
-    await tell(401, 'PUT', '/secret/CREATED/value', row('nobody'), 'nobody')
-    const set = (way: string, key = 'BATCH') => ({ op: 'set', key, value: canary(way) })
-    const batch = (operations: object[], more = {}) => ({ environmentId: first, operations, ...more })
-    await tell(200, 'POST', '/secret/batch', batch([set('batch'), set('batch, another', 'OTHER')]))
-    await tell(200, 'POST', '/secret/batch', batch([set('batch, dry')], { dryRun: true }))
-    await tell(404, 'POST', '/secret/batch', batch([set('batch, undone'), { op: 'delete', key: 'ABSENT' }]))
-    const file = (format: string, content: string, more = {}) => ({ environmentId: first, format, content, ...more })
-    await tell(200, 'POST', '/secret/import', file('dotenv', `DOTENV="${canary('dotenv')}"`))
-    await tell(200, 'POST', '/secret/import', file('json', JSON.stringify({ JSON: canary('json') })))
-    await tell(200, 'POST', '/secret/import', file('yaml', `YAML: "${canary('yaml')}"`))
-    await tell(200, 'POST', '/secret/import', file('csv', `key,value\nCSV,${canary('csv')}\n`))
-    await tell(200, 'POST', '/secret/import', file('dotenv', `DRY=${canary('import, dry')}`, { dryRun: true }))
-    await tell(400, 'POST', '/secret/import', file('dotenv', `GOOD=1\n${canary('dotenv without a key')}\n`))
-    await tell(400, 'POST', '/secret/import', file('dotenv', `OPEN="${canary('dotenv left open')}`))
-    await tell(400, 'POST', '/secret/import', file('json', `{"KEY": "${canary('json left open')}`))
-    await tell(400, 'POST', '/secret/import', file('json', `{"KEY": ["${canary('json list')}"]}`))
-    await tell(400, 'POST', '/secret/import', file('yaml', `KEY: ["${canary('yaml left open')}`))
-    await tell(400, 'POST', '/secret/import', file('csv', `key,value\nKEY,"${canary('csv left open')}`))
-    await tell(400, 'POST', '/secret/import', file('csv', `key,value\nBAD KEY,${canary('csv with a bad key')}\n`))
-    await tell(201, 'POST', '/secret', {
-      environments: [first],
-      secrets: [secret('REFERRING', `${canary('around a reference')} \${CREATED} \${ABSENT}`)],
-    })
-    await tell(409, 'POST', '/secret', {
-      environments: [first],
-      secrets: [secret('CIRCLE', `${canary('around a circle')} \${CIRCLE}`)],
-    })
-    await tell(200, 'POST', `/environment/${second}/promote`, { from: first })
-    await tell(200, 'POST', `/environment/${second}/promote`, { from: first, dryRun: true })
-    await tell(200, 'PUT', '/secret/OTHER', { name: 'RENAMED', values: [row('rename')] })
-    await tell(200, 'POST', '/secret/CREATED/version/1/restore', { environmentId: first })
-    await tell(200, 'POST', `/environment/${first}/revision/2/restore`, {})
-    await tell(201, 'POST', '/secret', { environments: [first], secrets: [secret('TRASHED', canary('trash'))] })
-    await tell(200, 'DELETE', '/secret/TRASHED')
-    await tell(200, 'GET', '/secret/trash')
-    await tell(200, 'POST', '/secret/TRASHED/restore')
-    await tell(201, 'POST', '/secret', { environments: [first], secrets: [secret('PURGED', canary('purge'))] })
-    await tell(200, 'DELETE', '/secret/PURGED?purge=true')
-    await readEverything()
-    await tell(409, 'GET', `/secret?environmentId=${second}&resolve=true&onUnresolved=error`)
-    await tell(200, 'GET', `/secret?view=keys`)
-    await tell(200, 'GET', `/secret/diff?from=${first}@1&to=${first}`)
-    for (const id of [first, second]) await tell(200, 'GET', `/environment/${id}/revision?limit=100`)
-    await tell(200, 'GET', `/secret/CREATED/version?environmentId=${first}`)
-  })
-
-  /** What hands values over leaves its traces too. */
-  async function readEverything(): Promise<void> {
-    const paths = [
-      '/secret',
-      '/secret?resolve=true',
-      '/secret/CREATED',
-      `/secret/CREATED/version/1?environmentId=${first}`,
-      `/secret/diff?from=${second}&to=${first}@1&values=true`,
-      ...exportFormats
-        .filter((format) => format !== 'json')
-        .map((format) => `/secret/export?environmentId=${first}&resolve=true&format=${format}`),
-    ]
-    for (const path of paths) {
-      for (const _again of [1, 2]) {
-        const { status, text } = await service.call('GET', at + path, { token: owner.session })
-        expect(status, `${path} ${text}`).toBe(200)
-      }
-    }
-  }
-
-  function spellings(value: string): string[] {
-    const bytes = Buffer.from(value)
-    const inBase64 = [0, 1, 2].flatMap((offset) => {
-      const padded = Buffer.concat([Buffer.alloc(offset), bytes])
-      // Characters that also carry bits of what stands before or after are left out.
-      const text = padded.subarray(0, padded.length - (padded.length % 3)).toString('base64')
-      const own = text.slice(offset === 0 ? 0 : 4)
-      return [own, own.replaceAll('+', '-').replaceAll('/', '_')]
-    })
-    const hex = bytes.toString('hex')
-    const wide = Buffer.from(value, 'utf16le').toString('latin1')
-    return [value, hex, hex.toUpperCase(), [...value].reverse().join(''), wide, ...inBase64]
-  }
-
-  const find = (haystack: Buffer) =>
-    [...canaries].filter(([, value]) => spellings(value).some((text) => haystack.includes(text, 0, 'latin1')))
-
-  async function dump(only: (table: string) => boolean = () => true): Promise<Buffer> {
-    const pieces: (string | Buffer)[] = []
-    for (const table of (await raw.tables()).filter(only)) {
-      for (const row of await raw.query(`select * from ${table}`)) {
-        for (const cell of Object.values(row)) pieces.push(cell instanceof Uint8Array ? Buffer.from(cell) : `${cell}\n`)
-      }
-    }
-    return Buffer.concat(pieces.map((piece) => Buffer.from(piece)))
-  }
-
-  test('there are many, and those that should be are really stored', async () => {
-    expect(canaries.size).toBeGreaterThan(35)
-    const { text } = await service.call('GET', `${at}/secret`, { token: owner.session })
-    for (const way of ['upsert', 'update of a personal one', 'trash']) expect(text).toContain(canaries.get(way))
-    const { text: promoted } = await service.call('GET', `${at}/secret?environmentId=${second}`, {
-      token: owner.session,
-    })
-    for (const way of ['batch', 'dotenv', 'json', 'yaml', 'csv', 'value', 'around a reference']) {
-      expect(promoted).toContain(canaries.get(way))
-    }
-  })
-
-  test('none is in any table, in any spelling', async () => {
-    const content = await dump()
-    expect(content.length).toBeGreaterThan(10_000)
-    expect(find(content)).toEqual([])
-  })
-
-  test('none is in the files of the data folder: the database and its log, or on PostgreSQL the master key alone', async () => {
-    const files = readdirSync(service.dataDir)
-    if (engine === 'sqlite') expect(files).toEqual(expect.arrayContaining([databaseFile, `${databaseFile}-wal`]))
-    else expect(files).toEqual(['master.key'])
-    for (const file of files) expect(find(readFileSync(join(service.dataDir, file))), file).toEqual([])
-  })
-
-  test('none is in the log, at debug level', () => {
-    expect(service.logs.length).toBeGreaterThan(80)
-    expect(find(Buffer.from(service.logs.join('')))).toEqual([])
-  })
-
-  test('none is in the answer to a write, a refusal or a list of the past', () => {
-    expect(told.length).toBeGreaterThan(50)
-    const leaks = told.flatMap(({ what, text }) => find(Buffer.from(text)).map(([way]) => `${what}: ${way}`))
-    expect(leaks).toEqual([])
-  })
-
-  test('none is in the audit trail, which tells of every read and write', async () => {
-    const token = owner.session
-    const path = '/v1/workspace/main/audit?format=ndjson&project=canary'
-    const { text } = await service.call('GET', path, { token })
-    for (const word of ['CREATED', 'RENAMED', 'TRASHED', 'VIEW', 'export', 'personal']) expect(text).toContain(word)
-    expect(find(Buffer.from(text))).toEqual([])
-    expect(find(await dump((table) => table.startsWith('audit')))).toEqual([])
-  })
-
-  test('the trail of a secret, by its id, tells of those who read it', async () => {
-    const { body } = await service.call<{ id: string }>('GET', `${at}/secret/CREATED`, { token: owner.session })
-    const path = `/v1/workspace/main/audit?entity=${body.id}&action=VIEW`
-    const { body: entries } = await service.call('GET', path, { token: owner.session })
-    expect(entries).toContainEqual(
-      expect.objectContaining({
-        entity: { type: 'secret', id: body.id, name: 'CREATED' },
-        after: { keys: ['CREATED'], environments: expect.any(Array), environmentIds: expect.any(Array) },
-      }),
-    )
-  })
-
-  test('the search finds one that is there', async () => {
-    const value = canary('planted')
-    await tell(200, 'PUT', '/secret/CREATED', { name: 'CREATED', values: [], note: `not secret: ${value}` })
-    expect(find(await dump())).toEqual([['planted', value]])
-    for (const text of spellings(value)) expect(find(Buffer.from(`before ${text} after`, 'latin1'))).toHaveLength(1)
-    for (const padding of ['', 'x', 'xx']) {
-      const encoded = Buffer.from(`${padding}${value}yz`).toString('base64')
-      expect(find(Buffer.from(encoded))).toHaveLength(1)
-    }
   })
 })

@@ -1,29 +1,21 @@
 import type { AuditEntry } from '@coffer/contract/audit'
-import type { Environment } from '@coffer/contract/environment'
 import type { Revision, SecretVersion } from '@coffer/contract/history'
-import type { TeamGroup } from '@coffer/contract/project'
-import type { Reminder, RevisionResults, Secret, TrashedSecret, WriteResults } from '@coffer/contract/secret'
+import type { Secret, WriteResults } from '@coffer/contract/secret'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  addUser,
   createProject,
-  createToken,
   registerOwner,
   startService,
   type TestService,
   type TestUser,
 } from '../../../../../test/harness.ts'
-import { openRaw } from '../../../../../test/raw-database.ts'
 
 let service: TestService
 let owner: TestUser
-let developer: TestUser
 
 beforeAll(async () => {
   service = await startService()
   owner = await registerOwner(service)
-  const workspace = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
-  developer = await addUser(service, 'developer@example.com', { workspaceId: workspace.body.id, role: 'developer' })
 })
 afterAll(() => service.stop())
 
@@ -74,8 +66,6 @@ async function expectRefused(place: Place, sent: [method: string, path: string, 
   expect(await stateOf(place)).toBe(before)
   return answer.body.message
 }
-
-const ref = (name: string) => `\${${name}}`
 const read = async (place: Place, key: string) => (await send<Secret>('GET', `${place.secret}/${key}`)).body
 const versionsOf = async (place: Place, key: string, environment = place.dev) =>
   (await send<SecretVersion[]>('GET', `${place.secret}/${key}/version?limit=200&environmentId=${environment}`)).body
@@ -288,177 +278,6 @@ test('creations of overlapping names at the same moment are each done wholly or 
   expect((await revisionsOf(place)).length).toBe(answers.filter(({ status }) => status === 201).length)
 })
 
-test('a whole secret sent back as it was read is accepted and makes no version', async () => {
-  const place = await newPlace()
-  await create(place, { A: ref('MISSING'), B: '1' }, [place.dev, place.staging])
-  const reminder = { environmentId: place.dev, type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
-  expect((await send('PUT', `${place.secret}/A/reminder`, { body: reminder })).status).toBe(200)
-  const { body: secret } = await send<Secret>('GET', `${place.secret}/A?resolve=true`)
-  expect(secret.values[0]).toMatchObject({ unresolved: ['MISSING'], reminder: { type: 'one_time' } })
-  const before = await stateOf(place)
-  const { name, type, dataType, note, values } = secret
-  const answer = await send('PUT', `${place.secret}/${secret.id}`, { body: { name, type, dataType, note, values } })
-  expect(answer).toMatchObject({ status: 200, body: { success: true } })
-  expect(await stateOf(place)).toBe(before)
-})
-
-test('an update writes only the rows that it lists', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1', B: '1' }, [place.dev, place.staging, place.production])
-  const values = [
-    { environmentId: place.staging, value: '2', isPersonal: false },
-    { environmentId: 'development', value: '1' },
-  ]
-  expect((await send('PUT', `${place.secret}/A`, { body: { name: 'A', values } })).status).toBe(200)
-  const { values: rows } = await read(place, 'A')
-  expect(rows.map(({ value, version }) => `${value} ${version}`)).toEqual(['1 1', '2 2', '1 1'])
-  expect((await read(place, 'B')).values.map(({ version }) => version)).toEqual([1, 1, 1])
-  expect((await send('PUT', `${place.secret}/A`, { body: { name: 'A', values: [] } })).status).toBe(200)
-  expect((await read(place, 'A')).values).toEqual(rows)
-})
-
-test('an update renames, and changes type, data type and note', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1' }, [place.dev, place.staging])
-  const { id } = await read(place, 'A')
-  const body = {
-    name: 'Z',
-    type: 'build',
-    dataType: 'url',
-    note: 'n',
-    values: [{ environmentId: place.dev, value: '2' }],
-  }
-  expect((await send('PUT', `${place.secret}/A`, { body })).status).toBe(200)
-  expect(await read(place, 'Z')).toMatchObject({ id, name: 'Z', type: 'build', dataType: 'url', note: 'n' })
-  expect((await read(place, 'Z')).values.map(({ value }) => value)).toEqual(['2', '1'])
-  expect((await send('GET', `${place.secret}/A`)).status).toBe(404)
-  expect(await revisionsOf(place)).toMatchObject([{ revision: 2 }, { revision: 1 }])
-  expect(await revisionsOf(place, place.staging)).toMatchObject([
-    { revision: 2, changes: [{ key: 'Z', action: 'renamed', from: 'A' }] },
-    { revision: 1 },
-  ])
-})
-
-test('an update that is refused changes nothing', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1', TAKEN: '1' })
-  const row = { environmentId: place.dev, value: '2' }
-  const put = (body: unknown, status: number, key = 'A') =>
-    expectRefused(place, ['PUT', `${place.secret}/${key}`, body], status)
-  expect(await put({ name: 'TAKEN', values: [row] }, 409)).toContain('TAKEN')
-  await put({ name: 'A', values: [row, { environmentId: 'nowhere', value: '' }] }, 404)
-  await put({ name: 'NONE', values: [row] }, 404, 'NONE')
-  expect(await put({ name: 'A', values: [row, row] }, 400)).toMatch(/^values: .*development/)
-  expect(await put({ name: '0190a1dc-b912-73cb-9386-016275561f1a', values: [row] }, 400)).toMatch(/^name: /)
-  expect(await put({ name: 'B', note: 'n', values: [{ ...row, value: '•••••' }] }, 400)).toMatch(/mask/)
-  await put({ name: 'A', values: [{ ...row, surprise: true }] }, 400)
-  await put({ values: [row] }, 400)
-  await put({ name: 'A', dataType: 'binary', values: [] }, 400)
-})
-
-test('a listed environment outside the scope refuses the whole update', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1' }, [place.dev, place.production])
-  const { token } = await createToken(service, owner.session, { scope: { environments: [place.dev] } })
-  const before = await stateOf(place)
-  const rows = [place.dev, place.production].map((environmentId) => ({ environmentId, value: '2' }))
-  expect((await send('PUT', `${place.secret}/A`, { token, body: { name: 'A', values: rows } })).status).toBe(404)
-  const body = { environments: [place.dev, place.production], secrets: [{ key: 'B', value: '' }] }
-  expect((await send('POST', place.secret, { token, body })).status).toBe(404)
-  expect((await send('PUT', `${place.secret}/A`, { token, body: { name: 'B', values: [] } })).status).toBe(403)
-  expect((await send('DELETE', `${place.secret}/A`, { token })).status).toBe(403)
-  expect((await send('DELETE', `${place.secret}/A?environmentId=${place.production}`, { token })).status).toBe(404)
-  expect(await stateOf(place)).toBe(before)
-})
-
-test('a value is written only at the version that was read', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1' })
-  const path = `${place.secret}/A/value`
-  const put = (value: string, ifVersion?: number, environmentId = place.dev) =>
-    send<{ version: number; message: string }>('PUT', path, { body: { environmentId, value, ifVersion } })
-  expect((await put('2', 1)).body).toEqual({ success: true, version: 2 })
-  expect(await put('3', 1)).toMatchObject({ status: 412, body: { message: expect.stringContaining('version 2') } })
-  expect((await put('2', 2)).body.version).toBe(2)
-  expect((await put('3')).body.version).toBe(3)
-  expect((await put('new', 1, place.staging)).status).toBe(412)
-  expect((await put('new', 0, place.staging)).body.version).toBe(1)
-  expect((await put('new', 0, place.staging)).status).toBe(412)
-  expect(
-    (await send('PUT', `${place.secret}/NONE/value`, { body: { environmentId: place.dev, value: '' } })).status,
-  ).toBe(404)
-})
-
-test('the value of one environment is removed, and its versions go on when it returns', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1' }, [place.dev, place.staging])
-  expect((await send('DELETE', `${place.secret}/A?environmentId=development`)).body).toEqual({ success: true })
-  expect((await read(place, 'A')).values).toMatchObject([{ environmentId: place.staging }])
-  expect((await send('GET', `${place.secret}/A?environmentId=${place.dev}`)).status).toBe(404)
-  expect((await send('DELETE', `${place.secret}/A?environmentId=${place.dev}`)).status).toBe(404)
-  expect((await create(place, { A: '2' })).results).toMatchObject([{ status: 'created', version: 3 }])
-  expect((await versionsOf(place, 'A')).map(({ deleted }) => deleted)).toEqual([false, true, false])
-})
-
-test('a deleted secret waits in the trash for 30 days and comes back with its values', async () => {
-  const place = await newPlace()
-  await create(place, { A: 'dev', KEPT: '1' })
-  await send('POST', place.secret, { body: { environments: ['staging'], secrets: [{ key: 'A', value: 'st' }] } })
-  await create(place, { A: 'gone before' }, [place.production])
-  await send('DELETE', `${place.secret}/A?environmentId=production`)
-  const { id } = await read(place, 'A')
-  expect((await send('DELETE', `${place.secret}/A`)).body).toEqual({ success: true })
-  expect((await send('GET', `${place.secret}/A`)).status).toBe(404)
-  expect((await send('GET', `${place.secret}/${id}`)).status).toBe(404)
-  expect((await send('DELETE', `${place.secret}/A`)).status).toBe(404)
-  expect(await valuesIn(place, place.dev)).toEqual({ KEPT: '1' })
-  const { body: trash } = await send<TrashedSecret[]>('GET', `${place.secret}/trash`)
-  expect(trash).toMatchObject([{ id, name: 'A' }])
-  const [trashed] = trash
-  expect(Date.parse(trashed?.purgeAt ?? '') - Date.parse(trashed?.deletedAt ?? '')).toBe(30 * 86_400_000)
-  expect((await send('POST', `${place.secret}/${id}/restore`)).body).toEqual({ success: true })
-  const restored = await read(place, 'A')
-  expect(restored.id).toBe(id)
-  expect(restored.values.map(({ value, version }) => `${value} ${version}`)).toEqual(['dev 3', 'st 3'])
-  expect((await send('GET', `${place.secret}/trash`)).body).toEqual([])
-  expect((await send('POST', `${place.secret}/${id}/restore`)).status).toBe(404)
-})
-
-test('a secret whose name was taken meanwhile stays in the trash', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1' })
-  const { id } = await read(place, 'A')
-  await send('DELETE', `${place.secret}/A`)
-  await create(place, { A: 'other' })
-  expect(await expectRefused(place, ['POST', `${place.secret}/${id}/restore`], 409)).toContain('A')
-  await send('PUT', `${place.secret}/A`, { body: { name: 'MOVED', values: [] } })
-  expect((await send('POST', `${place.secret}/A/restore`)).status).toBe(200)
-  expect(await valuesIn(place, place.dev)).toEqual({ A: '1', MOVED: 'other' })
-})
-
-test('a purge destroys every version, in the trash or not, and is for admins', async () => {
-  const place = await newPlace()
-  await create(place, { LIVE: '1', TRASHED: '1' }, [place.dev, place.staging])
-  await send('PUT', `${place.secret}/LIVE/value`, { body: { environmentId: place.dev, value: '2' } })
-  await send('DELETE', `${place.secret}/TRASHED`)
-  const ids = [(await read(place, 'LIVE')).id]
-  const { body: trash } = await send<TrashedSecret[]>('GET', `${place.secret}/trash`)
-  ids.push(trash[0]?.id ?? '')
-  for (const id of ids) {
-    const path = `${place.secret}/${id}?purge=true`
-    expect((await send('DELETE', path, { token: developer.session })).status).toBe(403)
-    expect((await send('DELETE', path)).body).toEqual({ success: true })
-    expect((await send('DELETE', path)).status).toBe(404)
-    expect((await send('GET', `${place.secret}/${id}/version?environmentId=${place.dev}`)).status).toBe(404)
-    expect((await send('POST', `${place.secret}/${id}/restore`)).status).toBe(404)
-  }
-  const raw = await openRaw(service)
-  for (const table of ['secret_value', 'secret_version']) {
-    expect(await raw.query(`select secret_id from ${table} where secret_id in (?, ?)`, ids), table).toEqual([])
-  }
-  await raw.close()
-})
-
 test.each(['environmentId=development', 'environment_id=development', 'personal=true'])(
   'a purge with %s destroys nothing',
   async (more) => {
@@ -487,175 +306,6 @@ test('environment_id means environmentId in every query that takes one', async (
   expect((await send('DELETE', of(''))).body).toEqual({ success: true })
   expect(await valuesIn(place, place.dev)).toEqual({})
   expect(await valuesIn(place, place.staging)).toEqual({ A: '1' })
-})
-
-test('counts follow every write, deletion, restoration and purge', async () => {
-  const place = await newPlace()
-  const counts = async () => {
-    const { body } = await send<Environment[]>('GET', `${place.path}/environment`)
-    const { body: groups } = await send<TeamGroup[]>('GET', '/v1/workspace/main/project')
-    const project = groups.flatMap(({ projects }) => projects).find(({ slug }) => slug === place.slug)
-    return [project?.secrets, ...body.map(({ totalSecrets }) => totalSecrets)]
-  }
-  expect(await counts()).toEqual([0, 0, 0, 0])
-  await create(place, { A: '1', B: '1' }, [place.dev, place.staging])
-  await create(place, { C: '1' }, [place.production])
-  expect(await counts()).toEqual([3, 2, 2, 1])
-  await send('DELETE', `${place.secret}/A?environmentId=${place.dev}`)
-  expect(await counts()).toEqual([3, 1, 2, 1])
-  await send('DELETE', `${place.secret}/B`)
-  expect(await counts()).toEqual([2, 0, 1, 1])
-  await send('POST', `${place.secret}/B/restore`)
-  expect(await counts()).toEqual([3, 1, 2, 1])
-  const operations = [
-    { op: 'delete', key: 'B' },
-    { op: 'set', key: 'D', value: '' },
-    { op: 'set', key: 'A', value: '' },
-  ]
-  await send('POST', `${place.secret}/batch`, { body: { environmentId: place.dev, operations } })
-  expect(await counts()).toEqual([4, 2, 2, 1])
-  await send('DELETE', `${place.secret}/C?purge=true`)
-  await send('DELETE', `${place.secret}/B`)
-  await send('DELETE', `${place.secret}/B?purge=true`)
-  expect(await counts()).toEqual([2, 2, 1, 0])
-})
-
-test('a batch sets, renames and deletes as one revision', async () => {
-  const place = await newPlace()
-  await create(place, { OLD: '1', GONE: '1', SAME: '1', CHANGED: '1' })
-  const operations = [
-    { op: 'set', key: 'NEW', value: 'n', note: 'of the batch' },
-    { op: 'set', key: 'CHANGED', value: '2', ifVersion: 1 },
-    { op: 'set', key: 'SAME', value: '1' },
-    { op: 'rename', key: 'OLD', to: 'RENAMED' },
-    { op: 'delete', key: 'GONE', ifVersion: 1 },
-  ]
-  const body = { environmentId: 'development', message: 'all at once', operations }
-  const before = await stateOf(place)
-  const tried = await send<RevisionResults>('POST', `${place.secret}/batch`, { body: { ...body, dryRun: true } })
-  expect(tried.status).toBe(200)
-  expect(await stateOf(place)).toBe(before)
-  const done = await send<RevisionResults>('POST', `${place.secret}/batch`, { body })
-  const statusOf = (answer: RevisionResults) =>
-    Object.fromEntries(answer.results.map(({ key, status, version }) => [key, `${status} ${version}`]))
-  expect(statusOf(done.body)).toMatchObject({ NEW: 'created 1', CHANGED: 'updated 2', SAME: 'unchanged 1' })
-  expect(statusOf(done.body)).toMatchObject({ RENAMED: expect.stringMatching(/^renamed/), GONE: 'deleted 2' })
-  expect(statusOf(tried.body)).toEqual(statusOf(done.body))
-  expect(done.body.revision).toBe(2)
-  expect(await valuesIn(place, place.dev)).toEqual({ NEW: 'n', CHANGED: '2', SAME: '1', RENAMED: '1' })
-  expect((await read(place, 'NEW')).note).toBe('of the batch')
-  const [newest, ...older] = await revisionsOf(place)
-  expect(older).toHaveLength(1)
-  expect(newest).toMatchObject({ revision: 2, message: 'all at once' })
-  expect(newest?.changes.map(({ key, action }) => `${key} ${action}`).sort()).toEqual([
-    'CHANGED updated',
-    'GONE deleted',
-    'NEW created',
-    'RENAMED renamed',
-  ])
-})
-
-test('a batch of renames alone, and one that changes nothing, are both fine', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1' })
-  const batch = (operations: unknown[]) =>
-    send<RevisionResults>('POST', `${place.secret}/batch`, { body: { environmentId: place.dev, operations } })
-  expect(await batch([{ op: 'rename', key: 'A', to: 'B' }])).toMatchObject({ status: 200, body: { revision: 2 } })
-  expect(await batch([{ op: 'set', key: 'B', value: '1' }])).toMatchObject({ status: 200, body: { revision: 2 } })
-})
-
-test('a batch that fails in one operation does none of them', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1', B: '1' })
-  const good = { op: 'set', key: 'GOOD', value: '1' }
-  const bad: [operation: unknown, status: number, message: string][] = [
-    [{ op: 'set', key: 'A', value: '2', ifVersion: 7 }, 412, 'A is at version 1'],
-    [{ op: 'set', key: 'NEW', value: '2', ifVersion: 1 }, 412, 'NEW'],
-    [{ op: 'delete', key: 'A', ifVersion: 2 }, 412, 'A'],
-    [{ op: 'delete', key: 'NONE' }, 404, 'NONE has no value in development.'],
-    [{ op: 'rename', key: 'NONE', to: 'C' }, 404, 'There is no secret NONE to rename.'],
-    [{ op: 'rename', key: 'A', to: 'B' }, 409, 'B'],
-    [{ op: 'set', key: 'GOOD', value: '2' }, 400, 'GOOD'],
-    [{ op: 'set', key: 'A', value: ref('A') }, 409, 'A'],
-    [{ op: 'put', key: 'A', value: '' }, 400, 'operations.1.op: must be one of: set, rename, delete.'],
-    [{ key: 'A', value: '' }, 400, 'operations.1.op: is required.'],
-    [{ op: 1, key: 'A', value: '' }, 400, 'operations.1.op: '],
-    [{ op: 'delete', key: 'A', extra: 1 }, 400, 'operations.1.extra: is not a known field.'],
-    [{ op: 'delete', key: 'A', value: '' }, 400, 'operations.1.value: is not a known field.'],
-    [{ op: 'rename', key: 'A', too: 'C' }, 400, 'operations.1.to: is required.'],
-    [{ op: 'rename', key: 'A', to: '0190a1dc-b912-73cb-9386-016275561f1a' }, 400, 'to: must not look like an id.'],
-    [{ op: 'rename', key: 'A', to: 'C', value: '' }, 400, 'operations.1.value: is not a known field.'],
-    [{ op: 'set', key: 'A' }, 400, 'operations.1.value: is required.'],
-    [{ op: 'set', key: 'a.b', value: '' }, 400, 'operations.1.key: '],
-    [{ op: 'rename', key: 'A', to: 'GOOD' }, 400, 'operations: GOOD is written before A is renamed to it'],
-    ['set', 400, 'operations.1: must be an object.'],
-  ]
-  for (const [operation, status, message] of bad) {
-    const body = { environmentId: place.dev, operations: [good, operation] }
-    expect(await expectRefused(place, ['POST', `${place.secret}/batch`, body], status)).toContain(message)
-  }
-})
-
-test('a batch may write under a new name once the rename to it has come, and not before', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1', B: '1' })
-  const rename = { op: 'rename', key: 'A', to: 'C' }
-  const batch = (operations: unknown[]) => ({ environmentId: place.dev, operations })
-  for (const early of [
-    { op: 'set', key: 'C', value: '2' },
-    { op: 'delete', key: 'C' },
-  ]) {
-    const message = await expectRefused(place, ['POST', `${place.secret}/batch`, batch([early, rename])], 400)
-    expect(message).toMatch(/^operations: C /)
-  }
-  const set = { op: 'set', key: 'C', value: '2' }
-  expect((await send('POST', `${place.secret}/batch`, { body: batch([rename, set]) })).status).toBe(200)
-  expect(await valuesIn(place, place.dev)).toEqual({ B: '1', C: '2' })
-})
-
-test('a version that is stale is refused with what is there now; of a removed value 0 and its removal are not', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1' })
-  const put = (ifVersion: number) =>
-    send('PUT', `${place.secret}/A/value`, { body: { environmentId: place.dev, value: 'again', ifVersion } })
-  const remove = () => send('DELETE', `${place.secret}/A?environmentId=${place.dev}`)
-  expect(await put(0)).toMatchObject({ status: 412, body: { message: 'A is at version 1 now: read it again.' } })
-  await remove()
-  for (const stale of [1, 3, 99]) {
-    const absent = { message: 'A has no value in development now: read it again.' }
-    expect(await put(stale)).toMatchObject({ status: 412, body: absent })
-  }
-  expect(await put(2)).toMatchObject({ status: 200, body: { version: 3 } })
-  await remove()
-  expect(await put(0)).toMatchObject({ status: 200, body: { version: 5 } })
-})
-
-test('a batch writes the note of a secret whose value stays as it is', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1' })
-  const operations = [{ op: 'set', key: 'A', value: '1', note: 'told' }]
-  await send('POST', `${place.secret}/batch`, { body: { environmentId: place.dev, operations } })
-  expect((await read(place, 'A')).note).toBe('told')
-})
-
-test('a reminder is put, replaced, returned with its row alone, and ended', async () => {
-  const place = await newPlace()
-  await create(place, { A: '1' }, [place.dev, place.staging])
-  const path = `${place.secret}/A/reminder`
-  const once = { environmentId: 'development', type: 'one_time', nextReminderDate: '2030-01-01T02:00:00+02:00' }
-  const first = await send<Reminder>('PUT', path, { body: once })
-  expect(first.body).toMatchObject({ success: true, type: 'one_time', nextReminderDate: '2030-01-01T00:00:00.000Z' })
-  const again = { ...once, type: 'recurring', everyDays: 90 }
-  const second = await send<Reminder>('PUT', path, { body: again })
-  expect(second.body).toMatchObject({ id: first.body.id, type: 'recurring' })
-  const { values } = await read(place, 'A')
-  const { id, type, nextReminderDate } = second.body
-  expect(values.map(({ reminder }) => reminder)).toEqual([{ id, type, nextReminderDate }, undefined])
-  const listed = await send<Secret[]>('GET', place.secret)
-  expect(listed.body[0]?.values[0]?.reminder).toEqual({ id, type, nextReminderDate })
-  expect((await send('DELETE', `${path}?environmentId=${place.dev}`)).body).toEqual({ success: true })
-  expect((await send('DELETE', `${path}?environmentId=${place.dev}`)).status).toBe(404)
-  expect((await read(place, 'A')).values[0]).not.toHaveProperty('reminder')
 })
 
 test.each([

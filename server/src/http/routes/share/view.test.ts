@@ -1,11 +1,10 @@
 /** Reading shares, by people who have nothing but a link, or not even that. */
 import { randomBytes } from 'node:crypto'
 import type { OpenedShare, ShareKey } from '@coffer/contract/share'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { describeChanges, readContent } from '../../../../../test/content.ts'
 import {
   type Answer,
-  addUser,
   createToken,
   password,
   registerOwner,
@@ -14,16 +13,7 @@ import {
   type TestUser,
 } from '../../../../../test/harness.ts'
 import { sendRaw } from '../../../../../test/raw-socket.ts'
-import {
-  createShareProject,
-  expectGone,
-  newClaim,
-  readers,
-  type ShareProject,
-  visible,
-} from '../../../../../test/share.ts'
-import { changeMember } from '../../../../../test/world.ts'
-import { endShares } from '../../../jobs/share.ts'
+import { createShareProject, expectGone, newClaim, readers, type ShareProject } from '../../../../../test/share.ts'
 
 let service: TestService
 let owner: TestUser
@@ -38,180 +28,9 @@ afterAll(() => service.stop())
 afterEach(() => {
   service.clock.offsetMs = 0
 })
-
-/** What runs by itself, whatever is asked. */
-const jobs = new Set(['share', 'usage', 'cleanup'])
 const proof = () => randomBytes(32).toString('base64url')
-const wait = (ms: number) => {
-  service.clock.offsetMs += ms
-}
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))
-
-describe('every refusal is the same one:', () => {
-  type Dead = { readonly token: string; readonly key?: ShareKey }
-  const kinds: [string, () => Promise<Dead>][] = [
-    ['a token that nobody has', async () => ({ token: randomBytes(24).toString('hex').slice(0, 32) })],
-    ['a token cut short', async () => ({ token: (await project.make({ content: 'x' })).token.slice(0, -1) })],
-    ['a token with one more character', async () => ({ token: `${(await project.make({ content: 'x' })).token}0` })],
-    ['a token in other letters', async () => ({ token: (await project.make({ content: 'x' })).token.toLowerCase() })],
-    ['something that is no token', async () => ({ token: 'x' })],
-    ['a very long token', async () => ({ token: 'x'.repeat(4_000) })],
-    ['strange characters', async () => ({ token: '%00%F0%9F%98%80%2F..%2F%27' })],
-    ['the id of a share', async () => ({ token: (await project.make({ content: 'x' })).id })],
-    [
-      'one that has just expired',
-      async () => {
-        const { token } = await project.make({ content: 'x', expiresIn: 300 })
-        wait(300_000)
-        return { token }
-      },
-    ],
-    [
-      'one that expired a while ago',
-      async () => {
-        const { token } = await project.make({ content: 'x', expiresIn: 300 })
-        wait(300_000)
-        await endShares(service.app.services)
-        return { token }
-      },
-    ],
-    [
-      'one that was revoked',
-      async () => {
-        const { id, token } = await project.make({ content: 'x' })
-        await project.revoke(id)
-        return { token }
-      },
-    ],
-    [
-      'one that is used up',
-      async () => {
-        const { token } = await project.make({ content: 'x' })
-        expect((await project.view(token)).status).toBe(200)
-        return { token }
-      },
-    ],
-    [
-      'one that is used up and kept for its last reader',
-      async () => {
-        const { token } = await project.make({ content: 'x' })
-        expect((await project.view(token, { claim: newClaim() })).status).toBe(200)
-        return { token }
-      },
-    ],
-    [
-      'the same, with a claim of one’s own',
-      async () => {
-        const { token } = await project.make({ content: 'x', password: 'right' })
-        expect((await project.view(token, { password: 'right', claim: newClaim() })).status).toBe(200)
-        return { token, key: { password: 'wrong', claim: newClaim() } }
-      },
-    ],
-    [
-      'one that is locked',
-      async () => {
-        const { token } = await project.make({ content: 'x', password: 'right', maxFailures: 3 })
-        await many(3, () => project.view(token, { password: 'wrong' }))
-        return { token, key: { password: 'right' } }
-      },
-    ],
-    [
-      'one whose maker is gone',
-      async () => {
-        const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
-        const email = `${randomBytes(4).toString('hex')}@example.com`
-        const maker = await addUser(service, email, { workspaceId: body.id, role: 'developer' })
-        const { token } = await project.make({ content: 'x' }, maker.session)
-        await changeMember(service, owner, maker.memberId ?? '', 'removed')
-        return { token }
-      },
-    ],
-  ]
-  const sealed = () => project.makeSealed({ t: 'text', v: 'x' }, 'passphrase', { maxViews: 3 })
-  const wrongProofs: [string, () => Promise<Dead>][] = [
-    ['a wrong proof of the link', async () => ({ token: (await sealed()).token, key: { linkProof: proof() } })],
-    ['no proof of the link', async () => ({ token: (await sealed()).token, key: {} })],
-    [
-      'a wrong proof of the link and the right one of the passphrase',
-      async () => {
-        const { token, key } = await sealed()
-        return { token, key: { ...key, linkProof: proof() } }
-      },
-    ],
-    ['a password instead of proofs', async () => ({ token: (await sealed()).token, key: { password: 'passphrase' } })],
-  ]
-
-  const reference = () => Promise.all([project.view('nobody-has-this'), project.meta('nobody-has-this')])
-
-  test.each(kinds)('%s', async (_what, make) => {
-    const [view, meta] = await reference()
-    const { token, key } = await make()
-    for (let again = 0; again < 2; again++) {
-      expect(visible(await project.view(token, key))).toBe(visible(view))
-      expect(visible(await project.meta(token))).toBe(visible(meta))
-    }
-    expect(view).toMatchObject({ status: 404, text: '{"message":"Not found."}' })
-  })
-
-  test.each(wrongProofs)('%s', async (_what, make) => {
-    const [view] = await reference()
-    const { token, key } = await make()
-    expect(visible(await project.view(token, key))).toBe(visible(view))
-    // Only a view is refused: the share itself is there.
-    expect((await project.meta(token)).body.viewsLeft).toBe(3)
-  })
-
-  test.each([...kinds.filter(([what]) => !/claim of|just/.test(what)), ...wrongProofs])(
-    '%s costs one look-up, and writes nothing',
-    async (_what, make) => {
-      const { token, key } = await make()
-      await endShares(service.app.services)
-      const { engine } = service.app.services
-      // Once in a second an unknown token makes a node look for new keys, and a snapshot is loaded once.
-      vi.useFakeTimers({ toFake: ['Date'] })
-      await project.view('nobody-has-this')
-      await project.view(token, key)
-      const before = await readContent(service.app.services)
-      const reads = vi.spyOn(engine, 'one')
-      const writes = vi.spyOn(engine, 'transaction')
-      try {
-        await project.view(token, key)
-        const texts = reads.mock.calls.map(([{ strings }]) => strings.join(''))
-        // A job looks for syncs that are due twice a second.
-        expect(texts.filter((text) => !/from sync where due_at/.test(text))).toEqual([
-          expect.stringMatching(/from share\b/),
-        ])
-        expect(writes.mock.calls.filter(([lock]) => !jobs.has(lock))).toEqual([])
-      } finally {
-        vi.useRealTimers()
-        reads.mockRestore()
-        writes.mockRestore()
-      }
-      const after = await readContent(service.app.services)
-      expect(describeChanges(before, after)).toEqual([])
-      expect(after.trail).toBe(before.trail)
-    },
-  )
-
-  test('a body that is not valid is refused before the token matters', async () => {
-    const { token } = await project.make({ content: 'x' })
-    for (const body of [
-      { colour: 'red' },
-      { password: 1 },
-      { linkProof: 'short' },
-      { claim: `${newClaim()}A` },
-      '[]',
-    ]) {
-      const answers = await many(2, (at) =>
-        service.call('POST', `/v1/share/${at === 0 ? token : 'nobody-has-this'}/view`, { body }),
-      )
-      expect(answers[0]?.status).toBe(400)
-      expect(answers[0] && visible(answers[0])).toBe(answers[1] && visible(answers[1]))
-    }
-    expect((await project.meta(token)).body.viewsLeft).toBe(1)
-  })
-})
 
 describe('only POST reads', () => {
   const agents = [
@@ -347,131 +166,6 @@ describe('an end-to-end share', () => {
     expect(await project.find(id)).toMatchObject({ views: 0, failures: 0, state: 'active' })
     expect(await project.views(id)).toEqual([])
     expect((await project.view(token, key)).status).toBe(200)
-  })
-})
-
-describe('a claim', () => {
-  // By the second: no time passes but what a test waits.
-  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
-  afterEach(() => void vi.useRealTimers())
-
-  test('lets the same reader fetch again for a minute, and nobody else', async () => {
-    const { id, token } = await project.make({ content: 'once' })
-    const claim = newClaim()
-    const first = await project.view(token, { claim })
-    expect(first.body).toEqual({ content: 'once', viewsLeft: 0 })
-    for (const body of [{}, { claim: newClaim() }]) expectGone(await project.view(token, body))
-    expectGone(await project.meta(token))
-    wait(59_000)
-    await endShares(service.app.services)
-    expect((await project.view(token, { claim })).body).toEqual(first.body)
-    wait(2_000)
-    expectGone(await project.view(token, { claim }))
-    expect(await project.find(id)).toMatchObject({ views: 1, state: 'exhausted' })
-    expect((await project.views(id)).map(({ outcome }) => outcome)).toEqual(['repeated', 'success'])
-  })
-
-  test('is good on a node whose clock is a little behind', async () => {
-    const { token } = await project.make({ content: 'once' })
-    const claim = newClaim()
-    await project.view(token, { claim })
-    wait(-1_000)
-    await endShares(service.app.services)
-    expect((await project.view(token, { claim })).body).toEqual({ content: 'once', viewsLeft: 0 })
-  })
-
-  test('uses up one view, however many requests carry it at once', async () => {
-    const { id, token } = await project.make({ content: 'x', maxViews: 5 })
-    const claim = newClaim()
-    const answers = await many(8, () => project.view(token, { claim }))
-    expect(answers.map(({ body }) => body)).toEqual(Array(8).fill({ content: 'x', viewsLeft: 4 }))
-    expect(await project.find(id)).toMatchObject({ views: 1 })
-  })
-
-  test('is good for ten repetitions', async () => {
-    const { token } = await project.make({ content: 'x', maxViews: 5 })
-    const claim = newClaim()
-    const statuses = []
-    for (let request = 0; request < 13; request++) statuses.push((await project.view(token, { claim })).status)
-    expect(statuses).toEqual([...Array(11).fill(200), 404, 404])
-  })
-
-  test('of an end-to-end share needs its proofs all the same', async () => {
-    const share = await project.makeSealed({ t: 'text', v: 'x' }, 'passphrase')
-    const claim = newClaim()
-    expect((await project.view(share.token, { ...share.key, claim })).status).toBe(200)
-    expectGone(await project.view(share.token, { claim }))
-    expectGone(await project.view(share.token, { ...share.key, linkProof: proof(), claim }))
-    const wrong = await project.view(share.token, { ...share.key, passProof: proof(), claim })
-    expect(wrong.status).not.toBe(200)
-    expect((await project.view(share.token, { ...share.key, claim })).status).toBe(200)
-  })
-
-  test('ends with the share: revoked is revoked', async () => {
-    const { id, token } = await project.make({ content: 'x' })
-    const claim = newClaim()
-    await project.view(token, { claim })
-    await project.revoke(id)
-    expectGone(await project.view(token, { claim }))
-  })
-
-  test('ends with the share: expired is expired', async () => {
-    const { token } = await project.make({ content: 'x', expiresIn: 300 })
-    const claim = newClaim()
-    wait(299_000)
-    expect((await project.view(token, { claim })).status).toBe(200)
-    wait(1_000)
-    expectGone(await project.view(token, { claim }))
-  })
-
-  test('of a while ago takes a view like any other', async () => {
-    const { id, token } = await project.make({ content: 'x', maxViews: 2 })
-    const claim = newClaim()
-    await project.view(token, { claim })
-    wait(61_000)
-    expect((await project.view(token, { claim })).body.viewsLeft).toBe(0)
-    expect(await project.find(id)).toMatchObject({ views: 2 })
-  })
-})
-
-describe('a clock that is set back', () => {
-  const hour = 3_600_000
-
-  test.each<[string, (token: string) => Promise<unknown>]>([
-    ['a reader', (token) => project.view(token)],
-    ['a question about it', (token) => project.meta(token)],
-    ['the job', () => endShares(service.app.services)],
-  ])('does not revive a share that %s has seen expired', async (_who, see) => {
-    const { id, token } = await project.make({ content: 'x', expiresIn: 300 })
-    wait(hour)
-    await see(token)
-    service.clock.offsetMs = 0
-    expectGone(await project.view(token))
-    expectGone(await project.meta(token))
-    expect(await project.find(id)).toMatchObject({ state: 'expired' })
-  })
-
-  test('does not revive a claim that was seen to be too late', async () => {
-    const { id, token } = await project.make({ content: 'x' })
-    const claim = newClaim()
-    await project.view(token, { claim })
-    wait(61_000)
-    expectGone(await project.view(token, { claim }))
-    wait(-40_000)
-    expectGone(await project.view(token, { claim }))
-    expect(await project.find(id)).toMatchObject({ state: 'exhausted', views: 1 })
-  })
-
-  test('does not keep a claim alive, nor what was kept for it', async () => {
-    const { id, token } = await project.make({ content: 'x' })
-    const claim = newClaim()
-    await project.view(token, { claim })
-    wait(-hour)
-    expectGone(await project.view(token, { claim }))
-    await endShares(service.app.services)
-    service.clock.offsetMs = 0
-    expectGone(await project.view(token, { claim }))
-    expect(await project.find(id)).toMatchObject({ state: 'exhausted' })
   })
 })
 

@@ -1,0 +1,175 @@
+/** Rate limits that several nodes share through Redis. */
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { requirePrograms } from '../../../../test/debian-package.ts'
+import {
+  type Answer,
+  createDatabase,
+  createToken,
+  type Database,
+  openService,
+  registerOwner,
+  type TestService,
+  type TestUser,
+} from '../../../../test/harness.ts'
+import { startWatch } from '../../../../test/program.ts'
+import { startRedis, type TestRedis } from '../../../../test/redis.ts'
+
+await requirePrograms('redis-server')
+
+const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
+  Promise.all(Array.from({ length: count }, (_, at) => make(at)))
+
+const passed = (answers: readonly Answer[]) => answers.filter(({ status }) => status !== 429)
+const remainingOf = ({ headers }: Answer) => Number(headers.get('ratelimit-remaining'))
+
+function expectRefusal(answer: Answer): void {
+  const wait = Number(answer.headers.get('retry-after'))
+  expect(answer.status).toBe(429)
+  expect(wait).toBeGreaterThan(0)
+  expect(wait).toBeLessThanOrEqual(60)
+  expect(answer.headers.get('ratelimit-reset')).toBe(String(wait))
+  expect(remainingOf(answer)).toBe(0)
+  expect(answer.body).toEqual({ message: `Rate limit exceeded, retry in ${wait} seconds.` })
+}
+
+describe('limits shared by way of Redis', () => {
+  const limit = 20
+  let redis: TestRedis
+  let database: Database
+  let nodes: TestService[]
+  let owner: TestUser
+  let spare: string
+  let clients = 0
+
+  beforeAll(async () => {
+    redis = await startRedis()
+    database = await createDatabase()
+    const settings = {
+      ...database.settings,
+      COFFER_RATE_LIMIT: String(limit),
+      COFFER_EXCHANGE_RATE_LIMIT: '',
+      COFFER_TRUSTED_PROXIES: '127.0.0.0/8',
+      COFFER_REDIS_URL: redis.url,
+    }
+    nodes = [await openService(settings, database.dataDir), await openService(settings, database.dataDir)]
+    owner = await registerOwner(nodeAt(0))
+    spare = (await createToken(nodeAt(0), owner.session)).token
+  })
+  afterAll(async () => {
+    for (const node of nodes) await node.stop()
+    await redis.kill()
+    await database.drop()
+  })
+
+  const newClient = () => {
+    clients++
+    return `198.51.${clients >> 8}.${clients & 255}`
+  }
+  function nodeAt(at: number): TestService {
+    const node = nodes[at % nodes.length]
+    if (!node) throw new Error('no node')
+    return node
+  }
+  const ask = (at: number, client: string) =>
+    nodeAt(at).call('GET', '/v1/me', { headers: { 'x-forwarded-for': client } })
+  const exchangeAt = (at: number, token: string) =>
+    nodeAt(at).call('POST', '/v1/auth/exchange', { token, headers: { 'x-forwarded-for': newClient() } })
+  /** What a node has said last about sharing. */
+  const lastWord = (node: TestService) => node.logs.findLast((line) => /rate limits are/.test(line)) ?? ''
+  const timesSaid = ({ logs }: TestService, words: string) => logs.filter((line) => line.includes(words)).length
+  const timesAlone = () => nodes.map((node) => timesSaid(node, 'counted on each node alone'))
+  const timesShared = () => nodes.map((node) => timesSaid(node, 'rate limits are shared again'))
+
+  /** Asks until no node counts any limit alone: how soon it sees that Redis is back is its own affair. */
+  const untilShared = () =>
+    vi.waitFor(
+      async () => {
+        for (const at of nodes.keys()) await exchangeAt(at, spare)
+        expect(timesShared()).toEqual(timesAlone())
+      },
+      { timeout: 20_000, interval: 100 },
+    )
+
+  /** Once more where a node has counted alone meanwhile: it does so as soon as Redis is slow, or the machine. */
+  async function whileShared(askAll: () => Promise<Answer[]>): Promise<Answer[]> {
+    for (;;) {
+      await untilShared()
+      const before = timesAlone()
+      const answers = await askAll()
+      if (timesAlone().join() === before.join()) return answers
+    }
+  }
+
+  async function expectShared(): Promise<void> {
+    const answers = await whileShared(() => {
+      const client = newClient()
+      return many(60, (at) => ask(at, client))
+    })
+    expect(passed(answers)).toHaveLength(limit)
+    for (const answer of answers.filter(({ status }) => status === 429)) expectRefusal(answer)
+  }
+
+  test('are exact over both nodes', async () => {
+    await expectShared()
+    const answers = await whileShared(async () => {
+      const { token } = await createToken(nodeAt(0), owner.session)
+      return many(30, (at) => exchangeAt(at, token))
+    })
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(10)
+    expect(passed(answers)).toHaveLength(10)
+  })
+
+  test('are counted by each node alone while Redis is away, and shared again when it is back', async () => {
+    const before = timesAlone()
+    await redis.kill()
+    try {
+      const client = newClient()
+      const watch = startWatch()
+      const answers = await many(60, (at) => ask(at, client))
+      expect(watch.stop()).toBeLessThan(10_000)
+      expect(passed(answers.filter((_, at) => at % 2 === 0))).toHaveLength(limit)
+      expect(passed(answers.filter((_, at) => at % 2 === 1))).toHaveLength(limit)
+      expect(timesAlone()).toEqual(before.map((times) => times + 1))
+      for (const node of nodes) expect(JSON.parse(lastWord(node)).code).toMatch(/^ECONN(REFUSED|RESET)$/)
+      // Only now and then may somebody wait to see whether it is back.
+      const later = startWatch()
+      for (let at = 0; at < 20; at++) await ask(at, newClient())
+      expect(later.stop()).toBeLessThan(5_000)
+    } finally {
+      await redis.start()
+    }
+    await expectShared()
+  })
+
+  test('hold also while Redis takes connections and answers nothing', async () => {
+    redis.freeze()
+    try {
+      const client = newClient()
+      const watch = startWatch()
+      const answers = await many(60, (at) => ask(at, client))
+      expect(watch.stop()).toBeLessThan(10_000)
+      expect(passed(answers)).toHaveLength(2 * limit)
+      for (const node of nodes) expect(JSON.parse(lastWord(node)).code).toBe('ETIMEDOUT')
+    } finally {
+      redis.thaw()
+    }
+    await expectShared()
+  })
+
+  test('no address or token stands in Redis for longer than a window', async () => {
+    const { Redis } = await import('ioredis')
+    const connection = new Redis(redis.url, { maxRetriesPerRequest: 1 })
+    connection.on('error', () => undefined)
+    try {
+      const keys = await connection.keys('*')
+      expect(keys.length).toBeGreaterThan(0)
+      for (const key of keys) {
+        expect(key).toMatch(/^coffer:limit:/)
+        expect(await connection.pttl(key)).toBeGreaterThan(0)
+        expect(await connection.pttl(key)).toBeLessThanOrEqual(60_000)
+      }
+    } finally {
+      connection.disconnect()
+    }
+  })
+})

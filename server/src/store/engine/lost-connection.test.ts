@@ -1,0 +1,411 @@
+/** Connections to PostgreSQL that are lost, at any moment of a transaction. */
+import { connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { createDatabase, type Database, engine as kind } from '../../../../test/harness.ts'
+import { connectPostgres } from '../../../../test/postgres-client.ts'
+import { Failure, isFailure } from '../../failure.ts'
+import { createCommitQueue, type EngineConnection } from './commit-queue.ts'
+import { openPostgres } from './postgres.ts'
+import { type Db, type Engine, type Sql, sql } from './sql.ts'
+import { openSqlite } from './sqlite.ts'
+
+let database: Database
+let engine: Engine
+/** A second node on the same database. */
+let other: Engine
+
+function openEngine(): Engine {
+  const url = database.settings.COFFER_DATABASE_URL
+  return url === undefined ? openSqlite(join(database.dataDir, 'sql-test.db')) : openPostgres(url)
+}
+
+beforeAll(async () => {
+  database = await createDatabase()
+  engine = openEngine()
+  await engine.migratedSteps()
+  const tables = [
+    `create table item (id text primary key, label text, amount bigint, bytes bytea)`,
+    `create table part (id text primary key, item_id text not null references item (id))`,
+    `create table balance (id text primary key, amount bigint not null)`,
+    `create table arrival (sequence $serial, id text not null)`,
+  ]
+  for (const [index, statement] of tables.entries()) await engine.migrateStep(index + 1, 'test', statement, 0)
+  other = openEngine()
+})
+afterAll(async () => {
+  await other.close()
+  await engine.close()
+  await database.drop()
+})
+
+let made = 0
+const unused = () => `id-${++made}`
+
+type Item = { id: string; label: string | null; amount: number | null; bytes: Uint8Array | null }
+const findItem = (db: Db, id: string) => db.one<Item>(sql`select id, label, amount, bytes from item where id = ${id}`)
+const insertItem = (db: Db, id: string, label: string | null = null) =>
+  db.run(sql`insert into item (id, label) values (${id}, ${label})`)
+const commit = <Result>(work: (db: Db) => Promise<Result>, lock = 'test') =>
+  engine.transaction(lock, ({ db }) => work(db))
+
+type Settled = { ok: true } | { ok: false; error: unknown }
+const settle = (promise: Promise<unknown>): Promise<Settled> =>
+  promise.then(
+    () => ({ ok: true }),
+    (error: unknown) => ({ ok: false, error }),
+  )
+/** What would never come fails by its name. */
+const hangMs = 30_000
+const soon = <Result>(promise: Promise<Result>, what: string): Promise<Result> => {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`${what} took longer than ${hangMs} ms`)), hangMs)
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
+}
+
+describe('a connection that is lost', () => {
+  /** A connection to nowhere: it does what it is told until it is cut. */
+  function fakeConnection(): {
+    connection: EngineConnection
+    cut(): void
+    state: { commits: number; rollbacks: number }
+  } {
+    const state = { commits: 0, rollbacks: 0 }
+    let isCut = false
+    const step = async () => {
+      if (isCut) throw new Failure('unavailable')
+    }
+    const nothing: Db = {
+      one: async () => undefined,
+      all: async () => [],
+      run: async (_query: Sql) => 0,
+      runMany: async () => undefined,
+    }
+    const connection: EngineConnection = {
+      db: nothing,
+      savepoint: step,
+      releaseSavepoint: step,
+      rollbackToSavepoint: step,
+      commit: async () => {
+        await step()
+        state.commits++
+      },
+      rollback: async () => {
+        state.rollbacks++
+        await step()
+      },
+      isLost: (error) => isFailure(error, 'unavailable'),
+    }
+    return {
+      connection,
+      cut: () => {
+        isCut = true
+      },
+      state,
+    }
+  }
+
+  test('is the answer to everyone in its batch, also to one that failed for a reason of its own', async () => {
+    const { connection, cut, state } = fakeConnection()
+    const queue = createCommitQueue(async () => connection)
+    const outcomes = await soon(
+      Promise.all([
+        settle(queue.run(async () => 'kept?')),
+        settle(
+          queue.run(async () => {
+            cut()
+            throw new Failure('conflict')
+          }),
+        ),
+        settle(queue.run(async () => 'never run')),
+      ]),
+      'an answer to each of them',
+    )
+    expect(outcomes.map(({ ok }) => ok)).toEqual([false, false, false])
+    expect(state).toEqual({ commits: 0, rollbacks: 1 })
+  })
+
+  test('does not hold up the transactions after it', async () => {
+    const broken = fakeConnection()
+    const whole = fakeConnection()
+    broken.cut()
+    const connections = [broken, whole]
+    const queue = createCommitQueue(async () => (connections.shift() ?? whole).connection)
+    const first = await soon(settle(queue.run(async () => undefined)), 'the first')
+    const second = await soon(settle(queue.run(async () => undefined)), 'the second')
+    expect([first.ok, second.ok]).toEqual([false, true])
+    expect(queue.isIdle || whole.state.commits === 1).toBe(true)
+  })
+
+  test('that cannot be had refuses those who wait, and is tried again for the next', async () => {
+    let isAway = true
+    const { connection } = fakeConnection()
+    const queue = createCommitQueue(async () => {
+      if (isAway) throw new Failure('unavailable')
+      return connection
+    })
+    const refused = await Promise.all([settle(queue.run(async () => 1)), settle(queue.run(async () => 2))])
+    isAway = false
+    expect([...refused, await settle(queue.run(async () => 3))].map(({ ok }) => ok)).toEqual([false, false, true])
+  })
+
+  test('what is told after a commit cannot stop the queue by failing', async () => {
+    const { connection } = fakeConnection()
+    const queue = createCommitQueue(async () => connection)
+    const unhandled: unknown[] = []
+    const note = (error: unknown) => void unhandled.push(error)
+    process.on('unhandledRejection', note)
+    const failing = queue.run(async ({ afterCommit }) => {
+      afterCommit.push(() => {
+        throw new Error('a listener that fails')
+      })
+    })
+    const outcomes = [failing, queue.run(async () => undefined)].map((promise) =>
+      settle(soon(promise, 'the answer to a committed transaction')),
+    )
+    const [first, second] = await Promise.all(outcomes).finally(() => process.off('unhandledRejection', note))
+    expect(first).toEqual({ ok: true })
+    expect(second).toEqual({ ok: true })
+    expect(unhandled).toEqual([])
+  })
+
+  test('by the server itself is unavailable to the whole batch, and the next transaction has a new one', async () => {
+    if (engine.kind === 'sqlite') {
+      // There is no server to lose: the file is open for as long as the process lives.
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const [kept, lost] = [unused(), unused()]
+    const works = [
+      engine.transaction('lost', async ({ db }) => insertItem(db, kept)),
+      engine.transaction('lost', async ({ db }) => {
+        await insertItem(db, lost)
+        const own = await db.one<{ pid: number }>(sql`select pg_backend_pid() as pid`)
+        await terminateBackend(own?.pid ?? 0)
+        throw new Failure('conflict')
+      }),
+    ]
+    const outcomes = await soon(Promise.all(works.map(settle)), 'an answer to each of them')
+    for (const [index, id] of [kept, lost].entries()) {
+      expect((await findItem(engine, id)) !== undefined).toBe(outcomes[index]?.ok)
+    }
+    expect(outcomes[1]?.ok).toBe(false)
+    const next = unused()
+    await soon(
+      commit((db) => insertItem(db, next), 'lost'),
+      'the next transaction',
+    )
+    expect(await findItem(engine, next)).toBeDefined()
+  })
+
+  async function terminateBackend(pid: number): Promise<void> {
+    const client = await connectPostgres(database.settings.COFFER_DATABASE_URL)
+    await client.query('select pg_terminate_backend($1, 5000)', [pid])
+    await client.end()
+  }
+
+  test('by a pause within a transaction is unavailable, and whoever waits for its locks goes on', async () => {
+    if (engine.kind === 'sqlite') {
+      // There is no second node: a process that is frozen serves nobody.
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const limit = await engine.one<{ ms: number }>(sql`
+      select setting::bigint as ms from pg_settings where name = 'idle_in_transaction_session_timeout'`)
+    // Well under what a follower of the log of changes waits for a number that was taken.
+    expect(limit?.ms).toBe(10_000)
+    const id = unused()
+    await commit((db) => db.run(sql`insert into balance (id, amount) values (${id}, 1)`))
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>()
+    const { promise: holdsLock, resolve: hold } = Promise.withResolvers<void>()
+    const frozen = settle(
+      engine.transaction('frozen', async ({ db }) => {
+        await db.run(sql`update balance set amount = 2 where id = ${id}`)
+        // Last, as the time runs from here.
+        await db.run(sql`set local idle_in_transaction_session_timeout = 100`)
+        hold()
+        await isOver
+        await db.run(sql`update balance set amount = 3 where id = ${id}`)
+      }),
+    )
+    await holdsLock
+    const waiting = other.transaction('waiting', ({ db }) =>
+      db.run(sql`update balance set amount = amount + 10 where id = ${id}`),
+    )
+    await soon(waiting, 'the lock of the one that pauses').finally(end)
+    expect(await frozen).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    expect(await engine.one(sql`select amount from balance where id = ${id}`)).toEqual({ amount: 11 })
+  })
+
+  test('a step of a migration may take longer than any other statement', async () => {
+    if (engine.kind === 'sqlite') {
+      // Nothing there is bound in time but the wait for a lock.
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const hurried = openPostgres(database.settings.COFFER_DATABASE_URL ?? '', 50)
+    const slow = await settle(hurried.one(sql`select pg_sleep(0.3)`))
+    expect(slow).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    // Longer, too, than the driver itself would wait.
+    await hurried.migrateStep(1_001, 'test', 'create table slow as select 1 as one from pg_sleep(1.3)', 0)
+    await hurried.close()
+    expect(await engine.one(sql`select count(*) as count from slow`)).toEqual({ count: 1 })
+  })
+
+  test('while it is being opened is unavailable, and nothing that would end the process', async () => {
+    if (engine.kind === 'sqlite') {
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const { url, close } = await startClosingServer(database.settings.COFFER_DATABASE_URL ?? '')
+    const uncaught: unknown[] = []
+    const note = (error: unknown) => void uncaught.push(error)
+    process.on('uncaughtException', note)
+    const node = openPostgres(url)
+    const outcomes = [
+      await settle(node.transaction('opening', async () => undefined)),
+      await settle(node.one(sql`select id from item limit 1`)),
+      await settle(node.migrateStep(1_000, 'test', 'create table never (id text)', 0)),
+    ]
+    await node.close()
+    await close()
+    process.off('uncaughtException', note)
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    expect(uncaught).toEqual([])
+  })
+
+  /** Lets clients in, and tells them in the same breath that the server is about to stop. */
+  async function startClosingServer(target: string) {
+    const { hostname, port } = new URL(target)
+    const readyForQuery = Buffer.from('5a0000000549', 'hex')
+    const fields = 'SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0'
+    const farewell = Buffer.concat([Buffer.from('E'), Buffer.alloc(4), Buffer.from(fields)])
+    farewell.writeInt32BE(farewell.length - 1, 1)
+    const server = createServer((client) => {
+      const upstream = connect(Number(port), hostname)
+      client.on('error', () => undefined).on('close', () => upstream.destroy())
+      upstream.on('error', () => undefined)
+      client.pipe(upstream)
+      upstream.on('data', (data) => {
+        if (data.includes(readyForQuery)) client.end(Buffer.concat([data, farewell]))
+        else client.write(data)
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const address = server.address()
+    const own = typeof address === 'object' && address ? address.port : 0
+    return {
+      url: Object.assign(new URL(target), { port: String(own) }).href,
+      close: () => new Promise((resolve) => server.close(resolve)),
+    }
+  }
+
+  test('to a server that takes no more writes, or lets nobody in any more, is unavailable', async () => {
+    if (engine.kind === 'sqlite') {
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const refused = unused()
+    const told: string[] = []
+    engine.onRefusal((error) => told.push(error.code))
+    const write = await settle(
+      engine.transaction('read only', async ({ db }) => {
+        // As a primary that has become a standby, or whose disk is nearly full.
+        await db.run(sql`set transaction read only`)
+        await insertItem(db, refused)
+      }),
+    )
+    expect(write).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    expect(told).toEqual(['unavailable'])
+    expect(await findItem(engine, refused)).toBeUndefined()
+    const changes: Partial<URL>[] = [{ password: 'changed' }, { pathname: '/renamed' }]
+    for (const change of changes) {
+      const url = Object.assign(new URL(database.settings.COFFER_DATABASE_URL ?? ''), change)
+      const node = openPostgres(url.href)
+      const outcomes = [
+        await settle(node.one(sql`select id from item limit 1`)),
+        await settle(node.transaction('opening', async () => undefined)),
+      ]
+      await node.close()
+      for (const outcome of outcomes) expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    }
+  })
+
+  test('in silence is given up once: whoever comes after it waits no longer than for one answer', async () => {
+    if (engine.kind === 'sqlite') {
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const { url, hush, isHushed, close } = await startMutedServer(database.settings.COFFER_DATABASE_URL ?? '')
+    // The driver waits for a second more.
+    const node = openPostgres(url, 1_000)
+    const asked = vi.spyOn(pg.Client.prototype, 'query')
+    const lost = settle(
+      node.transaction('silent', async ({ db }) => {
+        await db.one(sql`select id from item limit 1`)
+        hush()
+        await db.one(sql`select id from item limit 1`)
+      }),
+    )
+    await isHushed
+    const next = await settle(node.transaction('silent', ({ db }) => db.one(sql`select id from item limit 1`)))
+    expect([await lost, next]).toMatchObject([{ ok: false, error: { code: 'unavailable' } }, { ok: true }])
+    const texts = asked.mock.calls.map(([query]) => Object(query).text)
+    asked.mockRestore()
+    expect(texts.filter((text) => text === 'begin')).toHaveLength(2)
+    // To that there would be no answer either.
+    expect(texts).not.toContain('rollback')
+    await node.close()
+    await close()
+  })
+
+  /** Passes on all that is said, until those who are connected then are to hear nothing any more. */
+  async function startMutedServer(target: string) {
+    const { hostname, port } = new URL(target)
+    const upstreams = new Set<Socket>()
+    const hushed = Promise.withResolvers<void>()
+    const server = createServer((client) => {
+      const upstream = connect(Number(port), hostname)
+      upstreams.add(upstream)
+      client.on('error', () => undefined).on('close', () => upstream.destroy())
+      upstream.on('error', () => undefined)
+      client.pipe(upstream)
+      upstream.pipe(client)
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const address = server.address()
+    const own = typeof address === 'object' && address ? address.port : 0
+    return {
+      url: Object.assign(new URL(target), { port: String(own) }).href,
+      hush: () => {
+        for (const upstream of upstreams) upstream.unpipe().pause()
+        hushed.resolve()
+      },
+      isHushed: hushed.promise,
+      close: () => new Promise((resolve) => server.close(resolve)),
+    }
+  }
+
+  test('at the socket is unavailable, never an error of ours', async () => {
+    if (engine.kind === 'sqlite') {
+      expect(kind).toBe('sqlite')
+      return
+    }
+    const { Socket } = await import('node:net')
+    const node = openEngine()
+    await node.one(sql`select id from item limit 1`)
+    const write = Socket.prototype.write
+    // The kernel's word for a peer that is gone; it has five capital letters, as a SQLSTATE has five characters.
+    Socket.prototype.write = function cut(this: InstanceType<typeof Socket>) {
+      this.destroy(Object.assign(new Error('write EPIPE'), { code: 'EPIPE', syscall: 'write' }))
+      return false
+    }
+    const outcome = await settle(node.one(sql`select id from item limit 1`)).finally(() => {
+      Socket.prototype.write = write
+    })
+    expect(outcome).toMatchObject({ ok: false, error: { code: 'unavailable' } })
+    expect(await settle(node.one(sql`select id from item limit 1`))).toEqual({ ok: true })
+    await node.close()
+  })
+})
