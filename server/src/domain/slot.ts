@@ -8,7 +8,7 @@ import type { Slot, SlotPool } from '../slot/pool.ts'
 import { confirmRights } from './access/confirm.ts'
 import { grantOf } from './actor.ts'
 import type { Context } from './context.ts'
-import { newRun, type Run } from './run.ts'
+import { newRun, type Run } from './request-run.ts'
 import { StartOver } from './start-over.ts'
 
 /** A person with all of their credentials, an identity, or the network of somebody unknown. */

@@ -35,7 +35,7 @@ import { requestsTo, requestTable } from '../../../test/request-table.ts'
 import { isDeep } from '../../../test/tier.ts'
 import { changeMember, createWorld, type ScopeName, scopeNames, scopeOf, type World } from '../../../test/world.ts'
 import { createBearer, sessionPrefix, tokenPrefix } from '../crypto/token.ts'
-import { createStrangerRecords } from '../domain/audit/stranger.ts'
+import { createStrangerRecords } from '../domain/audit/anonymous-limit.ts'
 import { everything } from '../domain/scope.ts'
 
 /** What the specification asks for: a living credential of some kind, or a right within a workspace. */

@@ -1,5 +1,5 @@
 import { backOffMs } from '../domain/account/attempt-limit.ts'
-import { recordUnrecorded } from '../domain/audit/unrecorded.ts'
+import { recordUnrecorded } from '../domain/audit/anonymous-count.ts'
 import type { Services } from '../domain/context.ts'
 import { trashLifeMs } from '../domain/secret/write/trash.ts'
 import { endedShareLifeMs } from '../domain/share/share.ts'

@@ -22,7 +22,7 @@ import { vaultKv } from './vault-kv.ts'
 import { vercel } from './vercel.ts'
 import { webhook } from './webhook.ts'
 
-export { announced } from './announced.ts'
+export { announced } from './coming-soon.ts'
 
 export const providers: readonly Provider[] = [
   githubActions,

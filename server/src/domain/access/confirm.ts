@@ -8,7 +8,7 @@ import type { Store } from '../../store/store.ts'
 import type { Member } from '../../store/workspace/member.ts'
 import { grantOf } from '../actor.ts'
 import type { Context, WriteContext } from '../context.ts'
-import type { Granted } from '../run.ts'
+import type { Granted } from '../request-run.ts'
 import { StartOver } from '../start-over.ts'
 import { hasExpired, requireLiving } from './live-credential.ts'
 

@@ -7,7 +7,7 @@ import { type ProjectAccess, reachedEnvironments } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { isId } from '../id.ts'
 import { reachesProject } from '../scope.ts'
-import { personalOwner } from './environment.ts'
+import { personalOwner } from './choose-environment.ts'
 import { mayExist } from './name.ts'
 
 /** Finds a secret by name or id. The two cannot collide, because names that look like ids are refused. */

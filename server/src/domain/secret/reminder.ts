@@ -7,9 +7,9 @@ import { requireProject } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { iso } from '../time.ts'
 import { inTransaction } from '../transaction.ts'
-import { requireNamed, requireReached } from './environment.ts'
+import { recordSecret } from './audit-record.ts'
+import { requireNamed, requireReached } from './choose-environment.ts'
 import { requireSecret } from './find.ts'
-import { recordSecret } from './record.ts'
 import { announceSecrets } from './write/announce.ts'
 
 export async function putReminder(

@@ -3,7 +3,7 @@ import { Failure } from '../../failure.ts'
 import { hasRole, type ProjectAccess } from '../access/access.ts'
 import type { Context } from '../context.ts'
 import { reachesProject } from '../scope.ts'
-import { personalOwner } from './environment.ts'
+import { personalOwner } from './choose-environment.ts'
 
 /** Members may write their personal values; shared values need the role developer. */
 export function requireWriter(

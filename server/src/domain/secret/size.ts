@@ -12,6 +12,8 @@ import { acquireLargeSlot } from '../slot.ts'
 
 const mebibyte = 1024 * 1024
 const maxBytes = 64 * mebibyte
+export const isTooLarge = (value: string) => Buffer.byteLength(value) > maxValueBytes
+
 /** The largest value, with its encryption overhead and the rest of its row. */
 const maxRowBytes = maxValueBytes + 2 * rowBytes
 /** Loads that cannot exceed this size are not measured first. */

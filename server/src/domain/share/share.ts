@@ -20,7 +20,7 @@ import { hasRole, type ProjectAccess, reachesEnvironments, reauthorise, requireP
 import { record } from '../audit/record.ts'
 import type { Context, WriteContext } from '../context.ts'
 import { reachesProject } from '../scope.ts'
-import { secretsEntity } from '../secret/record.ts'
+import { secretsEntity } from '../secret/audit-record.ts'
 import { inPasswordSlot } from '../slot.ts'
 import { dayMs, iso, maybeIso, secondMs } from '../time.ts'
 import { inTransaction } from '../transaction.ts'

@@ -8,9 +8,10 @@ import { type Actor, anonymous } from '../../domain/actor.ts'
 import type { ChangeFollower } from '../../domain/cache/change-follower.ts'
 import type { Context, Services } from '../../domain/context.ts'
 import { credentialKey } from '../../domain/credential/credential.ts'
-import { newRun, type Run } from '../../domain/run.ts'
+import { newRun, type Run } from '../../domain/request-run.ts'
 import { Failure } from '../../failure.ts'
 import type { Exchange } from '../exchange.ts'
+import { limitExchange, showLimit } from '../limits/exchange-limit.ts'
 import type { PipeliningLimit } from '../limits/pipelining-limit.ts'
 import { type Hit, type Limiter, nearerToExhaustion, rateLimited } from '../limits/rate-limit.ts'
 import type { Reservations } from '../limits/reservation.ts'
@@ -143,19 +144,6 @@ function keyOnSocket({ socket }: Exchange, authorization: string): string {
   return key
 }
 
-/**
- * Applies the second rate limit of the token exchange, which is per token. The headers describe the limit that is
- * nearer to exhaustion.
- */
-async function limitExchange(exchange: Exchange, limiter: Limiter, globalHit: Hit): Promise<void> {
-  const { credential } = exchange.ctx.actor
-  // Other credentials are refused later, and use up no exchanges.
-  if (credential.type !== 'static' && credential.type !== 'cli-token') return
-  const hit = await limiter.hit(credential.token.id)
-  showLimit(exchange, nearerToExhaustion(hit, globalHit))
-  if (hit.exceeded) throw rateLimited(hit)
-}
-
 /** Maximum stored length of the user agent, which the client could make arbitrarily long. */
 const maxUserAgentLength = 256
 
@@ -166,12 +154,6 @@ function contextFor(parts: AdmissionParts, actor: Actor, exchange: Exchange, ip:
   const userAgent = (headers['user-agent'] ?? '').slice(0, maxUserAgentLength)
   const reserve = (bytes: number) => reservations.reserveRead(exchange, bytes)
   return { ...services, actor, request: { id, ip, userAgent, reserve }, run }
-}
-
-function showLimit(exchange: Exchange, hit: Hit): void {
-  exchange.header('ratelimit-limit', hit.limit)
-  exchange.header('ratelimit-remaining', hit.remaining)
-  exchange.header('ratelimit-reset', hit.resetSeconds)
 }
 
 const isApi = (url: string) => url.startsWith('/v1') && (url.length === 3 || url[3] === '/' || url[3] === '?')

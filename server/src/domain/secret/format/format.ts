@@ -2,9 +2,10 @@
  * Secrets as files. Formats that can be imported reproduce every value byte for byte. An export is refused, naming the
  * key, if the format cannot hold a value or if its readers would silently change it.
  */
-import { maxSecretsPerRequest, maxValueBytes } from '@coffer/contract/secret'
+import { maxSecretsPerRequest } from '@coffer/contract/secret'
 import type { exportFormats, SecretImport } from '@coffer/contract/secret-file'
 import { isId } from '../../id.ts'
+import { isTooLarge } from '../size.ts'
 import { readCsv, writeCsv } from './csv.ts'
 import { writeDocker } from './docker.ts'
 import { readDotenv, writeDotenv } from './dotenv.ts'
@@ -109,5 +110,5 @@ function requireKey(line: number, shownKey: string, key: string): void {
 function requireValue(line: number, key: string, value: string): void {
   // Half of a surrogate pair has no UTF-8 form and would be stored as another character.
   if (!value.isWellFormed()) throw refuseLine(line, `the value of ${key} is not valid Unicode`)
-  if (Buffer.byteLength(value) > maxValueBytes) throw refuseLine(line, `the value of ${key} is larger than 64 KiB`)
+  if (isTooLarge(value)) throw refuseLine(line, `the value of ${key} is larger than 64 KiB`)
 }

@@ -7,7 +7,7 @@ import type { ProjectAccess } from '../../access/access.ts'
 import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context } from '../../context.ts'
 import { parseTime } from '../../time.ts'
-import { requireReached } from '../environment.ts'
+import { requireReached } from '../choose-environment.ts'
 import { loadValues, openValues, placeOf } from '../load.ts'
 import { type Allowance, createOpeningPause } from '../size.ts'
 

@@ -4,7 +4,7 @@ import type { ProjectAccess } from '../../access/access.ts'
 import { grantOf } from '../../actor.ts'
 import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context } from '../../context.ts'
-import { personalOwner } from '../environment.ts'
+import { personalOwner } from '../choose-environment.ts'
 
 export function cacheKeyOf(
   ctx: Context,

@@ -2,7 +2,8 @@ import { Failure } from '../../../failure.ts'
 import type { ProjectAccess } from '../../access/access.ts'
 import type { WriteContext } from '../../context.ts'
 import { type ReferenceOptions, referenceOptions } from './follow.ts'
-import { defaultMaxDepth, findCycle, type LoadValues, type Place, type PlacedValue, placeName } from './graph.ts'
+import { findCycle, type LoadValues, type Place, type PlacedValue, placeName } from './graph.ts'
+import { defaultMaxDepth } from './limit.ts'
 import { hasReferences } from './reference.ts'
 
 /** Refuses values that would refer back to themselves, as this owner sees them. Owner '' sees shared values only. */

@@ -1,5 +1,5 @@
 import { yieldToEventLoop } from '../../../event-loop.ts'
-import { createReferencePause, maxLinks, maxMentions, tooManyReferences } from './limit.ts'
+import { createReferencePause, defaultMaxDepth, maxLinks, maxMentions, tooManyReferences } from './limit.ts'
 import { parsePieces, type Reference, readReference } from './reference.ts'
 
 /**
@@ -56,8 +56,6 @@ type ReferenceGraph = {
   readonly places: ReadonlySet<string>
   readonly environments: ReadonlySet<string>
 }
-
-export const defaultMaxDepth = 16
 
 /** Keys cannot contain a slash, so two places never share a name. */
 export function placeName(place: Place): string {

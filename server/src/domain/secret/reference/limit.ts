@@ -4,6 +4,8 @@ import { createPause, yieldToEventLoop } from '../../../event-loop.ts'
 import { invalid } from '../../../failure.ts'
 import { surveyReferences } from './reference.ts'
 
+/** References behind references: a chain of values may be this long. */
+export const defaultMaxDepth = 16
 /** Distinct references in one value. */
 const maxReferences = 1_000
 /** Distinct references per value, summed over all values. */

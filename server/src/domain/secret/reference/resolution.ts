@@ -1,6 +1,5 @@
 import { yieldToEventLoop } from '../../../event-loop.ts'
 import {
-  defaultMaxDepth,
   type GraphOptions,
   type Link,
   loadReferenceGraph,
@@ -9,7 +8,7 @@ import {
   type PlacedValue,
   type ValueNode,
 } from './graph.ts'
-import { createReferencePause, maxLinks } from './limit.ts'
+import { createReferencePause, defaultMaxDepth, maxLinks } from './limit.ts'
 import { parsePieces, readReference, surveyReferences, writeReferenceName } from './reference.ts'
 
 /**

@@ -8,12 +8,12 @@ import type { SecretRecord } from '../../../store/secret/secret.ts'
 import type { ProjectAccess } from '../../access/access.ts'
 import { lockChain } from '../../audit/chain.ts'
 import type { AuditEvent } from '../../audit/event.ts'
-import { readDetails } from '../../audit/read.ts'
 import { record } from '../../audit/record.ts'
+import { readDetails } from '../../audit/record-read.ts'
 import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { Context, WriteContext } from '../../context.ts'
 import { inTransaction } from '../../transaction.ts'
-import { secretsEntity } from '../record.ts'
+import { secretsEntity } from '../audit-record.ts'
 
 /** The keys and environments whose values were compared. */
 export type Comparison = {

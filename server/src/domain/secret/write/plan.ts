@@ -1,5 +1,5 @@
 /** Compares the edits of a request with the stored values: plans the change of each key, or refuses the request. */
-import { type DataType, maxValueBytes, type WriteMode, type WriteResult } from '@coffer/contract/secret'
+import type { DataType, WriteMode, WriteResult } from '@coffer/contract/secret'
 import { newId } from '../../../crypto/id.ts'
 import { Failure, invalid } from '../../../failure.ts'
 import type { SecretRecord } from '../../../store/secret/secret.ts'
@@ -9,6 +9,7 @@ import type { SnapshotEnvironment } from '../../cache/workspace-snapshot.ts'
 import type { WriteContext } from '../../context.ts'
 import { refuseId, refuseReserved } from '../name.ts'
 import { authorsOf } from '../reference/author.ts'
+import { isTooLarge } from '../size.ts'
 
 /** The value that one key should have in one environment; null removes it. */
 export type Edit = {
@@ -152,7 +153,7 @@ export function checkEdit({ key, value, environment, isPersonal }: Edit): void {
     throw invalid('isPersonal', `personal values are switched off in ${environment.name}.`)
   }
   if (value === null) return
-  if (Buffer.byteLength(value) > maxValueBytes) throw invalid('value', `the value of ${key} is larger than 64 KiB.`)
+  if (isTooLarge(value)) throw invalid('value', `the value of ${key} is larger than 64 KiB.`)
   if (/^(\*{8,}|•{4,})$/.test(value))
     throw invalid('value', `the value of ${key} is only a display mask: send the value itself.`)
 }

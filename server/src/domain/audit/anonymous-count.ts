@@ -1,6 +1,6 @@
 import { anonymous } from '../actor.ts'
 import { noRequest, type Services } from '../context.ts'
-import { newRun } from '../run.ts'
+import { newRun } from '../request-run.ts'
 import { recordAct } from '../transaction.ts'
 
 /** Records how many acts of strangers were only counted, once their window is over. */
