@@ -1,4 +1,4 @@
-/** The envelope keeps its format, here and in a real browser, and opens for nobody but the holder of link and passphrase. */
+/** The envelope format is stable, in Node and in a real browser, and only link and passphrase together open an envelope. */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -91,7 +91,7 @@ describe('the vectors of version 1', () => {
 })
 
 describe('an envelope', () => {
-  test('opens for its link, and its proofs are what the server holds the hashes of', async () => {
+  test('opens with its link, and its proofs match the hashes that the server holds', async () => {
     const { envelope, fragment } = await seal(pairs, 'passphrase')
     const reader = await unlock(fragment, 'passphrase')
     expect(await reader.open(envelope.ciphertext, envelope.commit)).toEqual(pairs)
@@ -99,14 +99,14 @@ describe('an envelope', () => {
     expect(hashOf(reader.passProof)).toBe(envelope.passProofHash)
   })
 
-  test('is another one each time, and does not tell the length of what it holds', async () => {
+  test('differs each time, and does not reveal the length of its content', async () => {
     const made = await Promise.all(['a', 'b', 'x'.repeat(200)].map((v) => seal({ t: 'text', v })))
     expect(new Set(made.map(({ fragment }) => fragment)).size).toBe(3)
     expect(new Set(made.map(({ envelope }) => envelope.ciphertext)).size).toBe(3)
     expect(new Set(made.map(({ envelope }) => envelope.ciphertext.length)).size).toBe(1)
   })
 
-  test('holds any text', async () => {
+  test('can contain any text', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary', maxLength: 2_000 }), async (v) => {
         const { envelope, fragment } = await seal({ t: 'text', v })
@@ -116,7 +116,7 @@ describe('an envelope', () => {
     )
   })
 
-  test('holds 512 KiB and not a block more', async () => {
+  test('can contain 512 KiB and not one byte more', async () => {
     const frame = JSON.stringify({ t: 'text', v: '' }).length + 4
     const largest = 'x'.repeat(512 * 1024 - frame)
     const { envelope, fragment } = await seal({ t: 'text', v: largest })
@@ -124,12 +124,12 @@ describe('an envelope', () => {
     await expect(seal({ t: 'text', v: `${largest}x` })).rejects.toMatchObject({ problem: 'too-large' })
   })
 
-  test('opens with a passphrase that another keyboard composes', async () => {
+  test('opens with a passphrase in another Unicode normal form', async () => {
     const { envelope, fragment } = await seal(content, 'caf\u00e9 \ufb01')
     expect(await open(fragment, envelope.ciphertext, envelope.commit, 'cafe\u0301 fi')).toEqual(content)
   })
 
-  test('does not open with another passphrase, without one, or with one that it never had', async () => {
+  test('does not open with a wrong, a missing or a superfluous passphrase', async () => {
     const locked = await seal(content, 'right')
     for (const passphrase of ['wrong', 'Right', 'right ', undefined]) {
       const opened = open(locked.fragment, locked.envelope.ciphertext, locked.envelope.commit, passphrase)
@@ -140,7 +140,7 @@ describe('an envelope', () => {
     await expect(opened).rejects.toMatchObject({ problem: 'wrong-key' })
   })
 
-  test('does not open by the link of another, nor with the commitment of another', async () => {
+  test('does not open with the link, the commitment or the ciphertext of another envelope', async () => {
     const [one, other] = [await seal(content), await seal(content)]
     for (const [link, ciphertext, commit, problem] of [
       [other.fragment, one.envelope.ciphertext, one.envelope.commit, 'wrong-key'],
@@ -151,7 +151,7 @@ describe('an envelope', () => {
     }
   })
 
-  test('with any one bit changed does not open', async () => {
+  test('does not open when the ciphertext is changed', async () => {
     const { envelope, fragment } = await sealWith(secret, nonce, content)
     const bytes = Buffer.from(envelope.ciphertext, 'base64url')
     for (let at = 0; at < bytes.length; at++) {
@@ -166,7 +166,7 @@ describe('an envelope', () => {
   })
 })
 
-test('a link that was mangled anywhere is noticed before anything is asked', async () => {
+test('a damaged link is detected before any request', async () => {
   const other = (char: string) => (char === 'A' ? 'B' : 'A')
   const mangled = [...fragment].map((char, at) => fragment.slice(0, at) + other(char) + fragment.slice(at + 1))
   const cut = [...fragment].map((_char, at) => fragment.slice(0, at))
@@ -176,7 +176,7 @@ test('a link that was mangled anywhere is noticed before anything is asked', asy
   }
 })
 
-test('base64url has one spelling for the same bytes', () => {
+test('base64url has exactly one encoding of the same bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 100 }), (made) => {
       const bytes = Uint8Array.from(made)
@@ -206,12 +206,12 @@ describe('in a real browser', () => {
     const address = server.address()
     const port = typeof address === 'object' && address ? address.port : 0
     const executablePath = execFileSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).trim()
-    // The sandbox does not start as root; no name leads anywhere, so that nothing but this page is asked.
+    // The sandbox does not start as root. No host name resolves, so that the browser requests only this page.
     const args = ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1']
     browser = await chromium.launch({ executablePath, args })
     page = await browser.newPage()
     await page.goto(`http://127.0.0.1:${port}/`)
-    // The page's own import: the file is the same one that Node has loaded above.
+    // The page imports the same file that Node has loaded above.
     await page.addScriptTag({
       type: 'module',
       content: `import * as envelope from '/share-envelope.js'; globalThis.envelope = envelope`,
@@ -223,11 +223,11 @@ describe('in a real browser', () => {
     await new Promise((resolve) => server.close(resolve))
   })
 
-  /** Calls a function of the file inside the page. */
+  /** Calls a function of the module inside the page. */
   const call = <Result>(name: string, ...args: readonly unknown[]) =>
     page.evaluate<Result>(`envelope[${JSON.stringify(name)}](...${JSON.stringify(args)})`)
 
-  test.each(vectors)('the vector with %s holds', async (_name, vector) => {
+  test.each(vectors)('the vector with %s matches', async (_name, vector) => {
     const given = JSON.stringify({ content, passphrase: vector.passphrase })
     const made = await page.evaluate<{
       keys: Record<string, string>
@@ -246,16 +246,19 @@ describe('in a real browser', () => {
     expect(made.sealed).toEqual(await sealWith(secret, nonce, content, vector.passphrase))
   })
 
-  test.each([undefined, 'caf\u00e9'])('what one side seals the other opens, with passphrase %s', async (passphrase) => {
-    const given = passphrase === undefined ? [] : [passphrase]
-    const there = await call<Awaited<ReturnType<typeof seal>>>('seal', pairs, ...given)
-    expect(await open(there.fragment, there.envelope.ciphertext, there.envelope.commit, passphrase)).toEqual(pairs)
-    const here = await seal(pairs, passphrase)
-    const { ciphertext, commit } = here.envelope
-    expect(await call('open', here.fragment, ciphertext, commit, ...given)).toEqual(pairs)
-  })
+  test.each([undefined, 'caf\u00e9'])(
+    'Node and the browser open the envelopes of each other, with passphrase %s',
+    async (passphrase) => {
+      const given = passphrase === undefined ? [] : [passphrase]
+      const there = await call<Awaited<ReturnType<typeof seal>>>('seal', pairs, ...given)
+      expect(await open(there.fragment, there.envelope.ciphertext, there.envelope.commit, passphrase)).toEqual(pairs)
+      const here = await seal(pairs, passphrase)
+      const { ciphertext, commit } = here.envelope
+      expect(await call('open', here.fragment, ciphertext, commit, ...given)).toEqual(pairs)
+    },
+  )
 
-  test('a damaged link and a wrong passphrase are told apart there too', async () => {
+  test('the errors for a damaged link and a wrong passphrase differ', async () => {
     const { envelope, fragment } = await seal(content, 'right')
     const problem = (...args: readonly string[]) =>
       page.evaluate(`envelope.open(...${JSON.stringify(args)}).catch((error) => error.problem)`)

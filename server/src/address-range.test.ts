@@ -10,7 +10,7 @@ function isSpecial(text: string): boolean {
 }
 
 describe('special-purpose addresses', () => {
-  // The first and the last address of each range, so that a prefix one bit off is seen.
+  // The first and the last address of each range, so that a prefix that is one bit off fails.
   test.each([
     ['0.0.0.0', '0.255.255.255'],
     ['10.0.0.0', '10.255.255.255'],
@@ -47,7 +47,7 @@ describe('special-purpose addresses', () => {
     ['fe80::1%eth0', '::1%lo'],
     ['', 'localhost'],
     ['127.1', '0177.0.0.1'],
-  ])('holds %s to %s', (first, last) => {
+  ])('contain %s to %s', (first, last) => {
     expect([isSpecial(first), isSpecial(last)]).toEqual([true, true])
   })
 
@@ -71,7 +71,7 @@ describe('special-purpose addresses', () => {
     ['2003::', '3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
     ['3fff:1000::', '3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
     ['2606:4700:4700::1111', '2a00:1450:4001:80b::200e'],
-  ])('do not hold %s and %s', (first, last) => {
+  ])('do not contain %s and %s', (first, last) => {
     expect([isSpecial(first), isSpecial(last)]).toEqual([false, false])
   })
 })
@@ -86,13 +86,13 @@ describe('ranges', () => {
     '::/129',
     '::ffff:0:0/96',
     'x/8',
-  ])('refuse %s', (text) => expect(parseRange(text)).toBeUndefined())
+  ])('reject %s', (text) => expect(parseRange(text)).toBeUndefined())
 
-  // net.BlockList is the second opinion: another implementation of the same question.
+  // net.BlockList is an independent implementation of the same check.
   test.each([
     ['ipv4', fc.ipV4(), 32],
     ['ipv6', fc.ipV6(), 128],
-  ] as const)('agree with Node on what is inside, for %s', (family, addresses, width) => {
+  ] as const)('contain the same addresses as in Node, for %s', (family, addresses, width) => {
     fc.assert(
       fc.property(
         addresses,
@@ -129,4 +129,4 @@ test.each([
   ['10.0.0.1/33', undefined],
   ['10.0.0/8', undefined],
   ['::ffff:10.0.0.1/104', undefined],
-])('%s was meant to be %s', (text, meant) => expect(meantRange(text)).toBe(meant))
+])('the range intended by %s is %s', (text, meant) => expect(meantRange(text)).toBe(meant))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { setBounded } from './bounded-map.ts'
 
-test('the entry that was set longest ago is evicted, and nothing before the map is full', () => {
+test('a full map evicts the entry that was set longest ago; a map with room evicts nothing', () => {
   const map = new Map<string, number>()
   for (const [value, key] of ['a', 'b', 'a', 'c'].entries()) setBounded(map, 2, key, value)
   expect([...map]).toEqual([

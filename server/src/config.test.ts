@@ -18,7 +18,7 @@ function writeSettings(content: string): string {
   return path
 }
 
-/** The sentence of the refusal; anything but a ConfigError is a failure of the test. */
+/** The message of the ConfigError; any other error fails the test. */
 function refusalOf(environment: Environment): string {
   try {
     readConfig(environment)
@@ -45,7 +45,7 @@ const range = (text: string) => {
   return parsed
 }
 
-test('nothing needs to be set', () => {
+test('every setting has a default', () => {
   const expected: Config = {
     host: '127.0.0.1',
     port: 8080,
@@ -74,13 +74,13 @@ test('nothing needs to be set', () => {
   expect(readConfig({})).toEqual(expected)
 })
 
-test('an empty or blank setting is none, and space around a value is no part of it', () => {
+test('an empty or blank setting counts as unset, and space around a value is trimmed', () => {
   const blank = Object.fromEntries(settings.map(({ name }, at) => [name, at % 2 ? '' : '  ']))
   expect(readConfig(blank)).toEqual(readConfig({}))
   expect(readConfig({ COFFER_PORT: ' 9000 ', COFFER_HOST: '\t::1\n' })).toMatchObject({ port: 9000, host: '::1' })
 })
 
-test('what does not start with COFFER_ is none of our business', () => {
+test('variables without the prefix COFFER_ are ignored', () => {
   expect(readConfig({ PATH: '/bin', NODE_ENV: 'production', PORT: '1', MASTER_KEY: 'x' })).toEqual(readConfig({}))
 })
 
@@ -136,7 +136,7 @@ const accepted: [string, string, Partial<Config>][] = [
   ['COFFER_LOG_LEVEL', 'silent', { logLevel: 'silent' }],
 ]
 
-test.each(accepted)('%s takes %s', (name, value, expected) => {
+test.each(accepted)('%s accepts %s', (name, value, expected) => {
   expect(readConfig({ [name]: value })).toMatchObject(expected)
 })
 
@@ -215,14 +215,14 @@ const refused: [string, readonly string[]][] = [
 ]
 
 test.each(refused.flatMap(([name, values]) => values.map((value): [string, string] => [name, value])))(
-  '%s refuses %s in one sentence',
+  '%s rejects %s in one sentence',
   (name, value) => {
     const message = expectRefusal({ [name]: value, VAULT_TOKEN: 'hvs.hunter2' }, name)
     expect(message).not.toContain('hunter2')
   },
 )
 
-test('an address to listen on that is none is named, and a port that is named twice', () => {
+test('an invalid listen address and a port used twice are named in the error', () => {
   expect(refusalOf({ COFFER_HOST: '[::1]' })).toBe(
     'COFFER_HOST: [::1] is not a host name, nor an IP address without brackets and port.',
   )
@@ -231,7 +231,7 @@ test('an address to listen on that is none is named, and a port that is named tw
   )
 })
 
-test('a number that is too large, and a range that is a slip, are answered with what would be right', () => {
+test('the error for a number that is too large, or a range with host bits, says what to write instead', () => {
   expect(refusalOf({ COFFER_RATE_LIMIT: '9999999999' })).toBe(
     'COFFER_RATE_LIMIT must be a whole number up to 999999999; 0 switches the limit off.',
   )
@@ -245,13 +245,13 @@ test.each([
   ['COFFER_DATABASE_URL', 'postgres://coffer:hunter2@db.example.com:99999/coffer'],
   ['COFFER_REDIS_URL', 'redis://:hunter2#@redis.example.com'],
   ['COFFER_SMTP_URL', 'smtp://user:hunter2?@mail.example.com'],
-])('what is wrong with a URL of the right kind is said: %s %s', (name, value) => {
+])('a malformed URL with the right scheme gets a hint: %s %s', (name, value) => {
   expect(refusalOf({ [name]: value })).toBe(
     `${name} is not a valid URL: check its host and port, and percent-encode special characters in its password.`,
   )
 })
 
-test('a URL of Redis whose password or database its driver cannot read is refused in a sentence', () => {
+test('a Redis URL whose password or database the driver cannot parse is rejected in one sentence', () => {
   const sentence = 'COFFER_REDIS_URL must be of the form redis://:password@host:port/number, percent-encoded.'
   for (const url of [
     'redis://:hunter2%@redis.example.com',
@@ -284,14 +284,14 @@ test('every setting has a name, a default and a meaning, each once', () => {
   }
 })
 
-test('every setting is known to these tests', () => {
+test('every setting is covered by these tests', () => {
   const wrapped = ['COFFER_CONFIG', 'COFFER_MASTER_KEY_KMS', 'COFFER_MASTER_KEY_TRANSIT']
   const tested = new Set([...accepted.map(([name]) => name), ...wrapped])
   expect(settings.map(({ name }) => name).filter((name) => !tested.has(name))).toEqual([])
 })
 
 test.each(['COFFER_PROT', 'COFFER_', 'COFFER_RATELIMIT', 'COFFER_MASTER_KEYS', 'COFFER___PROTO__'])(
-  'the unknown setting %s is refused, also when it is empty',
+  'the unknown setting %s is rejected, even when it is empty',
   (name) => {
     for (const value of ['hunter2', '']) {
       const message = expectRefusal({ [name]: value }, name)
@@ -311,7 +311,7 @@ describe('the master key', () => {
   const names = Object.keys(sources)
   const pairs = names.flatMap((one, at) => names.slice(at + 1).map((other): [string, string] => [one, other]))
 
-  test.each(pairs)('from %s and from %s at once is refused', (one, other) => {
+  test.each(pairs)('is rejected when both %s and %s are set', (one, other) => {
     const message = refusalOf({ [one]: sources[one] ?? '', [other]: sources[other] ?? '', VAULT_TOKEN: 'x' })
     expect(message).toContain(one)
     expect(message).toContain(other)
@@ -339,7 +339,7 @@ describe('the master key', () => {
     })
   })
 
-  test('takes the credentials of AWS from the environment or the file of settings', () => {
+  test('takes AWS credentials from the environment or the settings file', () => {
     const lines = ['AWS_ACCESS_KEY_ID=AKID', 'AWS_SECRET_ACCESS_KEY=from the file', 'AWS_SESSION_TOKEN=session']
     const path = writeSettings(['COFFER_MASTER_KEY_KMS=alias/coffer', 'AWS_REGION=eu-west-1', ...lines].join('\n'))
     const credentials = { accessKeyId: 'AKID', secretAccessKey: 'from the file', sessionToken: 'session' }
@@ -349,7 +349,7 @@ describe('the master key', () => {
     })
   })
 
-  test('takes mount, key, token and namespace of Vault apart', () => {
+  test('reads the mount, key, token and namespace of Vault', () => {
     const address = 'https://vault.example.com:8200/v1/team/transit/keys/coffer/'
     const named = { COFFER_MASTER_KEY_TRANSIT: address, VAULT_TOKEN: 'hvs.x' }
     const source = {
@@ -365,8 +365,8 @@ describe('the master key', () => {
   })
 })
 
-describe('the file that COFFER_CONFIG names', () => {
-  test('takes comments, blank lines, quotes, "export" and the ends of lines of Windows', () => {
+describe('the settings file named by COFFER_CONFIG', () => {
+  test('accepts comments, blank lines, quotes, "export", a byte order mark and Windows line endings', () => {
     const lines = [
       '\uFEFFCOFFER_PORT=9000',
       '',
@@ -390,44 +390,44 @@ describe('the file that COFFER_CONFIG names', () => {
     ['COFFER_METRICS_TOKEN=#hunter2', 'has a # in its value: put the value in quotes'],
     ['COFFER_METRICS_TOKEN="hunter2"hunter3"', 'has text after its closing quote'],
     ["COFFER_METRICS_TOKEN='hunter2' hunter3", 'has text after its closing quote'],
-  ])('is refused with the number of a line that would be dropped, and not its text: %s', (line, problem) => {
+  ])('is rejected for a malformed line, by its number and without its text: %s', (line, problem) => {
     const path = writeSettings(`COFFER_SIGNUP=open\n\n${line}\nCOFFER_LOG_LEVEL="debug"\n`)
     const message = expectRefusal({ COFFER_CONFIG: path }, 'COFFER_CONFIG')
     expect(message).toBe(`COFFER_CONFIG: line 3 of the file ${path} ${problem}.`)
   })
 
-  test('holds settings, comments and quotes', () => {
+  test('accepts settings, comments and quotes', () => {
     const path = writeSettings('# a comment\nCOFFER_PORT=9000\nexport COFFER_SIGNUP="open"\n\nCOFFER_HOST=::1 # here\n')
     expect(readConfig({ COFFER_CONFIG: path })).toMatchObject({ port: 9_000, signup: 'open', host: '::1' })
   })
 
-  test('holds values with a # in quotes, and comments of any text', () => {
+  test('accepts a # inside quotes, and comments with any text', () => {
     const path = writeSettings(
       'COFFER_METRICS_TOKEN="hunter#2"# one #\nCOFFER_SIGNUP=open # see a#b\nCOFFER_HOST= # none\n',
     )
     expect(readConfig({ COFFER_CONFIG: path })).toMatchObject({ metricsToken: 'hunter#2', signup: 'open' })
   })
 
-  test('gives way to the environment', () => {
+  test('is overridden by the environment', () => {
     const path = writeSettings('COFFER_PORT=9000\nCOFFER_LOG_LEVEL=debug\n')
     expect(readConfig({ COFFER_CONFIG: path, COFFER_PORT: '9001' })).toMatchObject({ port: 9_001, logLevel: 'debug' })
   })
 
-  test('may hold what belongs to the master key', () => {
+  test('may contain the settings of the master key', () => {
     const lines = ['COFFER_MASTER_KEY_TRANSIT=https://v.example/v1/transit/keys/k', 'VAULT_TOKEN=hvs.file']
     expect(readConfig({ COFFER_CONFIG: writeSettings(lines.join('\n')) }).masterKey).toMatchObject({
       token: 'hvs.file',
     })
   })
 
-  test('is checked like the environment', () => {
+  test('is validated like the environment', () => {
     expectRefusal({ COFFER_CONFIG: writeSettings('COFFER_PORT=hunter2') }, 'COFFER_PORT')
     expectRefusal({ COFFER_CONFIG: writeSettings('COFFER_PROT=9000') }, 'COFFER_PROT')
     const path = writeSettings('COFFER_MASTER_KEY=hunter2')
     expect(refusalOf({ COFFER_CONFIG: path, COFFER_MASTER_KEY_FILE: '/run/key' })).not.toContain('hunter2')
   })
 
-  test.each([join(folder, 'missing.env'), folder])('must be a file that can be read: %s', (path) => {
+  test.each([join(folder, 'missing.env'), folder])('must be a readable file: %s', (path) => {
     expect(expectRefusal({ COFFER_CONFIG: path }, 'COFFER_CONFIG')).toContain(path)
   })
 })
@@ -444,11 +444,11 @@ test.each([
   ['coffer.example.com', false],
   ['127.0.0.1.example.com', false],
   ['', false],
-])('whether %s can be reached from this machine only: %s', (host, expected) => {
+])('%s is a loopback host: %s', (host, expected) => {
   expect(isLoopback(host)).toBe(expected)
 })
 
-test('with open sign-up no workspace may use the list of private addresses unless it is named', () => {
+test('with open sign-up, only named workspaces may use the allow list of private addresses', () => {
   expect(readConfig({ COFFER_SIGNUP: 'open' }).outboundWorkspaces).toEqual(new Set())
   expect(readConfig({ COFFER_SIGNUP: 'open', COFFER_OUTBOUND_WORKSPACES: '*' }).outboundWorkspaces).toBe('all')
 })

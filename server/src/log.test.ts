@@ -28,17 +28,17 @@ test('a line is one JSON object with time, level, message and the declared field
 })
 
 test.each([
-  ['a body', { body: { value: secret } }],
+  ['a request body', { body: { value: secret } }],
   ['headers', { headers: { authorization: secret } }],
   ['a query', { query: secret, url: `/v1?x=${secret}` }],
   ['an error', { err: new Error(secret), error: new Error(secret) }],
   ['a message', { msg: secret, message: secret }],
   ['the name of the machine', { hostname: secret, pid: secret }],
   ['a name from the prototype', JSON.parse(`{"__proto__":{"route":"${secret}"},"constructor":"${secret}"}`)],
-])('%s that is not declared never appears', (_what, fields) => {
+])('%s in undeclared fields is never logged', (_what, fields) => {
   const { log, lines } = collect()
   for (const level of ['debug', 'info', 'warn', 'error'] as const) {
-    // The type forbids such fields; a cast or a spread further up could still bring them.
+    // The type forbids such fields, but a cast or a spread in a caller could still pass them.
     log[level]('an event', fields as LogFields)
   }
   expect(lines).toHaveLength(4)
@@ -46,7 +46,7 @@ test.each([
   for (const line of lines) expect(Object.keys(JSON.parse(line)).sort()).toEqual(['level', 'msg', 'time'])
 })
 
-test('a field that is undefined is left out, 0 and the empty text are not', () => {
+test('an undefined field is omitted; 0 and the empty string are kept', () => {
   const { log, lines } = collect()
   const missing: Partial<Record<'code', string>> = {}
   log.info('an event', { ...missing, count: 0, route: '' })
@@ -54,7 +54,7 @@ test('a field that is undefined is left out, 0 and the empty text are not', () =
   expect(lines[0]).not.toContain('code')
 })
 
-test('text with line breaks stays in its line', () => {
+test('text with line breaks stays on one line', () => {
   const { log, lines } = collect()
   log.info('first\n{"level":"error","msg":"forged"}', { route: 'a\r\nb\u2028c\u001b[31m' })
   expect(lines).toHaveLength(1)
@@ -68,14 +68,14 @@ test.each([
   ['warn', ['warn', 'error']],
   ['error', ['error']],
   ['silent', []],
-] as const)('at level %s only what is as severe is written', (level, expected) => {
+] as const)('at level %s, only messages of that severity or higher are written', (level, expected) => {
   const { log, lines } = collect(level)
   for (const severity of ['debug', 'info', 'warn', 'error'] as const) log[severity](severity)
   expect(lines.map((line) => JSON.parse(line).level)).toEqual(expected)
   expect(log.isDebug).toBe(level === 'debug')
 })
 
-test('on a terminal a line is for reading', () => {
+test('on a terminal, a line is human-readable', () => {
   const written: string[] = []
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
     written.push(String(text))
@@ -114,21 +114,24 @@ function parseError(text: string): unknown {
 test.each<[string, unknown]>([
   ['one line', new LibraryError(`duplicate key: ${secret}`)],
   ['several lines', new LibraryError(`bad input:\n${secret}\n  ${secret}`)],
-  ['lines that look like the stack', new LibraryError(`bad input:\n    at ${secret}\nat ${secret}`)],
-  ['lines that look like a place in a file', new LibraryError(`x\n    at ${secret} (file:///a/${secret}.ts:1:2)`)],
+  ['lines that look like a stack', new LibraryError(`bad input:\n    at ${secret}\nat ${secret}`)],
+  [
+    'lines that look like a stack frame with a file',
+    new LibraryError(`x\n    at ${secret} (file:///a/${secret}.ts:1:2)`),
+  ],
   ['the input of JSON.parse', parseError(`{"a":\nat ${secret}`)],
   ['a cause', new Error('outer', { cause: new LibraryError(secret) })],
-  ['a text that was thrown', secret],
-  ['an object that was thrown', { message: secret, stack: `at ${secret}` }],
+  ['a thrown string', secret],
+  ['a thrown object', { message: secret, stack: `at ${secret}` }],
   ['an error without a stack', Object.assign(new Error(secret), { stack: undefined })],
   ['several errors', new AggregateError([new Error(secret)], secret)],
-])('the trace of an error holds no message of it: %s', (_what, error) => {
+])('the trace of an error never contains its message: %s', (_what, error) => {
   const { log, lines } = collect()
   log.error('a request failed', traceOf(error))
   expect(lines.join('')).not.toContain(secret)
 })
 
-test('the trace of an error tells its kind, its code, its cause and where it arose', () => {
+test('the trace of an error has its name, its code, its cause and its stack', () => {
   const trace = traceOf(new LibraryError('outer', { cause: new LibraryError('inner') }))
   expect(trace.errorName).toBe('LibraryError')
   expect(trace.code).toBe('23505 < LibraryError < 23505')
@@ -137,17 +140,17 @@ test('the trace of an error tells its kind, its code, its cause and where it aro
   for (const frame of String(trace.stack).split('\n')) expect(frame).toMatch(/^\s+at /)
 })
 
-test('the trace of an error of SQLite tells its number, by which a full disk is known', () => {
+test('the trace of a SQLite error has its result code, which identifies a full disk', () => {
   const full = Object.assign(new Error('x'), { code: 'ERR_SQLITE_ERROR', errcode: 13 })
   expect(traceOf(full).code).toBe('ERR_SQLITE_ERROR 13')
   expect(traceOf(new Error('outer', { cause: full })).code).toBe('Error < ERR_SQLITE_ERROR 13')
 })
 
 test.each<[string, unknown, string]>([
-  ['a text', 'x', 'string'],
-  ['nothing', undefined, 'undefined'],
+  ['a string', 'x', 'string'],
+  ['undefined', undefined, 'undefined'],
   ['null', null, 'object'],
-])('the trace of %s that was thrown names its type', (_what, thrown, errorName) => {
+])('the trace of a thrown %s names its type', (_what, thrown, errorName) => {
   expect(traceOf(thrown)).toEqual({ errorName })
 })
 

@@ -30,7 +30,7 @@ async function listen(options = {}): Promise<MailServer> {
   return server
 }
 
-/** Something that listens but is no mail server. */
+/** A TCP server that does not speak SMTP. */
 async function listenRaw(onConnection: (socket: Socket) => void): Promise<number> {
   const sockets = new Set<Socket>()
   const server: Server = createServer((socket) => {
@@ -60,13 +60,13 @@ test.each([
   ['smtp://user:word@10.0.0.1:2525', { port: 2525, secure: false, requireTLS: true }],
   ['smtp://user:word@[::1]:2525', { host: '::1', port: 2525, secure: false, requireTLS: false }],
   ['smtp://user:word@localhost', { port: 587, requireTLS: false }],
-])('%s is understood', (smtpUrl, expected) => {
+])('the SMTP URL %s is parsed', (smtpUrl, expected) => {
   const { options, auth } = serverOf({ smtpUrl, clientName: 'coffer.example.com' })
   expect(options).toMatchObject({ ...expected, name: 'coffer.example.com' })
   expect(auth).toEqual(smtpUrl.includes('@') ? { user: 'user', pass: 'word' } : undefined)
 })
 
-test('a message arrives at its address alone, as plain text and as HTML', async () => {
+test('a message arrives at its recipient only, as plain text and as HTML', async () => {
   const server = await listen()
   const { mail } = open(`smtp://127.0.0.1:${server.port}`)
   expect(await outcomeOf(mail)).toBe('sent')
@@ -82,7 +82,7 @@ test('a message arrives at its address alone, as plain text and as HTML', async 
   expect(arrived?.text).toContain('<p>Words as markup &amp; more</p>')
 })
 
-test('the server is signed in to with the name and password of the URL, percent-decoded', async () => {
+test('the client logs in with the percent-decoded user name and password of the URL', async () => {
   const seen: unknown[] = []
   const server = await listen({
     authOptional: false,
@@ -101,7 +101,7 @@ test('the server is signed in to with the name and password of the URL, percent-
   expect(seen).toEqual([['the@user', 'p/ss']])
 })
 
-test('a refused password is a failure, and neither the log nor the answer holds it', async () => {
+test('a rejected password is a failure, and the log does not contain it', async () => {
   const server = await listen({
     authOptional: false,
     allowInsecureAuth: true,
@@ -114,7 +114,7 @@ test('a refused password is a failure, and neither the log nor the answer holds 
   expect(logs.join()).not.toMatch(/canary|ann@|cof_inv_|user:/)
 })
 
-test('an address that the server refuses is a failure', async () => {
+test('a recipient rejected by the server is a failure', async () => {
   const server = await listen({
     onRcptTo: (_address: unknown, _session: unknown, done: (error: Error) => void) => done(new Error('no such person')),
   })
@@ -124,7 +124,7 @@ test('an address that the server refuses is a failure', async () => {
   expect(JSON.parse(logs[0] ?? '').code).toBe('EENVELOPE 550')
 })
 
-test('a server whose certificate nobody vouches for is a failure, and the log says why', async () => {
+test('an untrusted server certificate is a failure, and the log says why', async () => {
   const server = await listen({ secure: true })
   const { mail, logs } = open(`smtps://127.0.0.1:${server.port}`)
   expect(await outcomeOf(mail)).toBe('failed')
@@ -139,14 +139,14 @@ test.each([
   'ann@example.com>\r\nRCPT TO:<bob@example.com',
   '"ann"@example.com',
   'ann@[127.0.0.1]',
-])('%j is not handed to the server', async (to) => {
+])('the recipient %j is never sent to the server', async (to) => {
   const server = await listen()
   const { mail } = open(`smtp://127.0.0.1:${server.port}`)
   expect(await outcomeOf(mail, { ...message, to })).toBe('failed')
   expect(server.delivered).toEqual([])
 })
 
-test('text of others cannot add a header', async () => {
+test('line breaks in a subject cannot inject a header', async () => {
   const server = await listen()
   const { mail } = open(`smtp://127.0.0.1:${server.port}`)
   expect(await outcomeOf(mail, { ...message, subject: 'x\r\nBcc: bob@example.com\r\n\r\nbody' })).toBe('sent')
@@ -154,7 +154,7 @@ test('text of others cannot add a header', async () => {
   expect(server.delivered[0]?.raw).not.toMatch(/^Bcc:/im)
 })
 
-test('a server that is not there is a failure', async () => {
+test('an unreachable server is a failure', async () => {
   const port = await listenRaw(() => undefined)
   for (const stop of stops.splice(0)) await stop()
   const { mail, logs } = open(`smtp://127.0.0.1:${port}`)
@@ -164,10 +164,10 @@ test('a server that is not there is a failure', async () => {
 
 test.each<[string, RegExp, (socket: Socket) => void]>([
   ['never greets', /ETIMEDOUT/, () => undefined],
-  ['hangs up at once', /ECONN/, (socket) => socket.end()],
-  ['greets and says no more', /ETIMEDOUT/, (socket) => void socket.write('220 mail.example.com\r\n')],
+  ['closes the connection at once', /ECONN/, (socket) => socket.end()],
+  ['greets and then stays silent', /ETIMEDOUT/, (socket) => void socket.write('220 mail.example.com\r\n')],
   [
-    'never stops talking',
+    'never ends its greeting',
     /ETIMEDOUT/,
     (socket) => {
       const timer = setInterval(() => socket.write('220-still here\r\n'), 20)
@@ -175,7 +175,7 @@ test.each<[string, RegExp, (socket: Socket) => void]>([
     },
   ],
   ['speaks another protocol', /EPROTOCOL/, (socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')],
-])('a server that %s is given up, its connection closed, and the reason logged: %s', async (_what, code, behave) => {
+])('sending to a server that %s fails, closes the connection and logs the reason: %s', async (_what, code, behave) => {
   const closed = Promise.withResolvers<void>()
   const port = await listenRaw((socket) => {
     socket.on('close', () => closed.resolve())
@@ -188,7 +188,7 @@ test.each<[string, RegExp, (socket: Socket) => void]>([
   expect(JSON.parse(logs[0] ?? '').code).toMatch(code)
 })
 
-test('many messages at once all arrive, over a few connections at a time', async () => {
+test('many messages sent at once all arrive, over at most five connections', async () => {
   const server = await listen()
   const { mail } = open(`smtp://127.0.0.1:${server.port}`)
   const messages = Array.from({ length: 40 }, (_, index) => ({ ...message, to: `person-${index}@example.com` }))
@@ -198,7 +198,7 @@ test('many messages at once all arrive, over a few connections at a time', async
   expect(server.maxConcurrent()).toBe(5)
 })
 
-test('closing tells everybody who waits that it failed', async () => {
+test('closing fails every message that is still waiting', async () => {
   const port = await listenRaw(() => undefined)
   const { mail } = open(`smtp://127.0.0.1:${port}`, 60_000)
   const outcomes = Array.from({ length: 12 }, () => outcomeOf(mail))
@@ -206,7 +206,7 @@ test('closing tells everybody who waits that it failed', async () => {
   expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['failed']))
 })
 
-test('what cannot be noted is logged and troubles nobody', async () => {
+test('an outcome that cannot be recorded is logged and does not throw', async () => {
   const server = await listen()
   const { mail, logs } = open(`smtp://127.0.0.1:${server.port}`)
   mail.post(message, async () => {

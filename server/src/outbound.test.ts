@@ -27,7 +27,7 @@ async function listen(server: Server, host: string): Promise<Listener> {
   return { port: (server.address() as AddressInfo).port, connections: () => connections }
 }
 
-/** Counts whoever comes, over IPv4 or IPv6, on any local address. */
+/** Counts connections over IPv4 or IPv6, on any local address. */
 const listenCanary = () =>
   listen(
     createTcpServer((socket) => socket.destroy()),
@@ -42,12 +42,12 @@ function resolverOf(names: Record<string, string[]>): Resolve {
     (names[hostname] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
 }
 
-type Asked = Omit<OutboundRequest, 'reach'> & Partial<Pick<OutboundRequest, 'reach'>>
+type RequestOptions = Omit<OutboundRequest, 'reach'> & Partial<Pick<OutboundRequest, 'reach'>>
 
-/** On behalf of a workspace that may use the list, unless a request says something else. */
+/** Requests act for a workspace that may use the allow list, unless they set another reach. */
 function openOutbound(options: Parameters<typeof createOutbound>[0]) {
   const { request } = createOutbound(options)
-  return { request: (asked: Asked) => request({ reach: 'allowed', ...asked }) }
+  return { request: (requestOptions: RequestOptions) => request({ reach: 'allowed', ...requestOptions }) }
 }
 
 function outboundWith(allow: string, names: Record<string, string[]> = {}, ca?: string) {
@@ -98,7 +98,7 @@ describe('addresses that are not public', () => {
     'mixed-six.test',
     'zone.test',
     'nonsense.test',
-  ])('are refused without a connection: %s', async (host) => {
+  ])('are rejected without a connection: %s', async (host) => {
     const canary = await listenCanary()
     const outbound = outboundWith('', {
       localhost: ['127.0.0.1', '::1'],
@@ -116,7 +116,7 @@ describe('addresses that are not public', () => {
     expect(canary.connections()).toBe(0)
   })
 
-  test('are refused with the system resolver too, and the canary does count', async () => {
+  test('are rejected with the system resolver too, and the canary counts connections', async () => {
     const canary = await listenCanary()
     const outbound = openOutbound({ allow: parseAllowList('') })
     expect((await failureOf(outbound.request({ url: `https://localhost:${canary.port}/` }))).kind).toBe('refused')
@@ -127,7 +127,7 @@ describe('addresses that are not public', () => {
     expect(canary.connections()).toBe(1)
   })
 
-  test('are not reached by a name that changes its mind: it is looked up once', async () => {
+  test('are not reached by DNS rebinding: a name is resolved once', async () => {
     const server = await listenHttp((request, response) => response.end(request.socket.localAddress), '0.0.0.0')
     let lookups = 0
     const outbound = openOutbound({
@@ -150,7 +150,7 @@ describe('the rules for public addresses', () => {
     ['https://public.test:8443/', 'only port 443'],
     ['https://8.8.8.8:22/', 'only port 443'],
     ['https://[::ffff:8.8.8.8]:22/', 'only port 443'],
-  ])('refuse %s', async (url, reason) => {
+  ])('reject %s', async (url, reason) => {
     const error = await failureOf(outboundWith('', { 'public.test': ['8.8.8.8'] }).request({ url, timeoutMs: 500 }))
     expect([error.kind, error.message]).toEqual(['refused', expect.stringContaining(reason)])
   })
@@ -167,12 +167,12 @@ describe('the rules for public addresses', () => {
     'data:,x',
     'https://[fe80::1%25eth0]/',
     'https://256.256.256.256/',
-  ])('call %s a bad URL', async (url) => {
+  ])('report %s as a bad URL', async (url) => {
     const error = await failureOf(outboundWith('', { 'public.test': ['8.8.8.8'] }).request({ url, reach: 'operator' }))
     expect([error.kind, error.message]).toEqual(['bad_url', expect.not.stringContaining('password@')])
   })
 
-  test('say that a name is unknown', async () => {
+  test('report that a name cannot be resolved', async () => {
     const error = await failureOf(outboundWith('').request({ url: 'https://nowhere.test/' }))
     expect([error.kind, error.message]).toEqual(['connection', 'nowhere.test could not be resolved.'])
   })
@@ -209,7 +209,7 @@ describe('the allow list', () => {
     ['169.254.0.0/16', 'http://169.254.169.254/'],
     ['fc00::/7', 'http://[fd00:ec2::254]/'],
     ['inside.test', 'http://inside.test/'],
-  ])('with "%s" still keeps the cloud credentials shut at %s', async (allow, url) => {
+  ])('with "%s" still blocks the cloud metadata service at %s', async (allow, url) => {
     const outbound = outboundWith(allow, { 'inside.test': ['169.254.169.254'] })
     expect((await failureOf(outbound.request({ url, timeoutMs: 500 }))).kind).toBe('refused')
   })
@@ -228,21 +228,21 @@ describe('the allow list', () => {
     '[::1]',
     '-inside.test',
     'in..test',
-  ])('refuses the entry %s by name', (entry) => {
+  ])('rejects the entry %s by name', (entry) => {
     expect(() => parseAllowList(`10.0.0.0/8,${entry}`)).toThrow(`"${entry}" is not a host name`)
   })
 
-  test('may be empty, and takes commas, spaces and lines', () => {
+  test('may be empty, and accepts commas, spaces and line breaks', () => {
     expect(parseAllowList('  ')).toEqual({ hosts: new Set(), ranges: [] })
     const list = parseAllowList('a.test, B.test.\n10.0.0.0/8 ::1,bücher.test')
     expect([[...list.hosts], list.ranges.length]).toEqual([['a.test', 'b.test', 'xn--bcher-kva.test'], 2])
   })
 })
 
-describe('an exchange', () => {
-  const trusted = (request: Asked) => outboundWith('').request({ reach: 'operator', ...request })
+describe('an outbound request', () => {
+  const trusted = (request: RequestOptions) => outboundWith('').request({ reach: 'operator', ...request })
 
-  test('sends what it was given and returns the answer as it is', async () => {
+  test('sends the given method, path and body, and returns the response unchanged', async () => {
     const server = await listenHttp(async (request, response) => {
       const chunks: Buffer[] = []
       for await (const chunk of request) chunks.push(chunk)
@@ -267,7 +267,7 @@ describe('an exchange', () => {
     })
   })
 
-  test('tries the other checked address where the first is dead', async () => {
+  test('tries the second checked address when the first is unreachable', async () => {
     const server = await listenHttp((_, response) => response.end('ok'))
     const outbound = outboundWith('::1 127.0.0.1', { 'two.test': ['::1', '127.0.0.1'] })
     expect((await outbound.request({ url: `http://two.test:${server.port}/` })).body.toString()).toBe('ok')
@@ -283,8 +283,8 @@ describe('an exchange', () => {
 
   test.each([
     ['a name that never resolves', 'http://slow.test/'],
-    ['no answer at all', '/silent'],
-    ['a body that drips', '/drip'],
+    ['no response at all', '/silent'],
+    ['a body sent byte by byte', '/drip'],
   ])('times out on %s', async (_, address) => {
     const reached = Promise.withResolvers<void>()
     const dripped = Promise.withResolvers<void>()
@@ -297,7 +297,7 @@ describe('an exchange', () => {
     })
     const outbound = openOutbound({ allow: parseAllowList(''), resolve: () => new Promise(() => {}) })
     const url = address.startsWith('/') ? `http://127.0.0.1:${server.port}${address}` : address
-    // The time is over when the test says so: not before somebody who can be reached was.
+    // The test advances the timeout itself, so that a reachable server is reached before it fires.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     stops.push(() => vi.useRealTimers())
     const failure = failureOf(outbound.request({ url, reach: 'operator', timeoutMs: 150 }))
@@ -309,7 +309,7 @@ describe('an exchange', () => {
     expect([error.kind, error.isUnreached]).toEqual(['timeout', !address.startsWith('/')])
   })
 
-  test('does not connect after a look-up that came too late', async () => {
+  test('does not connect when the name is resolved after the timeout', async () => {
     const canary = await listenCanary()
     const lookup = Promise.withResolvers<{ address: string; family: number }[]>()
     const outbound = openOutbound({ allow: parseAllowList(''), resolve: () => lookup.promise })
@@ -320,7 +320,7 @@ describe('an exchange', () => {
     expect(canary.connections()).toBe(0)
   })
 
-  test('cuts an answer that is too large, and takes one that just fits', async () => {
+  test('aborts a response that is too large, and accepts one of exactly the maximum size', async () => {
     let isCut = Promise.withResolvers<void>()
     const server = await listenHttp((request, response) => {
       if (request.url === '/fits') return void response.end(Buffer.alloc(1000))
@@ -341,11 +341,14 @@ describe('an exchange', () => {
   })
 
   test.each([
-    ['breaks off', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf'],
-    ['breaks off a chunked answer', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhalf'],
-    ['talks nonsense', 'SSH-2.0-OpenSSH_9\r\n'],
-    ['says nothing', ''],
-    ['wants another protocol', 'HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'],
+    ['closes the connection early', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf'],
+    [
+      'closes the connection within a chunked response',
+      'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhalf',
+    ],
+    ['does not speak HTTP', 'SSH-2.0-OpenSSH_9\r\n'],
+    ['sends nothing', ''],
+    ['switches to another protocol', 'HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'],
     ['sends endless headers', `HTTP/1.1 200 OK\r\n${'x: y\r\n'.repeat(20_000)}\r\n`],
   ])('fails when the server %s', async (_, answer) => {
     const server = await listen(
@@ -359,7 +362,7 @@ describe('an exchange', () => {
     expect([error.kind, error.isUnreached]).toEqual(['connection', false])
   })
 
-  test('tells nobody at the address from somebody who fails', async () => {
+  test('distinguishes an unreached server from one that fails', async () => {
     const server = await listenHttp(() => undefined)
     const address = `127.0.0.1:${server.port}`
     expect(await failureOf(trusted({ url: `https://${address}/` }))).toMatchObject({ isUnreached: true })
@@ -381,13 +384,13 @@ describe('an exchange', () => {
     [{ 'Transfer-Encoding': 'chunked' }],
     [{ 'content-length': '0' }],
     [{ Connection: 'upgrade' }],
-  ])('refuses the headers %j without a connection', async (headers) => {
+  ])('rejects the headers %j without a connection', async (headers) => {
     const canary = await listenCanary()
     const error = await failureOf(trusted({ url: `http://127.0.0.1:${canary.port}/`, headers }))
     expect([error.kind, canary.connections()]).toEqual(['refused', 0])
   })
 
-  test('cannot be smuggled into by the URL either', async () => {
+  test('does not let the URL inject a header', async () => {
     const server = await listenHttp((request, response) => response.end(JSON.stringify(request.rawHeaders)))
     const response = await trusted({ url: `http://127.0.0.1:${server.port}/a HTTP/1.1\r\nx-smuggled: 1\r\n\r\n` })
     expect(response.body.toString()).not.toContain('"x-smuggled"')
@@ -397,7 +400,7 @@ describe('an exchange', () => {
 describe('TLS', () => {
   const names = { 'coffer.test': ['127.0.0.1'], 'wrong.test': ['127.0.0.1'] }
 
-  test('sends the name, not the address, and accepts the certificate for it', async () => {
+  test('sends the host name, not the address, and accepts a certificate for that name', async () => {
     const server = await listenHttps((request, response) => {
       // A server over TLS has TLS sockets.
       const { servername } = request.socket as unknown as { servername: string | false }
@@ -414,9 +417,9 @@ describe('TLS', () => {
   })
 
   test.each([
-    ['of another name', 'wrong.test', testCertificate, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    ['for another name', 'wrong.test', testCertificate, 'ERR_TLS_CERT_ALTNAME_INVALID'],
     ['of an unknown authority', 'coffer.test', undefined, 'DEPTH_ZERO_SELF_SIGNED_CERT'],
-  ])('refuses a certificate %s, whatever the environment says', async (_, host, ca, code) => {
+  ])('rejects a certificate %s, even with NODE_TLS_REJECT_UNAUTHORIZED=0', async (_, host, ca, code) => {
     let requests = 0
     const server = await listenHttps(() => {
       requests += 1
@@ -435,13 +438,13 @@ describe('TLS', () => {
   })
 })
 
-test('no error names more than the host', async () => {
+test('no error reveals more of a request than its host', async () => {
   const server = await listen(
     createTcpServer((socket) => socket.once('data', () => socket.end('canary-answer'))),
     '127.0.0.1',
   )
   const rest = 'canary-path?canary-query#canary-fragment'
-  const requests: Asked[] = [
+  const requests: RequestOptions[] = [
     { url: `http://127.0.0.1:${server.port}/${rest}`, reach: 'operator' },
     { url: `http://127.0.0.1:1/${rest}`, reach: 'operator' },
     { url: `https://127.0.0.1/${rest}` },

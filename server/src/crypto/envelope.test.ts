@@ -19,7 +19,7 @@ const flipped = (bytes: Uint8Array, at: number, bit: number) => {
   return copy
 }
 
-test('what was sealed opens to the same bytes, whatever they are', () => {
+test('a sealed record opens to the same bytes, for any plaintext', () => {
   const bytes = fc.uint8Array({ maxLength: 300 })
   fc.assert(
     fc.property(bytes, bytes, fc.integer({ min: 0, max: 0x7fff_ffff }), (text, place, version) => {
@@ -32,7 +32,7 @@ test('what was sealed opens to the same bytes, whatever they are', () => {
   )
 })
 
-test('a key version that no key can have is refused before any key is looked for', () => {
+test('an impossible key version is rejected before any key is looked up', () => {
   const sealed = seal(key, 0x8000_0000, Buffer.from('place'), Buffer.from('text'))
   expect(() => keyVersionOf(sealed)).toThrow(expect.objectContaining({ code: 'integrity' }))
   expect(() => open(key, Buffer.from('place'), sealed)).toThrow(expect.objectContaining({ code: 'integrity' }))
@@ -45,20 +45,20 @@ test('a record opens from the middle of a larger buffer', () => {
   expect(keyVersionOf(view)).toBe(3)
 })
 
-test('a record shows nothing of its plaintext, and is never sealed twice alike', () => {
+test('a record reveals nothing of its plaintext, and sealing twice gives different records', () => {
   expect(record.includes(plaintext.subarray(0, 4))).toBe(false)
   const nonces = Array.from({ length: 5_000 }, () => seal(key, 1, aad, plaintext).subarray(5, 17).toString('hex'))
   expect(new Set(nonces).size).toBe(nonces.length)
 })
 
-describe('refuses with integrity, and gives no plaintext, for', () => {
+describe('opening fails with an integrity error and no plaintext for', () => {
   const positions = Array.from({ length: record.length }, (_, at) => at)
 
   test.each(positions)('any bit of byte %i flipped', (at) => {
     for (let bit = 0; bit < 8; bit++) expect(() => open(key, aad, flipped(record, at, bit))).toThrow(integrity)
   })
 
-  test('every shorter record, from either end', () => {
+  test('every truncated record, at either end', () => {
     for (const at of positions) {
       expect(() => open(key, aad, record.subarray(0, at))).toThrow(integrity)
       expect(() => open(key, aad, record.subarray(record.length - at))).toThrow(integrity)
@@ -76,7 +76,7 @@ describe('refuses with integrity, and gives no plaintext, for', () => {
     }
   })
 
-  test.each([4, 8, 12, 13, 14, 15])('a tag cut to %i bytes, also one that was made so short', (tagBytes) => {
+  test.each([4, 8, 12, 13, 14, 15])('a tag of %i bytes, truncated or created that short', (tagBytes) => {
     expect(() => open(key, aad, record.subarray(0, record.length - 16 + tagBytes))).toThrow(integrity)
     const header = record.subarray(0, 5)
     const nonce = randomBytes(12)
@@ -97,7 +97,7 @@ describe('refuses with integrity, and gives no plaintext, for', () => {
     }
   })
 
-  test('any part of its place changed, removed, doubled, emptied or moved', () => {
+  test('associated data with any part changed, removed, doubled, emptied or moved', () => {
     const others = places.flatMap((part, at) => [
       places.with(at, `${part}x`),
       places.with(at, part.slice(1)),
@@ -119,21 +119,21 @@ describe('refuses with integrity, and gives no plaintext, for', () => {
     expect(() => keyVersionOf(other)).toThrow(integrity)
   })
 
-  test('nothing at all', () => {
+  test('an empty record', () => {
     expect(() => open(key, aad, new Uint8Array())).toThrow(integrity)
     expect(() => keyVersionOf(new Uint8Array())).toThrow(integrity)
   })
 })
 
 describe('associated data', () => {
-  test('tells parts apart that read alike when they are joined', () => {
+  test('differs for parts that are equal when joined', () => {
     const lists = [['ab', 'c'], ['a', 'bc'], ['abc'], ['abc', ''], ['', 'abc'], ['a', 'b', 'c'], ['ab', '', 'c']]
     const spellings = lists.map((parts) => lengthPrefixed(parts).toString('hex'))
     expect(new Set(spellings).size).toBe(lists.length)
     expect(associatedData('ab', 'c').equals(associatedData('a', 'bc'))).toBe(false)
   })
 
-  test('is the same for no two different lists', () => {
+  test('differs for any two different lists of parts', () => {
     const parts = fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '\0', 'é'), maxLength: 3 }), { maxLength: 3 })
     fc.assert(
       fc.property(parts, parts, (one, other) => {
@@ -144,7 +144,7 @@ describe('associated data', () => {
     )
   })
 
-  test('does not take a part for the length of the next', () => {
+  test('never mistakes a part for the length of the next', () => {
     const length = Buffer.from([0, 0, 0, 1]).toString('latin1')
     expect(lengthPrefixed(['', 'a']).equals(lengthPrefixed([`${length}a`]))).toBe(false)
   })
@@ -169,7 +169,7 @@ describe('keys', () => {
     expect(derived).not.toBe(bytes.toString('hex'))
   })
 
-  test('do not print', () => {
+  test('are not printed by inspect, JSON or string conversion', () => {
     const bytes = newKey()
     const printed = [
       inspect(asKey(bytes), { depth: 9, showHidden: true }),

@@ -10,7 +10,7 @@ function expectIncreasing(ids: readonly string[]): void {
   expect(ids.filter((id, at) => at > 0 && id <= (ids[at - 1] ?? ''))).toEqual([])
 }
 
-test('an id is a UUID v7 in lower case with the time of its making', () => {
+test('an id is a lower-case UUID v7 with its creation time', () => {
   const before = Date.now()
   const id = newId()
   expect(id).toMatch(form)
@@ -18,13 +18,13 @@ test('an id is a UUID v7 in lower case with the time of its making', () => {
   expect(timeOf(id)).toBeLessThanOrEqual(Date.now() + 1)
 })
 
-test('ids made in a row increase strictly, also many within one millisecond', () => {
+test('consecutive ids increase strictly, even within one millisecond', () => {
   const ids = Array.from({ length: 50_000 }, () => newId())
   expectIncreasing(ids)
   expect(ids.filter((id) => !form.test(id))).toEqual([])
 })
 
-test('ids increase strictly and stay valid whatever the clock does', () => {
+test('ids increase strictly and stay valid when the clock jumps', () => {
   const start = Date.now()
   const steps = fc.array(fc.integer({ min: -5_000, max: 5_000 }), { minLength: 2, maxLength: 200 })
   fc.assert(
@@ -37,7 +37,7 @@ test('ids increase strictly and stay valid whatever the clock does', () => {
   )
 })
 
-test('a clock that stands still runs over into the next millisecond, not into a repeat', () => {
+test('ids of a stopped clock overflow into the next millisecond and never repeat', () => {
   const at = Date.now() + 60_000
   const ids = Array.from({ length: 10_000 }, () => newId(at))
   expectIncreasing(ids)
@@ -45,7 +45,7 @@ test('a clock that stands still runs over into the next millisecond, not into a 
   expect(timeOf(ids.at(-1) ?? '')).toBeLessThanOrEqual(at + 3)
 })
 
-test('the last 62 bits are random: of ids of the same moment no two share them', () => {
+test('the last 62 bits are random and differ between ids of the same millisecond', () => {
   const at = Date.now() + 120_000
   const tails = Array.from({ length: 5_000 }, () => newId(at).slice(19))
   expect(new Set(tails).size).toBe(tails.length)

@@ -27,7 +27,7 @@ const claims = {
 const check = (jwt: string, atMs = nowMs, keys: ReadonlyMap<string, Signer> = ring) =>
   verifyJwt(jwt, (id) => keys.get(id), { issuer, nowMs: atMs })
 
-test('a JWT of ours is EdDSA with the kid in its header, and verifies to its claims', () => {
+test('an issued JWT is EdDSA with the kid in its header, and verifies to its claims', () => {
   const jwt = signJwt(signer, claims)
   const [head = '', payload = '', signature = ''] = jwt.split('.')
   expect(JSON.parse(Buffer.from(head, 'base64url').toString())).toEqual({ alg: 'EdDSA', typ: 'JWT', kid: signer.id })
@@ -37,20 +37,20 @@ test('a JWT of ours is EdDSA with the kid in its header, and verifies to its cla
   expect(check(jwt)).toEqual(claims)
 })
 
-test('it lives to the last millisecond before its end, and not at it', () => {
+test('a JWT is valid until one millisecond before it expires', () => {
   const jwt = signJwt(signer, claims)
   expect(check(jwt, claims.exp * 1000 - 1)).toEqual(claims)
   expect(check(jwt, claims.exp * 1000)).toBeUndefined()
   expect(check(jwt, claims.exp * 1000 + 1)).toBeUndefined()
 })
 
-test('a clock may be a minute behind the one that made it, and no more', () => {
+test('a JWT is accepted by a clock up to one minute behind the issuer, and no more', () => {
   const jwt = signJwt(signer, claims)
   expect(check(jwt, nowMs - 60_000)).toEqual(claims)
   expect(check(jwt, nowMs - 60_001)).toBeUndefined()
 })
 
-test('it verifies by the key that its header names, and by no other of the ring', () => {
+test('a JWT verifies only with the key named in its header', () => {
   const next = newSigner()
   const both = new Map([...ring, [next.id, next]])
   expect(check(signJwt(signer, claims), nowMs, both)).toEqual(claims)
@@ -73,7 +73,7 @@ describe('refuses', () => {
     expect(check(jwt)).toBeUndefined()
   })
 
-  test('any one character changed', () => {
+  test('a JWT with any one character changed', () => {
     const jwt = signJwt(signer, claims)
     for (let at = 0; at < jwt.length; at++) {
       const other = jwt.charAt(at) === 'A' ? 'B' : 'A'
@@ -81,7 +81,7 @@ describe('refuses', () => {
     }
   })
 
-  test('every shorter one', () => {
+  test('every truncated JWT', () => {
     const jwt = signJwt(signer, claims)
     for (let length = 0; length < jwt.length; length++) expect(check(jwt.slice(0, length))).toBeUndefined()
   })

@@ -13,12 +13,12 @@ const ring = createKeyring(root, [older])
 const fields: MacField[] = ['id', 'workspace', 'member', 0, null, Buffer.from([1, 2, 3]), 1_700_000_000_000]
 const row = signRow(root, 'member', fields)
 
-test('a row as it was written is genuine, under every root of the ring', () => {
+test('an unchanged row verifies under every root of the keyring', () => {
   expect(isRowGenuine(ring, 'member', fields, row)).toBe(true)
   expect(isRowGenuine(ring, 'member', [...fields], signRow(older, 'member', fields))).toBe(true)
 })
 
-test('any field changed, removed, doubled or moved is not', () => {
+test('a row with any field changed, removed, doubled or moved does not verify', () => {
   const others = fields.flatMap((field, at) => [
     fields.with(at, `${String(field)}x`),
     fields.with(at, field === null ? '' : null),
@@ -30,18 +30,18 @@ test('any field changed, removed, doubled or moved is not', () => {
 })
 
 test.each<[string, MacField[], MacField[]]>([
-  ['null and the empty text', [null], ['']],
-  ['null and the text null', [null], ['null']],
+  ['null and the empty string', [null], ['']],
+  ['null and the string null', [null], ['null']],
   ['null and 0', [null], [0]],
-  ['1 and the text 1', [1], ['1']],
-  ['text and its bytes', ['a'], [Buffer.from('a')]],
-  ['null and no bytes', [null], [new Uint8Array()]],
-  ['the empty text and no bytes', [''], [new Uint8Array()]],
-  ['neighbours that read alike', ['ab', 'c'], ['a', 'bc']],
-  ['one field and two', ['abc'], ['abc', '']],
-  ['a field and the tags around it', ['a', 'b'], ['as', 'b']],
+  ['1 and the string 1', [1], ['1']],
+  ['a string and its bytes', ['a'], [Buffer.from('a')]],
+  ['null and empty bytes', [null], [new Uint8Array()]],
+  ['the empty string and empty bytes', [''], [new Uint8Array()]],
+  ['neighbouring fields that are equal when joined', ['ab', 'c'], ['a', 'bc']],
+  ['one field and two fields', ['abc'], ['abc', '']],
+  ['a field and one that ends with a type tag', ['a', 'b'], ['as', 'b']],
   ['1 and -1', [1], [-1]],
-])('tells %s apart', (_what, one, other) => {
+])('the MAC distinguishes %s', (_what, one, other) => {
   expect(isRowGenuine(ring, 'token', one, signRow(root, 'token', one))).toBe(true)
   expect(isRowGenuine(ring, 'token', other, signRow(root, 'token', one))).toBe(false)
   expect(isRowGenuine(ring, 'token', one, signRow(root, 'token', other))).toBe(false)
@@ -65,12 +65,12 @@ test('no two different lists of fields have the same MAC', () => {
   )
 })
 
-test('the MAC of a row of another table is refused', () => {
+test('the MAC of a row in another table is rejected', () => {
   expect(isRowGenuine(ring, 'token', fields, row)).toBe(false)
   expect(isRowGenuine(ring, '', fields, row)).toBe(false)
 })
 
-test('every bit of the MAC counts', () => {
+test('a MAC with any bit changed is rejected', () => {
   for (let at = 0; at < row.mac.length; at++) {
     for (let bit = 0; bit < 8; bit++) {
       const mac = Buffer.from(row.mac)
@@ -80,7 +80,7 @@ test('every bit of the MAC counts', () => {
   }
 })
 
-test('a MAC that is shorter, longer or empty is refused', () => {
+test('a shorter, longer or empty MAC is rejected', () => {
   const mac = Buffer.from(row.mac)
   for (let length = 0; length < mac.length; length++) {
     expect(isRowGenuine(ring, 'member', fields, { ...row, mac: mac.subarray(0, length) })).toBe(false)
@@ -88,7 +88,7 @@ test('a MAC that is shorter, longer or empty is refused', () => {
   expect(isRowGenuine(ring, 'member', fields, { ...row, mac: Buffer.concat([mac, Buffer.alloc(1)]) })).toBe(false)
 })
 
-test('a MAC holds under the root that made it, and under no other', () => {
+test('a MAC verifies only under the root that created it', () => {
   expect(isRowGenuine(ring, 'member', fields, { ...row, macRootId: older.id })).toBe(false)
   expect(isRowGenuine(createKeyring(older, []), 'member', fields, row)).toBe(false)
   for (const macRootId of ['', newId(), '__proto__']) {

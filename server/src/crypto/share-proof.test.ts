@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { hashProof, isProofRight } from './share-proof.ts'
 
-test('a proof is right for its own hash only', () => {
+test('a proof matches only its own hash', () => {
   const proof = randomBytes(32)
   const text = proof.toString('base64url')
   const hash = createHash('sha256').update(proof).digest()
@@ -12,7 +12,7 @@ test('a proof is right for its own hash only', () => {
   expect(isProofRight(hash, text.slice(0, -2))).toBe(false)
 })
 
-test('nothing is right where either side is missing', () => {
+test('a missing proof or a missing hash never matches', () => {
   const empty = createHash('sha256').digest()
   for (const expected of [undefined, null]) {
     for (const proof of [undefined, '', randomBytes(32).toString('base64url')]) {

@@ -15,14 +15,14 @@ const message = Buffer.from('header.payload')
 const signature = signBytes(signer, message)
 const integrity = expect.objectContaining({ code: 'integrity' })
 
-test('a signature is Ed25519 and holds under the public key that is kept with it', () => {
+test('a signature is Ed25519 and verifies with the stored public key', () => {
   const publicKey = createPublicKey({ key: Buffer.from(row.publicKey), format: 'der', type: 'spki' })
   expect(publicKey.asymmetricKeyType).toBe('ed25519')
   expect(verify(null, message, publicKey, signature)).toBe(true)
   expect(isSignatureGenuine(signer, message, signature)).toBe(true)
 })
 
-test('every bit of the signature and of the message counts', () => {
+test('a change to any bit of the signature or the message is rejected', () => {
   for (const [bytes, isGenuine] of [
     [signature, (changed: Buffer) => isSignatureGenuine(signer, message, changed)],
     [message, (changed: Buffer) => isSignatureGenuine(signer, changed, signature)],
@@ -37,7 +37,7 @@ test('every bit of the signature and of the message counts', () => {
   }
 })
 
-test('a signature of another length, of zeros, or by another key is refused', () => {
+test('a signature of another length, all zeros, or by another key is rejected', () => {
   for (let length = 0; length < 64; length++) {
     expect(isSignatureGenuine(signer, message, signature.subarray(0, length))).toBe(false)
   }
@@ -47,14 +47,14 @@ test('a signature of another length, of zeros, or by another key is refused', ()
   expect(isSignatureGenuine(signer, message, signBytes(stranger, message))).toBe(false)
 })
 
-test('a second spelling of a signature, its scalar plus the order of the group, is refused', () => {
+test('a non-canonical signature (scalar plus group order) is rejected', () => {
   const order = 2n ** 252n + 27742317777372353535851937790883648493n
   const scalar = BigInt(`0x${Buffer.from(signature.subarray(32)).reverse().toString('hex')}`) + order
   const second = Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex').reverse()
   expect(isSignatureGenuine(signer, message, Buffer.concat([signature.subarray(0, 32), second]))).toBe(false)
 })
 
-test('a public key exchanged in the row is not believed', () => {
+test('a public key replaced in the row is not used', () => {
   const attacker = generateKeyPairSync('ed25519')
   const publicKey = attacker.publicKey.export({ format: 'der', type: 'spki' })
   const opened = openSigningKey({ ...row, publicKey }, root)
@@ -70,7 +70,7 @@ describe('a wrapped key is refused', () => {
     }
   })
 
-  test('under another id, for another purpose, by another root', () => {
+  test('under another id, for another purpose, or with another root', () => {
     expect(() => openSigningKey({ ...row, id: newId() }, root)).toThrow(integrity)
     expect(() => openSigningKey({ ...row, purpose: 'audit' }, root)).toThrow(integrity)
     expect(() => openSigningKey(row, other)).toThrow(integrity)
@@ -78,14 +78,14 @@ describe('a wrapped key is refused', () => {
   })
 })
 
-test('a move to another root keeps the key, and leaves it unreadable by the old root', () => {
+test('rewrapping under another root keeps the key, and the old root cannot open it', () => {
   const moved = rewrapSigningKey(row, root, other)
   expect(moved).toMatchObject({ id: row.id, purpose: 'jwt', rootId: other.id })
   expect(isSignatureGenuine(openSigningKey(moved, other), message, signature)).toBe(true)
   expect(() => openSigningKey(moved, root)).toThrow(integrity)
 })
 
-test('a signer does not print its private key', () => {
+test('printing a signer does not reveal its private key', () => {
   const seed = signer.privateKey.export({ format: 'der', type: 'pkcs8' }).subarray(-32)
   const printed = inspect(signer, { depth: 9, showHidden: true }) + JSON.stringify(signer)
   expect(printed).not.toContain(seed.toString('hex'))

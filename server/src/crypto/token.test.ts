@@ -10,7 +10,7 @@ import { bearerKind, createBearer, hashBearer, invitePrefix, sessionPrefix, toke
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const prefixes = [tokenPrefix, sessionPrefix, invitePrefix] as const
 
-/** CRC-32 (IEEE 802.3) bit by bit, to check the one in use against. */
+/** CRC-32 (IEEE 802.3) bit by bit: a reference for the implementation under test. */
 function crc32(text: string): number {
   let rest = 0xffff_ffff
   for (const byte of Buffer.from(text)) {
@@ -25,7 +25,7 @@ function checksumOf(body: string): string {
   return digits.join('')
 }
 
-test('the checksum that this test recomputes is the CRC-32 that everyone means', () => {
+test('the reference implementation in this test is CRC-32', () => {
   expect(crc32('123456789')).toBe(0xcbf4_3926)
 })
 
@@ -39,7 +39,7 @@ describe.each(prefixes)('%s', (prefix) => {
     }
   })
 
-  test('is accepted in this form with exactly the right checksum', () => {
+  test('is accepted with the right checksum only', () => {
     const body = fc.string({ unit: fc.constantFrom(...alphabet), minLength: 30, maxLength: 30 })
     const checksum = fc.string({ unit: fc.constantFrom(...alphabet), minLength: 6, maxLength: 6 })
     fc.assert(
@@ -52,7 +52,7 @@ describe.each(prefixes)('%s', (prefix) => {
     )
   })
 
-  /** The first word of a token is free, and no part of it. */
+  /** The first word of a token is configurable, so the checksum does not cover it. */
   const fixedFrom = prefix === tokenPrefix ? 'cof'.length : 0
 
   test('is refused with any one character changed', () => {
@@ -66,7 +66,7 @@ describe.each(prefixes)('%s', (prefix) => {
     }
   })
 
-  test('is refused with any two neighbours exchanged, and with one character lost or doubled', () => {
+  test('is refused with two neighbours swapped, or one character lost or doubled', () => {
     const value = createBearer(prefix)
     for (let at = fixedFrom; at < value.length - 1; at++) {
       const [one, other] = [value.charAt(at), value.charAt(at + 1)]
@@ -77,12 +77,12 @@ describe.each(prefixes)('%s', (prefix) => {
   })
 })
 
-test('the prefix is part of the checksum: a token does not pass as a session', () => {
+test('the checksum covers the prefix: a token is not accepted as a session', () => {
   const body = createBearer(tokenPrefix).slice(tokenPrefix.length)
   expect(bearerKind(sessionPrefix + body)).toBeUndefined()
 })
 
-test('a token has any first word of 2 to 12 letters and digits, and the same hash with each', () => {
+test('a token may start with any word of 2 to 12 letters and digits, and its hash ignores that word', () => {
   const root = createRootKey(newId(), masterWrapKey(newKey())).root
   const value = createBearer(tokenPrefix)
   const rest = value.slice('cof'.length)
@@ -99,20 +99,20 @@ test('a token has any first word of 2 to 12 letters and digits, and the same has
 
 test.each([
   ['nothing', ''],
-  ['a prefix alone', tokenPrefix],
-  ['other words', 'Bearer'],
+  ['only a prefix', tokenPrefix],
+  ['unrelated text', 'Bearer'],
   ['another prefix', createBearer(tokenPrefix).replace('cof_live_', 'cof_test_')],
-  ['capitals in the prefix', createBearer(tokenPrefix).replace('cof_', 'COF_')],
-  ['a space before', ` ${createBearer(tokenPrefix)}`],
-  ['a line end after', `${createBearer(tokenPrefix)}\n`],
-  ['NUL after', `${createBearer(tokenPrefix)}\0`],
-  ['one after the other', createBearer(tokenPrefix) + createBearer(tokenPrefix)],
+  ['an upper-case prefix', createBearer(tokenPrefix).replace('cof_', 'COF_')],
+  ['a leading space', ` ${createBearer(tokenPrefix)}`],
+  ['a trailing line break', `${createBearer(tokenPrefix)}\n`],
+  ['a trailing NUL', `${createBearer(tokenPrefix)}\0`],
+  ['two tokens in a row', createBearer(tokenPrefix) + createBearer(tokenPrefix)],
   ['10 kB', tokenPrefix + 'a'.repeat(10_000)],
 ])('refuses %s', (_what, value) => {
   expect(bearerKind(value)).toBeUndefined()
 })
 
-test('refuses any text that was not made so', () => {
+test('refuses any text that is not a generated credential', () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 60 }), fc.constantFrom('', ...prefixes), (text, prefix) => {
       expect(bearerKind(prefix + text)).toBeUndefined()
@@ -121,7 +121,7 @@ test('refuses any text that was not made so', () => {
   )
 })
 
-test('every character of the alphabet is as likely as any other, in every place', () => {
+test('every character of the alphabet is equally likely in every position', () => {
   const values = Array.from({ length: 6_200 }, () => createBearer(tokenPrefix).slice(tokenPrefix.length, -6))
   expect(new Set(values).size).toBe(values.length)
   // Chi-squared with 61 degrees of freedom exceeds 170 once in 10^11 times.
@@ -134,7 +134,7 @@ test('every character of the alphabet is as likely as any other, in every place'
   for (let at = 0; at < 30; at++) expect(chiSquared(values.map((value) => value.charAt(at)).join(''))).toBeLessThan(170)
 })
 
-test('what is stored is an HMAC under the root, and different under every root and for every value', () => {
+test('the stored hash is an HMAC under the root, and differs for every root and every value', () => {
   const master = masterWrapKey(newKey())
   const root = createRootKey(newId(), master).root
   const value = createBearer(tokenPrefix)

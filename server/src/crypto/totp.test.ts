@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { base32, findTotpStep, hotp, newTotpSecret, otpauthUri, totpSecretBytes, totpStep } from './totp.ts'
 
-/** The secret of both RFCs. */
+/** The secret of the test vectors in both RFCs. */
 const secret = Buffer.from('12345678901234567890')
 
 test.each(
@@ -34,11 +34,11 @@ test.each([
   [0, now],
   [1, now + 1],
   [2, undefined],
-])('a clock that is %i steps off', (drift, found) => {
+])('a code from a clock %i steps off matches step %s', (drift, found) => {
   expect(findTotpStep(secret, hotp(secret, now + drift), at, 0)).toBe(found)
 })
 
-test('a code is worth nothing once its step, or a later one, was used', () => {
+test('a code is rejected once its step or a later one was used', () => {
   for (const drift of [-1, 0, 1]) {
     const code = hotp(secret, now + drift)
     expect(findTotpStep(secret, code, at, now + drift - 1)).toBe(now + drift)
@@ -47,11 +47,11 @@ test('a code is worth nothing once its step, or a later one, was used', () => {
   }
 })
 
-test.each(['', '1', '12345', '1234567', 'abcdef', '１２３４５６', ' 12345'])('%j is no code', (code) => {
+test.each(['', '1', '12345', '1234567', 'abcdef', '１２３４５６', ' 12345'])('%j is not a valid code', (code) => {
   expect(findTotpStep(secret, code, at, 0)).toBeUndefined()
 })
 
-test('the first moments of the epoch have a step', () => {
+test('a code of the first step of the epoch is accepted', () => {
   expect(findTotpStep(secret, hotp(secret, 0), 0, -1)).toBe(0)
 })
 
@@ -67,13 +67,13 @@ test.each([
   expect(base32(Buffer.from(text))).toBe(expected)
 })
 
-test('a new secret is 160 bits, and never the same', () => {
+test('a new secret has 160 bits and is never repeated', () => {
   const secrets = Array.from({ length: 100 }, () => newTotpSecret().toString('hex'))
   expect(new Set(secrets).size).toBe(100)
   expect(newTotpSecret()).toHaveLength(totpSecretBytes)
 })
 
-test('the URI names issuer and account, and survives any address', () => {
+test('the URI names issuer and account, and escapes any address', () => {
   const uri = new URL(otpauthUri('Coffer', 'a+b?c&d@example.com', secret))
   expect(uri.href.startsWith('otpauth://totp/Coffer:')).toBe(true)
   expect(decodeURIComponent(uri.pathname)).toContain('Coffer:a+b?c&d@example.com')

@@ -62,31 +62,30 @@ const wrongKeys: [string, string, string][] = [
   ['is too long', randomBytes(33).toString('base64'), 'must be 32 bytes in base64 or hex'],
   ['is too short in hex', randomBytes(31).toString('hex'), 'must be 32 bytes in base64 or hex'],
   ['is a passphrase', 'correct horse battery staple', 'must be 32 bytes in base64 or hex'],
-  [
-    'has something after it',
-    `${key.toString('base64')} ${key.toString('base64')}`,
-    'must be 32 bytes in base64 or hex',
-  ],
+  ['has trailing text', `${key.toString('base64')} ${key.toString('base64')}`, 'must be 32 bytes in base64 or hex'],
   ['mixes alphabets', `${'+_'.repeat(21)}A=`, 'must be 32 bytes in base64 or hex'],
   ['is all zero', Buffer.alloc(32).toString('base64'), 'is a single repeated byte'],
   ['is all zero in hex', '0'.repeat(64), 'is a single repeated byte'],
   ['is a single repeated byte', Buffer.alloc(32, 0x61).toString('base64'), 'is a single repeated byte'],
 ]
 
-test.each(wrongKeys)('whose database has keys is to be put back, not made anew, where it %s', async (_, value) => {
-  const path = join(folder, 'master.key')
-  await writeFile(path, value, { mode: 0o600 })
-  const sources: MasterKeySource[] = [
-    { kind: 'value', value },
-    { kind: 'file', path },
-    { kind: 'command', command: `cat ${path}` },
-  ]
-  for (const source of sources) {
-    const message = await refusalOf(load(source, { mayCreate: false }))
-    expect(message).toContain('restore the key that this database was created with')
-    expect(message).not.toMatch(/openssl|random/)
-  }
-})
+test.each(wrongKeys)(
+  'with keys in the database, the error says to restore the master key, never to create one, when it %s',
+  async (_, value) => {
+    const path = join(folder, 'master.key')
+    await writeFile(path, value, { mode: 0o600 })
+    const sources: MasterKeySource[] = [
+      { kind: 'value', value },
+      { kind: 'file', path },
+      { kind: 'command', command: `cat ${path}` },
+    ]
+    for (const source of sources) {
+      const message = await refusalOf(load(source, { mayCreate: false }))
+      expect(message).toContain('restore the key that this database was created with')
+      expect(message).not.toMatch(/openssl|random/)
+    }
+  },
+)
 
 describe('a value', () => {
   test.each([
@@ -111,7 +110,7 @@ describe('a file', () => {
   const path = () => join(folder, 'master.key')
   const fromFile = (options: Partial<MasterKeyOptions> = {}) => load({ kind: 'file', path: path() }, options)
 
-  test('is made on the first start, for its owner only, and read on the next', async () => {
+  test('is created on the first start, readable by its owner only, and read on the next', async () => {
     const first = await fromFile()
     expect((await stat(path())).mode & 0o777).toBe(0o600)
     expect(await readFile(path(), 'utf8')).toBe(`${Buffer.from(first).toString('base64')}\n`)
@@ -120,19 +119,19 @@ describe('a file', () => {
     expect(await fromFile()).toEqual(first)
   })
 
-  test('is made once, however many start together', async () => {
+  test('is created once when many starts run concurrently', async () => {
     const keys = await Promise.all(Array.from({ length: 20 }, () => fromFile()))
     expect(new Set(keys.map((each) => Buffer.from(each).toString('hex'))).size).toBe(1)
     expect(await readdir(folder)).toEqual(['master.key'])
   })
 
-  test('is made once by several processes', async () => {
+  test('is created once by several processes', async () => {
     const runs = await Promise.all(Array.from({ length: 4 }, () => runInProcess({ kind: 'file', path: path() })))
     expect(new Set(runs.map(({ output }) => output)).size).toBe(1)
     expect(runs[0]?.output).toBe(`key ${(await readFile(path(), 'utf8')).trim()}\n`)
   })
 
-  test('is not made where the database already has keys', async () => {
+  test('is not created when the database already has keys', async () => {
     expect(await refusalOf(fromFile({ mayCreate: false }))).toContain('is missing; restore it')
     expect(await readdir(folder)).toEqual([])
   })
@@ -143,7 +142,7 @@ describe('a file', () => {
     expect(await refusalOf(fromFile())).toContain('run "chmod 600" on it')
   })
 
-  test('may be read-only and may be reached by a link', async () => {
+  test('may be read-only and may be a symbolic link', async () => {
     await writeFile(join(folder, 'elsewhere'), spellings.slice(2), { mode: 0o400 })
     await symlink(join(folder, 'elsewhere'), path())
     expect(await fromFile({ mayCreate: false })).toEqual(Uint8Array.from(key))
@@ -155,7 +154,7 @@ describe('a file', () => {
     expect(await readFile(path(), 'utf8')).toBe(content)
   })
 
-  test('is refused when it is far too large, a folder, a pipe, a dangling link, or in a folder that is not there', async () => {
+  test('is refused when it is far too large, a folder, a pipe, a dangling link, or in a missing folder', async () => {
     await writeFile(path(), 'x'.repeat(100_000), { mode: 0o600 })
     expect(await refusalOf(fromFile())).toContain('must be 32 bytes')
     await symlink(join(folder, 'nowhere'), join(folder, 'dangling'))
@@ -173,7 +172,7 @@ describe('a command', () => {
     ['base64', key.toString('base64')],
     ['base64url', key.toString('base64url')],
     ['hex', key.toString('hex')],
-  ])('gives the key as %s', async (_, spelling) => {
+  ])('may print the key as %s', async (_, spelling) => {
     const command = `echo noise >&2; printf '%s\\n' "$SPELLING"`
     const env = { ...process.env, SPELLING: spelling }
     expect(await load({ kind: 'command', command }, { env, mayCreate: false })).toEqual(Uint8Array.from(key))
@@ -184,12 +183,16 @@ describe('a command', () => {
     ['does not exist', 'coffer-no-such-command', 'failed with status 127'],
     ['is killed', 'kill -9 $$', 'failed with SIGKILL'],
     ['never ends', `echo ${spellings[0]}; sleep 100`, 'did not finish within 0.3 seconds'],
-    ['never ends behind its shell', `echo ${spellings[0]}; sleep 100 & exit 0`, 'did not finish within 0.3 seconds'],
-    ['never stops talking', `yes ${spellings[0]}`, 'printed more than 1024 bytes'],
-    ['says the key and more', `echo key: ${spellings[0]}`, 'must be 32 bytes'],
-    ['says nothing', 'true', 'must be 32 bytes'],
-    ['says it on stderr', `echo ${spellings[0]} >&2`, 'must be 32 bytes'],
-    ['gives a key of zeros', `echo ${'0'.repeat(64)}`, 'is a single repeated byte'],
+    [
+      'leaves a background process that never ends',
+      `echo ${spellings[0]}; sleep 100 & exit 0`,
+      'did not finish within 0.3 seconds',
+    ],
+    ['never stops printing', `yes ${spellings[0]}`, 'printed more than 1024 bytes'],
+    ['prints the key and more', `echo key: ${spellings[0]}`, 'must be 32 bytes'],
+    ['prints nothing', 'true', 'must be 32 bytes'],
+    ['prints the key on stderr', `echo ${spellings[0]} >&2`, 'must be 32 bytes'],
+    ['prints a key of zeros', `echo ${'0'.repeat(64)}`, 'is a single repeated byte'],
   ])('is refused when it %s', async (_, command, reason) => {
     const isEndless = reason.startsWith('did not finish')
     const message = await refusalOf(load({ kind: 'command', command }, isEndless ? { commandTimeoutMs: 300 } : {}))
@@ -197,16 +200,16 @@ describe('a command', () => {
     expect(message).not.toContain(command)
   })
 
-  test('is stopped with all that it started', async () => {
-    const [question, answer] = [join(folder, 'question'), join(folder, 'answer')]
-    const command = `(until [ -e ${question} ]; do sleep 0.05; done; touch ${answer}) & sleep 100`
+  test('is killed together with its child processes', async () => {
+    const [trigger, reaction] = [join(folder, 'trigger'), join(folder, 'reaction')]
+    const command = `(until [ -e ${trigger} ]; do sleep 0.05; done; touch ${reaction}) & sleep 100`
     await refusalOf(load({ kind: 'command', command }, { commandTimeoutMs: 100 }))
-    await writeFile(question, '')
+    await writeFile(trigger, '')
     await new Promise((resolve) => setTimeout(resolve, 500))
-    expect(await readdir(folder)).toEqual(['question'])
+    expect(await readdir(folder)).toEqual(['trigger'])
   })
 
-  test('that fails leaves no trace of the key in what the process prints', async () => {
+  test('that fails never reveals the key in the output of the process', async () => {
     for (const status of [0, 1]) {
       const command = `echo ${spellings[0]} ${spellings[2]}; echo ${spellings[1]} ${spellings[2]} >&2; exit ${status}`
       const { output } = await runInProcess({ kind: 'command', command })
@@ -216,7 +219,7 @@ describe('a command', () => {
   })
 })
 
-/** Loads in a process of its own and returns all that it printed, on stdout and stderr. */
+/** Loads the key in a child process and returns its output, stdout and stderr. */
 async function runInProcess(source: MasterKeySource): Promise<{ output: string }> {
   const module = new URL('./master-key.ts', import.meta.url).href
   const script = `
@@ -275,7 +278,7 @@ function unseal(serviceKey: Buffer, sealed: string, context: string): Buffer {
 
 type SignedRequest = { method: string; url: string; headers: Record<string, unknown>; body: string }
 
-/** Signature Version 4 by the words of its specification, for a request that already names its signed headers. */
+/** Signature Version 4 as specified, for a request that already names its signed headers. */
 function signatureOf(request: SignedRequest, secret: string): string {
   const [, scope = '', signedHeaders = ''] =
     /Credential=[^/]+\/([^,]+), SignedHeaders=([^,]+)/.exec(String(request.headers.authorization)) ?? []
@@ -297,7 +300,7 @@ function signatureOf(request: SignedRequest, secret: string): string {
   return createHmac('sha256', signingKey).update(text).digest('hex')
 }
 
-test('the judge of signatures agrees with the example in the AWS documentation', () => {
+test('the signature check of this test agrees with the example in the AWS documentation', () => {
   const authorization =
     'AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/iam/aws4_request, SignedHeaders=content-type;host;x-amz-date, Signature='
   const headers = {
@@ -312,7 +315,7 @@ test('the judge of signatures agrees with the example in the AWS documentation',
   )
 })
 
-/** Answers like AWS KMS, but first recomputes the signature and refuses what is not covered by it. */
+/** Responds like AWS KMS, but first recomputes the signature and rejects a request that does not match it. */
 async function listenKms(targets: string[] = []): Promise<string> {
   const serviceKey = randomBytes(32)
   return listen((request, body) => {
@@ -350,7 +353,7 @@ describe('AWS KMS', () => {
   const source = (endpoint: string) =>
     ({ kind: 'aws-kms', keyId: 'alias/coffer', region: 'eu-central-1', endpoint, credentials }) as const
 
-  test('wraps a new key on the first start and only unwraps it on later ones', async () => {
+  test('wraps a new key on the first start and only unwraps it on later starts', async () => {
     const targets: string[] = []
     const endpoint = await listenKms(targets)
     const wrapped = memoryWrapped()
@@ -365,14 +368,14 @@ describe('AWS KMS', () => {
     expect(targets.map((target) => target.split('.')[1])).toEqual(['Encrypt', 'Decrypt', 'Decrypt', 'Decrypt'])
   })
 
-  test('gives all nodes that start together the key of the one that won', async () => {
+  test('gives nodes that start concurrently the same key', async () => {
     const endpoint = await listenKms()
     const wrapped = memoryWrapped()
     const keys = await Promise.all(Array.from({ length: 5 }, () => load(source(endpoint), { wrapped })))
     expect(new Set(keys.map((each) => Buffer.from(each).toString('hex'))).size).toBe(1)
   })
 
-  test('is not asked to make a key where the database already has keys', async () => {
+  test('is not asked for a new key when the database already has keys', async () => {
     const targets: string[] = []
     const endpoint = await listenKms(targets)
     const wrapped = memoryWrapped()
@@ -387,18 +390,18 @@ describe('AWS KMS', () => {
     ['an unknown key', { keyId: 'alias/other' }, 'status 400'],
     ['no credentials', { credentials: undefined }, 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY'],
     [
-      'a key id that no header can carry',
+      'an access key id that is not a valid header',
       { credentials: { ...credentials, accessKeyId: 'AKID\u2026' } },
       'AWS_ACCESS_KEY_ID contains characters that an HTTP header cannot carry',
     ],
     [
-      'a session token with a line end in it',
+      'a session token with a line break',
       { credentials: { ...credentials, sessionToken: 'one\ntwo' } },
       'AWS_SESSION_TOKEN contains characters that an HTTP header cannot carry',
     ],
-    ['a region that is none', { region: 'evil.test/' }, 'must look like "eu-central-1"'],
-    ['nobody listening', { endpoint: 'http://127.0.0.1:1' }, '127.0.0.1 could not be reached (ECONNREFUSED)'],
-    ['an endpoint that is no URL', { endpoint: 'kms' }, 'must be a plain https URL'],
+    ['an invalid region', { region: 'evil.test/' }, 'must look like "eu-central-1"'],
+    ['an unreachable endpoint', { endpoint: 'http://127.0.0.1:1' }, '127.0.0.1 could not be reached (ECONNREFUSED)'],
+    ['an endpoint that is not a URL', { endpoint: 'kms' }, 'must be a plain https URL'],
   ])('is refused with %s', async (_, change, reason) => {
     const endpoint = await listenKms()
     const wrapped = memoryWrapped()
@@ -407,7 +410,7 @@ describe('AWS KMS', () => {
     expect(wrapped.stored()).toBeUndefined()
   })
 
-  test('refuses a stored key that somebody changed', async () => {
+  test('refuses a stored key that was changed', async () => {
     const endpoint = await listenKms()
     const wrapped = memoryWrapped()
     await load(source(endpoint), { wrapped })
@@ -415,7 +418,7 @@ describe('AWS KMS', () => {
     expect(await refusalOf(load(source(endpoint), { wrapped: changed }))).toContain('status 400')
   })
 
-  test('says so when the stored key was wrapped by another service', async () => {
+  test('reports a stored key that was wrapped by another service', async () => {
     const wrapped = memoryWrapped('transit:vault:v1:abc')
     const message = await refusalOf(load(source('http://127.0.0.1:1'), { wrapped }))
     expect(message).toContain('was not wrapped by AWS KMS')
@@ -444,7 +447,7 @@ describe('the transit engine', () => {
     })
   }
 
-  test('wraps a new key on the first start and unwraps it on later ones', async () => {
+  test('wraps a new key on the first start and unwraps it on later starts', async () => {
     const address = `${await listenTransit()}/base/`
     const wrapped = memoryWrapped()
     const [first, second] = await Promise.all([load(source(address), { wrapped }), load(source(address), { wrapped })])
@@ -457,8 +460,8 @@ describe('the transit engine', () => {
   test.each([
     ['a wrong token', { token: 'wrong' }, 'status 403'],
     ['an unknown mount', { mount: 'other' }, 'status 404'],
-    ['an address that is none', { address: 'vault' }, 'must be a plain https URL'],
-    ['a token that is no header', { token: 'a\nb' }, 'A header of the request to 127.0.0.1 is not valid'],
+    ['an invalid address', { address: 'vault' }, 'must be a plain https URL'],
+    ['a token that is not a valid header', { token: 'a\nb' }, 'A header of the request to 127.0.0.1 is not valid'],
   ])('is refused with %s', async (_, change, reason) => {
     const wrapped = memoryWrapped()
     const changed = { ...source(`${await listenTransit()}/base`), ...change }
@@ -467,11 +470,11 @@ describe('the transit engine', () => {
   })
 
   test.each([
-    ['no JSON', 'not json', 'holds no usable master key'],
+    ['text that is not JSON', 'not json', 'holds no usable master key'],
     ['JSON without the field', { data: null }, 'holds no usable master key'],
     ['a key of the wrong length', { data: { plaintext: key.subarray(1).toString('base64') } }, 'exactly 32 bytes'],
     ['a key of zeros', { data: { plaintext: Buffer.alloc(32).toString('base64') } }, 'is a single repeated byte'],
-  ])('is refused when it answers with %s', async (_, body, reason) => {
+  ])('is refused when its response is %s', async (_, body, reason) => {
     const address = await listen(() => ({ status: 200, body }))
     const wrapped = memoryWrapped('transit:vault:v1:abc')
     expect(await refusalOf(load(source(address), { wrapped, mayCreate: false }))).toContain(reason)

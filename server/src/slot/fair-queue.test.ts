@@ -13,7 +13,7 @@ function takeAll(queue: { take(): string | undefined }): string[] {
   return taken
 }
 
-test('parties are served round-robin, and each in the order of arrival', () => {
+test('parties are served round-robin, and the entries of a party in order of arrival', () => {
   const { queue } = queueOf(10, [
     ['a1', 'a'],
     ['a2', 'a'],
@@ -25,7 +25,7 @@ test('parties are served round-robin, and each in the order of arrival', () => {
   expect(takeAll(queue)).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
 })
 
-test('each level is shared by itself: many people of one workspace are served as often as one of another', () => {
+test('each level is shared separately: a workspace with many people gets no more turns than one with a single person', () => {
   const { queue } = queueOf(10, [
     ['w1 ann 1', 'w1', 'ann'],
     ['w1 ann 2', 'w1', 'ann'],
@@ -37,7 +37,7 @@ test('each level is shared by itself: many people of one workspace are served as
   expect(takeAll(queue)).toEqual(['w1 ann 1', 'w2 dan 1', 'w1 ben 1', 'w2 dan 2', 'w1 cleo 1', 'w1 ann 2'])
 })
 
-test('a party that comes back takes its place behind those who wait', () => {
+test('a party that returns is queued behind the waiting parties', () => {
   const { queue } = queueOf(10, [
     ['a1', 'a'],
     ['a2', 'a'],
@@ -62,7 +62,7 @@ test('a full queue drops the newest entry of the largest party, on every level',
   expect(takeAll(queue)).toEqual(['ann 1', 'dan 1', 'ben 1', 'cleo 1'])
 })
 
-test('an entry of the largest party, or of one of equal size, does not get into a full queue', () => {
+test('a full queue rejects an entry of the largest party, or of one of equal size', () => {
   const { dropped } = queueOf(2, [
     ['a1', 'a'],
     ['a2', 'a'],
@@ -74,7 +74,7 @@ test('an entry of the largest party, or of one of equal size, does not get into 
   expect(dropped).toEqual(['a3', 'a2', 'b2', 'c1'])
 })
 
-test('a full queue drops the newest entry of a person who waits in many workspaces', () => {
+test('a full queue drops the newest entry of a person who is waiting in many workspaces', () => {
   const { queue, dropped } = queueOf(3, [
     ['ann 1', 'w1', 'ann'],
     ['ann 2', 'w2', 'ann'],
@@ -87,7 +87,7 @@ test('a full queue drops the newest entry of a person who waits in many workspac
   expect(takeAll(queue)).toEqual(['ann 1', 'ann 2', 'ben 1'])
 })
 
-test('parties that are not eligible are passed over and keep their place', () => {
+test('ineligible parties are skipped and keep their place', () => {
   const { queue } = queueOf(10, [
     ['a1', 'a'],
     ['b1', 'b'],
@@ -97,7 +97,7 @@ test('parties that are not eligible are passed over and keep their place', () =>
   expect(queue.take()).toBe('a1')
 })
 
-test('a narrower party that is not eligible is passed over for another of its own workspace, or of the next', () => {
+test('an ineligible person is skipped for another of the same workspace, or of the next one', () => {
   const { queue } = queueOf(10, [
     ['ann 1', 'w1', 'ann'],
     ['ben 1', 'w1', 'ben'],

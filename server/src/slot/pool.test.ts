@@ -3,7 +3,7 @@ import { createKeyedSlots, createSlotPool, type Slot } from './pool.ts'
 
 const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? error.code : error)
 
-test('so many run, so many wait, and the next is refused at once', async () => {
+test('a request beyond the running and waiting limits is rejected at once', async () => {
   const pool = createSlotPool({ running: 2, waiting: 3 })
   const results = Array.from({ length: 8 }, () => pool.acquire(['one']))
   const refused = await Promise.all(results.slice(5).map((result) => result.catch(codeOf)))
@@ -14,7 +14,7 @@ test('so many run, so many wait, and the next is refused at once', async () => {
   expect(pool.isIdle).toBe(true)
 })
 
-test('a newcomer gets into a queue that another client has filled, and is served after one of its requests', async () => {
+test('a new client gets into a queue filled by another, and is served after one more of its requests', async () => {
   const pool = createSlotPool({ running: 1, waiting: 4 })
   const held = await pool.acquire(['greedy'])
   const greedy = Array.from({ length: 4 }, () => pool.acquire(['greedy']).catch(codeOf))
@@ -31,7 +31,7 @@ test('a newcomer gets into a queue that another client has filled, and is served
   expect(served).toEqual(['newcomer', 'greedy'])
 })
 
-test('one party holds no more than its share of the slots: another starts at once', async () => {
+test('a party holds at most its share of the slots, so that another starts at once', async () => {
   const pool = createSlotPool({ running: 2, waiting: 8, runningPerParty: 1 })
   const first = await pool.acquire(['a', 'ann'])
   const second = pool.acquire(['a', 'ben'])
@@ -45,7 +45,7 @@ test('one party holds no more than its share of the slots: another starts at onc
   expect(pool.isIdle).toBe(true)
 })
 
-test('nor does one person by way of many workspaces', async () => {
+test('a person holds at most one share of the slots across many workspaces', async () => {
   const pool = createSlotPool({ running: 2, waiting: 8, runningPerParty: 1 })
   const first = await pool.acquire(['a', 'ann'])
   const second = pool.acquire(['b', 'ann'])
@@ -59,7 +59,7 @@ test('nor does one person by way of many workspaces', async () => {
   expect(pool.isIdle).toBe(true)
 })
 
-test('a slot is released once, however often that is asked', async () => {
+test('releasing a slot again has no effect', async () => {
   const pool = createSlotPool({ running: 1 })
   const slot = await pool.acquire(['a'])
   slot.release()
@@ -68,7 +68,7 @@ test('a slot is released once, however often that is asked', async () => {
   expect(pool.tryAcquire(['a'])).toBeUndefined()
 })
 
-test('a waiter gives up after its time, and the slot goes to the next', async () => {
+test('a waiter times out, and the slot goes to the next', async () => {
   const pool = createSlotPool({ running: 1, maxWaitMs: 20 })
   const slot = await pool.acquire(['a'])
   await expect(pool.acquire(['a'])).rejects.toMatchObject({ code: 'unavailable' })
@@ -78,7 +78,7 @@ test('a waiter gives up after its time, and the slot goes to the next', async ()
   expect(pool.isIdle).toBe(true)
 })
 
-test('each key has slots of its own', async () => {
+test('each key has its own slots', async () => {
   const acquire = createKeyedSlots({ running: 1, waiting: 1 })
   const [a, b] = await Promise.all([acquire('a', ['x']), acquire('b', ['x'])])
   const waiting = acquire('a', ['x'])
