@@ -7,7 +7,7 @@ import { canonicalEntry, emptyHash, hashEntry } from '../../store/audit/entry.ts
 
 const text = fc.oneof(
   fc.string({ unit: 'binary' }),
-  // Halves of surrogate pairs, quotes, control characters, what looks like JSON.
+  // Lone surrogates, quotes, control characters, and text that looks like JSON.
   fc
     .array(
       fc.constantFrom('\ud800', '\udfff', '"', '\\', '\u0000', '\u2028', '\n', '],[', '"]}', 'null', '\u007f', 'ÿ'),
@@ -39,7 +39,7 @@ const head = { sequence: 41, hash: emptyHash }
 type Read = typeof read extends fc.Arbitrary<infer Fields> ? Fields : never
 
 function compose(reads: readonly Read[], chainId: string) {
-  // Some share all that can be shared.
+  // The first read is repeated, so that some entries share all their shared fields.
   const all = [...reads, ...reads.slice(0, 1)].map((fields) => ({ ...fields, id: newId() }))
   const row = composeBatch(
     chainId,
@@ -51,38 +51,38 @@ function compose(reads: readonly Read[], chainId: string) {
         : { id, at, requestId, shared: sharedFields(fields, JSON.stringify(details)), lists: [] }
     }),
   )
-  const meant = all.map(({ keys, hasOwnDetails: _, ...fields }, index) => {
+  const recorded = all.map(({ keys, hasOwnDetails: _, ...fields }, index) => {
     const details = JSON.stringify({ after: { keys } })
     return { ...fields, chainId, sequence: head.sequence + 1 + index, details }
   })
-  return { row, meant }
+  return { row, recorded }
 }
 
 const somethingRead = fc.array(read, { minLength: 1, maxLength: 5 })
 
-test('entries that were recorded together are those that were meant, and one link of the chain', () => {
+test('a batch row expands to the recorded entries, and is one link of the chain', () => {
   const property = fc.property(somethingRead, text, (reads, chainId) => {
-    const { row, meant } = compose(reads, chainId)
-    expect(row).toMatchObject({ firstSequence: 42, lastSequence: 41 + meant.length, previousHash: emptyHash })
-    const expected = meant.map((entry) => ({ ...entry, hash: row.hash }))
+    const { row, recorded } = compose(reads, chainId)
+    expect(row).toMatchObject({ firstSequence: 42, lastSequence: 41 + recorded.length, previousHash: emptyHash })
+    const expected = recorded.map((entry) => ({ ...entry, hash: row.hash }))
     expect(expandBatch(row)).toEqual(expected)
     const links = linksOfBatch(row)
     expect(links).toMatchObject([{ entries: expected, hash: row.hash }])
     expect(links.map((link) => hashEntry(emptyHash, link.text))).toEqual([row.hash])
-    // As a database keeps it: nothing in it is changed by being written as UTF-8.
+    // Writing the text as UTF-8 to a database does not change it.
     expect(row.entries.isWellFormed()).toBe(true)
     expect(row.entries).not.toContain('\u0000')
   })
   fc.assert(property, { numRuns: times(200, 2_000) })
 })
 
-test('whatever is changed in their row is seen', () => {
+test('any change to a batch row is detected', () => {
   const changed = fc.record({
     reads: somethingRead,
     at: fc.nat(),
     by: fc.constantFrom('"', 'x', ',', '0', ' ', '[', ''),
   })
-  const isSound = (row: BatchRow) => {
+  const isValid = (row: BatchRow) => {
     const [link, ...others] = linksOfBatch(row)
     const isWhole =
       link?.entries[0]?.sequence === 42 && link.entries.at(-1)?.sequence === row.lastSequence && others.length === 0
@@ -90,24 +90,24 @@ test('whatever is changed in their row is seen', () => {
   }
   const property = fc.property(changed, ({ reads, at, by }) => {
     const { row } = compose(reads, 'chain')
-    expect(isSound(row)).toBe(true)
+    expect(isValid(row)).toBe(true)
     const place = at % row.entries.length
     const entries = row.entries.slice(0, place) + by + row.entries.slice(place + 1)
-    if (entries !== row.entries) expect(isSound({ ...row, entries })).toBe(false)
-    expect(isSound({ ...row, chainId: 'another' })).toBe(false)
-    expect(isSound({ ...row, previousHash: 'f'.repeat(64) })).toBe(false)
-    expect(isSound({ ...row, firstSequence: row.firstSequence + 1, lastSequence: row.lastSequence + 1 })).toBe(false)
-    expect(isSound({ ...row, firstSequence: row.firstSequence - 1 })).toBe(false)
+    if (entries !== row.entries) expect(isValid({ ...row, entries })).toBe(false)
+    expect(isValid({ ...row, chainId: 'another' })).toBe(false)
+    expect(isValid({ ...row, previousHash: 'f'.repeat(64) })).toBe(false)
+    expect(isValid({ ...row, firstSequence: row.firstSequence + 1, lastSequence: row.lastSequence + 1 })).toBe(false)
+    expect(isValid({ ...row, firstSequence: row.firstSequence - 1 })).toBe(false)
     expect(linksOfBatch({ ...row, lastSequence: row.lastSequence + 1 })).toEqual([])
   })
   fc.assert(property, { numRuns: times(200, 2_000) })
 })
 
-test('rows of the first form, whose entries are links of their own, are still what they were', () => {
+test('rows of the first format, with one link for each entry, still expand and verify', () => {
   const property = fc.property(somethingRead, text, (reads, chainId) => {
-    const { row, meant } = compose(reads, chainId)
+    const { row, recorded } = compose(reads, chainId)
     let previous: string = emptyHash
-    const expected = meant.map((entry) => {
+    const expected = recorded.map((entry) => {
       previous = hashEntry(previous, canonicalEntry(entry))
       return { ...entry, hash: previous }
     })
@@ -116,10 +116,10 @@ test('rows of the first form, whose entries are links of their own, are still wh
     expect(expandBatch(old)).toEqual(expected)
     const links = linksOfBatch(old)
     expect(links.map(({ entries }) => entries)).toEqual(expected.map((entry) => [entry]))
-    let sound: string = emptyHash
+    let expectedHash: string = emptyHash
     for (const link of links) {
-      sound = hashEntry(sound, link.text)
-      expect(link.hash).toBe(sound)
+      expectedHash = hashEntry(expectedHash, link.text)
+      expect(link.hash).toBe(expectedHash)
     }
   })
   fc.assert(property, { numRuns: times(200, 2_000) })

@@ -3,7 +3,7 @@ import { createRecordLimit } from './record-limit.ts'
 
 const limit = { max: 20, windowMs: 60_000 }
 
-test('a workspace keeps the first twenty of a minute, whatever another one does', () => {
+test('a workspace records the first twenty of a minute, independently of other workspaces', () => {
   let now = 0
   const refusals = createRecordLimit(() => now, limit)
   const admitted = (workspace: string, count: number) =>
@@ -17,7 +17,7 @@ test('a workspace keeps the first twenty of a minute, whatever another one does'
   expect(refusals.admit('a')).toEqual({ unrecorded: 0 })
 })
 
-test('a clock that is set back does not silence a workspace', () => {
+test('a workspace records again after the clock is set back', () => {
   let now = 24 * 60 * 60_000
   const refusals = createRecordLimit(() => now, limit)
   for (let index = 0; index < 25; index++) refusals.admit('a')
@@ -25,15 +25,15 @@ test('a clock that is set back does not silence a workspace', () => {
   expect(refusals.admit('a')).toEqual({ unrecorded: 5 })
 })
 
-test('what is counted does not grow without end', () => {
+test('the number of counted workspaces is bounded', () => {
   const refusals = createRecordLimit(() => 0, limit)
   for (let index = 0; index < 20; index++) refusals.admit('first')
   for (let index = 0; index < 10_000; index++) refusals.admit(`other ${index}`)
-  // Forgotten by now.
+  // The oldest counter was evicted.
   expect(refusals.admit('first')).toEqual({ unrecorded: 0 })
 })
 
-test('what was not recorded is told once, when the window is over', () => {
+test('the number of unrecorded entries is reported once, when the window has ended', () => {
   let now = 0
   const refusals = createRecordLimit(() => now, limit)
   for (let index = 0; index < 25; index++) refusals.admit('a')

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createLoadingCache } from './loading-cache.ts'
 
-/** Loads that end when the test says so. */
+/** A cache whose loads end when the test calls `endLoad`. */
 function slowCache(max = 10) {
   const loads: ((value: string) => void)[] = []
   const cache = createLoadingCache<string>(max, () => new Promise((resolve) => void loads.push(resolve)))
@@ -11,31 +11,28 @@ function slowCache(max = 10) {
 test.each([
   ['dropped', 'drop'],
   ['cleared', 'clear'],
-] as const)(
-  'what is %s while it is loaded is not remembered, and the next who asks loads it anew',
-  async (_, forget) => {
-    const { cache, endLoad } = slowCache()
-    const before = cache.get('a')
-    cache[forget]('a')
-    const after = cache.get('a')
-    endLoad(0, 'as it was before')
-    expect(await before).toBe('as it was before')
-    expect(cache.peek('a')).toBeUndefined()
-    endLoad(1, 'as it is')
-    expect(await after).toBe('as it is')
-    expect(cache.peek('a')).toBe('as it is')
-  },
-)
-
-test('many who ask at once share one load', async () => {
-  const { cache, loads, endLoad } = slowCache()
-  const asked = [cache.get('a'), cache.get('a'), cache.get('a')]
-  expect(loads).toHaveLength(1)
-  endLoad(0, 'once')
-  expect(await Promise.all(asked)).toEqual(['once', 'once', 'once'])
+] as const)('an entry that is %s while it loads is not cached, and the next get loads it again', async (_, forget) => {
+  const { cache, endLoad } = slowCache()
+  const before = cache.get('a')
+  cache[forget]('a')
+  const after = cache.get('a')
+  endLoad(0, 'as it was before')
+  expect(await before).toBe('as it was before')
+  expect(cache.peek('a')).toBeUndefined()
+  endLoad(1, 'as it is')
+  expect(await after).toBe('as it is')
+  expect(cache.peek('a')).toBe('as it is')
 })
 
-test('a load that fails is tried again by the next who asks', async () => {
+test('concurrent gets share one load', async () => {
+  const { cache, loads, endLoad } = slowCache()
+  const values = [cache.get('a'), cache.get('a'), cache.get('a')]
+  expect(loads).toHaveLength(1)
+  endLoad(0, 'once')
+  expect(await Promise.all(values)).toEqual(['once', 'once', 'once'])
+})
+
+test('a failed load is retried by the next get', async () => {
   let isAway = true
   const cache = createLoadingCache(10, async () => {
     if (isAway) throw new Error('away')
@@ -46,7 +43,7 @@ test('a load that fails is tried again by the next who asks', async () => {
   expect(await cache.get('a')).toBe('there')
 })
 
-test('the least recently used is forgotten first', async () => {
+test('the least recently used entry is evicted first', async () => {
   const cache = createLoadingCache(2, async (key) => key)
   await cache.get('a')
   await cache.get('b')

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createUsage } from './usage.ts'
 
-test('a use is known from when it is noted until it is written, and what is noted meanwhile goes before', () => {
+test('a use is pending until it is written, and a newer use replaces it', () => {
   const usage = createUsage()
   const pending = () => [
     usage.pendingToken('token'),
@@ -22,13 +22,13 @@ test('a use is known from when it is noted until it is written, and what is note
   expect(pending()).toEqual(at(1))
   const { tokens, identities, sessions } = usage.take()
   expect([...tokens.keys(), ...identities.keys(), ...sessions.keys()]).toEqual(['token', 'identity', 'session'])
-  // It is being written.
+  // Still pending while it is being written.
   expect(pending()).toEqual(at(1))
   note(2)
   expect(pending()).toEqual(at(2))
   expect(tokens.get('token')?.at).toBe(1)
   usage.take()
-  // What is written stays in the store alone.
+  // Once written, a use is only in the store.
   usage.take()
   expect(pending()).toEqual([undefined, undefined, undefined])
 })

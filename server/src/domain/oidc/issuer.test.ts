@@ -3,7 +3,7 @@ import { createKey, startIssuer } from '../../../../test/issuer.ts'
 import { createOutbound, parseAllowList } from '../../outbound.ts'
 import { createIssuers } from './issuer.ts'
 
-test('the keys of five hundred issuers are remembered; those used longest ago give way', async () => {
+test('the keys of five hundred issuers are cached; the least recently used are evicted', async () => {
   const server = await startIssuer()
   const fetched = (path: string) =>
     server.requests.filter((url) => url === `${path}/.well-known/openid-configuration`).length
@@ -17,7 +17,7 @@ test('the keys of five hundred issuers are remembered; those used longest ago gi
   const token = await server.sign()
   const ask = (path: string) => issuers.findProblem({ url: server.url + path, reach: 'allowed' }, token)
   for (let index = 0; index < 500; index++) expect(await ask(`/${index}`)).toBeUndefined()
-  // Used again: the second one is now the oldest.
+  // Using the first issuer again makes the second one the oldest.
   await ask('/0')
   await ask('/500')
   await ask('/0')
@@ -27,7 +27,7 @@ test('the keys of five hundred issuers are remembered; those used longest ago gi
   await server.stop()
 })
 
-test('a clock that is set back keeps neither keys that were taken back, nor new ones away', async () => {
+test('after the clock is set back, revoked keys are rejected and new ones accepted', async () => {
   const server = await startIssuer()
   let now = Date.now()
   const issuers = createIssuers(createOutbound({ allow: parseAllowList('127.0.0.1') }), () => now)

@@ -43,7 +43,7 @@ test.each([
   expect(parseJsonObject(text)).toEqual(JSON.parse(text))
 })
 
-test('reads every object that JSON.stringify writes, and refuses it with any of its names once more', () => {
+test('reads every object that JSON.stringify writes, and refuses it with any member name repeated', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 5 }), { minKeys: 1 }), (object) => {
       const text = JSON.stringify(object)

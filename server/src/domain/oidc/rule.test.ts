@@ -42,15 +42,15 @@ const fits = (rules: Record<string, string | string[]>, claims: Record<string, u
 
 describe('rules', () => {
   test.each([
-    ['a text', 'x', true],
-    ['a list with it', ['y', 'x'], true],
-    ['a list without it', ['y'], false],
+    ['that string', 'x', true],
+    ['a list with that string', ['y', 'x'], true],
+    ['a list without that string', ['y'], false],
     ['a list within a list', [['x']], false],
     ['an empty list', [], false],
     ['an object', { x: 'x' }, false],
     ['null', null, false],
-    ['nothing', undefined, false],
-  ])('ask for x and meet %s', (_what, value, expected) => {
+    ['no claim', undefined, false],
+  ])('that require x are checked against %s', (_what, value, expected) => {
     expect(fits({ claim: 'x' }, { claim: value })).toBe(expected)
   })
 
@@ -63,16 +63,16 @@ describe('rules', () => {
     ['9007199254740992', 2 ** 53, false],
     ['null', null, false],
     ['*', null, false],
-  ])('compare %s with the JSON %s', (pattern, value, expected) => {
+  ])('that require %s are checked against the JSON value %s', (pattern, value, expected) => {
     expect(fits({ claim: pattern }, { claim: value })).toBe(expected)
   })
 
-  test('hold all together; of a list of values one is enough', () => {
+  test('must all match; one value of a list is enough', () => {
     expect(fits({ a: ['1', '2'], b: 'x*' }, { a: '2', b: 'xy' })).toBe(true)
     expect(fits({ a: ['1', '2'], b: 'x*' }, { a: '2', b: 'y' })).toBe(false)
   })
 
-  test('a subject must be a text', () => {
+  test('a subject must be a string', () => {
     const check = (sub: unknown) => checkRules({ subject: 's*', claims: {} }, { sub })[0]?.ok
     expect([check('so'), check(['so']), check(undefined), check({ so: 1 })]).toEqual([true, false, false, false])
   })
@@ -85,11 +85,11 @@ describe('rules', () => {
     [{ subject: '*', claims: { b: 'c' } }, false, true],
     [{ subject: null, claims: { b: '*', c: '**' } }, false, false],
     [{ subject: null, claims: { b: ['c', '*'] } }, false, false],
-  ])('%j are exact: %s, narrowing: %s', (rules, exact, narrowing) => {
+  ])('of %j are exact: %s, narrowing: %s', (rules, exact, narrowing) => {
     expect([isExact(rules), isNarrowing(rules)]).toEqual([exact, narrowing])
   })
 
-  test('what a check shows of a token is cut', () => {
+  test('the claim value shown by a check is truncated', () => {
     const [check] = checkRules({ subject: 'a', claims: {} }, { sub: 'x'.repeat(10_000) })
     expect(check?.actual).toHaveLength(301)
   })

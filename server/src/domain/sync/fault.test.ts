@@ -7,7 +7,7 @@ import { webhook } from '../../providers/webhook.ts'
 import { explainFault, scrub, secretTextsOf } from './fault.ts'
 
 const spellings: [string, (secret: string) => string][] = [
-  ['as it is', (secret) => secret],
+  ['unencoded', (secret) => secret],
   ['in JSON', (secret) => JSON.stringify(secret)],
   ['in a URL', (secret) => encodeURIComponent(secret)],
   ['in base64', (secret) => Buffer.from(secret).toString('base64')],
@@ -15,7 +15,7 @@ const spellings: [string, (secret: string) => string][] = [
   ['in hex', (secret) => Buffer.from(secret).toString('hex')],
 ]
 
-test.each(spellings)('a value that a vendor quotes %s is hidden', (_title, spell) => {
+test.each(spellings)('a value quoted %s by a vendor is hidden', (_title, spell) => {
   const secret = 'p4$$w0rd "with" ünusual\nlines & more'
   const text = scrub(`The value ${spell(secret)} is not allowed.`, ['other', secret])
   expect(text).not.toContain(spell(secret))
@@ -23,19 +23,19 @@ test.each(spellings)('a value that a vendor quotes %s is hidden', (_title, spell
   expect(text).toContain(' is not allowed.')
 })
 
-test('a value that a vendor cuts short is hidden as far as it is recognised', () => {
+test('a truncated value in a vendor message is hidden', () => {
   const secret = 'abcdefghijklmnopqrstuvwxyz0123456789'
   expect(scrub(`starts with ${secret.slice(0, 20)}… ${secret.slice(0, 15)}`, [secret])).toBe(
     'starts with [hidden]… [hidden]',
   )
 })
 
-test('a short value is hidden where it stands by itself, and words stay readable', () => {
+test('a short value is hidden as a whole word, and other words stay readable', () => {
   expect(scrub('value "on" is wrong: once upon', ['on'])).toBe('value "[hidden]" is wrong: once upon')
   expect(scrub('port 80 or 8080', ['80'])).toBe('port [hidden] or 8080')
 })
 
-test('no text of four characters and more that holds a secret keeps it', () => {
+test('no text keeps a secret of four or more characters', () => {
   fc.assert(
     fc.property(
       fc.string({ minLength: 4, unit: 'binary' }).filter((secret) => secret.trim().length >= 4),
@@ -50,7 +50,7 @@ test('no text of four characters and more that holds a secret keeps it', () => {
   )
 })
 
-test('an explanation is one line or two: what was said, shortened after it was scrubbed, and what to do', () => {
+test('an explanation is the vendor’s message, scrubbed and then shortened, and the remedy', () => {
   const secret = 'x'.repeat(400)
   const fault = new VendorRefusal('invalid', 'unused', { status: 422, vendorMessage: `bad value ${secret}` })
   const text = explainFault('Vendor', fault, [secret])
@@ -60,7 +60,7 @@ test('an explanation is one line or two: what was said, shortened after it was s
   )
 })
 
-test('the sentence of a provider that knows what is wrong is shown instead of the words of the vendor', () => {
+test('a known cause is explained by the provider instead of the vendor’s message', () => {
   const facts = { status: 400, vendorMessage: 'You can’t perform this operation.' }
   const fault = new VendorFault(
     'conflict',
@@ -74,7 +74,7 @@ test('the sentence of a provider that knows what is wrong is shown instead of th
   expect(explainFault('AWS', unknown, [])).toMatch(/^AWS refused it: no such thing\. /)
 })
 
-test('a message without an end is not quoted, and costs nothing', () => {
+test('a huge message is not quoted, and costs nothing', () => {
   const secrets = Array.from({ length: 5_000 }, (_, index) => `secret number ${index}`)
   const vendorMessage = 'x'.repeat(2 * 1024 * 1024)
   const faults = Array.from({ length: 200 }, () => new VendorRefusal('invalid', 'no', { status: 400, vendorMessage }))
@@ -83,7 +83,7 @@ test('a message without an end is not quoted, and costs nothing', () => {
   )
 })
 
-test('of a credential, passwords and what no form asks for are hidden; the rest stays readable', () => {
+test('passwords and unknown fields of a credential are hidden; other fields stay readable', () => {
   const credential = {
     address: 'https://vault.example.com',
     method: 'token',
@@ -93,7 +93,7 @@ test('of a credential, passwords and what no form asks for are hidden; the rest 
   expect(secretTextsOf(vaultKv, credential)).toEqual(['hvs.canary', 'old-canary'])
 })
 
-test('an address that may hold a token is hidden, as a whole and in its parts', () => {
+test('an address that may contain a token is hidden, as a whole and in its parts', () => {
   const url = 'https://hooks.example.com/services/T0CANARY01/B0CANARY02?key=canary-3333'
   const secrets = secretTextsOf(webhook, { url, secret: 'whsec_canary4' })
   const said = [

@@ -44,14 +44,14 @@ describe('one entry for each secret', () => {
 
   test.each([
     [
-      'two keys that become one name',
+      'a collision of two keys',
       { stripPrefix: 'APP_', include: 'APP_URL, URL' },
       heroku,
       'URL',
       /becomes URL at the target, as APP_URL does/,
     ],
     [
-      'a name that the target cannot hold',
+      'a name that the target does not allow',
       { include: 'DB_URL', transform: 'lower-kebab' },
       heroku,
       'DB_URL',
@@ -60,58 +60,58 @@ describe('one entry for each secret', () => {
     ['a reserved name', { include: 'DB_URL', prefix: 'HEROKU_' }, heroku, 'DB_URL', /does not allow/],
     ['an empty value', { include: 'EMPTY', onEmpty: 'error' }, heroku, 'EMPTY', /is empty/],
     [
-      'an empty value where none may be',
+      'an empty value that the target does not allow',
       { include: 'EMPTY' },
       limited({ allowsEmpty: false }),
       'EMPTY',
       /does not allow/,
     ],
     [
-      'a large value',
+      'a value that is too large',
       { include: 'DB_URL' },
       limited({ valueMaxBytes: 0 }),
       'DB_URL',
       /has 1 bytes; the target takes 0/,
     ],
     [
-      'names that differ by case',
+      'a collision of names that differ in case',
       { include: 'APP_URL, app_url' },
       limited({ foldsCase: true }),
       'app_url',
       /as APP_URL does/,
     ],
-    ['too many', {}, limited({ maxItems: 2 }), '*', /are 4 entries/],
-    ['too much', {}, limited({ totalMaxBytes: 3 }), '*', /bytes in all/],
+    ['too many entries', {}, limited({ maxItems: 2 }), '*', /are 4 entries/],
+    ['too many bytes in total', {}, limited({ totalMaxBytes: 3 }), '*', /bytes in all/],
     [
-      'a value that would be misread',
+      'a value that the target would misread',
       { include: 'DB_URL' },
       limited({ refuseValue: () => 'holds what is a reference there.' }),
       'DB_URL',
       /reference/,
     ],
-  ])('%s is found by name', (_title, mapping, provider, name, problem) => {
+  ])('%s is reported by name', (_title, mapping, provider, name, problem) => {
     const more = new Map([...secrets, ['URL', 'v'], ['app_url', 'w']])
-    const from = _title === 'too many' || _title === 'too much' ? secrets : more
+    const from = _title === 'too many entries' || _title === 'too many bytes in total' ? secrets : more
     const { problems } = map(mapping, provider, from)
     expect(problems.map((found) => found.name)).toContain(name)
     expect(problems.find((found) => found.name === name)?.problem).toMatch(problem)
   })
 
-  test('a name that the target cannot hold is left out where that is chosen', () => {
+  test('a name that the target does not allow is skipped if configured', () => {
     const { desired, problems } = map({ include: 'DB_URL', transform: 'lower-kebab', onInvalidName: 'skip' })
     expect([desired.size, problems]).toEqual([0, []])
   })
 })
 
 describe('all in one entry', () => {
-  test('as JSON: the same secrets in any order are the same text', () => {
+  test('as JSON: the order of the secrets does not change the text', () => {
     const text = map({ mode: 'json', objectName: 'ALL' }).desired.get('ALL')
     expect(text).toBe('{"APP_KEY":"k","APP_URL":"u","DB_URL":"d","EMPTY":""}')
-    const turned = new Map([...secrets].reverse())
-    expect(map({ mode: 'json', objectName: 'ALL' }, heroku, turned).desired.get('ALL')).toBe(text)
+    const reversed = new Map([...secrets].reverse())
+    expect(map({ mode: 'json', objectName: 'ALL' }, heroku, reversed).desired.get('ALL')).toBe(text)
   })
 
-  test('any keys and values come back out of it', () => {
+  test('as JSON: any keys and values are read back unchanged', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string({ minLength: 1 }), fc.string({ unit: 'binary' })), (values) => {
         const { desired } = map({ mode: 'json', objectName: 'ALL' }, heroku, new Map(Object.entries(values)))
@@ -121,7 +121,7 @@ describe('all in one entry', () => {
     )
   })
 
-  test.each(['json', 'dotenv'])('without empty values as %s, where that is chosen', (mode) => {
+  test.each(['json', 'dotenv'])('without empty values as %s, if configured', (mode) => {
     const { desired, sources } = map({ mode, objectName: 'ALL', onEmpty: 'skip' })
     expect(desired.get('ALL')).not.toContain('EMPTY')
     expect(sources.get('ALL')).toEqual(['APP_KEY', 'APP_URL', 'DB_URL'])
@@ -134,17 +134,17 @@ describe('all in one entry', () => {
   })
 
   test.each([
-    ['a blank', { rename: 'DB_URL=A B' }, '"A B"'],
+    ['a space', { rename: 'DB_URL=A B' }, '"A B"'],
     ['a line break', { prefix: 'X=1\nAPP_' }, '"X=1\\nAPP_APP_KEY"'],
     ['an equals sign', { suffix: '=1;' }, '"APP_KEY=1;"'],
-    ['nothing', { include: 'APP_KEY', stripPrefix: 'APP_KEY' }, '""'],
-  ])('a key with %s in it would be misread in a dotenv file: it is a problem', (_what, mapping, key) => {
+    ['no characters', { include: 'APP_KEY', stripPrefix: 'APP_KEY' }, '""'],
+  ])('a key with %s is reported, because a dotenv file would misread it', (_what, mapping, key) => {
     const { desired, problems } = map({ mode: 'dotenv', objectName: 'ALL', ...mapping })
     expect(desired.size).toBe(0)
     expect(problems).toEqual([{ name: 'ALL', problem: expect.stringContaining(`contains the key ${key};`) }])
   })
 
-  test('needs a name, and is nothing where there are no secrets', () => {
+  test('needs a name, and is empty without secrets', () => {
     expect(map({ mode: 'json' }).problems).toEqual([{ name: 'objectName', problem: 'is required.' }])
     expect(map({ mode: 'json', objectName: 'ALL' }, heroku, new Map()).desired.size).toBe(0)
   })

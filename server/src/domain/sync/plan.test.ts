@@ -43,8 +43,8 @@ const input: fc.Arbitrary<PlanInput> = fc.record({
 const check = (property: (given: PlanInput) => void) =>
   fc.assert(fc.property(input, property), { numRuns: times(200, 5_000) })
 
-describe('for anything that is desired, written and there', () => {
-  test('only names of the ledger are updated or deleted, but for those that a person lets it take over', () => {
+describe('for any desired entries, ledger and target', () => {
+  test('only names in the ledger are updated or deleted, except those that a person allows to adopt', () => {
     check((given) => {
       const plan = planSync(given)
       const written = new Set(given.ledger.map((entry) => entry.name))
@@ -56,13 +56,13 @@ describe('for anything that is desired, written and there', () => {
     })
   })
 
-  test('nothing is created over what is there', () => {
+  test('an existing entry is never created again', () => {
     check((given) => {
       for (const name of planSync(given).create) expect(given.remote?.has(name) ?? false).toBe(false)
     })
   })
 
-  test('what bears somebody else’s mark is neither changed nor deleted', () => {
+  test('an entry with a foreign mark is neither changed nor deleted', () => {
     check((given) => {
       const plan = planSync({ ...given, onExisting: 'fail', takesBack: undefined })
       for (const name of [...plan.create, ...plan.update, ...plan.delete, ...plan.adopt]) {
@@ -71,7 +71,7 @@ describe('for anything that is desired, written and there', () => {
     })
   })
 
-  test('an entry that an edit took our mark off is taken back only where it may be, and never counts as adopted', () => {
+  test('an entry that lost our mark by an edit is taken back only if allowed, and never counts as adopted', () => {
     check((given) => {
       if (given.takesBack === undefined) return
       const plan = planSync(given)
@@ -89,7 +89,7 @@ describe('for anything that is desired, written and there', () => {
     })
   })
 
-  test('without a place for a mark, a value that is not the one we left is not overwritten', () => {
+  test('without marks, a value that differs from the one we wrote is not overwritten', () => {
     check((given) => {
       const plan = planSync({ ...given, guard: 'version', repairs: false, onExisting: 'fail' })
       for (const name of plan.update) {
@@ -101,14 +101,14 @@ describe('for anything that is desired, written and there', () => {
     })
   })
 
-  test('names that were not looked for count as nobody has looked', () => {
+  test('names that were not listed count as unknown', () => {
     check((given) => {
       const known = { ...given, desired: desiredOf(given) }
       expect(planSync({ ...known, lookedFor: new Set() })).toEqual(planSync({ ...known, remote: undefined }))
     })
   })
 
-  test('deletes are of what this sync created, is desired no more, and has not been changed by others since', () => {
+  test('only entries that this sync created, no longer wants and nobody else changed are deleted', () => {
     check((given) => {
       const plan = planSync(given)
       if (given.isFirst) expect(plan.delete).toEqual([])
@@ -122,10 +122,10 @@ describe('for anything that is desired, written and there', () => {
     })
   })
 
-  test('every name has exactly one fate', () => {
+  test('every name has exactly one outcome', () => {
     check((given) => {
       const plan = planSync(given)
-      const fates = [
+      const outcomes = [
         ...plan.create,
         ...plan.update,
         ...plan.adopt,
@@ -135,13 +135,13 @@ describe('for anything that is desired, written and there', () => {
         ...plan.drifted,
         ...plan.release,
       ]
-      expect(new Set(fates).size).toBe(fates.length)
+      expect(new Set(outcomes).size).toBe(outcomes.length)
       const known = new Set([...given.desired.keys(), ...given.ledger.map((entry) => entry.name)])
-      expect(new Set(fates)).toEqual(known)
+      expect(new Set(outcomes)).toEqual(known)
     })
   })
 
-  test('carried out and planned again, it leaves nothing to do', () => {
+  test('a plan that was carried out leaves nothing to do', () => {
     check((given) => {
       const remote = new Map(given.remote ?? [])
       const complete = { ...given, remote, isFirst: false }
@@ -153,7 +153,7 @@ describe('for anything that is desired, written and there', () => {
     })
   })
 
-  test('a crash before or after any call comes to the same end, whether or not the target shows values', () => {
+  test('a crash before or after any call leads to the same result, whether or not the target returns values', () => {
     const moment = fc.record({ op: fc.nat(11), isCalled: fc.boolean() })
     let crashes = 0
     fc.assert(
@@ -169,7 +169,7 @@ describe('for anything that is desired, written and there', () => {
           for (const { op, isCalled } of moments) {
             const { create, update, adopt, delete: removed } = planSync(crashed)
             const count = create.length + update.length + adopt.length + removed.length
-            // At one of its calls, or at none of them.
+            // The crash is at one of the calls, or at none of them.
             const crash = { op: op % (count + 1), isCalled }
             if (crash.op < count) crashes++
             crashed = { ...crashed, ...carryOut(crashed, { showsValues, crash }) }
@@ -183,7 +183,7 @@ describe('for anything that is desired, written and there', () => {
   })
 })
 
-/** Every name of the ledger, and no other. */
+/** Exactly the names of the ledger. */
 const desiredOf = ({ ledger }: PlanInput) => new Map(ledger.map(({ name }, index) => [name, macs[index % 3] ?? '']))
 
 const shown = ({ valueMac, ...rest }: Seen, showsValues: boolean): Seen =>
@@ -194,14 +194,17 @@ const byLedgerName = ({ ledger, remote }: Pick<PlanInput, 'ledger' | 'remote'>) 
   ledger: ledger.toSorted((a, b) => a.name.localeCompare(b.name)),
 })
 
-type Course = {
+type RunOptions = {
   readonly showsValues?: boolean
-  /** Dies at this call, before or after it is made: it is noted in the ledger as begun, and its end is not. */
+  /** Crashes at this call, before or after it is made: the ledger has its start, not its end. */
   readonly crash?: { readonly op: number; readonly isCalled: boolean }
 }
 
-/** What ledger and target hold when a plan was done, or as much of it as was. */
-function carryOut(given: PlanInput, { showsValues = true, crash }: Course = {}): Pick<PlanInput, 'ledger' | 'remote'> {
+/** Ledger and target after a plan was carried out, completely or up to the crash. */
+function carryOut(
+  given: PlanInput,
+  { showsValues = true, crash }: RunOptions = {},
+): Pick<PlanInput, 'ledger' | 'remote'> {
   const plan = planSync(given)
   const ledger = new Map<string, LedgerEntry>(given.ledger.map((entry) => [entry.name, entry]))
   const remote = new Map<string, Seen>(given.remote ?? [])
@@ -219,7 +222,7 @@ function carryOut(given: PlanInput, { showsValues = true, crash }: Course = {}):
     if (!isDelete) ledger.set(name, { ...entry, mark: null, status: begun })
     const isLast = index === crash?.op
     if (isLast && !crash?.isCalled) break
-    // Some vendors mark only what is made, so that what was taken over stays without.
+    // Some vendors mark only created entries, so that adopted ones stay unmarked.
     const isOurs = there?.isOurs
     if (isDelete) remote.delete(name)
     else remote.set(name, shown({ name, mark: 'v9', valueMac, ...(isOurs !== undefined && { isOurs }) }, showsValues))
@@ -230,7 +233,7 @@ function carryOut(given: PlanInput, { showsValues = true, crash }: Course = {}):
   return { ledger: [...ledger.values()], remote }
 }
 
-describe('a plan made without looking', () => {
+describe('a plan made without listing the target', () => {
   const nothing = {
     guard: 'mark',
     onExisting: 'fail',
@@ -258,7 +261,7 @@ describe('a plan made without looking', () => {
     ['id', ['A']],
     ['precondition', []],
     ['none', []],
-  ] as const)('that only updates needs a look at that entry alone: %s', (guard, looked) => {
+  ] as const)('that only updates needs to read only the updated entry: %s', (guard, looked) => {
     const entries = [synced, { ...synced, name: 'B' }]
     const desired = new Map([
       ['A', 'm2'],
@@ -269,7 +272,7 @@ describe('a plan made without looking', () => {
     expect(looksNeeded(plan, ledgerOf(entries), guard)).toEqual(new Set(looked))
   })
 
-  test('looks after an update whose end is not known, also where the vendor itself refuses', () => {
+  test('reads an entry whose update has an unknown outcome, even if the vendor checks preconditions', () => {
     const pending = { ...synced, status: 'pending' as const }
     const plan = planSync({ ...nothing, desired: new Map([['A', 'm1']]), ledger: [pending], remote: undefined })
     expect(looksNeeded(plan, ledgerOf([pending]), 'precondition')).toEqual(new Set(['A']))
@@ -277,7 +280,7 @@ describe('a plan made without looking', () => {
 
   test.each([
     [
-      'something new',
+      'a create',
       new Map([
         ['A', 'm1'],
         ['B', 'm1'],
@@ -285,8 +288,8 @@ describe('a plan made without looking', () => {
       [synced],
     ],
     ['a delete', new Map(), [synced]],
-    ['a create whose end is not known', new Map([['A', 'm1']]), [{ ...synced, status: 'new' as const }]],
-  ])('needs a look at everything for %s', (_title, desired, ledger) => {
+    ['a create with an unknown outcome', new Map([['A', 'm1']]), [{ ...synced, status: 'new' as const }]],
+  ])('needs to list everything for %s', (_title, desired, ledger) => {
     const plan = planSync({ ...nothing, desired, ledger, remote: undefined })
     expect(looksNeeded(plan, ledgerOf(ledger), 'none')).toBe('all')
   })
@@ -327,7 +330,7 @@ describe('a mass delete', () => {
     [3, 0, 0, true],
     [3, 0, 3, false],
     [3, 3, 0, false],
-  ])('of %i entries, %i kept, %i agreed to: %s', (count, kept, allowed, expected) => {
+  ])('of %i entries, with %i kept and %i confirmed: %s', (count, kept, allowed, expected) => {
     const ledger = ledgerOf(count)
     expect(isMassDelete(planOf(ledger, kept), count, kept, allowed)).toBe(expected)
   })

@@ -8,7 +8,7 @@ const parts = {
   invitedBy: 'owner@example.com',
 } as const
 
-test('both forms say who invites to what, until when, and hold the link', () => {
+test('text and HTML name the inviter, the workspace and the expiry, and contain the link', () => {
   const { to, subject, text, html } = inviteMail(parts)
   expect(to).toBe('ann@example.com')
   expect(subject).toBe('Invitation to the workspace “Acme”')
@@ -24,7 +24,7 @@ test('an invite by a token names no person', () => {
   expect(text).toMatch(/^You are invited to the workspace “Acme”/)
 })
 
-test('names do not become markup', () => {
+test('names are escaped in HTML', () => {
   const workspaceName = `</p><a href="https://evil.example.com" onclick='x'>click & win</a>`
   const { html } = inviteMail({ ...parts, workspaceName, invitedBy: '<b>@example.com' })
   expect(html.match(/<a /g)).toHaveLength(1)

@@ -1,5 +1,5 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: text that looks like a reference is what is tested here.
-/** Export formats: every value comes back byte for byte from the program that reads the format. */
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the tests need text that looks like a reference.
+/** Export formats: the program that reads a format gets every value byte for byte. */
 import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -34,7 +34,7 @@ function textOf(format: ExportFormat, entries: { key: string; value: string }[])
   return formatEntries(format, entries, options).text
 }
 
-/** The message without the field's name, after a check that the failure is one the caller can mend. */
+/** The message of the failure, after a check that the caller can fix it. */
 function problemOf(run: () => unknown): string {
   try {
     run()
@@ -49,7 +49,7 @@ describe('shell', () => {
   const holdable = hostileValues.filter((value) => !value.includes('\0'))
   const shells = ['sh', 'bash', 'dash', 'busybox'].filter((shell) => spawnSync(shell, ['-c', ':']).status === 0)
 
-  /** What the shell has in its variables once it has read the text. */
+  /** The shell variables after the shell has evaluated the text. */
   function evaluated(shell: string, text: string, keys: string[]): string[] {
     const script = `eval "$(cat)"; printf '%s\\0' ${keys.map((key) => `"$${key}"`).join(' ')}`
     const { stdout, stderr } = spawnSync(shell, ['-c', script], { input: text, maxBuffer: 64 * 1024 * 1024 })
@@ -57,13 +57,13 @@ describe('shell', () => {
     return stdout.toString().split('\0').slice(0, -1)
   }
 
-  test.each(shells)('gives %s every hostile value byte for byte', (shell) => {
+  test.each(shells)('%s reads every hostile value byte for byte', (shell) => {
     const entries = entriesOf(holdable)
     const keys = entries.map(({ key }) => key)
     expect(evaluated(shell, textOf('shell', entries), keys)).toEqual(holdable)
   })
 
-  test.each(shells)('gives %s any text', (shell) => {
+  test.each(shells)('%s reads any text', (shell) => {
     fc.assert(
       fc.property(someEntries(variableName), (entries) => {
         fc.pre(entries.length > 0 && entries.every(({ value }) => !value.includes('\0')))
@@ -74,7 +74,7 @@ describe('shell', () => {
     )
   })
 
-  test('exports the variables to what is started next', () => {
+  test('exports the variables to child processes', () => {
     const { stdout } = spawnSync('sh', ['-c', 'eval "$(cat)"; sh -c \'printf %s "$A"\''], {
       input: textOf('shell', [{ key: 'A', value: "it's" }]),
     })
@@ -82,13 +82,13 @@ describe('shell', () => {
   })
 })
 
-/** As `docker run --env-file` reads it: https://github.com/docker/cli/blob/master/opts/file.go */
+/** Parses like `docker run --env-file`: https://github.com/docker/cli/blob/master/opts/file.go */
 function readAsDocker(text: string): { key: string; value: string }[] {
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   return lines.map((line) => ({ key: line.slice(0, line.indexOf('=')), value: line.slice(line.indexOf('=') + 1) }))
 }
 
-/** As HCL reads a quoted template without interpolation; a bare `${` or `%{` would be one, and fails. */
+/** Parses like HCL a quoted template without interpolation; a bare `${` or `%{` would be interpolation, and throws. */
 function readAsHcl(line: string): { key: string; value: string } {
   const [, key = '', quoted = ''] = /^([\p{ID_Start}_][\p{ID_Continue}-]*) = "(.*)"$/u.exec(line) ?? []
   const value = quoted.replace(
@@ -104,7 +104,7 @@ function readAsHcl(line: string): { key: string; value: string } {
 }
 
 describe('docker', () => {
-  test('gives any text of one line', () => {
+  test('keeps any text of one line', () => {
     fc.assert(
       fc.property(someEntries(anyKey), (entries) => {
         fc.pre(entries.every(({ value }) => !/[\0\r\n]/.test(value)))
@@ -114,13 +114,13 @@ describe('docker', () => {
     )
   })
 
-  test('keeps spaces and quotes, as nothing is escaped', () => {
+  test('keeps spaces and quotes without escaping', () => {
     expect(textOf('docker', [{ key: 'A', value: ' "b" # $X ' }])).toBe('A= "b" # $X \n')
   })
 })
 
 describe('tfvars', () => {
-  test('gives any text that Terraform does not normalise', () => {
+  test('keeps any text that Terraform does not normalise', () => {
     fc.assert(
       fc.property(someEntries(/^[A-Za-z_][A-Za-z0-9_-]{0,8}$/), (drawn) => {
         const entries = drawn.map(({ key, value }) => ({ key, value: value.normalize('NFC') }))
@@ -133,7 +133,7 @@ describe('tfvars', () => {
   test.each([
     ['${X}', '"$${X}"'],
     ['%{X}', '"%%{X}"'],
-    // HCL reads $$${ as a literal $$ and then the beginning of a template.
+    // HCL reads $$${ as a literal $$ followed by the start of a template.
     ['$${X}', '"\\u0024$${X}"'],
     ['$%{X}', '"\\u0024%%{X}"'],
     ['$X % $$', '"$X % $$"'],
@@ -144,7 +144,7 @@ describe('tfvars', () => {
 })
 
 describe('k8s', () => {
-  test('is a Secret that holds every byte', () => {
+  test('is a Secret with every byte of the values', () => {
     const entries = entriesOf(hostileValues)
     const manifest = parseYaml(textOf('k8s', entries), { version: '1.1' })
     expect(manifest).toEqual({
@@ -156,7 +156,7 @@ describe('k8s', () => {
     })
   })
 
-  test('has keys and values that stay text, and may be empty', () => {
+  test('keeps keys and values as text, and may be empty', () => {
     const entries = ['NO', '10', 'null', '-'].map((key) => ({ key, value: '' }))
     expect(parseYaml(textOf('k8s', entries), { version: '1.1' }).data).toEqual({ NO: '', 10: '', null: '', '-': '' })
     expect(parseYaml(textOf('k8s', [])).data).toEqual({})
@@ -169,12 +169,12 @@ describe('k8s', () => {
     ['漢字', 'secrets'],
     ['', 'secrets'],
     [`${'a'.repeat(62)} b`, 'a'.repeat(62)],
-  ])('names %j %s', (name, label) => {
+  ])('turns the name %j into %s', (name, label) => {
     expect(parseYaml(formatEntries('k8s', [], { name }).text).metadata).toEqual({ name: label })
   })
 })
 
-describe('a format that cannot hold an entry says which', () => {
+describe('a format that cannot hold an entry names the entry', () => {
   test.each<[ExportFormat, string, string, string]>([
     ['shell', 'A', `${canary}\0`, 'shell cannot hold the value of A: it contains a NUL character'],
     [
@@ -228,7 +228,7 @@ describe('a format that cannot hold an entry says which', () => {
   })
 })
 
-test('each format is sent as what it is', () => {
+test('each format has its content type', () => {
   const types = exportFormats.map((format) => [format, formatEntries(format, [], options).contentType])
   expect(Object.fromEntries(types)).toEqual({
     dotenv: 'text/plain; charset=utf-8',

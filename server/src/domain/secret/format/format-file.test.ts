@@ -1,5 +1,5 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: text that looks like a reference is what is tested here.
-/** Import files: errors name the line, and no file holds up the service. */
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the tests need text that looks like a reference.
+/** Import files: errors name the line, and no file blocks the service. */
 import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
 import { type Entry, type ExportFormat, formatLines, type ImportFormat, parseEntries, parseInPieces } from './format.ts'
@@ -21,7 +21,7 @@ function parsed(format: ImportFormat, content: string): Record<string, string> {
   return Object.fromEntries(parseEntries(format, content).map(({ key, value }) => [key, value]))
 }
 
-/** The message without the field's name, after a check that the failure is one the caller can mend. */
+/** The message of the failure, after a check that the caller can fix it. */
 function problemOf(run: () => unknown): string {
   try {
     run()
@@ -32,24 +32,24 @@ function problemOf(run: () => unknown): string {
   throw new Error('nothing was refused')
 }
 
-describe('an error of a file names the line and no value', () => {
+describe('an error in a file names the line and no value', () => {
   const two = `"${canary}\n${canary}"`
 
   test.each<[ImportFormat, string, string, string]>([
-    ['dotenv', 'a key alone', `A=1\n${canary}`, 'line 2: expected KEY=value'],
-    ['dotenv', 'an exported key alone', `A=${two}\nexport B`, 'line 3: expected KEY=value'],
+    ['dotenv', 'a key without a value', `A=1\n${canary}`, 'line 2: expected KEY=value'],
+    ['dotenv', 'an exported key without a value', `A=${two}\nexport B`, 'line 3: expected KEY=value'],
     ['dotenv', 'no key', `\n=${canary}`, 'line 2: the key is not 1-255 letters, digits, _ and -'],
     ['dotenv', 'a key with a space', `A=1\nB ${canary}=2`, 'line 2: the key is not 1-255 letters, digits, _ and -'],
     ['dotenv', 'a line of base64', `A=1\n${canary}+/=`, 'line 2: the key is not 1-255 letters, digits, _ and -'],
-    ['dotenv', 'a colon for the equals sign', `A: ${canary}`, 'line 1: expected KEY=value'],
+    ['dotenv', 'a colon instead of the equals sign', `A: ${canary}`, 'line 1: expected KEY=value'],
     ['dotenv', 'a duplicate', `A=${two}\r\n\r\nB=1\r\nA=${canary}`, 'line 5: A is already given on line 1'],
     [
       'dotenv',
-      'an open double quote',
+      'an unclosed double quote',
       `A=1\n\nB="${canary}\nC=2\n`,
       'line 3: the quote that opens this value is never closed',
     ],
-    ['dotenv', 'an open single quote', `A='${canary}`, 'line 1: the quote that opens this value is never closed'],
+    ['dotenv', 'an unclosed single quote', `A='${canary}`, 'line 1: the quote that opens this value is never closed'],
     [
       'dotenv',
       'an escaped closing quote',
@@ -58,13 +58,13 @@ describe('an error of a file names the line and no value', () => {
     ],
     [
       'dotenv',
-      'text after the quotes',
+      'text after the closing quote',
       `A=1\nB=${two} ${canary}`,
       'line 3: only a comment may follow the quote that closes the value begun on line 2',
     ],
-    ['json', 'nothing', '', 'line 1: expected a JSON object of keys and values'],
+    ['json', 'an empty file', '', 'line 1: expected a JSON object of keys and values'],
     ['json', 'a list', `\n["${canary}"]`, 'line 2: expected a JSON object of keys and values'],
-    ['json', 'a text', `"${canary}"`, 'line 1: expected a JSON object of keys and values'],
+    ['json', 'a string', `"${canary}"`, 'line 1: expected a JSON object of keys and values'],
     ['json', 'null', `{\n"A": "${canary}",\n"B": null}`, 'line 3: "B" is null; write "" if it is empty'],
     ['json', 'an object', `{\r\n"A": {"${canary}": 1}}`, 'line 2: "A" holds an object; only text can be a value'],
     ['json', 'a list as value', `{"A": ["${canary}"]}`, 'line 1: "A" holds a list; only text can be a value'],
@@ -78,13 +78,13 @@ describe('an error of a file names the line and no value', () => {
     ],
     ['json', 'a long key', `{"${'k'.repeat(256)}": 1}`, 'line 1: this key is not 1-255 letters, digits, _ and -'],
     ['json', 'a bare word', `{"A": ${canary}}`, 'line 1: expected a value for "A"'],
-    ['json', 'a number of another language', '{"A": 0x10}', 'line 1: expected a value for "A"'],
+    ['json', 'a hexadecimal number', '{"A": 0x10}', 'line 1: expected a value for "A"'],
     ['json', 'a leading zero', '{"A": 01}', 'line 1: expected a value for "A"'],
     ['json', 'single quotes', `{'A': '${canary}'}`, 'line 1: expected a key in double quotes'],
-    ['json', 'a comma too many', `{"A": "${canary}",\n}`, 'line 2: expected a key in double quotes'],
-    ['json', 'a comma too few', `{"A": "${canary}"\n"B": 1}`, 'line 2: expected a comma or a closing brace'],
+    ['json', 'a trailing comma', `{"A": "${canary}",\n}`, 'line 2: expected a key in double quotes'],
+    ['json', 'a missing comma', `{"A": "${canary}"\n"B": 1}`, 'line 2: expected a comma or a closing brace'],
     ['json', 'no colon', `{"A" "${canary}"}`, 'line 1: expected a colon after the key'],
-    ['json', 'an open text', `{"A":\n"${canary}`, 'line 2: the quote that opens this string is never closed'],
+    ['json', 'an unclosed string', `{"A":\n"${canary}`, 'line 2: the quote that opens this string is never closed'],
     [
       'json',
       'a raw line break',
@@ -92,9 +92,9 @@ describe('an error of a file names the line and no value', () => {
       'line 1: a string contains a line break or a control character; escape it',
     ],
     ['json', 'a bad escape', `{"A": "${canary}\\q"}`, 'line 1: a string contains an escape that JSON does not allow'],
-    ['json', 'text behind', `{"A": 1}\n${canary}`, 'line 2: expected nothing after the closing brace'],
+    ['json', 'text after the object', `{"A": 1}\n${canary}`, 'line 2: expected nothing after the closing brace'],
     ['yaml', 'a list', `# c\n- ${canary}`, 'line 2: expected a mapping of keys to values'],
-    ['yaml', 'a text', canary, 'line 1: expected a mapping of keys to values'],
+    ['yaml', 'a scalar', canary, 'line 1: expected a mapping of keys to values'],
     ['yaml', 'a tilde', `A: ${canary}\nB: ~`, 'line 2: "B" has no value; quote it if this text is the value'],
     ['yaml', 'null', 'A: null', 'line 1: "A" has no value; quote it if this text is the value'],
     [
@@ -110,13 +110,18 @@ describe('an error of a file names the line and no value', () => {
     ['yaml', 'a list as key', `[${canary}]: 1`, 'line 1: expected a key that is plain text'],
     ['yaml', 'a merge key', `A: &x ${canary}\n<<: *x`, 'line 2: merge keys are not allowed'],
     ['yaml', 'a tag', `A: 1\nB: !secret ${canary}`, 'line 2: tags are not allowed'],
-    ['yaml', 'a tag of YAML', `A: !!binary ${canary}`, 'line 1: tags are not allowed'],
+    ['yaml', 'a standard YAML tag', `A: !!binary ${canary}`, 'line 1: tags are not allowed'],
     ['yaml', 'a tagged mapping', `!secret\nA: ${canary}`, 'line 1: tags are not allowed'],
     ['yaml', 'a directive', `%TAG ! tag:${canary},2000:\n---\nA: 1`, 'line 1: directives are not allowed'],
     ['yaml', 'an unknown alias', `A: 1\nB: *${canary}`, 'line 2: an alias must name the anchor of an earlier value'],
     ['yaml', 'a second document', `A: ${canary}\n---\nB: 1`, 'line 2: expected one document only'],
     ['yaml', 'a tab', `A:\n\t${canary}: 1`, 'line 2: a tab is used as indentation; use spaces'],
-    ['yaml', 'an open quote', `A: 1\nB: "${canary}\nC: 2`, 'line 2: the quote that opens this string is never closed'],
+    [
+      'yaml',
+      'an unclosed quote',
+      `A: 1\nB: "${canary}\nC: 2`,
+      'line 2: the quote that opens this string is never closed',
+    ],
     [
       'yaml',
       'a bad escape',
@@ -125,16 +130,16 @@ describe('an error of a file names the line and no value', () => {
     ],
     ['yaml', 'text after quotes', `A: 1\nB: "${canary}" ${canary}`, 'line 2: this is not valid YAML'],
     ['yaml', 'a reserved character', `A: 1\nB: @${canary}`, 'line 2: this is not valid YAML'],
-    ['csv', 'nothing', '', 'line 1: expected a header row with the columns key and value'],
+    ['csv', 'an empty file', '', 'line 1: expected a header row with the columns key and value'],
     ['csv', 'no header', `A,${canary}\n`, 'line 1: expected a header row with the columns key and value, each once'],
     [
       'csv',
-      'two columns of one name',
+      'two columns with the same name',
       'key,value,key\n',
       'line 1: expected a header row with the columns key and value, each once',
     ],
-    ['csv', 'a cell too few', `key,value\nA,${two}\n${canary}`, 'line 4: expected 2 cells as in the header, found 1'],
-    ['csv', 'a cell too many', `key,value\nA,b,${canary}`, 'line 2: expected 2 cells as in the header, found 3'],
+    ['csv', 'a missing cell', `key,value\nA,${two}\n${canary}`, 'line 4: expected 2 cells as in the header, found 1'],
+    ['csv', 'an extra cell', `key,value\nA,b,${canary}`, 'line 2: expected 2 cells as in the header, found 3'],
     [
       'csv',
       'a duplicate after CR LF in quotes',
@@ -142,7 +147,12 @@ describe('an error of a file names the line and no value', () => {
       'line 5: A is already given on line 2',
     ],
     ['csv', 'a bad key', `key,value\n${canary} x,b`, 'line 2: the key is not 1-255 letters, digits, _ and -'],
-    ['csv', 'an open quote', `key,value\nA,"${canary}\nB,2`, 'line 2: the quote that opens this cell is never closed'],
+    [
+      'csv',
+      'an unclosed quote',
+      `key,value\nA,"${canary}\nB,2`,
+      'line 2: the quote that opens this cell is never closed',
+    ],
     [
       'csv',
       'text after quotes',
@@ -162,7 +172,7 @@ describe('an error of a file names the line and no value', () => {
   })
 })
 
-describe('a small or a large file cannot hold up the service', () => {
+describe('no file blocks the service', () => {
   const size = 2 * 1024 * 1024
 
   test.each<[ImportFormat, string, string]>([
@@ -181,7 +191,7 @@ describe('a small or a large file cannot hold up the service', () => {
     ['csv', '', ','],
     ['csv', 'key,value\n', '\n'],
     ['csv', 'key,value\nA,', '"'],
-  ])('%s: %j and many of %j', (format, start, piece) => {
+  ])('%s: %j followed by many %j', (format, start, piece) => {
     const startedAt = performance.now()
     try {
       parseEntries(format, start + piece.repeat(size / piece.length))
@@ -192,7 +202,7 @@ describe('a small or a large file cannot hold up the service', () => {
   })
 })
 
-describe('a file is read in pieces', () => {
+describe('a file is parsed in pieces', () => {
   const size = 180_000
   const piecesOf = (format: ImportFormat, content: string) => {
     let count = 1
@@ -209,7 +219,7 @@ describe('a file is read in pieces', () => {
     ['yaml', 'A: |\n', '\n', 100],
     ['dotenv', '', '\n', 30],
     ['dotenv', '', '#\n', 15],
-  ])('%s: %j and many of %j', (format, start, piece, count) => {
+  ])('%s: %j followed by many %j', (format, start, piece, count) => {
     expect(piecesOf(format, start + piece.repeat(size / piece.length))).toBeGreaterThanOrEqual(count)
   })
 
@@ -220,7 +230,7 @@ describe('a file is read in pieces', () => {
     expect(parseEntries(format, text)).toEqual(entries)
   })
 
-  test('and means the same as in one go, wherever a piece ends', () => {
+  test('with the same result as in one piece, at any boundary', () => {
     const written = (index: number) =>
       [
         `K${index}: plain # comment`,
@@ -246,7 +256,7 @@ describe('a file is read in pieces', () => {
     ['csv', `key,value\nA,"${'""'.repeat(400_000)}"`],
     ['dotenv', `A="${'\\n'.repeat(400_000)}"`],
     ['dotenv', `A=${' '.repeat(400_000)}x`],
-  ])('%s: a text that is too long for any value is not read to its end', (format, content) => {
+  ])('%s: a value beyond the maximum length is not read to its end', (format, content) => {
     expect(problemOf(() => parseEntries(format, content))).toContain('the text that begins here is too long')
   })
 })

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: text that looks like a reference is what is tested here.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the tests need text that looks like a reference.
 import { parseEnv } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -34,7 +34,7 @@ function parsed(format: ImportFormat, content: string): Record<string, string> {
   return Object.fromEntries(parseEntries(format, content).map(({ key, value }) => [key, value]))
 }
 
-/** The message without the field's name, after a check that the failure is one the caller can mend. */
+/** The message of the failure, after a check that the caller can fix it. */
 function problemOf(run: () => unknown): string {
   try {
     run()
@@ -46,12 +46,12 @@ function problemOf(run: () => unknown): string {
 }
 
 describe.each(importFormats)('%s', (format) => {
-  test('gives back every hostile value byte for byte, in order', () => {
+  test('round-trips every hostile value byte for byte, in order', () => {
     const entries = entriesOf(hostileValues)
     expect(parseEntries(format, textOf(format, entries))).toEqual(entries)
   })
 
-  test('gives back any text under any key', () => {
+  test('round-trips any text under any key', () => {
     fc.assert(
       fc.property(someEntries(anyKey), (entries) => {
         expect(parseEntries(format, textOf(format, entries))).toEqual(entries)
@@ -60,7 +60,7 @@ describe.each(importFormats)('%s', (format) => {
     )
   })
 
-  test('gives back keys that a format or a language could take for something else', () => {
+  test('round-trips keys that a format or a language could misread', () => {
     const keys = [
       'NO',
       'null',
@@ -82,7 +82,7 @@ describe.each(importFormats)('%s', (format) => {
     expect(parseEntries(format, textOf(format, entries))).toEqual(entries)
   })
 
-  test('holds no entries too', () => {
+  test('round-trips an empty list', () => {
     expect(parseEntries(format, textOf(format, []))).toEqual([])
   })
 
@@ -90,7 +90,7 @@ describe.each(importFormats)('%s', (format) => {
     expect(parsed(format, `\ufeff${textOf(format, [{ key: 'A', value: '1' }])}`)).toEqual({ A: '1' })
   })
 
-  test('never fails but with a message that names a line and is not a piece of the file', () => {
+  test('fails only with an error that names a line', () => {
     fc.assert(
       fc.property(someEntries(anyKey), fc.nat(), fc.nat(), hostileText, (entries, from, length, inserted) => {
         const text = textOf(format, entries)
@@ -106,7 +106,7 @@ describe.each(importFormats)('%s', (format) => {
     )
   })
 
-  test('reads 10,000 entries in 8 MiB without taking quadratic time', () => {
+  test('reads 10,000 entries in 8 MiB without quadratic time', () => {
     const entries = Array.from({ length: 10_000 }, (_, index) => ({
       key: `KEY_${index}`,
       value: `${index} 'single' "double" \\ $X #\n`.repeat(20),
@@ -128,7 +128,7 @@ describe.each(importFormats)('%s', (format) => {
   })
 })
 
-describe('dotenv as it is written', () => {
+describe('dotenv', () => {
   test.each([
     ['plain', 'A=b', 'b'],
     ['export', 'export A=b', 'b'],
@@ -149,18 +149,18 @@ describe('dotenv as it is written', () => {
     ['a comment after quotes', "A='b' # it's", 'b'],
     ['a comment right after quotes', 'A="b"#c', 'b'],
     ['quotes inside an unquoted value', 'A=b"c\'d`e', 'b"c\'d`e'],
-    ['single quotes, literally', 'A=\'b\\n$X \\\\ "c"\'', 'b\\n$X \\\\ "c"'],
-    ['back quotes, literally', 'A=`b\\n\'c\' "d"`', 'b\\n\'c\' "d"'],
+    ['single quotes as literal text', 'A=\'b\\n$X \\\\ "c"\'', 'b\\n$X \\\\ "c"'],
+    ['back quotes as literal text', 'A=`b\\n\'c\' "d"`', 'b\\n\'c\' "d"'],
     ['the escapes of double quotes', 'A="\\n\\r\\t\\\\\\"\\$\\`\\u00e9\\ud83d\\udd11"', '\n\r\t\\"$`é🔑'],
     ['other backslashes in double quotes', 'A="\\d+\\.\\u12 \\x41"', '\\d+\\.\\u12 \\x41'],
     ['backslashes without quotes', 'A=C:\\new\\dir', 'C:\\new\\dir'],
     ['references, unexpanded', 'A=${X}-$Y', '${X}-$Y'],
-    ['references in double quotes, unexpanded', 'A="${X}-$Y"', '${X}-$Y'],
+    ['references in double quotes without expanding them', 'A="${X}-$Y"', '${X}-$Y'],
     ['lines in double quotes', 'A="b\nc"', 'b\nc'],
     ['lines in single quotes', "A='b\n# c\nD=e'", 'b\n# c\nD=e'],
     ['lines in back quotes', 'A=`b\nc`', 'b\nc'],
-    ['CR LF in quotes, kept', 'A="b\r\nc"\r\n', 'b\r\nc'],
-    ['a no-break space, kept', 'A=\u00a0b\u00a0', '\u00a0b\u00a0'],
+    ['CR LF in quotes unchanged', 'A="b\r\nc"\r\n', 'b\r\nc'],
+    ['a no-break space unchanged', 'A=\u00a0b\u00a0', '\u00a0b\u00a0'],
   ])('reads %s', (_, content, value) => {
     expect(parseEntries('dotenv', content)).toEqual([{ key: 'A', value }])
   })
@@ -185,8 +185,8 @@ describe('dotenv as it is written', () => {
   })
 
   test.each([
-    ['nothing special', 'https://a.b/c:1,2@3', 'A=https://a.b/c:1,2@3'],
-    ['nothing at all', '', 'A='],
+    ['plain text', 'https://a.b/c:1,2@3', 'A=https://a.b/c:1,2@3'],
+    ['an empty value', '', 'A='],
     ['a space', 'a b', "A='a b'"],
     ['a reference', '${X}', "A='${X}'"],
     ['a tab', 'a\tb', "A='a\tb'"],
@@ -196,22 +196,22 @@ describe('dotenv as it is written', () => {
     ['lines', 'a\nb\n', 'A="a\\nb\\n"'],
     ['lines with quotes', '{\n  "a": "\\n"\n}', 'A=\'{\n  "a": "\\n"\n}\''],
     ['everything', '\'"`$\\\r\t\0', 'A="\'\\"\\`\\$\\\\\\r\\t\\u0000"'],
-  ])('is written as simply as %s allows', (_, value, line) => {
+  ])('is written with minimal quoting for %s', (_, value, line) => {
     expect(textOf('dotenv', [{ key: 'A', value }])).toBe(`${line}\n`)
   })
 
   test.each([
-    ['a key of a service account', '{\n  "private_key": "-----BEGIN PRIVATE KEY-----\\nMII=\\n"\n}\n'],
+    ['a service account key', '{\n  "private_key": "-----BEGIN PRIVATE KEY-----\\nMII=\\n"\n}\n'],
     ['a script', 'set -e\necho "$HOME" `id` \\d\n'],
     ['a certificate', '-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n'],
-  ])('gives Node %s of several lines', (_, value) => {
+  ])('lets Node read %s of several lines', (_, value) => {
     const entries = ['A', 'B'].map((key) => ({ key, value }))
     expect(parseEnv(textOf('dotenv', entries))).toEqual({ A: value, B: value })
   })
 })
 
 describe('json', () => {
-  test('keeps numbers and booleans as they are written', () => {
+  test('keeps the spelling of numbers and booleans', () => {
     const content = '{"A": 1.0, "B": 1e3, "C": -0, "D": true, "E": false, "F": 12345678901234567890, "G": "1.0"}'
     expect(parsed('json', content)).toEqual({
       A: '1.0',
@@ -232,7 +232,7 @@ describe('json', () => {
 })
 
 describe('yaml', () => {
-  test('keeps scalars as they are written', () => {
+  test('keeps the spelling of scalars', () => {
     const values = ['1.0', 'yes', '0x10', '2026-01-01', 'True', '1_000', '.inf', '012', 'a: b'.replace(': ', ':')]
     const content = values.map((value, index) => `K${index}: ${value}`).join('\n')
     expect(Object.values(parsed('yaml', content))).toEqual(values)
@@ -244,11 +244,11 @@ describe('yaml', () => {
     ['empty quotes', "A: ''\n", ''],
     ['a quoted null', "A: 'null'\n", 'null'],
     ['a quoted tilde', 'A: "~"\n', '~'],
-    ['an explicit text', 'A: !!str null\n', 'null'],
+    ['an explicit string', 'A: !!str null\n', 'null'],
     ['a comment', 'A: b # c\n', 'b'],
     ['a literal block', 'A: |\n  b\n   c\n\n  d\n', 'b\n c\n\nd\n'],
     ['a literal block without its last line break', 'A: |-\n  b\n', 'b'],
-    ['a literal block that keeps them all', 'A: |+\n  b\n\n', 'b\n\n'],
+    ['a literal block with all its line breaks', 'A: |+\n  b\n\n', 'b\n\n'],
     ['a folded block', 'A: >-\n  b\n  c\n', 'b c'],
     ['a flow mapping', '{"A": b}', 'b'],
     ['a quoted key', '"A": b', 'b'],
@@ -259,16 +259,16 @@ describe('yaml', () => {
     expect(parseEntries('yaml', content)).toEqual([{ key: 'A', value }])
   })
 
-  test('resolves an alias to an earlier text', () => {
+  test('resolves an alias to an earlier value', () => {
     expect(parsed('yaml', 'A: &x 1.0\nB: *x\nC: &x two\nD: *x\n')).toEqual({ A: '1.0', B: '1.0', C: 'two', D: 'two' })
   })
 
-  test('refuses aliases that stand for more than the largest file', () => {
+  test('refuses aliases that expand to more than the largest file', () => {
     const bomb = `A: &x ${'y'.repeat(60_000)}\n${Array.from({ length: 200 }, (_, index) => `B${index}: *x\n`).join('')}`
     expect(problemOf(() => parseEntries('yaml', bomb))).toBe('content: line 141: the aliases expand to more than 8 MiB')
   })
 
-  test('means the same to a reader that knows numbers, booleans and dates', () => {
+  test('is read the same by a parser that knows numbers, booleans and dates', () => {
     const entries = entriesOf(hostileValues)
     expect(parseYaml(textOf('yaml', entries), { version: '1.1' })).toEqual(
       Object.fromEntries(entries.map(({ key, value }) => [key, value])),
@@ -278,7 +278,7 @@ describe('yaml', () => {
 
 describe('csv', () => {
   test.each([
-    ['the columns in another order, and others', 'note,VALUE,Key\n"n,1",b,A\n'],
+    ['columns in another order, and extra columns', 'note,VALUE,Key\n"n,1",b,A\n'],
     ['no line break at the end', 'key,value\nA,b'],
     ['blank lines', '\nkey,value\n\n\r\nA,b\n\n'],
     ['CR LF', 'key,value\r\nA,b\r\n'],

@@ -83,7 +83,7 @@ test.each([
   `\${${'e'.repeat(49)}.K}`,
   `\${${'p'.repeat(49)}.prod.K}`,
   `\${${'.'.repeat(100_000)}}`,
-])('leaves %j alone', (text) => {
+])('leaves %j unchanged', (text) => {
   expect(parseReferences(text)).toEqual([text])
   expect(hasReferences(text)).toBe(false)
 })
@@ -93,7 +93,7 @@ const anyText = fc.oneof(
   fc.string({ unit: fc.constantFrom('$', '{', '}', 'A', '.', ' ') }),
 )
 
-test('nothing is lost: the pieces of a text without escapes spell the text', () => {
+test('the pieces of a text without escapes join to the same text', () => {
   fc.assert(
     fc.property(anyText, (raw) => {
       const text = raw.replaceAll('$${', '${')
@@ -114,7 +114,7 @@ test('any text can be escaped', () => {
   )
 })
 
-test('hasReferences agrees with the pieces', () => {
+test('hasReferences is true exactly when a piece is a reference', () => {
   fc.assert(
     fc.property(anyText, (text) => {
       const [first, ...others] = parseReferences(text)
@@ -124,7 +124,7 @@ test('hasReferences agrees with the pieces', () => {
   )
 })
 
-test('each reference is listed once, and every mention counted', () => {
+test('each reference is listed once, and every occurrence is counted', () => {
   fc.assert(
     fc.property(anyText, fc.nat(3), (text, times) => {
       const { references, count } = surveyReferences(text.repeat(times))
@@ -142,7 +142,7 @@ const key = fc.stringMatching(/^[A-Za-z0-9_-]{1,255}$/)
 const environment = fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9 _-]{0,47}$/)
 const project = fc.stringMatching(/^[a-z0-9-]{2,48}$/)
 
-test('what is written is read back', () => {
+test('a written reference is read back unchanged', () => {
   const reference = fc.oneof(
     fc.record({ key }),
     fc.record({ environment, key }),
@@ -163,12 +163,12 @@ test.each([
   ['an endless body', `\${${'a'.repeat(1_000_000)}`],
   ['bodies that never close', `\${${'a'.repeat(353)}`.repeat(3_000)],
   ['dots', '${.'.repeat(300_000)],
-  ['bodies that fit nothing', '${a b}'.repeat(200_000)],
+  ['invalid bodies', '${a b}'.repeat(200_000)],
 ])('reads a hostile value in linear time: %s', (_, text) => {
   const before = process.cpuUsage()
   parseReferences(text)
   hasReferences(text)
   const { user, system } = process.cpuUsage(before)
-  // Quadratic time would take minutes, of the processor and not of a clock that others use up.
+  // Quadratic time would take minutes. CPU time, because other processes use up wall-clock time.
   expect((user + system) / 1_000).toBeLessThan(2_000)
 })

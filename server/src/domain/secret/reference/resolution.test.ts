@@ -7,7 +7,7 @@ import { findCycle, type LoadValues, type Locate, type Place, type PlacedValue, 
 import { type Reference, writeReferenceName } from './reference.ts'
 import { type OnUnresolved, type ResolveOptions, resolveValues } from './resolution.ts'
 
-/** Values by `environment/KEY`; a reference without an environment stays in its own, and environments called `secret…` are out of reach. */
+/** Values by `environment/KEY`. A reference without an environment stays in its own; environments called `secret…` are inaccessible. */
 function createWorld(values: Readonly<Record<string, string>>) {
   const calls: (readonly Place[])[] = []
   const refused = new Set<string>()
@@ -37,7 +37,7 @@ async function resolveFirst(values: Readonly<Record<string, string>>, options?: 
   return results[0]
 }
 
-/** `dev/K0` refers to `dev/K1`, and so on; `dev/K<length>` is the last. */
+/** `dev/K0` refers to `dev/K1`, and so on up to `dev/K<length>`. */
 function createChain(length: number, link: (next: string) => string = (next) => next): Record<string, string> {
   const links = Array.from({ length }, (_, index) => [`dev/K${index}`, link(`\${K${index + 1}}`)])
   return Object.fromEntries([...links, [`dev/K${length}`, 'end']])
@@ -47,17 +47,13 @@ describe('resolves', () => {
   test.each<[string, Record<string, string>, string]>([
     ['the same environment', { 'dev/A': 'x${B}y', 'dev/B': 'b' }, 'xby'],
     ['another environment', { 'dev/A': '${Prod.B}', 'prod/B': 'b' }, 'b'],
-    [
-      'what stands in another environment, as seen from there',
-      { 'dev/A': '${prod.B}', 'prod/B': '${C}', 'prod/C': 'c' },
-      'c',
-    ],
+    ['a reference within another environment', { 'dev/A': '${prod.B}', 'prod/B': '${C}', 'prod/C': 'c' }, 'c'],
     ['an empty value', { 'dev/A': '[${B}]', 'dev/B': '' }, '[]'],
     ['the same reference twice', { 'dev/A': '${B}-${B}', 'dev/B': 'b' }, 'b-b'],
-    ['escapes, once and at every hop', { 'dev/A': '$${B}${B}', 'dev/B': '$${C}', 'dev/C': 'c' }, '${B}${C}'],
+    ['escapes once, at every hop', { 'dev/A': '$${B}${B}', 'dev/B': '$${C}', 'dev/C': 'c' }, '${B}${C}'],
     ['text that only looks like a reference after joining', { 'dev/A': '$${B}', 'dev/B': 'b' }, '${B}'],
     ['values whose neighbours form a reference', { 'dev/A': '${D}{B}', 'dev/D': '$', 'dev/B': 'b' }, '${B}'],
-    ['a diamond', { 'dev/A': '${B}${C}', 'dev/B': '${D}', 'dev/C': '${D}', 'dev/D': 'd' }, 'dd'],
+    ['two paths to the same value', { 'dev/A': '${B}${C}', 'dev/B': '${D}', 'dev/C': '${D}', 'dev/D': 'd' }, 'dd'],
     ['sixteen hops', createChain(16), 'end'],
   ])('%s', async (_, values, value) => {
     expect(await resolveFirst(values)).toEqual({ value, unresolved: [] })
@@ -68,14 +64,14 @@ describe('leaves unresolved', () => {
   test.each<[string, Record<string, string>, string, string, string[]]>([
     ['a missing value', { 'dev/A': 'x${B}y' }, 'x${B}y', 'xy', ['B']],
     [
-      'an environment out of reach',
+      'an inaccessible environment',
       { 'dev/A': '${Secret 1.B}!', 'secret 1/B': 'b' },
       '${Secret 1.B}!',
       '!',
       ['Secret 1.B'],
     ],
     ['the innermost reference', { 'dev/A': 'x${B}y', 'dev/B': 'p${C}q' }, 'xp${C}qy', 'xpqy', ['C']],
-    ['a reference as written where it stands', { 'dev/A': '${prod.B}', 'prod/B': '${C}' }, '${C}', '', ['C']],
+    ['a reference as it is written in its value', { 'dev/A': '${prod.B}', 'prod/B': '${C}' }, '${C}', '', ['C']],
     [
       'each name once, in order',
       { 'dev/A': '${Z}${Y}${B}${Z}', 'dev/B': '${X}${Y}' },
@@ -83,9 +79,21 @@ describe('leaves unresolved', () => {
       '',
       ['Z', 'Y', 'X'],
     ],
-    ['a value that names itself', { 'dev/A': 'a${A}' }, 'a${A}', 'a', ['A']],
-    ['a cycle where it closes', { 'dev/A': 'a${B}', 'dev/B': 'b${C}', 'dev/C': 'c${A}' }, 'abc${A}', 'abc', ['A']],
-    ['a cycle further on', { 'dev/A': 'a${B}', 'dev/B': 'b${C}', 'dev/C': 'c${B}' }, 'abc${B}', 'abc', ['B']],
+    ['a value that refers to itself', { 'dev/A': 'a${A}' }, 'a${A}', 'a', ['A']],
+    [
+      'the reference that closes a cycle',
+      { 'dev/A': 'a${B}', 'dev/B': 'b${C}', 'dev/C': 'c${A}' },
+      'abc${A}',
+      'abc',
+      ['A'],
+    ],
+    [
+      'a cycle behind the first reference',
+      { 'dev/A': 'a${B}', 'dev/B': 'b${C}', 'dev/C': 'c${B}' },
+      'abc${B}',
+      'abc',
+      ['B'],
+    ],
     ['a cycle across environments', { 'dev/A': '${prod.A}', 'prod/A': 'p${dev.A}' }, 'p${dev.A}', 'p', ['dev.A']],
     ['the seventeenth hop', createChain(17), '${K17}', '', ['K17']],
   ])('%s', async (_, values, kept, emptied, unresolved) => {
@@ -94,13 +102,13 @@ describe('leaves unresolved', () => {
     expect(await resolveFirst(values, { onUnresolved: 'empty' })).toEqual({ value: emptied, unresolved })
   })
 
-  test('a cycle differently from each of its ends', async () => {
+  test('the closing reference of a cycle, as seen from each of its values', async () => {
     const world = createWorld({ 'dev/A': 'a${B}', 'dev/B': 'b${A}', 'dev/C': '${A}${B}' })
     const { results } = await world.resolve(['dev/C', 'dev/A', 'dev/B'])
     expect(results.map(({ value }) => value)).toEqual(['ab${A}ba${B}', 'ab${A}', 'ba${B}'])
   })
 
-  test('what is too deep for one value, but not for another', async () => {
+  test('a reference that is too deep for one value but not for another', async () => {
     const { results } = await createWorld(createChain(18)).resolve(['dev/K0', 'dev/K1', 'dev/K2', 'dev/K3'])
     expect(results.map(({ value }) => value)).toEqual(['${K17}', '${K18}', 'end', 'end'])
   })
@@ -113,13 +121,13 @@ describe('loads', () => {
     expect(world.calls).toEqual([])
   })
 
-  test('no root, and nothing that is out of reach', async () => {
+  test('neither the given values nor inaccessible ones', async () => {
     const world = createWorld({ 'dev/A': '${B}${secret.A}', 'dev/B': '${A}' })
     await world.resolve(['dev/A', 'dev/B'])
     expect(world.calls).toEqual([])
   })
 
-  test('whole hops, however many values there are', async () => {
+  test('each hop at once, for any number of values', async () => {
     const tails = Array.from({ length: 5_000 }, (_, index) => [`dev/R${index}`, `\${prod.S${index}}\${prod.K0}`])
     const heads = Array.from({ length: 5_000 }, (_, index) => [`prod/S${index}`, `\${dev.K${index % 40}}`])
     const chain = Object.entries(createChain(40)).flatMap(([name, value]) => [
@@ -130,17 +138,17 @@ describe('loads', () => {
     const { results } = await world.resolve(tails.map(([name]) => name ?? ''))
     expect(results).toHaveLength(5_000)
     expect(world.calls.length).toBeLessThanOrEqual(16)
-    const asked = world.calls.flat().map(placeName)
-    expect(new Set(asked).size).toBe(asked.length)
+    const loaded = world.calls.flat().map(placeName)
+    expect(new Set(loaded).size).toBe(loaded.length)
   })
 
-  test('and says what the result depends on, missing places too', async () => {
+  test('and lists the places that the result depends on, missing ones included', async () => {
     const { visited } = await createWorld({ 'dev/A': '${prod.B}${secret.S}', 'prod/B': '${C}' }).resolve(['dev/A'])
     expect([...visited.places]).toEqual(['dev/A', 'prod/B', 'prod/C'])
     expect([...visited.environments]).toEqual(['dev', 'prod'])
   })
 
-  test('a reference to a place given twice sees the first, and each is resolved by its own value', async () => {
+  test('with a place given twice, a reference uses the first, and each is resolved from its own value', async () => {
     const { locate, load } = {
       locate: (environmentId: string, { key }: Reference) => ({ environmentId, key }),
       load: async () => new Map(),
@@ -155,8 +163,8 @@ describe('loads', () => {
   })
 })
 
-describe('stays small', () => {
-  test.each([2, 10, 1_000])('when each value names the next %i times', async (times) => {
+describe('results stay bounded', () => {
+  test.each([2, 10, 1_000])('when each value refers to the next %i times', async (times) => {
     const world = createWorld(createChain(16, (next) => next.repeat(times)))
     const { results } = await world.resolve(Array.from({ length: 17 }, (_, index) => `dev/K${index}`))
     expect(Math.max(...results.map(({ value }) => value.length))).toBeLessThanOrEqual(2 ** 20)
@@ -164,7 +172,7 @@ describe('stays small', () => {
     if (times > 2) expect(results[0]).toEqual({ value: '${K1}'.repeat(times), unresolved: ['K1'] })
   })
 
-  test('when the values that multiply are empty', async () => {
+  test('when the multiplied values are empty', async () => {
     const world = createWorld({ ...createChain(16, (next) => next.repeat(10)), 'dev/K16': '' })
     const { results } = await world.resolve(['dev/K0', 'dev/K14'], { onUnresolved: 'empty' })
     expect(results).toEqual([
@@ -173,7 +181,7 @@ describe('stays small', () => {
     ])
   })
 
-  test('when everything refers to everything', async () => {
+  test('when every value refers to every other', async () => {
     const keys = Array.from({ length: 300 }, (_, index) => `K${index}`)
     const all = keys.map((key) => `\${${key}}`).join('')
     const world = createWorld({
@@ -188,7 +196,7 @@ describe('stays small', () => {
     expect(results.at(-1)).toEqual({ value: 'ab', unresolved: [] })
   })
 
-  test('all together, and the first come first', async () => {
+  test('in total growth, first values first', async () => {
     const values = { 'dev/A': '${X}', 'dev/B': '${X}', 'dev/C': 'plain', 'dev/D': '$${D}', 'dev/X': 'x'.repeat(1_000) }
     const world = createWorld(values)
     const { results } = await world.resolve(['dev/A', 'dev/B', 'dev/C', 'dev/D'], { maxGrowthBytes: 1_500 })
@@ -196,7 +204,7 @@ describe('stays small', () => {
     expect(results[1]?.unresolved).toEqual(['X'])
   })
 
-  test('when there are more references than are looked at: what comes after them is left as it is', async () => {
+  test('when there are more references than the limit: later references are left unresolved', async () => {
     const values = { 'dev/A': '${X}${X}${Y}', 'dev/B': '${X}', 'dev/C': '${X}$${Y}${Z}${E}', 'dev/D': 'plain' }
     const world = createWorld({ ...values, 'dev/X': 'x', 'dev/Y': 'y', 'dev/Z': 'z', 'dev/E': '${B}' })
     const names = Object.keys(values)
@@ -206,7 +214,7 @@ describe('stays small', () => {
       { value: c, unresolved: ['X', 'Z', 'E'] },
       { value: 'plain', unresolved: [] },
     ]
-    // The same twice in one value is one; three are taken by the first two values.
+    // A repeated reference in one value counts once, so the first two values use three.
     const { results, visited } = await world.resolve(names, { maxLinks: 5 })
     expect(results).toEqual(expected('${X}${Y}${Z}${E}'))
     expect([...visited.places]).toEqual([...names, 'dev/X', 'dev/Y'])
@@ -214,12 +222,12 @@ describe('stays small', () => {
     const gaps: string[] = []
     await world.resolve(names, { maxLinks: 5, onGap: ({ key }, { name }) => gaps.push(`${key} ${name}`) })
     expect(gaps).toEqual(['C X', 'C Z', 'C E'])
-    // What is referred to counts as well, but for what refers to nothing.
+    // The references of a referenced value count too.
     expect((await world.resolve(names, { maxLinks: 6 })).results[2]).toEqual({ value: 'x${Y}z${E}', unresolved: ['E'] })
     expect((await world.resolve(names, { maxLinks: 7 })).results[2]).toEqual({ value: 'x${Y}zx', unresolved: [] })
   })
 
-  test('when there are so many references that only their names would be an answer', async () => {
+  test('with shortened lists of unresolved names when there are too many references', async () => {
     const all = Array.from({ length: 30 }, (_, index) => `\${K${index}}`).join('')
     const names = Array.from({ length: 10 }, (_, index) => `dev/R${index}`)
     const world = createWorld(Object.fromEntries(names.map((name) => [name, all])))
@@ -229,7 +237,7 @@ describe('stays small', () => {
     expect(world.calls).toHaveLength(1)
   })
 
-  test('when the same few references stand everywhere, a million times', async () => {
+  test('when the same references are repeated a million times', async () => {
     const names = Array.from({ length: 110 }, (_, index) => `dev/R${index}`)
     const text = '${X}'.repeat(10_000)
     const world = createWorld({ ...Object.fromEntries(names.map((name) => [name, text])), 'dev/X': 'x' })
@@ -238,13 +246,13 @@ describe('stays small', () => {
     expect(results.at(-1)).toEqual({ value: text, unresolved: ['X'] })
   })
 
-  test('counting bytes, not characters', async () => {
+  test('in bytes, not characters', async () => {
     const values = { 'dev/A': '${X}', 'dev/X': 'é'.repeat(100) }
     expect((await resolveFirst(values, { maxBytes: 201 }))?.unresolved).toEqual([])
     expect((await resolveFirst(values, { maxBytes: 199 }))?.unresolved).toEqual(['X'])
   })
 
-  test('but never shortens a value without references', async () => {
+  test('but a value without references is never shortened', async () => {
     expect(await resolveFirst({ 'dev/A': 'x'.repeat(100) }, { maxBytes: 10 })).toEqual({
       value: 'x'.repeat(100),
       unresolved: [],
@@ -255,16 +263,24 @@ describe('stays small', () => {
 describe('findCycle', () => {
   test.each<[string, Record<string, string>, string[] | undefined]>([
     ['nothing in plain values', { 'dev/A': 'a' }, undefined],
-    ['nothing in a diamond', { 'dev/A': '${B}${C}', 'dev/B': '${D}', 'dev/C': '${D}', 'dev/D': 'd' }, undefined],
+    [
+      'nothing in two paths to the same value',
+      { 'dev/A': '${B}${C}', 'dev/B': '${D}', 'dev/C': '${D}', 'dev/D': 'd' },
+      undefined,
+    ],
     ['nothing behind an escape', { 'dev/A': '$${A}' }, undefined],
     ['nothing through a missing value', { 'dev/A': '${B}' }, undefined],
-    ['nothing out of reach', { 'secret/A': '${secret.A}' }, undefined],
-    ['a value that names itself', { 'dev/A': '${dev.A}' }, ['dev/A']],
-    ['a round of three', { 'dev/A': '${B}', 'dev/B': '${prod.C}', 'prod/C': '${dev.A}' }, ['dev/A', 'dev/B', 'prod/C']],
-    ['the shortest round', { 'dev/A': '${B}', 'dev/B': '${C}${A}', 'dev/C': '${A}' }, ['dev/A', 'dev/B']],
-    ['nothing in a round that it only leads to', { 'dev/A': '${B}', 'dev/B': '${C}', 'dev/C': '${B}' }, undefined],
+    ['nothing in an inaccessible environment', { 'secret/A': '${secret.A}' }, undefined],
+    ['a value that refers to itself', { 'dev/A': '${dev.A}' }, ['dev/A']],
+    ['a cycle of three', { 'dev/A': '${B}', 'dev/B': '${prod.C}', 'prod/C': '${dev.A}' }, ['dev/A', 'dev/B', 'prod/C']],
+    ['the shortest cycle', { 'dev/A': '${B}', 'dev/B': '${C}${A}', 'dev/C': '${A}' }, ['dev/A', 'dev/B']],
     [
-      'a round through what was given rather than another',
+      'nothing in a cycle that the value only leads to',
+      { 'dev/A': '${B}', 'dev/B': '${C}', 'dev/C': '${B}' },
+      undefined,
+    ],
+    [
+      'a cycle through the given value rather than another',
       { 'dev/A': '${X}${B}', 'dev/B': '${A}', 'dev/X': '${X}' },
       ['dev/A', 'dev/B'],
     ],
@@ -280,9 +296,9 @@ describe('findCycle', () => {
   })
 
   test.each([
-    ['given', 101, 1_000],
-    ['given, however alike', 110, 1],
-  ])('refuses what is too much to look at: %s', async (_, count, different) => {
+    ['different references', 101, 1_000],
+    ['equal references', 110, 1],
+  ])('refuses values with too many references: %s', async (_, count, different) => {
     const value = Array.from({ length: 10_000 }, (_, index) => `\${MISSING_${index % different}}`).join('')
     const names = Array.from({ length: count }, (_, index) => `dev/R${index}`)
     const world = createWorld(Object.fromEntries(names.map((name) => [name, value])))
@@ -290,7 +306,7 @@ describe('findCycle', () => {
     expect(await world.cycle(names.slice(0, 99))).toBeUndefined()
   })
 
-  test('refuses what leads to too much to look at', async () => {
+  test('refuses a value that leads to too many references', async () => {
     const value = Array.from({ length: 1_000 }, (_, index) => `\${MISSING_${index}}`).join('')
     const names = Array.from({ length: 100 }, (_, index) => `dev/R${index}`)
     const all = names.map((name) => `\${${name.slice(4)}}`)
@@ -300,7 +316,7 @@ describe('findCycle', () => {
     expect(await world.cycle(['dev/SOME'])).toBeUndefined()
   })
 
-  test('finds a round that is longer than any read follows it', async () => {
+  test('finds a cycle that is longer than the depth limit of a read', async () => {
     const world = createWorld({ ...createChain(40), 'dev/K40': '${K0}' })
     expect(await world.cycle(['dev/K0'])).toHaveLength(41)
     expect(world.calls).toHaveLength(40)
@@ -325,7 +341,7 @@ const referenceOf = (part: { key: number; environment?: string }): Reference =>
   part.environment ? { environment: part.environment, key: `K${part.key}` } : { key: `K${part.key}` }
 
 function writeParts(parts: readonly Part[]): string {
-  // A dollar before a reference would be an escape, and before a brace the start of one: neither is what the parts mean.
+  // The separator keeps a literal dollar from forming an escape with a reference, or a reference with a brace.
   return parts
     .map((part) =>
       'literal' in part ? part.literal.replaceAll('${', () => '$${') : `|\${${writeReferenceName(referenceOf(part))}}`,
@@ -333,7 +349,7 @@ function writeParts(parts: readonly Part[]): string {
     .join('|')
 }
 
-/** What resolution means, without a thought for its cost; `size` counts bytes with unresolved references kept, and each reference followed. */
+/** Reference implementation, without regard to cost. `size` counts bytes with unresolved references kept, and each reference followed. */
 function resolveNaively(
   world: World,
   name: string,
@@ -396,18 +412,18 @@ describe('for any values', () => {
           })
           expect(results).toEqual(expected.map(({ value, unresolved }) => ({ value, unresolved })))
 
-          const asked = world.calls.flat().map(placeName)
+          const loaded = world.calls.flat().map(placeName)
           expect(world.calls.length).toBeLessThanOrEqual(limits.maxDepth)
-          expect(new Set(asked).size).toBe(asked.length)
-          expect(asked.filter((name) => world.refused.has(name) || names.includes(name))).toEqual([])
-          expect(visited.places).toEqual(new Set([...names, ...asked]))
+          expect(new Set(loaded).size).toBe(loaded.length)
+          expect(loaded.filter((name) => world.refused.has(name) || names.includes(name))).toEqual([])
+          expect(visited.places).toEqual(new Set([...names, ...loaded]))
         },
       ),
       { numRuns: times(200, 3_000) },
     )
   })
 
-  test('resolves each as if it were alone', async () => {
+  test('resolves each value as if it were the only one', async () => {
     await fc.assert(
       fc.asyncProperty(worlds, limits, async (parts, limits) => {
         const world = createWorld(
@@ -421,7 +437,7 @@ describe('for any values', () => {
     )
   })
 
-  test('findCycle finds a real one exactly if some path comes back to where it began', async () => {
+  test('findCycle finds a cycle exactly when some path returns to its start', async () => {
     await fc.assert(
       fc.asyncProperty(worlds, fc.nat(7), async (parts, first) => {
         const start = Object.keys(parts).at(first)
@@ -448,7 +464,7 @@ describe('for any values', () => {
     )
   })
 
-  test('text without references is returned as it is', async () => {
+  test('text without references is returned unchanged', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary' }), modes, async (raw, onUnresolved) => {
         const value = raw.replaceAll('${', '')

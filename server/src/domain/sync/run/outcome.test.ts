@@ -18,20 +18,23 @@ function after(outcomes: readonly SyncRunItem['outcome'][], failing: Pick<SyncRe
 afterEach(() => vi.restoreAllMocks())
 
 describe('a run that fails', () => {
-  test('is never due again in the same moment, however short a wait comes by chance', () => {
+  test('is never due again at the same moment, even with the shortest random delay', () => {
     vi.spyOn(Math, 'random').mockReturnValue(0.000_1)
     expect(after(['failed'], { failCount: 0, failingSince: null })).toMatchObject({ dueAt: at + 1, notBefore: at + 1 })
   })
 
-  test.each(['created', 'updated', 'adopted', 'deleted'] as const)('begins anew where something was %s', (outcome) => {
-    expect(after([outcome, 'failed'], { failCount: 9, failingSince: at - 2 * dayMs })).toMatchObject({
-      state: 'failing',
-      failCount: 1,
-      failingSince: at,
-    })
-  })
+  test.each(['created', 'updated', 'adopted', 'deleted'] as const)(
+    'restarts the failure count if an entry was %s',
+    (outcome) => {
+      expect(after([outcome, 'failed'], { failCount: 9, failingSince: at - 2 * dayMs })).toMatchObject({
+        state: 'failing',
+        failCount: 1,
+        failingSince: at,
+      })
+    },
+  )
 
-  test.each(['conflict', 'drifted'] as const)('is one failure more where something is only %s', (outcome) => {
+  test.each(['conflict', 'drifted'] as const)('adds one failure if an entry is only %s', (outcome) => {
     expect(after([outcome, 'failed'], { failCount: 9, failingSince: at - 1_000 })).toMatchObject({
       state: 'failing',
       failCount: 10,
@@ -39,10 +42,13 @@ describe('a run that fails', () => {
     })
   })
 
-  test.each(['conflict', 'drifted'] as const)('waits for a person after a day, also with what is %s', (outcome) => {
-    expect(after([outcome, 'failed'], { failCount: 99, failingSince: at - dayMs - 1 })).toMatchObject({
-      state: 'blocked',
-      reason: 'exhausted',
-    })
-  })
+  test.each(['conflict', 'drifted'] as const)(
+    'is blocked until a person acts after a day, even if an entry is %s',
+    (outcome) => {
+      expect(after([outcome, 'failed'], { failCount: 99, failingSince: at - dayMs - 1 })).toMatchObject({
+        state: 'blocked',
+        reason: 'exhausted',
+      })
+    },
+  )
 })
