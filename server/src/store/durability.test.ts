@@ -31,11 +31,11 @@ async function withEngine<Result>(database: Database, work: (engine: Engine) => 
 }
 
 describe('a store that could lose a commit', () => {
-  /** Started once: its settings can be turned while it runs. */
+  /** Started once: its settings can be changed while it runs. */
   let ownServer: Postgres | undefined
   afterAll(() => ownServer?.stop())
 
-  test('is not what we open: every connection writes ahead, syncs and checks references', async () => {
+  test('is never opened: every connection uses the WAL, syncs and checks foreign keys', async () => {
     await withDatabase((database) =>
       withEngine(database, async (engine) => {
         await expect(engine.checkDurability()).resolves.toBeUndefined()
@@ -58,7 +58,7 @@ describe('a store that could lose a commit', () => {
     )
   })
 
-  test('is refused where SQLite cannot write ahead', async () => {
+  test('is refused when SQLite cannot use a WAL', async () => {
     const engine = openSqlite(':memory:')
     await expect(engine.checkDurability()).rejects.toThrow("SQLite's journal_mode is memory and must be wal.")
     await engine.close()
@@ -79,7 +79,7 @@ describe('a store that could lose a commit', () => {
     }
     await turn('off')
     try {
-      // A folder that goes with the server's.
+      // A folder that is removed together with the folder of the server.
       const dataDir = join(ownServer.dataDir, '../coffer')
       const config = readConfig({ COFFER_DATA_DIR: dataDir, COFFER_DATABASE_URL: ownServer.url })
       await expect(createServices(config, createLog('silent'))).rejects.toThrow(
@@ -92,7 +92,7 @@ describe('a store that could lose a commit', () => {
     await client.end()
   })
 
-  test('is refused also where only this database or this user has it so', async () => {
+  test('is refused even if only this database or this user has the setting', async () => {
     if (kind === 'sqlite') {
       expect(process.env.COFFER_TEST_ENGINE).toBe('sqlite')
       return

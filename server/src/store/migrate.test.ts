@@ -1,4 +1,4 @@
-/** Migrations that are killed, run by many at once or come from the future; and the checks that a store must pass. */
+/** Migrations that are killed, run concurrently or come from a newer version. */
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -29,8 +29,8 @@ async function withEngine<Result>(database: Database, work: (engine: Engine) => 
   }
 }
 
-/** The schema of a straight run: what every other way must lead to. */
-const straight = withDatabase((database) =>
+/** The schema of an uninterrupted run, which every other run must end with. */
+const expectedSchema = withDatabase((database) =>
   withEngine(database, async (engine) => {
     expect(await migrate(engine, 1)).toBe(steps.length)
     return describeSchema(engine)
@@ -43,18 +43,18 @@ const applyStep = async (engine: Engine, step: number) => {
 }
 
 describe('a migration', () => {
-  test('that has run has nothing left to do', async () => {
+  test('that has run has nothing left to apply', async () => {
     await withDatabase((database) =>
       withEngine(database, async (engine) => {
         expect(await migrate(engine, 1)).toBe(steps.length)
         expect(await migrate(engine, 1)).toBe(0)
         expect(await engine.migratedSteps()).toBe(steps.length)
-        expect(await describeSchema(engine)).toEqual(await straight)
+        expect(await describeSchema(engine)).toEqual(await expectedSchema)
       }),
     )
   })
 
-  test('that ended after any of its statements is continued to the same schema', async () => {
+  test('interrupted after any statement continues to the same schema', async () => {
     const schemas = await withDatabase((database) =>
       withEngine(database, async (engine) => {
         const after: unknown[] = []
@@ -65,9 +65,9 @@ describe('a migration', () => {
         return after
       }),
     )
-    expect(schemas.at(-1)).toEqual(await straight)
-    // Whoever goes on meets what a straight run has left at that statement, and leaves what it does after the next: by
-    // that it does not matter where a run ended, or how often.
+    expect(schemas.at(-1)).toEqual(await expectedSchema)
+    // Each run continues from the schema of an uninterrupted run and ends, one statement later, with that schema. By
+    // induction, neither the place nor the number of interruptions matters.
     await withDatabase(async (database) => {
       for (let done = 0; done < steps.length; done++) {
         await withEngine(database, async (engine) => {
@@ -87,7 +87,7 @@ describe('a migration', () => {
     })
   })
 
-  test('that makes tables anew keeps every row of them', async () => {
+  test('that recreates tables keeps all their rows', async () => {
     const first = steps.findIndex(({ name }) => name === 'leftover-1')
     await withDatabase((database) =>
       withEngine(database, async (engine) => {
@@ -136,7 +136,7 @@ describe('a migration', () => {
         expect(before.map((list) => list.length)).toEqual([3, 3, 3])
         await migrate(engine, 1)
         expect(await rows()).toEqual(before)
-        // Nobody knows who wrote these.
+        // The authors of rows from before the migration are unknown.
         const authors = await engine.all(sql`
           select authors from secret_version union all select authors from secret_value`)
         expect(authors).toEqual(Array.from({ length: 6 }, () => ({ authors: '' })))
@@ -144,7 +144,7 @@ describe('a migration', () => {
     )
   })
 
-  test('whose statement fails half-way leaves nothing of it, and is continued when it can be', async () => {
+  test('with a statement that fails half-way is rolled back, and continues later', async () => {
     await withDatabase((database) =>
       withEngine(database, async (engine) => {
         await engine.migratedSteps()
@@ -154,12 +154,12 @@ describe('a migration', () => {
         await expect(engine.migrateStep(2, 'broken', halfGood, 1)).rejects.toThrow()
         expect(await describeSchema(engine)).toEqual(before)
         await migrate(engine, 1)
-        expect(await describeSchema(engine)).toEqual(await straight)
+        expect(await describeSchema(engine)).toEqual(await expectedSchema)
       }),
     )
   })
 
-  test('that has not begun leaves an empty database empty when it is asked how far it is', async () => {
+  test('that has not begun reports no steps and leaves an empty database empty', async () => {
     await withDatabase((database) =>
       withEngine(database, async (engine) => {
         expect(await engine.migratedSteps()).toBe(0)
@@ -172,28 +172,28 @@ describe('a migration', () => {
     )
   })
 
-  test('that was applied is not applied again by somebody who is late', async () => {
+  test('that was applied is not applied again by a late process', async () => {
     await withDatabase((database) =>
       withEngine(database, async (engine) => {
         await migrate(engine, 1)
         for (const step of [1, 5, steps.length]) await applyStep(engine, step)
-        expect(await describeSchema(engine)).toEqual(await straight)
+        expect(await describeSchema(engine)).toEqual(await expectedSchema)
       }),
     )
   })
 
-  test('that is killed at any moment, a dozen times, ends in the same schema', { timeout: 180_000 }, async () => {
-    const expected = await straight
+  test('killed at random moments, a dozen times, ends with the same schema', { timeout: 180_000 }, async () => {
+    const expected = await expectedSchema
     const reached = new Set<number>()
     for (let round = 0; round < 3; round++) {
       await withDatabase(async (database) => {
         const moments = Array.from({ length: 4 }, () => 1 + Math.floor(Math.random() * (steps.length - 1)))
-        // The later ones go on where the earlier ones were killed.
+        // Later runs continue where earlier ones were killed.
         for (const at of moments.toSorted((one, other) => one - other)) {
           const migrating = startMigrations()
           migrating.send(database)
           await hasReached(migrating, at)
-          // Anywhere in one of the next statements.
+          // The kill comes anywhere in the next statements.
           await new Promise((resolve) => setTimeout(resolve, 4 * Math.random()))
           migrating.kill('SIGKILL')
           expect(await migrating.ended).toMatchObject({ signal: 'SIGKILL', err: '' })
@@ -209,7 +209,7 @@ describe('a migration', () => {
     expect(reached.size).toBeGreaterThan(1)
   })
 
-  describe('by processes at once', () => {
+  describe('by concurrent processes', () => {
     let all: Migrations[]
     beforeAll(async () => {
       all = Array.from({ length: 4 }, startMigrations)
@@ -222,7 +222,7 @@ describe('a migration', () => {
       }
     })
 
-    test.each([2, 4])('(%d of them) is done once, and all of them succeed', { timeout: 180_000 }, async (n) => {
+    test.each([2, 4])('(%d of them) is applied once, and all of them succeed', { timeout: 180_000 }, async (n) => {
       const together = all.slice(0, n)
       for (let round = 0; round < 4; round++) {
         await withDatabase(async (database) => {
@@ -236,21 +236,21 @@ describe('a migration', () => {
           }
           await withEngine(database, async (engine) => {
             expect(await engine.one(sql`select count(*) as count from schema_step`)).toEqual({ count: steps.length })
-            expect(await describeSchema(engine)).toEqual(await straight)
+            expect(await describeSchema(engine)).toEqual(await expectedSchema)
           })
         })
       }
     })
   })
 
-  test('waits its turn where another process is the first to open the database', async () => {
+  test('waits while another process creates the database', async () => {
     if (kind === 'postgres') {
       expect(process.env.COFFER_TEST_ENGINE).toBe('postgres')
       return
     }
     await withDatabase(async (database) => {
       const path = JSON.stringify(join(database.dataDir, 'coffer.db'))
-      // SQLite itself does not wait for this one lock when the journal is switched: it says "locked" at once.
+      // SQLite does not wait for this lock when the journal mode is switched: it fails with "locked" at once.
       const first = startNode([
         '--input-type=module',
         '--eval',
@@ -263,13 +263,13 @@ describe('a migration', () => {
       await until(() => first.out() === 'held' || undefined, 30_000, 'the lock is held')
       await withEngine(database, async (engine) => {
         expect(await migrate(engine, 1)).toBe(steps.length)
-        expect(await describeSchema(engine)).toEqual(await straight)
+        expect(await describeSchema(engine)).toEqual(await expectedSchema)
       })
       expect((await first.ended).code).toBe(0)
     })
   })
 
-  test('of a newer version is refused in one sentence, and nothing is changed', async () => {
+  test('by a newer version is refused in one sentence, and nothing is changed', async () => {
     await withDatabase(async (database) => {
       await withEngine(database, async (engine) => {
         await migrate(engine, 1)
@@ -286,7 +286,7 @@ describe('a migration', () => {
 
 type Migrations = Program & { send(database: Database): void }
 
-/** A process that migrates every database that it is told of, and says after each step how far it is. */
+/** A process that migrates each database named on stdin, and prints the step after each one. */
 function startMigrations(): Migrations {
   const at = (name: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, name)).href)
   const script = `
@@ -310,7 +310,7 @@ function startMigrations(): Migrations {
   return { ...program, send: (database) => void program.child.stdin?.write(`${whereIs(database)}\n`) }
 }
 
-/** As soon as it says so: between two looks it would be far ahead. */
+/** Resolves on the output event: a poll would notice the step much later. */
 function hasReached(migrating: Program, step: number): Promise<void> {
   return new Promise((resolve) => {
     const isThere = () => stepOf(migrating) >= step || timesDone(migrating) > 0

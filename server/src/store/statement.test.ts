@@ -1,4 +1,4 @@
-/** Query plans of every statement in the store: no statement scans a table that grows. */
+/** Query plans of all statements in the store: none scans a table that grows. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -29,7 +29,7 @@ async function withEngine<Result>(database: Database, work: (engine: Engine) => 
 
 type Statement = { readonly file: string; readonly sqlite: string; readonly postgres: string }
 
-/** Every statement in the store's source, compiled for both engines; a new room is covered by being there. */
+/** Every statement in the source of the store, compiled for both engines; new files are covered automatically. */
 function listStatements(): Statement[] {
   const folder = resolve(import.meta.dirname)
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
@@ -75,31 +75,31 @@ function endOfExpression(text: string, from: number): number {
 /** Tables with a handful of rows, whatever the size of the installation. */
 const smallTables = /\b(root_key|signing_key|instance|schema_step|schema_lock|r)\b/
 const notMoved = /where (mac_)?root_id <> /
-/** What only an operator's command asks, and reads everything by its nature. */
+/** Statements of operator commands that must read everything. */
 const operatorStatements: readonly RegExp[] = [
-  // keys status, and the end of a rotation.
+  // `keys status`, and the end of a rotation.
   /select r\.id, r\.is_active/,
-  // keys rotate-root: the last look for what is not under the active root yet, and the end of a root that nothing needs.
+  // `keys rotate-root`: the final check for rows under an old root, and the removal of a root that nothing uses.
   notMoved,
   /delete from root_key/,
 ]
-/** Ends at the first row. */
+/** Stops at the first row. */
 const boundedScan = /^select count\(\*\) as count from \(select id from account limit 1\) a$/
 
-describe('no statement reads a table that grows from end to end', () => {
+describe('no statement scans a table that grows', () => {
   const statements = listStatements()
-  const judged = statements.filter(({ sqlite }) => !operatorStatements.some((known) => known.test(sqlite)))
+  const checked = statements.filter(({ sqlite }) => !operatorStatements.some((known) => known.test(sqlite)))
 
-  test('all of them are looked at', () => {
+  test('all statements are checked', () => {
     expect(statements.length).toBeGreaterThan(60)
     for (const { sqlite } of statements) expect(sqlite).not.toContain('${')
     for (const known of operatorStatements) expect(statements.some(({ sqlite }) => known.test(sqlite))).toBe(true)
   })
 
-  test('by the plans of the engine', async () => {
+  test('according to the query plans of the engine', async () => {
     await withDatabase(async (database) => {
       await withEngine(database, (engine) => migrate(engine, 1))
-      const plans = await (kind === 'sqlite' ? sqlitePlans : postgresPlans)(database, judged)
+      const plans = await (kind === 'sqlite' ? sqlitePlans : postgresPlans)(database, checked)
       const scans = plans.flatMap(({ statement, lines }) =>
         lines
           .filter((line) => /\bSCAN\b|Seq Scan/.test(line))
@@ -107,12 +107,12 @@ describe('no statement reads a table that grows from end to end', () => {
           .filter((line) => !smallTables.test(line) && !boundedScan.test(statement.sqlite))
           .map((line) => `${statement.file}: ${line.trim()} in ${statement.sqlite.replace(/\s+/g, ' ').trim()}`),
       )
-      expect(plans.length).toBe(judged.length)
+      expect(plans.length).toBe(checked.length)
       expect(scans).toEqual([])
     })
   })
 
-  test('a rotation finds what is left to move by the root of each, and does not pass over what was moved', async () => {
+  test('a key rotation finds the remaining rows by an index on their root, and does not scan the moved ones', async () => {
     await withDatabase(async (database) => {
       await withEngine(database, (engine) => migrate(engine, 1))
       const moves = statements.filter(({ sqlite }) => notMoved.test(sqlite))
@@ -143,7 +143,7 @@ describe('no statement reads a table that grows from end to end', () => {
 
   async function postgresPlans({ settings }: Database, asked: readonly Statement[]): Promise<Plan[]> {
     const client = await connectPostgres(settings.COFFER_DATABASE_URL)
-    // An empty table is always read from end to end unless an index is the only other way.
+    // PostgreSQL scans an empty table unless sequential scans are disabled.
     await client.query('set enable_seqscan = off')
     const plans: Plan[] = []
     for (const statement of asked) {
@@ -154,7 +154,7 @@ describe('no statement reads a table that grows from end to end', () => {
     return plans
   }
 
-  test('nor does the removal of what others refer to: every reference has an index', async () => {
+  test('deleting a referenced row scans no table: every foreign key has an index', async () => {
     await withDatabase(async ({ dataDir }) => {
       const path = join(dataDir, 'references.db')
       const engine = openSqlite(path)

@@ -1,4 +1,4 @@
-/** Group commit: transactions that share a commit, and work that many ask for at once. */
+/** Group commit: transactions that share a commit, and joint work for concurrent callers. */
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createDatabase, type Database } from '../../../../test/harness.ts'
@@ -52,7 +52,7 @@ const settle = (promise: Promise<unknown>): Promise<Settled> =>
     () => ({ ok: true }),
     (error: unknown) => ({ ok: false, error }),
   )
-/** What would never come fails by its name. */
+/** A promise that never settles fails with its description. */
 const hangMs = 30_000
 const soon = <Result>(promise: Promise<Result>, what: string): Promise<Result> => {
   const { promise: late, reject } = Promise.withResolvers<never>()
@@ -60,7 +60,7 @@ const soon = <Result>(promise: Promise<Result>, what: string): Promise<Result> =
   return Promise.race([promise, late]).finally(() => clearTimeout(timer))
 }
 
-/** Runs the works so that they share one commit: by a clock that hardly moves no batch takes so long that it ends earlier. */
+/** Runs the works in one shared commit. The clock is slowed down so that no batch ends early. */
 async function shareCommit(works: ((transaction: Transaction) => Promise<unknown>)[]): Promise<Settled[]> {
   const seen = new Set<Transaction>()
   let now = performance.now()
@@ -81,13 +81,13 @@ async function shareCommit(works: ((transaction: Transaction) => Promise<unknown
   return outcomes
 }
 
-describe('work that many ask for at once', () => {
+describe('joint work for concurrent callers', () => {
   type Wanted = { id: string; refused?: true }
-  let goes: string[][] = []
+  let batches: string[][] = []
 
-  /** Inserts what is wanted; a name that is taken breaks it for all of them. */
+  /** Inserts the wanted items; a duplicate id fails the whole batch. */
   const insertAll: JointWork<Wanted, string> = async ({ db }, items) => {
-    goes.push(items.map(({ id }) => id))
+    batches.push(items.map(({ id }) => id))
     for (const { id, refused } of items) if (!refused) await insertItem(db, id)
     return items.map(({ id, refused }) =>
       refused ? { status: 'rejected', reason: new Failure('forbidden') } : { status: 'fulfilled', value: id },
@@ -96,8 +96,8 @@ describe('work that many ask for at once', () => {
   const join = (wanted: Wanted, group = 'group') => engine.joinTransaction('joint', group, wanted, insertAll)
   const isKept = async (id: string) => (await findItem(engine, id)) !== undefined
 
-  test('is done in one go, with an answer of its own to each', async () => {
-    goes = []
+  test('is done in one batch, with a separate result for each caller', async () => {
+    batches = []
     const wanted = Array.from(
       { length: 20 },
       (_, index): Wanted => ({
@@ -106,63 +106,63 @@ describe('work that many ask for at once', () => {
       }),
     )
     const outcomes = await Promise.allSettled(wanted.map((one) => join(one)))
-    expect(goes.length).toBeLessThan(5)
-    expect(goes.flat()).toEqual(wanted.map(({ id }) => id))
+    expect(batches.length).toBeLessThan(5)
+    expect(batches.flat()).toEqual(wanted.map(({ id }) => id))
     for (const [index, { id, refused }] of wanted.entries()) {
       expect(outcomes[index]).toMatchObject(refused ? { reason: { code: 'forbidden' } } : { value: id })
       expect(await isKept(id)).toBe(!refused)
     }
   })
 
-  test('is done for each alone where it fails for one, also beside other transactions', async () => {
+  test('is repeated for each caller alone if it fails for one, next to other transactions', async () => {
     const taken = unused()
     await commit((db) => insertItem(db, taken))
     const wanted = [unused(), taken, unused(), unused()].map((id) => ({ id }))
     const beside = unused()
-    goes = []
+    batches = []
     const [other, ...outcomes] = await Promise.allSettled([
       engine.transaction('joint', ({ db }) => insertItem(db, beside)),
       ...wanted.map((one) => join(one)),
     ])
     expect(other.status).toBe('fulfilled')
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])
-    expect(goes).toEqual([wanted.map(({ id }) => id), ...wanted.map(({ id }) => [id])])
+    expect(batches).toEqual([wanted.map(({ id }) => id), ...wanted.map(({ id }) => [id])])
     for (const { id } of [...wanted, { id: beside }]) expect(await isKept(id)).toBe(true)
   })
 
-  test('is done for each alone where it fails for one and nobody else is in the batch', async () => {
+  test('is repeated for each caller alone if it fails for one, with nothing else in the batch', async () => {
     const taken = unused()
     await commit((db) => insertItem(db, taken))
     const wanted = [unused(), taken, unused()].map((id) => ({ id }))
-    goes = []
-    const told: string[] = []
-    const noting: JointWork<Wanted, string> = async (transaction, items) => {
-      transaction.afterCommit.push(() => told.push(items.map(({ id }) => id).join()))
+    batches = []
+    const calls: string[] = []
+    const recording: JointWork<Wanted, string> = async (transaction, items) => {
+      transaction.afterCommit.push(() => calls.push(items.map(({ id }) => id).join()))
       return insertAll(transaction, items)
     }
     const outcomes = await Promise.allSettled(
-      wanted.map((one) => engine.joinTransaction('joint', 'group', one, noting)),
+      wanted.map((one) => engine.joinTransaction('joint', 'group', one, recording)),
     )
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
-    expect(goes).toEqual([wanted.map(({ id }) => id), ...wanted.map(({ id }) => [id])])
-    // What was taken back is not told of.
-    expect(told).toEqual([wanted[0]?.id, wanted[2]?.id])
+    expect(batches).toEqual([wanted.map(({ id }) => id), ...wanted.map(({ id }) => [id])])
+    // The callbacks of rolled-back work do not run.
+    expect(calls).toEqual([wanted[0]?.id, wanted[2]?.id])
     for (const { id } of wanted) expect(await isKept(id)).toBe(true)
   })
 
-  test('is not mixed with that of another group', async () => {
-    goes = []
+  test('is not mixed with the work of another group', async () => {
+    batches = []
     const [left, right] = [unused(), unused()].map((name) => [`${name}-1`, `${name}-2`, `${name}-3`])
     const all = [0, 1, 2].flatMap((index) => [
       join({ id: left?.[index] ?? '' }, 'left'),
       join({ id: right?.[index] ?? '' }, 'right'),
     ])
     await Promise.all(all)
-    for (const go of goes) expect(new Set(go.map((id) => left?.includes(id))).size).toBe(1)
-    expect(goes.flat().sort()).toEqual([...(left ?? []), ...(right ?? [])].sort())
+    for (const batch of batches) expect(new Set(batch.map((id) => left?.includes(id))).size).toBe(1)
+    expect(batches.flat().sort()).toEqual([...(left ?? []), ...(right ?? [])].sort())
   })
 
-  test('is refused to all of them where the commit fails', async () => {
+  test('fails for all callers if the commit fails', async () => {
     const wanted = [{ id: unused() }, { id: unused() }]
     const failing = engine.transaction('joint', async ({ beforeCommit }) => {
       beforeCommit.set('fails', async () => {
@@ -176,7 +176,7 @@ describe('work that many ask for at once', () => {
 })
 
 describe('transactions that share a commit', () => {
-  test('are independent: one that fails takes nothing with it', async () => {
+  test('are independent: a failing one does not roll back the others', async () => {
     let ids: string[] = []
     const insertNth = (nth: number) => async (transaction: Transaction) => {
       if (nth === 0) ids = [unused(), unused(), unused()]
@@ -189,24 +189,24 @@ describe('transactions that share a commit', () => {
     expect(kept.map(({ id }) => id).sort()).toEqual([ids[0], ids[2]].sort())
   })
 
-  test('put scratch, what runs before and what runs after the commit back when one of them fails', async () => {
-    let told: string[] = []
+  test('restore scratch and the callbacks before and after the commit when one of them fails', async () => {
+    let calls: string[] = []
     let scratch: unknown[] = []
     const note = (name: string, fails: boolean) => async (transaction: Transaction) => {
       if (name === 'first') {
-        told = []
+        calls = []
         scratch = []
       }
       transaction.scratch.set(name, name)
       transaction.scratch.set('last', name)
-      transaction.beforeCommit.set(name, async () => void told.push(`before ${name}`))
-      transaction.beforeCommit.set('last', async () => void told.push(`before last ${name}`))
-      transaction.afterCommit.push(() => told.push(`after ${name}`))
+      transaction.beforeCommit.set(name, async () => void calls.push(`before ${name}`))
+      transaction.beforeCommit.set('last', async () => void calls.push(`before last ${name}`))
+      transaction.afterCommit.push(() => calls.push(`after ${name}`))
       if (fails) throw new Failure('forbidden')
       if (name === 'third') scratch = [...transaction.scratch]
     }
     await shareCommit([note('first', false), note('second', true), note('third', false)])
-    expect(told).toEqual(['before first', 'before last third', 'before third', 'after first', 'after third'])
+    expect(calls).toEqual(['before first', 'before last third', 'before third', 'after first', 'after third'])
     expect(scratch).toEqual([
       ['first', 'first'],
       ['last', 'third'],
@@ -214,19 +214,19 @@ describe('transactions that share a commit', () => {
     ])
   })
 
-  test('run what comes before the commit once under one name, with the last word on what it does', async () => {
-    let told: string[] = []
+  test('run one beforeCommit callback per name, the last one set', async () => {
+    let calls: string[] = []
     const ask =
       (name: string) =>
       async ({ beforeCommit }: Transaction) => {
-        if (name === 'a') told = []
-        beforeCommit.set('once', async () => void told.push(name))
+        if (name === 'a') calls = []
+        beforeCommit.set('once', async () => void calls.push(name))
       }
     await shareCommit([ask('a'), ask('b'), ask('c')])
-    expect(told).toEqual(['c'])
+    expect(calls).toEqual(['c'])
   })
 
-  test('all fail where what comes before the commit fails, and the next ones are served', async () => {
+  test('all fail if a beforeCommit callback fails, and the next ones are served', async () => {
     let ids: string[] = []
     const outcomes = await shareCommit([
       async ({ db }) => {
@@ -253,42 +253,42 @@ describe('transactions that share a commit', () => {
     expect(await findItem(engine, next)).toBeDefined()
   })
 
-  test('are told of it only after the commit, and readers see nothing before it', async () => {
+  test('are acknowledged only after the commit, and readers see nothing before it', async () => {
     let ids: string[] = []
-    let isFirstTold = false
+    let isFirstAcknowledged = false
     let seenBefore: unknown[] = []
-    let toldBefore = true
+    let wasAcknowledgedBefore = true
     await shareCommit([
       async ({ db, afterCommit }) => {
         ids = [unused(), unused()]
-        isFirstTold = false
+        isFirstAcknowledged = false
         afterCommit.push(() => {
-          toldBefore = isFirstTold
+          wasAcknowledgedBefore = isFirstAcknowledged
         })
         await insertItem(db, ids[0] ?? '')
       },
       async ({ db }) => {
         await insertItem(db, ids[1] ?? '')
         expect(await findItem(db, ids[0] ?? '')).toBeDefined()
-        seenBefore = [...(await readBoth(ids)), isFirstTold]
+        seenBefore = [...(await readBoth(ids)), isFirstAcknowledged]
       },
     ])
     expect(seenBefore).toEqual([[], [], false])
-    expect(toldBefore).toBe(false)
+    expect(wasAcknowledgedBefore).toBe(false)
     const first = unused()
     await engine
       .transaction('shared', ({ db }) => insertItem(db, first))
       .then(() => {
-        isFirstTold = true
+        isFirstAcknowledged = true
       })
-    expect(isFirstTold).toBe(true)
+    expect(isFirstAcknowledged).toBe(true)
     expect(await readBoth([first])).toEqual([[{ id: first }], [{ id: first }]])
   })
 
   const readBoth = (ids: string[]) =>
     Promise.all([engine, other].map((node) => node.all(sql`select id from item where id ${anyOf(ids)}`)))
 
-  test('with one lock run in the order in which they came', async () => {
+  test('with one lock run in order of arrival', async () => {
     const ids = Array.from({ length: 300 }, (_, index) => String(index))
     const ran: string[] = []
     const acknowledged: string[] = []
@@ -309,8 +309,8 @@ describe('transactions that share a commit', () => {
   })
 })
 
-test('work within transactions is answered from outside of them, however many there are at once', async () => {
-  // As a node does that meets rows under keys which it has not read yet.
+test('reads outside a transaction are served while many transactions wait for them', async () => {
+  // A node does this when it meets rows under keys that it has not loaded yet.
   const works = Array.from({ length: 40 }, (_, index) =>
     engine.transaction(`asking ${index}`, async ({ db }) => {
       const id = unused()
@@ -319,11 +319,11 @@ test('work within transactions is answered from outside of them, however many th
       return (await engine.one<{ count: number }>(sql`select count(*) as count from item where id = ${id}`))?.count
     }),
   )
-  const seen = await soon(Promise.all(works), 'an answer to each of them')
+  const seen = await soon(Promise.all(works), 'every result')
   expect(seen).toEqual(works.map(() => 0))
 })
 
-test('200 parallel transfers, some of which fail half-way, keep the sum and exactly what was acknowledged', async () => {
+test('200 parallel transfers, some failing half-way, keep the sum and exactly the acknowledged changes', async () => {
   const owners = 4
   const accounts = Array.from({ length: owners * 3 }, (_, index) => `account-${String(index).padStart(2, '0')}`)
   const model = new Map(accounts.map((id) => [id, 1_000]))
@@ -358,7 +358,7 @@ test('200 parallel transfers, some of which fail half-way, keep the sum and exac
       const outcome = await settle(
         node.transaction(`owner-${owner}`, async ({ db }) => {
           if (failure === 'at first') throw new Failure('forbidden')
-          // Whoever changes several rows locks one of them first, so that two nodes take turns.
+          // A transaction that changes several rows locks one of them first, so that two nodes do not deadlock.
           await db.one(sql`select id from balance where id = ${own[0] ?? ''} ${forUpdate}`)
           await move(db, from, -by)
           if (failure === 'half-way') throw new Failure('forbidden')

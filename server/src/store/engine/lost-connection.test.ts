@@ -1,4 +1,4 @@
-/** Connections to PostgreSQL that are lost, at any moment of a transaction. */
+/** Connections to PostgreSQL that are lost at any moment of a transaction. */
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -56,7 +56,7 @@ const settle = (promise: Promise<unknown>): Promise<Settled> =>
     () => ({ ok: true }),
     (error: unknown) => ({ ok: false, error }),
   )
-/** What would never come fails by its name. */
+/** A promise that never settles fails with its description. */
 const hangMs = 30_000
 const soon = <Result>(promise: Promise<Result>, what: string): Promise<Result> => {
   const { promise: late, reject } = Promise.withResolvers<never>()
@@ -64,8 +64,8 @@ const soon = <Result>(promise: Promise<Result>, what: string): Promise<Result> =
   return Promise.race([promise, late]).finally(() => clearTimeout(timer))
 }
 
-describe('a connection that is lost', () => {
-  /** A connection to nowhere: it does what it is told until it is cut. */
+describe('a lost connection', () => {
+  /** A connection without a server: every call succeeds until it is cut. */
   function fakeConnection(): {
     connection: EngineConnection
     cut(): void
@@ -106,7 +106,7 @@ describe('a connection that is lost', () => {
     }
   }
 
-  test('is the answer to everyone in its batch, also to one that failed for a reason of its own', async () => {
+  test('fails every transaction of its batch, also one that failed for another reason', async () => {
     const { connection, cut, state } = fakeConnection()
     const queue = createCommitQueue(async () => connection)
     const outcomes = await soon(
@@ -120,13 +120,13 @@ describe('a connection that is lost', () => {
         ),
         settle(queue.run(async () => 'never run')),
       ]),
-      'an answer to each of them',
+      'every result',
     )
     expect(outcomes.map(({ ok }) => ok)).toEqual([false, false, false])
     expect(state).toEqual({ commits: 0, rollbacks: 1 })
   })
 
-  test('does not hold up the transactions after it', async () => {
+  test('does not block later transactions', async () => {
     const broken = fakeConnection()
     const whole = fakeConnection()
     broken.cut()
@@ -138,7 +138,7 @@ describe('a connection that is lost', () => {
     expect(queue.isIdle || whole.state.commits === 1).toBe(true)
   })
 
-  test('that cannot be had refuses those who wait, and is tried again for the next', async () => {
+  test('that cannot be opened fails the waiting transactions, and is retried for the next', async () => {
     let isAway = true
     const { connection } = fakeConnection()
     const queue = createCommitQueue(async () => {
@@ -150,7 +150,7 @@ describe('a connection that is lost', () => {
     expect([...refused, await settle(queue.run(async () => 3))].map(({ ok }) => ok)).toEqual([false, false, true])
   })
 
-  test('what is told after a commit cannot stop the queue by failing', async () => {
+  test('a failing afterCommit callback does not stop the queue', async () => {
     const { connection } = fakeConnection()
     const queue = createCommitQueue(async () => connection)
     const unhandled: unknown[] = []
@@ -162,7 +162,7 @@ describe('a connection that is lost', () => {
       })
     })
     const outcomes = [failing, queue.run(async () => undefined)].map((promise) =>
-      settle(soon(promise, 'the answer to a committed transaction')),
+      settle(soon(promise, 'the result of a committed transaction')),
     )
     const [first, second] = await Promise.all(outcomes).finally(() => process.off('unhandledRejection', note))
     expect(first).toEqual({ ok: true })
@@ -170,9 +170,9 @@ describe('a connection that is lost', () => {
     expect(unhandled).toEqual([])
   })
 
-  test('by the server itself is unavailable to the whole batch, and the next transaction has a new one', async () => {
+  test('closed by the server makes the whole batch unavailable, and the next transaction gets a new one', async () => {
     if (engine.kind === 'sqlite') {
-      // There is no server to lose: the file is open for as long as the process lives.
+      // SQLite has no server to lose.
       expect(kind).toBe('sqlite')
       return
     }
@@ -186,7 +186,7 @@ describe('a connection that is lost', () => {
         throw new Failure('conflict')
       }),
     ]
-    const outcomes = await soon(Promise.all(works.map(settle)), 'an answer to each of them')
+    const outcomes = await soon(Promise.all(works.map(settle)), 'every result')
     for (const [index, id] of [kept, lost].entries()) {
       expect((await findItem(engine, id)) !== undefined).toBe(outcomes[index]?.ok)
     }
@@ -205,15 +205,15 @@ describe('a connection that is lost', () => {
     await client.end()
   }
 
-  test('by a pause within a transaction is unavailable, and whoever waits for its locks goes on', async () => {
+  test('closed after a pause within a transaction is unavailable, and waiters for its locks continue', async () => {
     if (engine.kind === 'sqlite') {
-      // There is no second node: a process that is frozen serves nobody.
+      // SQLite has no second node that could wait.
       expect(kind).toBe('sqlite')
       return
     }
     const limit = await engine.one<{ ms: number }>(sql`
       select setting::bigint as ms from pg_settings where name = 'idle_in_transaction_session_timeout'`)
-    // Well under what a follower of the log of changes waits for a number that was taken.
+    // Well below the time that a follower of the change log waits for a missing number.
     expect(limit?.ms).toBe(10_000)
     const id = unused()
     await commit((db) => db.run(sql`insert into balance (id, amount) values (${id}, 1)`))
@@ -222,7 +222,7 @@ describe('a connection that is lost', () => {
     const frozen = settle(
       engine.transaction('frozen', async ({ db }) => {
         await db.run(sql`update balance set amount = 2 where id = ${id}`)
-        // Last, as the time runs from here.
+        // Last, because the timeout runs from here.
         await db.run(sql`set local idle_in_transaction_session_timeout = 100`)
         hold()
         await isOver
@@ -233,27 +233,27 @@ describe('a connection that is lost', () => {
     const waiting = other.transaction('waiting', ({ db }) =>
       db.run(sql`update balance set amount = amount + 10 where id = ${id}`),
     )
-    await soon(waiting, 'the lock of the one that pauses').finally(end)
+    await soon(waiting, 'the lock of the paused transaction').finally(end)
     expect(await frozen).toMatchObject({ ok: false, error: { code: 'unavailable' } })
     expect(await engine.one(sql`select amount from balance where id = ${id}`)).toEqual({ amount: 11 })
   })
 
-  test('a step of a migration may take longer than any other statement', async () => {
+  test('a migration step may take longer than any other statement', async () => {
     if (engine.kind === 'sqlite') {
-      // Nothing there is bound in time but the wait for a lock.
+      // SQLite limits only the wait for a lock.
       expect(kind).toBe('sqlite')
       return
     }
     const hurried = openPostgres(database.settings.COFFER_DATABASE_URL ?? '', 50)
     const slow = await settle(hurried.one(sql`select pg_sleep(0.3)`))
     expect(slow).toMatchObject({ ok: false, error: { code: 'unavailable' } })
-    // Longer, too, than the driver itself would wait.
+    // Longer than the driver timeout as well.
     await hurried.migrateStep(1_001, 'test', 'create table slow as select 1 as one from pg_sleep(1.3)', 0)
     await hurried.close()
     expect(await engine.one(sql`select count(*) as count from slow`)).toEqual({ count: 1 })
   })
 
-  test('while it is being opened is unavailable, and nothing that would end the process', async () => {
+  test('while it is being opened is unavailable, and never an uncaught exception', async () => {
     if (engine.kind === 'sqlite') {
       expect(kind).toBe('sqlite')
       return
@@ -275,20 +275,20 @@ describe('a connection that is lost', () => {
     expect(uncaught).toEqual([])
   })
 
-  /** Lets clients in, and tells them in the same breath that the server is about to stop. */
+  /** Accepts clients, and sends them the shutdown message in the same packet. */
   async function startClosingServer(target: string) {
     const { hostname, port } = new URL(target)
     const readyForQuery = Buffer.from('5a0000000549', 'hex')
     const fields = 'SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0'
-    const farewell = Buffer.concat([Buffer.from('E'), Buffer.alloc(4), Buffer.from(fields)])
-    farewell.writeInt32BE(farewell.length - 1, 1)
+    const shutdownMessage = Buffer.concat([Buffer.from('E'), Buffer.alloc(4), Buffer.from(fields)])
+    shutdownMessage.writeInt32BE(shutdownMessage.length - 1, 1)
     const server = createServer((client) => {
       const upstream = connect(Number(port), hostname)
       client.on('error', () => undefined).on('close', () => upstream.destroy())
       upstream.on('error', () => undefined)
       client.pipe(upstream)
       upstream.on('data', (data) => {
-        if (data.includes(readyForQuery)) client.end(Buffer.concat([data, farewell]))
+        if (data.includes(readyForQuery)) client.end(Buffer.concat([data, shutdownMessage]))
         else client.write(data)
       })
     })
@@ -301,7 +301,7 @@ describe('a connection that is lost', () => {
     }
   }
 
-  test('to a server that takes no more writes, or lets nobody in any more, is unavailable', async () => {
+  test('to a server that rejects writes or new connections is unavailable', async () => {
     if (engine.kind === 'sqlite') {
       expect(kind).toBe('sqlite')
       return
@@ -311,7 +311,7 @@ describe('a connection that is lost', () => {
     engine.onRefusal((error) => told.push(error.code))
     const write = await settle(
       engine.transaction('read only', async ({ db }) => {
-        // As a primary that has become a standby, or whose disk is nearly full.
+        // Like a primary that has become a standby, or whose disk is nearly full.
         await db.run(sql`set transaction read only`)
         await insertItem(db, refused)
       }),
@@ -332,15 +332,15 @@ describe('a connection that is lost', () => {
     }
   })
 
-  test('in silence is given up once: whoever comes after it waits no longer than for one answer', async () => {
+  test('without any response times out once, and the next transaction waits only for that timeout', async () => {
     if (engine.kind === 'sqlite') {
       expect(kind).toBe('sqlite')
       return
     }
     const { url, hush, isHushed, close } = await startMutedServer(database.settings.COFFER_DATABASE_URL ?? '')
-    // The driver waits for a second more.
+    // The driver waits one second longer.
     const node = openPostgres(url, 1_000)
-    const asked = vi.spyOn(pg.Client.prototype, 'query')
+    const queries = vi.spyOn(pg.Client.prototype, 'query')
     const lost = settle(
       node.transaction('silent', async ({ db }) => {
         await db.one(sql`select id from item limit 1`)
@@ -351,16 +351,16 @@ describe('a connection that is lost', () => {
     await isHushed
     const next = await settle(node.transaction('silent', ({ db }) => db.one(sql`select id from item limit 1`)))
     expect([await lost, next]).toMatchObject([{ ok: false, error: { code: 'unavailable' } }, { ok: true }])
-    const texts = asked.mock.calls.map(([query]) => Object(query).text)
-    asked.mockRestore()
+    const texts = queries.mock.calls.map(([query]) => Object(query).text)
+    queries.mockRestore()
     expect(texts.filter((text) => text === 'begin')).toHaveLength(2)
-    // To that there would be no answer either.
+    // A rollback would get no response either.
     expect(texts).not.toContain('rollback')
     await node.close()
     await close()
   })
 
-  /** Passes on all that is said, until those who are connected then are to hear nothing any more. */
+  /** A proxy that forwards everything, until `hush` silences the connections of that moment. */
   async function startMutedServer(target: string) {
     const { hostname, port } = new URL(target)
     const upstreams = new Set<Socket>()
@@ -387,7 +387,7 @@ describe('a connection that is lost', () => {
     }
   }
 
-  test('at the socket is unavailable, never an error of ours', async () => {
+  test('with a failed socket write is unavailable, never an internal error', async () => {
     if (engine.kind === 'sqlite') {
       expect(kind).toBe('sqlite')
       return
@@ -396,7 +396,7 @@ describe('a connection that is lost', () => {
     const node = openEngine()
     await node.one(sql`select id from item limit 1`)
     const write = Socket.prototype.write
-    // The kernel's word for a peer that is gone; it has five capital letters, as a SQLSTATE has five characters.
+    // The error code of the kernel for a closed peer. It has five letters, like a SQLSTATE, and must not be taken for one.
     Socket.prototype.write = function cut(this: InstanceType<typeof Socket>) {
       this.destroy(Object.assign(new Error('write EPIPE'), { code: 'EPIPE', syscall: 'write' }))
       return false

@@ -55,7 +55,7 @@ const settle = (promise: Promise<unknown>): Promise<Settled> =>
   )
 
 describe('the template', () => {
-  test('numbers placeholders by what is sent, not by what stands in the text', () => {
+  test('numbers placeholders by the parameters sent, not by the parts of the template', () => {
     const columns = fragment('id, label')
     const query = sql`select ${columns} from item where id = ${'a'} and label ${anyOf(['b'])} and amount = ${1} ${forUpdate}`
     expect(compile(query, 'postgres').text).toBe(
@@ -66,7 +66,7 @@ describe('the template', () => {
     )
   })
 
-  test('keeps a value out of the statement, whatever it looks like', async () => {
+  test('sends values as parameters, never as part of the statement', async () => {
     const hostile = `'; drop table item; -- $1 ? \${x} "`
     const id = unused()
     await commit((db) => insertItem(db, id, hostile))
@@ -77,26 +77,26 @@ describe('the template', () => {
 
   test.each([
     ['plain text', 'text'],
-    ['nothing', ''],
-    ['spaces and line ends', ' \r\n\t '],
+    ['empty text', ''],
+    ['spaces and line breaks', ' \r\n\t '],
     ['letters of many scripts', 'Ünïcödé Ελληνικά 日本語 العربية עברית'],
-    ['characters outside of the first plane', '🔐👩‍👩‍👧‍👦𝕏'],
-    ['combining marks, kept apart from their composed form', 'e\u0301 \u00e9'],
-    ['what looks like JSON, an array or null', '{"a":[1]} {a,b} NULL null'],
+    ['characters outside the basic multilingual plane', '🔐👩‍👩‍👧‍👦𝕏'],
+    ['combining marks, not composed', 'e\u0301 \u00e9'],
+    ['text that looks like JSON, an array or null', '{"a":[1]} {a,b} NULL null'],
     ['64 KiB', 'ß'.repeat(32_768)],
-  ])('gives text back as it was written: %s', async (_what, text) => {
+  ])('returns text unchanged: %s', async (_what, text) => {
     const id = unused()
     await commit((db) => insertItem(db, id, text))
     expect((await findItem(engine, id))?.label).toBe(text)
   })
 
   test.each([
-    ['one byte of zero', new Uint8Array([0])],
-    ['every byte there is', Uint8Array.from({ length: 256 }, (_, index) => index)],
-    ['no bytes at all', new Uint8Array(0)],
+    ['a zero byte', new Uint8Array([0])],
+    ['every byte value', Uint8Array.from({ length: 256 }, (_, index) => index)],
+    ['no bytes', new Uint8Array(0)],
     ['a view into a larger buffer', Buffer.from('xxsecretxx').subarray(2, 8)],
     ['a mebibyte', new Uint8Array(1_048_576).fill(7)],
-  ])('gives bytes back as they were written: %s', async (_what, bytes) => {
+  ])('returns bytes unchanged: %s', async (_what, bytes) => {
     const id = unused()
     await commit((db) => db.run(sql`insert into item (id, bytes) values (${id}, ${bytes})`))
     const row = await findItem(engine, id)
@@ -106,7 +106,7 @@ describe('the template', () => {
   })
 
   test.each([0, -1, 1, 2 ** 31, Date.now(), Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER])(
-    'gives the whole number %d back as a number',
+    'returns the integer %d as a number',
     async (amount) => {
       const id = unused()
       await commit((db) => db.run(sql`insert into item (id, amount) values (${id}, ${amount})`))
@@ -114,7 +114,7 @@ describe('the template', () => {
     },
   )
 
-  test('null is null in every column, and is never an empty text or zero', async () => {
+  test('null stays null in every column, never the empty string or zero', async () => {
     const id = unused()
     await commit((db) =>
       db.run(sql`insert into item (id, label, amount, bytes) values (${id}, ${null}, ${null}, ${null})`),
@@ -122,7 +122,7 @@ describe('the template', () => {
     expect(await findItem(engine, id)).toEqual({ id, label: null, amount: null, bytes: null })
   })
 
-  test('a statement in the code serves every value that comes by, null first or last', async () => {
+  test('a statement is reused with other values, null included', async () => {
     const find = (label: string | null) =>
       engine.all<{ id: string }>(sql`
         select id from item where (cast(${label} as text) is null and id = 'reuse-none') or label = ${label} order by id`)
@@ -142,7 +142,7 @@ describe('the template', () => {
     }
   })
 
-  test.each([0, 1, 2, 1_000])('anyOf finds exactly what a list of %d names', async (count) => {
+  test.each([0, 1, 2, 1_000])('anyOf finds exactly the rows of a list of %d ids', async (count) => {
     const ids = Array.from({ length: count }, (_, index) => `any-${count}-${index}`)
     await commit(async (db) => {
       for (const id of [...ids, `any-${count}-stranger`]) await insertItem(db, id)
@@ -150,11 +150,11 @@ describe('the template', () => {
     const list = (wanted: readonly string[]) =>
       engine.all<{ id: string }>(sql`select id from item where id ${anyOf(wanted)} order by id`)
     expect((await list(ids)).map(({ id }) => id)).toEqual([...ids].sort())
-    // The very statement again, with another length: it was prepared once.
+    // The same prepared statement serves a list of another length.
     expect(await list([`any-${count}-stranger`, 'any-absent'])).toEqual([{ id: `any-${count}-stranger` }])
   })
 
-  test('anyOf takes names with quotes, commas, braces, backslashes and the word null as they are', async () => {
+  test('anyOf takes quotes, commas, braces, backslashes and the word null literally', async () => {
     const names = [`a"b`, `a'b`, 'a,b', '{a}', 'a\\b', 'NULL', '', ' ', '日本', '🔐'].map((name) => `odd ${name}`)
     await commit(async (db) => {
       for (const name of names) await insertItem(db, name)
@@ -164,7 +164,7 @@ describe('the template', () => {
     expect(await engine.all(sql`select id from item where id ${anyOf(['odd'])}`)).toEqual([])
   })
 
-  test('one gives the first row or nothing, all a list, run the number of rows it changed', async () => {
+  test('one returns the first row or undefined, all a list, run the number of changed rows', async () => {
     const ids = [unused(), unused(), unused()]
     const changed = await commit(async (db) => {
       for (const id of ids) expect(await insertItem(db, id, 'counted')).toBe(1)
@@ -178,7 +178,7 @@ describe('the template', () => {
     expect(await commit((db) => db.run(sql`delete from item where id ${anyOf(ids)}`))).toBe(3)
   })
 
-  test('returning gives back what a write made of the row', async () => {
+  test('returning gives the row after the write', async () => {
     const id = unused()
     const count = () =>
       commit((db) =>
@@ -221,7 +221,7 @@ describe('many rows at once', () => {
     bytes: contents[index % contents.length] ?? null,
   })
 
-  test.each([0, 1, 2, 60, 2_345])('%d are kept as they are, and so are those that replace them', async (count) => {
+  test.each([0, 1, 2, 60, 2_345])('%d are stored unchanged, and so are their replacements', async (count) => {
     const items = Array.from({ length: count }, (_, index) => odd(index))
     await insertAll(items)
     expect(await readAll(items)).toEqual(items)
@@ -230,13 +230,13 @@ describe('many rows at once', () => {
     expect(await readAll(items)).toEqual(changed)
   })
 
-  test('large ones are kept as well', async () => {
+  test('large rows are stored unchanged', async () => {
     const items = Array.from({ length: 40 }, (_, index) => {
       const bytes = new Uint8Array(index % 3 === 0 ? 1_000_000 : 10).fill(index)
       return { ...odd(index), label: 'é'.repeat(bytes.length), bytes }
     })
     await insertAll(items)
-    // To compare megabytes byte by byte takes seconds.
+    // Comparing megabytes byte by byte takes seconds.
     const digest = (item: Item | undefined) =>
       item && { ...item, label: hash('sha256', item.label ?? ''), bytes: hash('sha256', item.bytes ?? '') }
     expect((await readAll(items)).map(digest)).toEqual(items.map(digest))
@@ -246,14 +246,14 @@ describe('many rows at once', () => {
     ['labels', { label: null }],
     ['amounts', { amount: null }],
     ['bytes', { bytes: null }],
-    ['anything but ids', { label: null, amount: null, bytes: null }],
-  ])('none of them needs %s', async (_what, missing) => {
+    ['any column but the id', { label: null, amount: null, bytes: null }],
+  ])('rows may omit %s', async (_what, missing) => {
     const items = Array.from({ length: 3 }, (_, index) => ({ ...odd(index), ...missing }))
     await insertAll(items)
     expect(await readAll(items)).toEqual(items)
   })
 
-  test('one that is refused takes all of them with it', async () => {
+  test('one rejected row rolls back all of them', async () => {
     const items = Array.from({ length: 1_500 }, (_, index) => odd(index))
     const twice = [...items, items[0] ?? odd(0)].map(({ id }) => id)
     const inserted = commit((db) => db.runMany(twice, (id) => sql`insert into item (id) values (${id})`))
@@ -262,18 +262,21 @@ describe('many rows at once', () => {
   })
 })
 
-describe('a refused write', () => {
+describe('a rejected write', () => {
   test.each([
-    ['a key that is taken', (db: Db, id: string) => insertItem(db, id)],
-    ['a reference to nothing', (db: Db) => db.run(sql`insert into part (id, item_id) values (${unused()}, 'nowhere')`)],
+    ['a duplicate key', (db: Db, id: string) => insertItem(db, id)],
     [
-      'the removal of what is referred to',
+      'a reference to a missing row',
+      (db: Db) => db.run(sql`insert into part (id, item_id) values (${unused()}, 'nowhere')`),
+    ],
+    [
+      'the removal of a referenced row',
       async (db: Db, id: string) => {
         await db.run(sql`insert into part (id, item_id) values (${unused()}, ${id})`)
         await db.run(sql`delete from item where id = ${id}`)
       },
     ],
-  ])('is a conflict, alone and among others: %s', async (_what, write) => {
+  ])('is a conflict, alone or in a batch: %s', async (_what, write) => {
     const id = unused()
     await commit((db) => insertItem(db, id))
     const alone = await settle(commit((db) => Promise.resolve(write(db, id))))
@@ -291,7 +294,7 @@ describe('a refused write', () => {
     expect(await engine.all(sql`select id from item where id ${anyOf(neighbours)}`)).toHaveLength(2)
   })
 
-  test('leaves nothing of its transaction behind', async () => {
+  test('rolls back its whole transaction', async () => {
     const [taken, fresh] = [unused(), unused()]
     await commit((db) => insertItem(db, taken))
     await expect(
@@ -305,8 +308,8 @@ describe('a refused write', () => {
 
   test.each([
     ['alone', 1],
-    ['among others', 3],
-  ])('that the work swallows is never acknowledged without being kept: %s', async (_what, count) => {
+    ['in a batch', 3],
+  ])('whose error the work ignores is never acknowledged without being stored: %s', async (_what, count) => {
     const taken = unused()
     await commit((db) => insertItem(db, taken))
     const ids = Array.from({ length: count }, unused)
@@ -329,8 +332,8 @@ describe('a refused write', () => {
 
 test.each([
   ['under one lock', () => 'counter'],
-  ['under many', (index: number) => `counter-${index % 10}`],
-])('no increment is lost on two nodes, %s', async (_what, lockFor) => {
+  ['under many locks', (index: number) => `counter-${index % 10}`],
+])('no increment is lost between two nodes, %s', async (_what, lockFor) => {
   const id = unused()
   await commit((db) => db.run(sql`insert into balance (id, amount) values (${id}, 0)`))
   await Promise.all(

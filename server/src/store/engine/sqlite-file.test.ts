@@ -1,4 +1,4 @@
-/** What happens to the file of SQLite and its disk. PostgreSQL keeps its own, and when it is full answers as one that is away. */
+/** Problems with the SQLite file and its disk. PostgreSQL manages its own files, and with a full disk it counts as unavailable. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, readdir, readFile, rename, rm, symlink, truncate, unlink, writeFile } from 'node:fs/promises'
@@ -25,7 +25,7 @@ describe('on a full disk', () => {
     await rm(dataDir, { recursive: true, force: true })
   })
 
-  test('no value leaves, what shows none goes on, and there is no need to start again once there is room', async () => {
+  test('no value is returned, requests without values are served, and writes resume without a restart', async () => {
     dataDir = await mkdtemp(join(tmpdir(), 'coffer-full-'))
     await run('mount', ['-t', 'tmpfs', '-o', 'size=4m,mode=700', 'coffer-full', dataDir])
     service = await openService({ COFFER_DATA_DIR: dataDir }, dataDir)
@@ -43,19 +43,19 @@ describe('on a full disk', () => {
     expect(await state()).toEqual(before)
     expect((await ask(['GET', '/readyz'])).status).toBe(503)
     expect((await ask(['GET', '/healthz'])).status).toBe(200)
-    const told = (message: string) => service?.logs.filter((line) => line.includes(message)) ?? []
-    expect(told('writes are refused')).toEqual([expect.stringContaining('ERR_SQLITE_ERROR 13')])
+    const logged = (message: string) => service?.logs.filter((line) => line.includes(message)) ?? []
+    expect(logged('writes are refused')).toEqual([expect.stringContaining('ERR_SQLITE_ERROR 13')])
 
     await unlink(ballast)
     expect((await ask(['GET', '/readyz'])).status).toBe(200)
-    expect(told('writes are accepted again')).toHaveLength(1)
+    expect(logged('writes are accepted again')).toHaveLength(1)
     await expectAll(reads, 200)
     expect((await ask(promotion)).status).toBe(200)
     await expectSoundTrail()
   })
 })
 
-describe('a file that cannot be used', () => {
+describe('an unusable file is refused', () => {
   let folder: string
   let file: string
   beforeEach(async () => {
@@ -64,7 +64,7 @@ describe('a file that cannot be used', () => {
   })
   afterEach(() => rm(folder, { recursive: true, force: true }))
 
-  /** By a start in one sentence, and by the doctor, who looks at the disk all the same. */
+  /** A start fails with one sentence; the doctor reports the same, and still checks the disk. */
   async function expectRefused(sentence: string): Promise<void> {
     const settings = { COFFER_DATA_DIR: folder, COFFER_PORT: '0' }
     const start = await runProgram([], settings)
@@ -81,13 +81,13 @@ describe('a file that cannot be used', () => {
   test.each([
     ['text', Buffer.from('this is no database, and long enough to be seen as none'.repeat(100))],
     ['random bytes', randomBytes(50_000)],
-  ])('because it is no database at all: %s', async (_what, bytes) => {
+  ])('because it is not a database: %s', async (_what, bytes) => {
     await writeFile(file, bytes)
     await expectRefused(damaged())
     expect(bytes.equals(await readFile(file))).toBe(true)
   })
 
-  test.each([50, 3_000, 100_000])('because it was cut short to %d bytes', async (length) => {
+  test.each([50, 3_000, 100_000])('because it was truncated to %d bytes', async (length) => {
     const service = await openService({ COFFER_DATA_DIR: folder }, folder)
     await registerOwner(service)
     await service.stop()
@@ -95,7 +95,7 @@ describe('a file that cannot be used', () => {
     await expectRefused(damaged())
   })
 
-  test('because another program has its tables in it, and nothing is added to them', async () => {
+  test('because it has the tables of another program, and it is not changed', async () => {
     const other = new DatabaseSync(file)
     other.exec('create table account (id text primary key)')
     other.close()
@@ -105,7 +105,7 @@ describe('a file that cannot be used', () => {
     expect(await readdir(folder)).toEqual(['coffer.db'])
   })
 
-  test('because pages that a start needs are damaged', async () => {
+  test('because pages needed at the start are damaged', async () => {
     const service = await openService({ COFFER_DATA_DIR: folder }, folder)
     await registerOwner(service)
     await service.stop()
@@ -135,7 +135,7 @@ describe('a file that cannot be used', () => {
     expect({ code, err }).toEqual({ code: 1, err: `Coffer cannot start. ${sentence}\n` })
   })
 
-  test('because a link on the way to its folder leads nowhere, as to a disk that is not mounted', async () => {
+  test('because its path has a broken link, as to a disk that is not mounted', async () => {
     await symlink(join(folder, 'nowhere', 'coffer'), join(folder, 'link'))
     for (const dataDir of [join(folder, 'link'), join(folder, 'link', 'data')]) {
       const { code, err } = await runProgram([], { COFFER_DATA_DIR: dataDir, COFFER_PORT: '0' })
@@ -148,7 +148,7 @@ describe('a file that cannot be used', () => {
     await run('mount', ['-t', 'tmpfs', '-o', 'size=20m,mode=700', 'coffer-read-only', folder])
     try {
       const settings = { COFFER_DATA_DIR: folder, COFFER_PORT: '0' }
-      // One that ends in order leaves no log behind, and is told by SQLite itself.
+      // After a clean shutdown there is no log file, and SQLite itself reports the error.
       const { program } = await serve(settings)
       program.kill('SIGKILL')
       await program.ended
@@ -181,13 +181,13 @@ describe('a file that cannot be used', () => {
   })
 })
 
-test.each(['made by the first start', 'moved there later'])(
-  'a file behind a link serves as any other: %s',
+test.each(['created by the first start', 'moved later'])(
+  'a database file behind a symbolic link works: %s',
   async (how) => {
     const [folder, elsewhere] = await Promise.all([1, 2].map(() => mkdtemp(join(tmpdir(), 'coffer-link-'))))
     if (!folder || !elsewhere) throw new Error('there is no folder')
     const [link, file] = [join(folder, 'coffer.db'), join(elsewhere, 'kept.db')]
-    if (how === 'moved there later') {
+    if (how === 'moved later') {
       await (await openService({ COFFER_DATA_DIR: folder }, folder)).stop()
       await rename(link, file)
     }
@@ -201,7 +201,7 @@ test.each(['made by the first start', 'moved there later'])(
   },
 )
 
-test('a bit that has turned in the index of names gives nobody the value of another name', async () => {
+test('a flipped bit in the index of names never returns the value of another name', async () => {
   const database = await createDatabase()
   const service = await openService(database.settings, database.dataDir)
   const { session } = await registerOwner(service)
@@ -211,7 +211,7 @@ test('a bit that has turned in the index of names gives nobody the value of anot
   const { body } = await service.call<{ id: string }>('GET', project.root, { token: session })
   await service.stop()
 
-  // An entry of the index is the project's id, the name and, in one byte, the number of its row; in the row itself text follows.
+  // An index entry is the project id, the name and, in one byte, the row number. In the row itself, text follows the name.
   const file = join(database.dataDir, 'coffer.db')
   const bytes = await readFile(file)
   const name = names[4] ?? ''

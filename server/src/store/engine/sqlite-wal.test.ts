@@ -24,13 +24,13 @@ afterEach(async () => {
 
 const write = (text: string) =>
   engine.transaction('note', async (transaction) => {
-    transaction.afterCommit.push(() => told.push(text))
+    transaction.afterCommit.push(() => notified.push(text))
     await transaction.db.run(sql`insert into note (text) values (${text})`)
   })
-const told: string[] = []
+const notified: string[] = []
 const count = async () => (await engine.one<{ count: number }>(sql`select count(*) as count from note`))?.count
 
-/** Those that only sync: SQLite opens its own for writing. */
+/** File descriptors used only to sync: SQLite opens its own for writing. */
 function syncedFiles(): number[] {
   const log = join(folder, 'test.db-wal')
   const isReadOnly = (entry: string) => /^flags:\s+0[0-7]*0$/m.test(readFileSync(`/proc/self/fdinfo/${entry}`, 'utf8'))
@@ -47,25 +47,25 @@ function targetOf(entry: string): string {
   }
 }
 
-test('what the disk does not confirm is not acknowledged, and whoever keeps a snapshot of it is told', async () => {
+test('a commit that the disk does not confirm is not acknowledged, but its afterCommit callbacks run', async () => {
   await write('on the disk')
   const [file = -1] = syncedFiles()
   closeSync(file)
-  // What cannot be synced takes its number.
+  // A file that cannot be synced takes over its descriptor.
   expect(openSync('/dev/null', 'r')).toBe(file)
   for (const text of ['lost?', 'lost again?']) {
     const refused = await write(text).catch((error: unknown) => error)
     expect(refused).toBeInstanceOf(Failure)
     expect(refused).toMatchObject({ code: 'unavailable' })
   }
-  expect(told).toEqual(['on the disk', 'lost?', 'lost again?'])
+  expect(notified).toEqual(['on the disk', 'lost?', 'lost again?'])
   expect(await count()).toBe(3)
 })
 
 test.each([
-  ['a quick disk is waited for on the spot', 1_000, false],
-  ['a slow disk is waited for beside the event loop', 0, true],
-])('%s, and both are believed only what they confirm', async (_what, quickEnoughMs, isBeside) => {
+  ['a fast disk is synced synchronously', 1_000, false],
+  ['a slow disk is synced off the event loop', 0, true],
+])('%s, and a failed sync is an error', async (_what, quickEnoughMs, isAsynchronous) => {
   await write('first')
   const writer = new DatabaseSync(join(folder, 'test.db'))
   const wal = openWal(join(folder, 'test.db'), writer, quickEnoughMs)
@@ -75,9 +75,9 @@ test.each([
   const hardened = wal.harden().then(() => {
     isDone = true
   })
-  // As long as the event loop does not turn, only what is done on the spot is done.
+  // Without a turn of the event loop, only synchronous work is done.
   for (let step = 0; step < 100; step++) await Promise.resolve()
-  expect(isDone).toBe(!isBeside)
+  expect(isDone).toBe(!isAsynchronous)
   await hardened
   const file = syncedFiles().find((one) => !others.includes(one)) ?? -1
   closeSync(file)
@@ -87,7 +87,7 @@ test.each([
   writer.close()
 })
 
-test('the log begins anew again and again under writers that never rest, and all of it is in the file', async () => {
+test('the WAL restarts under constant writes, and every commit reaches the database file', async () => {
   const text = 'x'.repeat(3_000)
   const megabyte = 1024 * 1024
   const sizes: number[] = []
@@ -106,9 +106,9 @@ test('the log begins anew again and again under writers that never rest, and all
   expect(await count()).toBe(20_000)
 })
 
-test('the log stays short where no thread can open the file', async () => {
+test('the WAL stays short when no thread can open the file', async () => {
   await write('first')
-  // Those who have it open keep it.
+  // Open connections keep the moved file.
   await rename(join(folder, 'test.db'), join(folder, 'moved.db'))
   await mkdir(join(folder, 'test.db'))
   const text = 'x'.repeat(3_000)
