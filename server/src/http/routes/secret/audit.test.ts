@@ -1,4 +1,4 @@
-/** What cannot be recorded does not happen: no value leaves and none is changed while the audit trail cannot be written. */
+/** No value is returned or changed while the audit trail cannot be written. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { engine, startService } from '../../../../../test/harness.ts'
@@ -30,7 +30,7 @@ describe('with a broken table', () => {
   const run = async (statements: readonly string[]) => {
     for (const statement of statements) await raw.query(statement)
   }
-  const away = (table: string): Break => ({
+  const missing = (table: string): Break => ({
     cut: [`alter table ${table} rename to elsewhere`],
     mend: [`alter table elsewhere rename to ${table}`],
   })
@@ -48,25 +48,21 @@ describe('with a broken table', () => {
           mend: [`drop trigger refuse on ${table}`, 'drop function refuse()'],
         }
   type Break = { readonly cut: readonly string[]; readonly mend: readonly string[] }
-  /** Reads, and changes made together, have a table of their own; a change alone has another. Both end in the same head. */
+  /** Reads and batched changes go to `audit_batch`, a single change to `audit_entry`; both move the same head. */
   const breaks: [what: string, breakage: () => Break, stopped: { reads: boolean; writes: boolean }][] = [
-    ['the table of what is recorded together is gone', () => away('audit_batch'), { reads: true, writes: false }],
-    [
-      'the table of what is recorded together takes no rows',
-      () => refusing('audit_batch', 'insert'),
-      { reads: true, writes: false },
-    ],
-    ['the table of entries is gone', () => away('audit_entry'), { reads: false, writes: true }],
-    ['the table of entries takes no rows', () => refusing('audit_entry', 'insert'), { reads: false, writes: true }],
-    ['the heads are gone', () => away('audit_head'), { reads: true, writes: true }],
-    ['the heads cannot be moved', () => refusing('audit_head', 'update'), { reads: true, writes: true }],
+    ['audit_batch is missing', () => missing('audit_batch'), { reads: true, writes: false }],
+    ['audit_batch refuses inserts', () => refusing('audit_batch', 'insert'), { reads: true, writes: false }],
+    ['audit_entry is missing', () => missing('audit_entry'), { reads: false, writes: true }],
+    ['audit_entry refuses inserts', () => refusing('audit_entry', 'insert'), { reads: false, writes: true }],
+    ['audit_head is missing', () => missing('audit_head'), { reads: true, writes: true }],
+    ['audit_head refuses updates', () => refusing('audit_head', 'update'), { reads: true, writes: true }],
   ]
 
   test.each(breaks)(
-    '%s: what would need it is 503, the rest goes on, and all is well once it is mended',
+    '%s: requests that need it are 503, others succeed, and all succeed after the repair',
     async (_what, breakage, stopped) => {
       const { ask, expectAll, expectRefused, state, expectSoundTrail } = asker(fixture)
-      // Answers are known by now: they must not leave from memory either.
+      // Fills the response cache: cached responses must not be sent either.
       await expectAll(reads, 200)
       await expectAll(reads, 200)
       const known = await ask(['GET', `${path}/secret`])
@@ -82,7 +78,7 @@ describe('with a broken table', () => {
         if (stopped.writes) await expectRefused([promotion, ...writes])
         await expectAll(harmless, 200)
         if (stopped.reads) {
-          // A caller who has the value already is told no more than that it is the same.
+          // A 304 reveals nothing to a caller who already has the value.
           const same = await ask(['GET', `${path}/secret`], { 'if-none-match': etag })
           expect({ status: same.status, text: same.text }).toEqual({ status: 304, text: '' })
           const other = await ask(['GET', `${path}/secret`], { 'if-none-match': '"another"' })
@@ -105,11 +101,11 @@ describe('with a broken table', () => {
     },
   )
 
-  test('what is promoted is recorded as read in the very transaction that copies it', async () => {
+  test('a promotion records the read in the transaction that copies the values', async () => {
     const { ask, expectSoundTrail } = asker(fixture)
-    await run(away('audit_batch').cut)
+    await run(missing('audit_batch').cut)
     const promoted = await ask(promotion)
-    await run(away('audit_batch').mend)
+    await run(missing('audit_batch').mend)
     expect(promoted.status, promoted.text).toBe(200)
     const entries = await ask(['GET', '/v1/workspace/main/audit?limit=2'])
     const [view, change] = entries.body as AuditEntry[]
@@ -119,7 +115,7 @@ describe('with a broken table', () => {
     await expectSoundTrail()
   })
 
-  test('many reads at once are recorded each, in one chain that verifies', async () => {
+  test('each of many concurrent reads is recorded, in one chain that verifies', async () => {
     const { ask, expectSoundTrail } = asker(fixture)
     const views = async () =>
       (await ask(['GET', '/v1/workspace/main/audit?action=VIEW&limit=200&entity=A'])).body as AuditEntry[]
@@ -131,7 +127,7 @@ describe('with a broken table', () => {
     await expectSoundTrail()
   })
 
-  test('many changes at once are recorded each, with what it did, in one chain that verifies', async () => {
+  test('each of many concurrent changes is recorded with its effect, in one chain that verifies', async () => {
     const { ask, expectSoundTrail } = asker(fixture)
     const values = Array.from({ length: 60 }, (_, index) => `${canary} of many ${index}`)
     const environmentOf = (index: number) => (index % 2 === 0 ? 'staging' : 'development')
@@ -141,7 +137,7 @@ describe('with a broken table', () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
     const trail = await ask(['GET', '/v1/workspace/main/audit?action=UPDATE&limit=60'])
     const entries = trail.body as AuditEntry[]
-    // Some stood together in one row: they share its hash.
+    // Entries that were batched into one row share its hash.
     expect(new Set(entries.map(({ hash }) => hash)).size).toBeLessThan(entries.length)
     const made = entries.map(({ entity, after, requestId }) => ({ entity, after, requestId }))
     for (const [index, { headers, body }] of answers.entries()) {
@@ -167,7 +163,7 @@ describe('with a broken table', () => {
     '{"shared":[[1,2,3]],"reads":[[0,"x",1,"x"]]}',
     '{"shared":[["","","","","","","",null,null,"","","success",null]],"reads":[[0,"x",1,"x"]]}',
     '{"isOneLink":true,"shared":[["","","","","","","",null,null,"","","success",null]],"entries":[[0,"x",1,"x",1]]}',
-  ])('reads that somebody wrote over with %s are found missing, and the others are shown', async (entries) => {
+  ])('reads overwritten with %s are reported missing, and the other entries are shown', async (entries) => {
     const { ask } = asker(fixture)
     await ask(['GET', `${path}/secret/A`])
     const [row] = await raw.query('select last_sequence, first_sequence from audit_batch order by last_sequence desc')

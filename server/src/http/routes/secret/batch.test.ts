@@ -42,13 +42,13 @@ async function create(place: Place, values: Record<string, string>, environments
   return answer.body
 }
 
-/** What one environment holds, by name. */
+/** The values of one environment, by name. */
 async function valuesIn(place: Place, environment: string): Promise<Record<string, string>> {
   const { body } = await send<Secret[]>('GET', `${place.secret}?environmentId=${environment}`)
   return Object.fromEntries(body.flatMap(({ name, values }) => values.map(({ value }) => [name, value ?? ''])))
 }
 
-/** Everything that the owner can read of a project: what a refused request must leave as it was. */
+/** Everything that the owner can read of a project; a refused request must not change it. */
 async function stateOf(place: Place): Promise<string> {
   const parts = [place.secret, `${place.path}/environment`, `${place.secret}/trash`]
   const texts = await Promise.all(parts.map(async (path) => (await send('GET', path)).text))
@@ -107,7 +107,7 @@ test('a batch sets, renames and deletes as one revision', async () => {
   ])
 })
 
-test('a batch of renames alone, and one that changes nothing, are both fine', async () => {
+test('a batch of renames only and a batch without changes are accepted', async () => {
   const place = await newPlace()
   await create(place, { A: '1' })
   const batch = (operations: unknown[]) =>
@@ -116,7 +116,7 @@ test('a batch of renames alone, and one that changes nothing, are both fine', as
   expect(await batch([{ op: 'set', key: 'B', value: '1' }])).toMatchObject({ status: 200, body: { revision: 2 } })
 })
 
-test('a batch that fails in one operation does none of them', async () => {
+test('a batch with one failing operation applies none of them', async () => {
   const place = await newPlace()
   await create(place, { A: '1', B: '1' })
   const good = { op: 'set', key: 'GOOD', value: '1' }
@@ -148,7 +148,7 @@ test('a batch that fails in one operation does none of them', async () => {
   }
 })
 
-test('a batch may write under a new name once the rename to it has come, and not before', async () => {
+test('a batch may write to a new name after the rename to it, and not before', async () => {
   const place = await newPlace()
   await create(place, { A: '1', B: '1' })
   const rename = { op: 'rename', key: 'A', to: 'C' }
@@ -165,7 +165,7 @@ test('a batch may write under a new name once the rename to it has come, and not
   expect(await valuesIn(place, place.dev)).toEqual({ B: '1', C: '2' })
 })
 
-test('a version that is stale is refused with what is there now; of a removed value 0 and its removal are not', async () => {
+test('a stale ifVersion is refused with the current state; a removed value accepts 0 and the version of its removal', async () => {
   const place = await newPlace()
   await create(place, { A: '1' })
   const put = (ifVersion: number) =>
@@ -182,7 +182,7 @@ test('a version that is stale is refused with what is there now; of a removed va
   expect(await put(0)).toMatchObject({ status: 200, body: { version: 5 } })
 })
 
-test('a batch writes the note of a secret whose value stays as it is', async () => {
+test('a batch writes the note of a secret whose value does not change', async () => {
   const place = await newPlace()
   await create(place, { A: '1' })
   const operations = [{ op: 'set', key: 'A', value: '1', note: 'told' }]

@@ -1,4 +1,4 @@
-/** Requests that can confirm a guess at a value leave one entry each, also where they are refused. */
+/** Requests that can confirm a guess of a value leave one audit entry each, even if they are refused. */
 import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
@@ -97,11 +97,11 @@ const cases: Record<string, Case> = {
   'an unchanged value': { ...one, asked: () => value({ value: pin }) },
   'an unchanged value by id': { ...one, asked: (id) => ({ ...value({ value: pin }), path: `/secret/${id}/value` }) },
   'a value with a stale version': { ...one, asked: () => value({ value: pin, ifVersion: 1 }), status: 412 },
-  'a value with a stale tag': { ...one, asked: () => ({ ...value({ value: pin }), ...stale }), status: 412 },
+  'a value with a stale ETag': { ...one, asked: () => ({ ...value({ value: pin }), ...stale }), status: 412 },
   'an unchanged secret': { ...one, asked: () => put({ value: pin }) },
-  'a secret with a stale tag': { ...one, asked: () => ({ ...put({ value: pin }), ...stale }), status: 412 },
+  'a secret with a stale ETag': { ...one, asked: () => ({ ...put({ value: pin }), ...stale }), status: 412 },
   'a secret whose name is taken': { ...one, asked: () => put({ value: pin }, { name: 'OTHER' }), status: 409 },
-  'a value that would refer to itself': { ...one, asked: () => put({ value: `\${PIN}` }), status: 409 },
+  'a value that references itself': { ...one, asked: () => put({ value: `\${PIN}` }), status: 409 },
   'a shared value sent by a member': {
     ...one,
     asked: () => ({ ...put({ value: 'a guess' }), token: member.session }),
@@ -111,7 +111,7 @@ const cases: Record<string, Case> = {
     ...one,
     asked: () => ({ ...put({ value: pin }), token: member.session }),
   },
-  'a creation of what exists': { ...one, asked: () => post({}), status: 409 },
+  'a creation of an existing secret': { ...one, asked: () => post({}), status: 409 },
   'an unchanged upsert': { ...one, asked: () => post({ mode: 'upsert' }), status: 201 },
   'a skipped creation': { ...one, asked: () => post({ mode: 'skip' }), status: 201 },
   'a dry run': { ...one, asked: () => post({ mode: 'upsert', dryRun: true }, 'a guess'), dryRun: true },
@@ -149,7 +149,12 @@ const cases: Record<string, Case> = {
     status: 412,
     environments: both,
   },
-  'a promotion of what exists': { ...one, asked: () => promote({ mode: 'create' }), status: 409, environments: both },
+  'a promotion of an existing value': {
+    ...one,
+    asked: () => promote({ mode: 'create' }),
+    status: 409,
+    environments: both,
+  },
   'a restored version that is the current one': {
     ...one,
     asked: () => ({ method: 'POST', path: '/secret/PIN/version/2/restore', body: { environmentId: development } }),
@@ -161,18 +166,18 @@ const cases: Record<string, Case> = {
     dryRun: true,
   },
   'a revision that changes nothing': { ...one, asked: () => restore(2, {}), keys: ['OTHER', 'PIN'] },
-  'a deletion with a stale tag': {
+  'a deletion with a stale ETag': {
     ...one,
     asked: () => ({ method: 'DELETE', path: '/secret/PIN?environmentId=development', ...stale }),
     status: 412,
   },
-  'a deletion everywhere with a stale tag': {
+  'a deletion everywhere with a stale ETag': {
     ...one,
     asked: () => ({ method: 'DELETE', path: '/secret/PIN', ...stale }),
     status: 412,
     environments: [],
   },
-  'a purge with a stale tag': {
+  'a purge with a stale ETag': {
     ...one,
     asked: () => ({ method: 'DELETE', path: '/secret/PIN?purge=true', ...stale }),
     status: 412,
@@ -180,7 +185,7 @@ const cases: Record<string, Case> = {
   },
 }
 
-test.each(Object.entries(cases))('%s leaves one entry with the keys, and nothing else', async (_what, wanted) => {
+test.each(Object.entries(cases))('%s leaves one audit entry with the keys, and nothing else', async (_what, wanted) => {
   const { id } = await project.must<Secret>('GET', '/secret/PIN?view=keys')
   const before = await entries()
   const { method, path, token = owner.session, ...more } = wanted.asked(id)
@@ -219,7 +224,7 @@ test.each<[string, () => Asked, string]>([
   ['a batch', () => batch({ op: 'delete', key: 'PIN' }), 'DELETE'],
   ['a promotion that changes nothing', () => promote({}), 'VIEW'],
   ['a deletion', () => ({ method: 'DELETE', path: '/secret/PIN' }), 'DELETE'],
-])('%s has its own entry and needs no other', async (_what, asked, action) => {
+])('%s leaves its own entry and no comparison', async (_what, asked, action) => {
   const { method, path, ...more } = asked()
   const answer = await service.call(method, project.root + path, { token: owner.session, ...more })
   expect(answer.status, answer.text).toBe(200)
@@ -227,7 +232,7 @@ test.each<[string, () => Asked, string]>([
   expect((await entries())[0]).toMatchObject({ action, requestId: answer.headers.get('x-request-id') })
 })
 
-test('requests that find no secret or have no right to look leave no entry', async () => {
+test('a request for a missing secret, or without the permission to write, leaves no entry', async () => {
   const before = await entries()
   expect((await project.ask('PUT', '/secret/NOWHERE/value', { environmentId: development, value: pin })).status).toBe(
     404,
@@ -237,7 +242,7 @@ test('requests that find no secret or have no right to look leave no entry', asy
   expect(await entries()).toEqual(before)
 })
 
-test('of guesses that are sent at the same moment each leaves its entry, right or wrong', async () => {
+test('each of many concurrent guesses leaves its entry, right or wrong', async () => {
   const guesses = Array.from({ length: 112 }, (_, index) => (index === 70 ? pin : `guess-${index}`))
   const send = (guess: string) =>
     project.ask('PUT', '/secret/PIN/value', {

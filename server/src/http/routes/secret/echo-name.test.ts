@@ -1,4 +1,4 @@
-/** Rows that come back by a name that another secret has by now: a version alone does not say of which secret it is. */
+/** Rows sent back under a name that another secret has taken: a version alone does not identify the secret. */
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { registerOwner, startService, type TestService, type TestUser } from '../../../../../test/harness.ts'
@@ -23,7 +23,7 @@ beforeEach(async () => {
 
 const read = () => project.must<Secret>('GET', '/secret/KEY')
 
-/** Time passes between a read and what others do after it. */
+/** A second passes between a read and the changes after it. */
 const later = () => {
   service.clock.offsetMs += 1_000
 }
@@ -43,28 +43,25 @@ const elsewhere = ({ updatedAt }: { updatedAt: string }) => {
 
 test.each([
   ['as it was read', asRead],
-  ['without its milliseconds', inSeconds],
-  ['with another time zone', elsewhere],
-])(
-  'a row with its time %s is refused by the secret that was made in the place of the one that was read',
-  async (_how, timeOf) => {
-    const { values } = await read()
-    await replaceSecret()
-    const sent = values.map((row, index) => ({ ...row, updatedAt: timeOf(row), ...(index === 0 && { value: 'd2' }) }))
-    const answer = await project.ask('PUT', '/secret/KEY', { name: 'KEY', values: sent })
-    expect(answer.status, answer.text).toBe(409)
-    expect(answer.body.message).toMatch(/^KEY has changed since you read it: .*development by owner@example.com at /)
-    expect((await read()).values.map(({ value }) => value)).toEqual(['new d1', 'new s1'])
-  },
-)
+  ['without milliseconds', inSeconds],
+  ['in another time zone', elsewhere],
+])('a row with updatedAt %s is refused by a new secret of the same name', async (_how, timeOf) => {
+  const { values } = await read()
+  await replaceSecret()
+  const sent = values.map((row, index) => ({ ...row, updatedAt: timeOf(row), ...(index === 0 && { value: 'd2' }) }))
+  const answer = await project.ask('PUT', '/secret/KEY', { name: 'KEY', values: sent })
+  expect(answer.status, answer.text).toBe(409)
+  expect(answer.body.message).toMatch(/^KEY has changed since you read it: .*development by owner@example.com at /)
+  expect((await read()).values.map(({ value }) => value)).toEqual(['new d1', 'new s1'])
+})
 
 test.each([
   ['as it was read', asRead],
-  ['without its milliseconds', inSeconds],
-  ['with another time zone', elsewhere],
-  ['of the edit', () => new Date(service.clock.offsetMs + Date.now()).toISOString()],
-  ['that cannot be read', () => 'yesterday'],
-])('a row with its time %s is written to the secret that it was read from', async (_how, timeOf) => {
+  ['without milliseconds', inSeconds],
+  ['in another time zone', elsewhere],
+  ['set to the time of the edit', () => new Date(service.clock.offsetMs + Date.now()).toISOString()],
+  ['that cannot be parsed', () => 'yesterday'],
+])('a row with updatedAt %s is written to the secret that it was read from', async (_how, timeOf) => {
   await replaceSecret()
   const { values } = await read()
   later()

@@ -1,6 +1,6 @@
 /**
- * Two people read a secret, edit it and put it back, in any order and at the same moment. The model below is written from
- * the rules of the API alone; beside it stands the promise itself: nobody's change is lost without a 409.
+ * Two clients read a secret, edit it and put it back, in any order and concurrently. The model below is written from the
+ * rules of the API alone; `expectNothingLost` checks the guarantee itself: no change is lost without a 409.
  */
 import type { Secret, SecretRow, WriteResults } from '@coffer/contract/secret'
 import fc from 'fast-check'
@@ -59,7 +59,7 @@ const last = (versions: Versions) => versions.at(-1) ?? null
 const withVersion = (versions: Versions, value: string | null) =>
   last(versions) === value ? versions : [...versions, value]
 
-/** A whole secret with the versions that it was read with, put back: the state after it, or undefined for a 409. */
+/** Returns the state after a client puts back a secret with the versions that it read, or undefined for a 409. */
 function putBack(state: State, client: Client, { fields, rows }: Sent): State | undefined {
   const shared = { ...state.shared }
   const own: [Versions, Versions] = [...state.own]
@@ -82,7 +82,7 @@ const describe = (state: State, fields: Partial<Fields>): State => ({
   past: [...state.past, state.fields],
 })
 
-/** The promise, whatever the rules are: asked of every request that was not refused. */
+/** Checks the guarantee for every accepted request, independently of the rules in the model. */
 function expectNothingLost(before: State, after: State, client: Client, { fields, rows, edit }: Sent): void {
   for (const { environment, isOwn, version } of rows) {
     const [old, now] = isOwn
@@ -125,9 +125,9 @@ type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never
 
 let runs = 0
 
-test('nobody loses a change without a 409, and everything is as the rules say', async () => {
+test('no change is lost without a 409, and the state always matches the model', async () => {
   const steps = fc.array(step, { minLength: 4, maxLength: 14 })
-  // Fewer runs where they take long; not even one of them within that time is a failure.
+  // A slow machine may do fewer runs, but must complete at least one in that time.
   await fc.assert(fc.asyncProperty(steps, play), { numRuns: times(30, 200), interruptAfterTimeLimit: 40_000 })
 }, 120_000)
 
@@ -172,7 +172,7 @@ async function play(steps: readonly Step[]): Promise<void> {
     }
   }
 
-  /** An edit that repeats what was read is none. */
+  /** Drops edits that are equal to what was read. */
   function withoutRepeats(snapshot: Secret, edit: Edit, fields: Fields): Edit {
     const rows = snapshot.values.filter(({ isPersonal }) => !isPersonal)
     const changed = rows.flatMap((row): [Environment, string][] => {
@@ -225,7 +225,7 @@ async function play(steps: readonly Step[]): Promise<void> {
       case 'race': {
         const sent = [compose(0, step.edits[0]), compose(1, step.edits[1])] as const
         const answered = await Promise.all([put(0, sent[0].body), put(1, sent[1].body)])
-        // As if one had come after the other; which of them was first shows in the answers and in what is stored.
+        // The result must match one of the two orders; the statuses and the stored fields show which.
         const orders = (
           [
             [0, 1],

@@ -1,4 +1,4 @@
-/** Rows that come back with the version that they were read with: nothing that others changed meanwhile is undone. */
+/** Rows sent back with the version that was read: concurrent changes by others are never undone. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { Secret, SecretRow } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -57,8 +57,8 @@ const values = async () => {
   return values.flatMap(({ value, isPersonal }) => (isPersonal ? [] : [value]))
 }
 
-describe('a row that is sent back as it was read', () => {
-  test('does not undo what somebody else wrote there', async () => {
+describe('a row sent back with its version', () => {
+  test('does not undo a change by somebody else', async () => {
     const secret = await read()
     await write('staging', 's2')
     await write('staging', 's3')
@@ -66,14 +66,14 @@ describe('a row that is sent back as it was read', () => {
     expect(await values()).toEqual(['d2', 's3', 'p1'])
   })
 
-  test('does not bring back what somebody else deleted', async () => {
+  test('does not bring back a value that somebody else deleted', async () => {
     const secret = await read()
     await project.remove('staging', 'KEY')
     expect((await put(secret.id, edited(secret, { development: 'd2' }))).status).toBe(200)
     expect(await values()).toEqual(['d2', 'p1'])
   })
 
-  test('makes no version and no change where nothing was edited', async () => {
+  test('creates no version if nothing was edited', async () => {
     const secret = await read()
     await write('staging', 's2')
     const before = await project.revisions('staging')
@@ -82,14 +82,14 @@ describe('a row that is sent back as it was read', () => {
     expect(await values()).toEqual(['d1', 's2', 'p1'])
   })
 
-  test('is unchanged where it is equal to what somebody else wrote', async () => {
+  test('is no change if somebody else wrote the same value', async () => {
     const secret = await read()
     await write('staging', 's2')
     expect((await put(secret.id, edited(secret, { staging: 's2' }))).status).toBe(200)
     expect((await read()).values[1]).toMatchObject({ value: 's2', version: 2 })
   })
 
-  test('is written where its version is the stored one, also over a removal that was read', async () => {
+  test('is written if its version is the stored one, also over a removal', async () => {
     const secret = await read()
     expect((await put(secret.id, edited(secret, { staging: 's2' }))).status).toBe(200)
     await project.remove('staging', 'KEY')
@@ -100,7 +100,7 @@ describe('a row that is sent back as it was read', () => {
 })
 
 describe('an edit of a stale row', () => {
-  test('refuses the whole request, and names key, environment, who changed it and when', async () => {
+  test('is refused with the whole request, and the error names key, environment, author and time', async () => {
     const secret = await read()
     await write('staging', 's2')
     const { updatedAt } = (await read()).values[1] ?? {}
@@ -116,7 +116,7 @@ describe('an edit of a stale row', () => {
     expect(entry).toMatchObject({ outcome: 'failure', entity: { name: 'KEY' }, after: { keys: ['KEY'] } })
   })
 
-  test('is refused over a removal', async () => {
+  test('is refused if the value was removed', async () => {
     const secret = await read()
     await project.must('DELETE', '/secret/KEY?environmentId=staging', undefined, other.session)
     const answer = await put(secret.id, edited(secret, { staging: 'mine' }))
@@ -126,7 +126,7 @@ describe('an edit of a stale row', () => {
     )
   })
 
-  test('is refused also where the value was put back to what it was', async () => {
+  test('is refused even if the value was changed back', async () => {
     const secret = await read()
     await write('staging', 's2')
     await write('staging', 's1')
@@ -134,7 +134,7 @@ describe('an edit of a stale row', () => {
     expect((await put(secret.id, edited(secret, {}))).status).toBe(200)
   })
 
-  test('is the last writer where it carries no version', async () => {
+  test('is written if it carries no version', async () => {
     await write('staging', 's2')
     const row = { environmentId: 'staging', value: 'mine' }
     expect((await project.ask('PUT', '/secret/KEY', { name: 'KEY', values: [row] })).status).toBe(200)
@@ -160,7 +160,7 @@ test.each([
   expect(await values()).toEqual(['d1', 's1', 'p1'])
 })
 
-test('a version of a value that was never there is 400, and 0 writes it', async () => {
+test('a version of a value that never existed is 400, and version 0 writes it', async () => {
   await project.set('development', { ONLY: '1' })
   const put = (version: number) =>
     project.ask('PUT', '/secret/ONLY', { name: 'ONLY', values: [{ environmentId: 'staging', value: 'x', version }] })
@@ -173,7 +173,7 @@ describe('a personal row', () => {
   const own = (value: string, token: string) =>
     project.must('PUT', '/secret/KEY/value', { environmentId: 'development', value, isPersonal: true }, token)
 
-  test('of a member is edited beside shared rows that others have changed', async () => {
+  test('can be edited by a member beside shared rows that others have changed', async () => {
     await own('own 1', member.session)
     const secret = await read(member.session)
     await write('development', 'd2')
@@ -196,7 +196,7 @@ describe('a personal row', () => {
     expect((await read(member.session)).values[1]).toMatchObject({ value: 'own 1', isPersonal: true })
   })
 
-  test('that is stale is refused unless it is equal, as personal values keep no history', async () => {
+  test('is refused when stale unless it is equal, because personal values keep no history', async () => {
     await own('own 1', owner.session)
     const secret = await read()
     await own('own 2', owner.session)
@@ -208,7 +208,7 @@ describe('a personal row', () => {
     expect((await put(secret.id, edited(secret, {}))).status).toBe(409)
   })
 
-  test('that is hidden by now is left alone where it was not edited', async () => {
+  test('is left alone if it is hidden by now and was not edited', async () => {
     await own('own 1', owner.session)
     const secret = await read()
     await project.must('PUT', `/environment/${project.idOf('development')}`, { hasPersonalOverrides: false })
@@ -217,13 +217,13 @@ describe('a personal row', () => {
   })
 })
 
-describe('a field that the secret had at an earlier time', () => {
+describe('an earlier name, note or type', () => {
   const change = (body: object) => project.must('PUT', `/secret/KEY`, { name: 'KEY', values: [], ...body })
   const fieldsOf = ({ name, note, type, dataType }: Secret) => ({ name, note, type, dataType })
   const readId = (id: string) => project.must<Secret>('GET', `/secret/${id}`)
   const now = { name: 'RENAMED', note: 'second', type: 'build', dataType: 'url' }
 
-  test('is an echo, and changes nothing', async () => {
+  test('is an echo and changes nothing', async () => {
     const secret = await read()
     await change(now)
     expect((await put(secret.id, edited(secret, { staging: 's2' }))).status).toBe(200)
@@ -235,7 +235,7 @@ describe('a field that the secret had at an earlier time', () => {
   test.each([
     ['a batch', { op: 'rename', key: 'RENAMED', to: 'LATEST' }],
     ['a batch that writes', { op: 'set', key: 'RENAMED', value: 'd2', note: 'third' }],
-  ])('is known also where %s changed it', async (_how, operation) => {
+  ])('is recognized if %s changed it', async (_how, operation) => {
     const secret = await read()
     await change({ name: 'RENAMED' })
     const stale = await readId(secret.id)
@@ -245,7 +245,7 @@ describe('a field that the secret had at an earlier time', () => {
     expect(fieldsOf(await readId(secret.id))).toEqual(before)
   })
 
-  test('is known also where an upsert changed it, and where the secret had no value then', async () => {
+  test('is recognized if an upsert changed it, and if the secret had no value then', async () => {
     const secret = await read()
     const row = { key: 'KEY', value: 'd1', note: 'upserted', dataType: 'number' }
     await project.must('POST', '/secret', { environments: ['development'], secrets: [row], mode: 'upsert' })
@@ -265,14 +265,14 @@ describe('a field that the secret had at an earlier time', () => {
     })
   })
 
-  test('that nobody had sent before is a change', async () => {
+  test('is ignored, and a new note in the same request is written', async () => {
     const secret = await read()
     await change({ name: 'RENAMED' })
     expect((await put(secret.id, { ...edited(secret, {}), note: 'new' })).status).toBe(200)
     expect(fieldsOf(await readId(secret.id))).toMatchObject({ name: 'RENAMED', note: 'new' })
   })
 
-  test('comes back on purpose: by rows without version, a tag, or the rename of a batch', async () => {
+  test('can be restored on purpose: by rows without version, with an ETag, or by a rename in a batch', async () => {
     const secret = await read()
     await change(now)
     const rows = edited(secret, {}).values.map(({ version: _version, ...row }) => row)
@@ -291,7 +291,7 @@ describe('a field that the secret had at an earlier time', () => {
     expect((await readId(secret.id)).name).toBe('KEY')
   })
 
-  test('is an echo also with If-Match: *, which says nothing about what was read', async () => {
+  test('is an echo even with If-Match: *, which does not prove a read', async () => {
     const secret = await read()
     await change(now)
     const sent = { token: owner.session, body: edited(secret, {}), headers: { 'if-match': '*' } }
@@ -299,7 +299,7 @@ describe('a field that the secret had at an earlier time', () => {
     expect(fieldsOf(await readId(secret.id))).toEqual(now)
   })
 
-  test('is known in a store of before by its names', async () => {
+  test('is recognized by name in a database that has not recorded the other fields', async () => {
     const secret = await read()
     await change({ name: 'RENAMED' })
     await raw.query('delete from secret_past where secret_id = ?', [secret.id])
@@ -307,7 +307,7 @@ describe('a field that the secret had at an earlier time', () => {
     expect((await readId(secret.id)).name).toBe('RENAMED')
   })
 
-  test('is not kept as text, and not longer than the secret', async () => {
+  test('is not stored as text, and is deleted with the secret', async () => {
     const secret = await read()
     await change({ note: 'a note that was a mistake' })
     await change({ note: '' })
@@ -319,7 +319,7 @@ describe('a field that the secret had at an earlier time', () => {
   })
 })
 
-test('answers with resolved references carry no version', async () => {
+test('responses with resolved references carry no version', async () => {
   await project.set('development', { URL: `\${KEY}` })
   const scope = { all: false, teams: [], projects: [], environments: [project.idOf('development')] }
   const body = { name: 'one', permission: 'read', scope, expiresIn: '24h' }

@@ -61,7 +61,7 @@ async function create(place: Place, values: Record<string, string>, environments
 }
 const ref = (name: string) => `\${${name}}`
 
-/** One resolved value of the development environment, and what stayed unresolved in it. */
+/** One resolved value of the development environment, followed by its unresolved references. */
 async function resolved(place: Place, key: string, query = '', token = owner.session) {
   const path = `${place.secret}/${key}?environmentId=${place.dev}&resolve=true${query}`
   const { body } = await send<Secret>('GET', path, { token })
@@ -69,7 +69,7 @@ async function resolved(place: Place, key: string, query = '', token = owner.ses
   return [row?.value, ...(row?.unresolved ?? [])]
 }
 
-test('an answer that the caller has already is not sent again', async () => {
+test('a response that the caller already has is not sent again', async () => {
   const place = await newPlace()
   await create(place, { A: '1' })
   for (const path of [place.secret, `${place.secret}/A`, `${place.secret}?resolve=true`, `${place.secret}?view=keys`]) {
@@ -84,7 +84,7 @@ test('an answer that the caller has already is not sent again', async () => {
   }
 })
 
-test('whatever changes an answer changes its ETag', async () => {
+test('every change of a response changes its ETag', async () => {
   const place = await newPlace()
   const other = await newPlace()
   await create(other, { X: '1' })
@@ -132,7 +132,7 @@ test('whatever changes an answer changes its ETag', async () => {
   }
 })
 
-test('a narrower scope shows in the next answer, whatever ETag is sent', async () => {
+test('a narrower scope applies to the next response, whatever ETag is sent', async () => {
   const place = await newPlace()
   await create(place, { A: '1', B: ref('staging.A') }, [place.dev])
   await create(place, { A: 's' }, [place.staging])
@@ -159,20 +159,20 @@ test('a narrower scope shows in the next answer, whatever ETag is sent', async (
   }
 })
 
-test('an answer that was made while what it refers to was changed is given once at most', async () => {
+test('a response built while a referenced value changes is served once at most', async () => {
   const place = await newPlace()
   await create(place, { HOST: 'old' }, [place.staging])
   await create(place, { URL: ref('staging.HOST') })
   const { secretValues, changes } = service.app.services.store
   const methods = new Map(Object.entries(secretValues))
-  // A node that hears of its own change once more makes up for what it has missed.
+  // The change feed would invalidate the cache a second time and hide the race.
   const listAfter = changes.listAfter
   changes.listAfter = async () => []
   let isChanged = false
   for (const [name, method] of methods) {
     const slow = async (...asked: unknown[]) => {
       const found = await Reflect.apply(method, secretValues, asked)
-      // It has been read, and nobody has been answered yet.
+      // The value has been read, and no response has been sent yet.
       if (!isChanged && JSON.stringify(found ?? null).includes(place.staging)) {
         isChanged = true
         await create(place, { HOST: 'new' }, [place.staging])
@@ -247,7 +247,7 @@ test('no read after a committed write is ever stale, by any caller and through r
   )
 })
 
-test('what a URL asks is worked out once; who may ask it, and what the answer is, every time', async () => {
+test('a URL is parsed once; permission and content are checked on every request', async () => {
   const place = await newPlace()
   await create(place, { KEY: 'first' })
   const url = `${place.secret}/KEY?environmentId=${place.dev}`

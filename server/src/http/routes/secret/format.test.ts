@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: text that looks like a reference is what is tested here.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here look like references.
 import type { RevisionResults } from '@coffer/contract/secret'
 import { exportFormats } from '@coffer/contract/secret-file'
 import fc from 'fast-check'
@@ -64,7 +64,7 @@ describe.each(importFormats)('an import of %s', (format) => {
     expect(revisions[0]?.changes).toHaveLength(3)
   })
 
-  test('in the mode create, the default, is refused where a value exists and then writes nothing', async () => {
+  test('in mode create, the default, is refused if a value exists, and writes nothing', async () => {
     await project.set('development', { B: 'mine' })
     for (const more of [{}, { mode: 'create' }]) {
       const answer = await importInto(format, files[format], more)
@@ -74,7 +74,7 @@ describe.each(importFormats)('an import of %s', (format) => {
     expect(await project.state('development')).toEqual({ B: 'mine' })
   })
 
-  test('in the mode upsert writes what differs, and in the mode skip what is missing', async () => {
+  test('in mode upsert writes changed values, and in mode skip missing ones', async () => {
     await project.set('development', { A: 'one', B: 'mine' })
     const skipped = await importInto(format, files[format], { mode: 'skip' })
     expect(statuses(skipped.body)).toEqual({ A: 'skipped', B: 'skipped', C: 'created' })
@@ -84,7 +84,7 @@ describe.each(importFormats)('an import of %s', (format) => {
     expect(await project.state('development')).toEqual(inFiles)
   })
 
-  test('as a dry run tells what it would do and does nothing', async () => {
+  test('as a dry run reports the results and changes nothing', async () => {
     await project.set('development', { B: 'mine' })
     const answer = await importInto(format, files[format], { mode: 'upsert', dryRun: true })
     expect(answer.status).toBe(200)
@@ -93,7 +93,7 @@ describe.each(importFormats)('an import of %s', (format) => {
     expect(await project.revisions('development')).toHaveLength(1)
   })
 
-  test('gives back any text that an export has written', async () => {
+  test('restores any text that an export has written', async () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 30 }),
       fc.constantFrom(...hostileValues),
@@ -113,7 +113,7 @@ describe.each(importFormats)('an import of %s', (format) => {
     )
   })
 
-  test('gives back every hostile value byte for byte, and exporting it again gives the same file', async () => {
+  test('restores every hostile value byte for byte, and a second export is the same file', async () => {
     const written = Object.fromEntries(
       [...hostileValues, largestValue].map((value, index) => [`KEY_${index}`, inert(value)]),
     )
@@ -127,7 +127,7 @@ describe.each(importFormats)('an import of %s', (format) => {
   })
 })
 
-/** A file of so many small entries, each on a line of its own. */
+/** A file with one small entry per line. */
 function fileOf(format: ImportFormat, keys: readonly string[]): string {
   if (format === 'dotenv') return keys.map((key) => `${key}=1\n`).join('')
   if (format === 'json') return `{${keys.map((key) => `"${key}": "1"`).join(',\n')}}`
@@ -137,7 +137,7 @@ function fileOf(format: ImportFormat, keys: readonly string[]): string {
 const firstLine = { dotenv: 1, json: 1, yaml: 1, csv: 2 }
 
 describe.each(importFormats)('a file of %s', (format) => {
-  test('with more than 10,000 entries is refused at the first of them, however many follow', async () => {
+  test('with more than 10,000 entries is refused at the first excess one, however many follow', async () => {
     const keys = Array.from({ length: 100_000 }, (_, index) => `K${index}`)
     const answer = await importInto(format, fileOf(format, keys))
     expect(answer.status).toBe(400)
@@ -148,7 +148,7 @@ describe.each(importFormats)('a file of %s', (format) => {
   test.each([
     ['looks like an id', '0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b', 'must not look like an id'],
     ['has other characters', 'a.b', 'is not 1-255 letters, digits, _ and -'],
-  ])('with a key that %s is refused by its line', async (_, key, problem) => {
+  ])('with a key that %s is refused with its line number', async (_, key, problem) => {
     const answer = await importInto(format, fileOf(format, ['A', key]))
     expect(answer.status).toBe(400)
     const shown = format === 'json' || format === 'yaml' ? `"${key}"` : 'the key'
@@ -157,10 +157,10 @@ describe.each(importFormats)('a file of %s', (format) => {
   })
 })
 
-/** Some text is refused as the mask that a screen shows in place of a value. */
+/** Avoids text that is refused as the display mask of a value. */
 const inert = (value: string) => (/^(\*{8,}|•{4,})$/.test(value) ? `${value}.` : value)
 
-/** Each has broken some parser or writer of some format. */
+/** Each of these has broken a parser or writer of some format. */
 const hostileValues = [
   ...['', ' ', '  both sides  ', '\t', 'a #b', '# not a comment', '$', '$X', '${NOWHERE}', '$${X}', '$(id)', '`id`'],
   ...['\\', 'a\\', '\\n', '\\u0041', 'C:\\new\\table', "'", '"', '`', `it's "all" \`three\``, "it's $5", '%{if x}'],
@@ -186,7 +186,7 @@ const hostileValues = [
 ]
 const largestValue = 'x'.repeat(64 * 1024)
 
-describe('an import that cannot be read', () => {
+describe('an import with an error', () => {
   const broken: [format: ImportFormat, content: string, line: number][] = [
     ['dotenv', `A=1\nB="${canary}\nC=2`, 2],
     ['dotenv', `A=1\n\n${canary} ${canary}\n`, 3],
@@ -210,7 +210,7 @@ describe('an import that cannot be read', () => {
     const answer = await importInto(format, content, { mode: 'upsert' })
     expect(answer.status, answer.text).toBe(400)
     expect(answer.body.message).toMatch(/^content: line \d+: /)
-    // A quote that is never closed is found where it opens, or where the file ends.
+    // An unclosed quote is reported where it opens, or where the file ends.
     const named = Number(/line (\d+)/.exec(answer.body.message)?.[1])
     expect(named).toBeGreaterThanOrEqual(line)
     expect(named).toBeLessThanOrEqual(content.split('\n').length)
@@ -227,7 +227,7 @@ describe('an import that cannot be read', () => {
     expect(await project.state('development')).toEqual({})
   })
 
-  test('is refused as a whole where one value would refer back to itself', async () => {
+  test('is refused as a whole if its values form a reference cycle', async () => {
     const answer = await importInto('dotenv', 'A=1\nB=${C}\nC=${B}\n')
     expect(answer.status).toBe(409)
     expect(await project.state('development')).toEqual({})
@@ -243,7 +243,7 @@ describe('an import that cannot be read', () => {
     expect((await importInto('dotenv', 'A=1', more)).status).toBe(status)
   })
 
-  test('by a token that only reads, or into an environment out of its scope, is refused', async () => {
+  test('by a read-only token, or into an environment out of scope, is refused', async () => {
     const scope = { environments: [project.idOf('development')] }
     const reader = await createToken(service, owner.session, { permission: 'read', scope })
     const writer = await createToken(service, owner.session, { scope })
@@ -258,7 +258,7 @@ describe('an import that cannot be read', () => {
   })
 })
 
-test('an import that holds nothing changes nothing', async () => {
+test('an empty import changes nothing', async () => {
   for (const [format, content] of [
     ['dotenv', '# nothing\n'],
     ['json', '{}'],
@@ -298,7 +298,7 @@ describe('an export', () => {
     tfvars: (text) => expect(text).toMatch(/^A\s*= "one"\nB\s*= "two words"\n$/),
   }
 
-  test.each(exportFormats)('as %s has the fitting content type, and holds every key in order', async (format) => {
+  test.each(exportFormats)('as %s has the right content type, and holds every key in order', async (format) => {
     await project.set('development', { B: 'two words', A: 'one' })
     await project.set('staging', { ELSEWHERE: 'not here' })
     const answer = await exportFrom(format)
@@ -307,20 +307,20 @@ describe('an export', () => {
     expected[format](answer.text)
   })
 
-  test.each(exportFormats)('as %s of an empty environment is an empty file, and audits nothing', async (format) => {
+  test.each(exportFormats)('as %s of an empty environment succeeds and leaves no audit entry', async (format) => {
     const answer = await exportFrom(format)
     expect(answer.status, answer.text).toBe(200)
     expect(await project.views()).toEqual([])
   })
 
-  test('is dotenv where no format is named, and takes environment_id as well', async () => {
+  test('is dotenv by default, and accepts environment_id', async () => {
     await project.set('development', { A: 'one' })
     for (const name of ['environmentId', 'environment_id']) {
       expect((await project.ask('GET', `/secret/export?${name}=development`)).text).toBe('A=one\n')
     }
   })
 
-  test('is audited with its keys and its format', async () => {
+  test('leaves an audit entry with its keys and its format', async () => {
     await project.set('development', { B: '2', A: '1' })
     await exportFrom('csv')
     const [view, ...others] = await project.views()
@@ -333,7 +333,7 @@ describe('an export', () => {
     })
   })
 
-  test('leaves references as they are, unless they are to be resolved', async () => {
+  test('keeps references as they are unless resolve is set', async () => {
     await project.set('development', { HOST: 'example.com', URL: 'https://${HOST}/${NOWHERE}', TEXT: '$${HOST}' })
     const read = async (more: string) => JSON.parse((await exportFrom('json', more)).text)
     const stored = { HOST: 'example.com', TEXT: '$${HOST}', URL: 'https://${HOST}/${NOWHERE}' }
@@ -344,7 +344,7 @@ describe('an export', () => {
     expect(await read('&resolve=true&onUnresolved=empty')).toEqual({ ...resolved, URL: 'https://example.com/' })
   })
 
-  test('that is resolved audits what it read elsewhere on the way, as a list does', async () => {
+  test('with resolve records the referenced values in the audit trail, as a list does', async () => {
     const other = await createSecretProject(service, owner.session)
     await other.set('production', { PASSWORD: 'far away' })
     await project.set('staging', { HOST: 'near' })
@@ -361,7 +361,7 @@ describe('an export', () => {
     expect((await project.views())[0]?.after).toEqual({ keys: ['A', 'B', 'C'], export: 'json' })
   })
 
-  test('is refused where a reference cannot be resolved and that is to be an error', async () => {
+  test('is refused for an unresolved reference with onUnresolved=error', async () => {
     await project.set('development', { URL: '${NOWHERE}' })
     const answer = await exportFrom('json', '&resolve=true&onUnresolved=error')
     expect(answer.status).toBe(409)
@@ -369,7 +369,7 @@ describe('an export', () => {
     expect(await project.views()).toEqual([])
   })
 
-  test('holds the own values of a person, and never for the token of a machine', async () => {
+  test('holds the personal values of a person, and none for a machine token', async () => {
     await project.allowPersonal('development')
     await project.set('development', { A: 'shared', B: 'shared', C: '${A}' })
     const personal = { environmentId: 'development', value: 'mine', isPersonal: true }
@@ -383,7 +383,7 @@ describe('an export', () => {
     })
   })
 
-  test('in a format that cannot hold a value is refused by its key, quotes no value and audits nothing', async () => {
+  test('in a format that cannot hold a value is refused with the key, quotes no value and leaves no audit entry', async () => {
     await project.set('development', { A: 'one', MULTI: `${canary}\n${canary}` })
     const answer = await exportFrom('docker')
     expect(answer.status).toBe(400)

@@ -1,4 +1,4 @@
-/** A large import leaves the event loop to others between the pieces that it reads. */
+/** A large import yields the event loop between the pieces that it parses. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createProject, registerOwner, startService, type TestService } from '../../../../../test/harness.ts'
 
@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-test('others are answered while a file of comments is read', async () => {
+test('other requests are answered while a file of comments is parsed', async () => {
   const { session } = await registerOwner(service)
   const project = await createProject(service, session, 'api')
   const [environment] = project.environments
@@ -19,7 +19,7 @@ test('others are answered while a file of comments is read', async () => {
     answered.push(`import ${status}`)
     expect(status, text).toBe(200)
   })
-  // Each asks only after the one before was answered; all of them fit between the pieces.
+  // These requests run one after the other; all of them fit between the pieces.
   for (let asked = 0; asked < 5; asked++) {
     const { status } = await service.call('GET', '/v1/workspace', { token: session })
     answered.push(`list ${status}`)

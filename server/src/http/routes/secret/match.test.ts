@@ -1,4 +1,4 @@
-/** If-Match: whoever changes what has changed since is told so, and of many who have read the same one is first. */
+/** If-Match: a change based on a stale read is refused, and only one of several concurrent changes succeeds. */
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import {
@@ -52,7 +52,7 @@ const changes: [string, Change][] = [
 ]
 
 describe.each(changes)('%s', (_what, change) => {
-  test('with a stale tag, a weak one or none of ours is refused with 412 and changes nothing', async () => {
+  test('with a stale, weak or foreign ETag is refused with 412 and changes nothing', async () => {
     const stale = await etagOf()
     await project.must('PUT', '/secret/A', { name: 'A', note: 'meanwhile', values: [] })
     const before = (await project.ask('GET', '/secret')).text
@@ -67,15 +67,15 @@ describe.each(changes)('%s', (_what, change) => {
   })
 
   test.each([
-    ['the tag of a read', (tag: string) => tag],
-    ['it among others', (tag: string) => `"other", W/"weak",${tag} , "more"`],
+    ['the current ETag', (tag: string) => tag],
+    ['the current ETag among others', (tag: string) => `"other", W/"weak",${tag} , "more"`],
     ['an asterisk', () => ' * '],
-  ])('with %s is done', async (_tag, header) => {
+  ])('with %s succeeds', async (_tag, header) => {
     const answer = await send(change, header(await etagOf()))
     expect(answer.status, answer.text).toBe(200)
   })
 
-  test('of a secret that is nowhere is 404, whatever the tag', async () => {
+  test('is 404 for a purged secret, whatever the ETag', async () => {
     const tag = await etagOf()
     await project.must('DELETE', '/secret/A?purge=true')
     for (const header of [tag, '*']) expect((await send(change, header)).status).toBe(404)
@@ -86,7 +86,7 @@ const listEtag = async () =>
   (await service.call('GET', `${project.root}/secret`, { token: owner.session })).headers.get('etag') ?? ''
 
 test.each(changes.filter(([what]) => what !== 'an update of several environments').slice(0, 6))(
-  '%s of one environment takes the tag of a read of that one, and no other',
+  '%s accepts the ETag of a read of exactly the environments that it changes',
   async (what, change) => {
     const isOfOne = !['an update of the note', 'a rename'].includes(what)
     expect((await send(change, await etagOf('?environmentId=staging'))).status).toBe(412)
@@ -98,7 +98,7 @@ test.each(changes.filter(([what]) => what !== 'an update of several environments
 )
 
 test.each(changes.filter(([what]) => ['an update', 'a write', 'a deletion'].includes(what)))(
-  'of %s by many who have read the same, one succeeds',
+  '%s sent by many callers with the same ETag succeeds once',
   async (_what, [method, path, body]) => {
     const tag = await etagOf()
     const answers = await Promise.all(
@@ -109,12 +109,12 @@ test.each(changes.filter(([what]) => ['an update', 'a write', 'a deletion'].incl
     )
     const statuses = answers.map(({ status }) => status)
     expect(statuses.filter((status) => status === 200)).toHaveLength(1)
-    // What has been deleted meanwhile is gone.
+    // After a deletion, the others get 404.
     expect(statuses.filter((status) => status === 412 || status === 404)).toHaveLength(11)
   },
 )
 
-test('the tag is that of what the caller sees: of a part of the project, and with values of their own', async () => {
+test('the ETag covers what the caller sees: their part of the project and their personal values', async () => {
   const scope = { environments: [project.idOf('development')] }
   const { token } = await createToken(service, owner.session, { scope })
   const [ofPart, ofAll] = [await etagOf('', token), await etagOf()]
@@ -131,7 +131,7 @@ test('the tag is that of what the caller sees: of a part of the project, and wit
   expect(own.values.map(({ value }) => value)).toEqual(['new', 'own', 'meanwhile'])
 })
 
-test('a secret in the trash, or without a value, has no tag', async () => {
+test('a secret in the trash, or without a value, has no ETag', async () => {
   const tag = await etagOf()
   const { id } = await project.must<Secret>('GET', '/secret/A')
   await project.must('DELETE', '/secret/A')
@@ -143,7 +143,7 @@ test('a secret in the trash, or without a value, has no tag', async () => {
   expect((await send(write, '*')).status).toBe(200)
 })
 
-test('other requests ignore the header', async () => {
+test('other requests ignore If-Match', async () => {
   const body = { environments: ['development'], secrets: [{ key: 'B', value: '1' }] }
   expect((await send(['POST', '/secret', body], '"stale"')).status).toBe(201)
 })

@@ -1,4 +1,4 @@
-/** Names: words that paths use, texts that cannot be names, and which secrets a list of chosen environments holds. */
+/** Names: reserved words, invalid names, and the secrets in a list of chosen environments. */
 import type { Secret, WriteResults } from '@coffer/contract/secret'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -38,7 +38,7 @@ async function createOlder(place: SecretProject, name: string): Promise<string> 
   return id
 }
 
-describe.each(['batch', 'diff', 'export', 'import', 'trash', 'locate'])('the word %s', (word) => {
+describe.each(['batch', 'diff', 'export', 'import', 'trash', 'locate'])('the reserved word %s', (word) => {
   const secrets = [{ key: word, value: '1' }]
   const files = [
     ['dotenv', `${word}=1`],
@@ -107,7 +107,7 @@ describe.each(['batch', 'diff', 'export', 'import', 'trash', 'locate'])('the wor
   })
 })
 
-describe('a text that cannot be a name', () => {
+describe('an invalid name', () => {
   const texts = ['a.b', 'a b', 'é', '%00', '..%2F..', 'A%2FB', 'x'.repeat(256), '💥', 'A true', "';--"]
   test.each(texts)('%s is not found by any read or change', async (text) => {
     const key = text.includes('%') ? text : encodeURIComponent(text)
@@ -131,12 +131,12 @@ describe('a text that cannot be a name', () => {
     }
   })
 
-  test('is not answered with what was read before under another question', async () => {
+  test('never gets the cached response of another request', async () => {
     await project.must('GET', '/secret/A?resolve=true&q=undefined')
     expect((await project.ask('GET', '/secret/A%20true?q=undefined')).status).toBe(404)
   })
 
-  test('is still refused with 400 where a name would be made of it', async () => {
+  test('is refused with 400 as a new name', async () => {
     for (const name of ['a.b', 'x'.repeat(256)]) {
       expect((await project.ask('PUT', '/secret/A', { name, values: [] })).status).toBe(400)
     }
@@ -173,7 +173,7 @@ describe('a list of chosen environments', () => {
     expect(await listed(query)).toEqual(expected)
   })
 
-  test('holds a secret of which the caller has only a personal row there', async () => {
+  test('holds a secret with only a personal row of the caller', async () => {
     await place.allowPersonal('production')
     const own = { environmentId: 'production', value: 'mine', isPersonal: true }
     await place.must('PUT', '/secret/A/value', own)
@@ -182,7 +182,7 @@ describe('a list of chosen environments', () => {
     expect(await listed('?environmentId=production', token)).toEqual({})
   })
 
-  test('holds nothing else for those who reach a part of the project', async () => {
+  test('holds nothing else for a credential for a part of the project', async () => {
     const environments = ['development', 'staging'].map(place.idOf)
     const { token } = await createToken(service, owner.session, {
       scope: { all: false, teams: [], projects: [], environments },
@@ -191,7 +191,7 @@ describe('a list of chosen environments', () => {
     expect(await listed('', token)).toEqual({ A: 1, B: 2, C: 1 })
   })
 
-  test('is what the token of one environment gets', async () => {
+  test('is the response to a token for one environment', async () => {
     const scope = { all: false, teams: [], projects: [], environments: [place.idOf('staging')] }
     const { token } = await createToken(service, owner.session, { scope })
     const { body } = await service.call<Secret[]>('GET', '/v1/secrets', { token })

@@ -105,7 +105,7 @@ test('each person sees the shared value and their own, and nobody else’s', asy
   expect(one.body.values.map(({ isPersonal }) => isPersonal)).toEqual([false, true])
 })
 
-test('sessions and tokens of a command line see personal values, those of machines never do', async () => {
+test('sessions and command-line tokens see personal values, machine tokens never do', async () => {
   const place = await newPlace()
   await create(place, { A: 's' })
   await setOwn(place, owner, 'mine')
@@ -141,7 +141,7 @@ test('sessions and tokens of a command line see personal values, those of machin
   expect(await rowsFor(place, owner.session)).toEqual(both)
 })
 
-test('personal values are written only where the environment allows them; the switch hides and shows them', async () => {
+test('personal values are written only if the environment allows them, and hidden while it does not', async () => {
   const place = await newPlace()
   await create(place, { A: 's' }, [place.dev, place.production])
   const refused = await setOwn(place, owner, 'mine', 'A', place.production)
@@ -173,7 +173,7 @@ test('a personal value may be removed while it is hidden', async () => {
   expect(await rowsFor(place, owner.session)).toEqual(['shared s'])
 })
 
-test('the removal of a personal value removes nothing but one’s own', async () => {
+test('removing a personal value removes only that of the caller', async () => {
   const place = await newPlace()
   await create(place, { A: 's' }, [place.dev, place.staging])
   for (const user of [owner, developer, member]) await setOwn(place, user, user.email)
@@ -190,7 +190,7 @@ test('the removal of a personal value removes nothing but one’s own', async ()
   expect(body.values.map(({ value }) => value)).toEqual(['s', 's', 'staging'])
 })
 
-test('a member writes own values and no shared ones', async () => {
+test('a member writes personal values and no shared ones', async () => {
   const place = await newPlace()
   await create(place, { A: 's' }, [place.dev, place.staging])
   const before = await raw.query('select * from secret_value order by secret_id, environment_id, owner_id')
@@ -250,7 +250,7 @@ test('a personal value has versions of its own', async () => {
   expect(body.values).toMatchObject([{ value: 's', version: 1 }])
 })
 
-test('references mean one’s own value first, for oneself alone', async () => {
+test('a reference resolves to the personal value first, and only for its owner', async () => {
   const place = await newPlace()
   await create(place, { A: 's', LINK: `<${ref('A')}>` })
   await setOwn(place, developer, 'mine')
@@ -262,7 +262,7 @@ test('references mean one’s own value first, for oneself alone', async () => {
   expect(await rowsFor(place, developer.session, 'LINK', '&resolve=true')).toEqual(['shared <s>'])
 })
 
-test('a circle among shared values is refused, also where the writer’s own value would hide it', async () => {
+test('a cycle of shared values is refused even if a personal value of the writer hides it', async () => {
   const place = await newPlace()
   await create(place, { A: 'plain', B: ref('A') })
   await setOwn(place, owner, 'mine', 'B')
@@ -270,14 +270,14 @@ test('a circle among shared values is refused, also where the writer’s own val
   expect((await send('PUT', `${place.secret}/A/value`, { body })).status).toBe(409)
 })
 
-test('a circle through one’s own value is refused', async () => {
+test('a cycle through a personal value is refused', async () => {
   const place = await newPlace()
   await create(place, { A: 'plain', B: ref('A') })
   expect((await setOwn(place, owner, ref('B'))).status).toBe(409)
   expect((await setOwn(place, owner, ref('C'))).status).toBe(200)
 })
 
-test('personal values outlive the removal and the trash of the shared one, and end with a purge', async () => {
+test('personal values survive the removal and the trash of the shared one, and are deleted by a purge', async () => {
   const place = await newPlace()
   await create(place, { A: 's', LAST: 's' })
   for (const key of ['A', 'LAST']) await setOwn(place, member, 'mine', key)
@@ -293,7 +293,7 @@ test('personal values outlive the removal and the trash of the shared one, and e
   expect(await raw.query('select owner_id from secret_value where secret_id = ?', [body.id])).toEqual([])
 })
 
-test('one’s own writes and reads are in the trail as such, without values', async () => {
+test('the audit trail records reads and writes of personal values, without the values', async () => {
   const place = await newPlace()
   await create(place, { A: 's' })
   await setOwn(place, member, 'canary-own')
@@ -308,7 +308,7 @@ test('one’s own writes and reads are in the trail as such, without values', as
 
 type Row = { environmentId: string; isPersonal: boolean; value: string }
 
-test('whoever updates whatever, every row that was not listed stays the same to the byte', async () => {
+test('an update by any caller leaves every row that it does not list unchanged, byte for byte', async () => {
   const place = await newPlace()
   const scope = { all: false, teams: [], projects: [], environments: [place.dev, place.staging] }
   const narrow = await addPerson('narrow@example.com', 'developer', scope)

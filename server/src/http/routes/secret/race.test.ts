@@ -1,4 +1,4 @@
-/** Many writers of one value, each writing only what follows from what it has read. */
+/** Many concurrent writers of one value, each with compare-and-set on the version that it has read. */
 import { Agent, request } from 'node:http'
 import type { AuditVerdict } from '@coffer/contract/audit'
 import type { Revision } from '@coffer/contract/history'
@@ -10,7 +10,7 @@ import { createSecretProject, type SecretProject } from '../../../../../test/sec
 import { times } from '../../../../../test/tier.ts'
 
 const writers = times(24, 64)
-/** There each waits longer for its commit, and meets as many others meanwhile. */
+/** A commit takes longer on PostgreSQL, so fewer writes meet as many others. */
 const increments = engine === 'sqlite' ? times(20, 200) : times(10, 50)
 const total = writers * increments
 const maxPauseMs = 1_500
@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-test(`${writers} writers that each add one ${increments} times, if nobody was quicker, lose no addition`, {
+test(`${writers} writers that increment a counter ${increments} times each with ifVersion lose no increment`, {
   timeout: 900_000,
 }, async () => {
   await project.set('development', { COUNTER: '0' })
@@ -48,7 +48,7 @@ test(`${writers} writers that each add one ${increments} times, if nobody was qu
         continue
       }
       refused.push(writer)
-      // Whoever was too late comes back at another moment than the others: without that, 64 race for every one.
+      // Random backoff: without it, all writers would race for every increment.
       await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(maxPauseMs, 50 * 2 ** lost++)))
       known = await readCounter()
     }
@@ -85,17 +85,17 @@ test(`${writers} writers that each add one ${increments} times, if nobody was qu
   expect(verdict.body).toMatchObject({ ok: true })
 })
 
-/** Less work than the harness's own way: there are tens of thousands of these. */
+/** Cheaper than the call of the harness: there are tens of thousands of requests. */
 function ask(agent: Agent, method: string, path: string, body?: unknown): Promise<{ status: number; text: string }> {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
   return new Promise((resolve, reject) => {
-    const asking = request(service.url + path, { agent, method, headers }, (response) => {
+    const sending = request(service.url + path, { agent, method, headers }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (part: string) => {
         text += part
       })
       response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
     })
-    asking.on('error', reject).end(body === undefined ? undefined : JSON.stringify(body))
+    sending.on('error', reject).end(body === undefined ? undefined : JSON.stringify(body))
   })
 }

@@ -1,4 +1,4 @@
-/** What lies outside a credential's scope cannot be told from what does not exist, and what lies inside is all there. */
+/** A secret outside a credential's scope looks like one that does not exist, and everything inside is visible. */
 import type { RevisionResults, Secret, WriteResults } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import {
@@ -47,11 +47,11 @@ const batch = (operation: object): ReturnType<Request> => [
 const requests: [string, Request][] = [
   ['a read', (key) => ['GET', `/secret/${key}`]],
   ['a write', (key) => write(key, {})],
-  ['a write of a version', (key) => write(key, { ifVersion: 99 })],
-  ['a write of a value that is not there', (key) => write(key, { ifVersion: 0 })],
+  ['a write with a version', (key) => write(key, { ifVersion: 99 })],
+  ['a write with version 0', (key) => write(key, { ifVersion: 0 })],
   ['a write with a reference', (key) => write(key, { value: '$' + '{A}', ifVersion: 99 })],
-  ['a write of a mask', (key) => write(key, { value: '********' })],
-  ['an update of nothing', (key) => ['PUT', `/secret/${key}`, { name: key, values: [] }]],
+  ['a write of the display mask', (key) => write(key, { value: '********' })],
+  ['an empty update', (key) => ['PUT', `/secret/${key}`, { name: key, values: [] }]],
   ['an update of the note', (key) => ['PUT', `/secret/${key}`, { name: key, note: 'x', values: [] }]],
   [
     'an update of a value',
@@ -59,20 +59,17 @@ const requests: [string, Request][] = [
   ],
   ['a rename', (key) => ['PUT', `/secret/${key}`, { name: 'OTHER', values: [] }]],
   ['a reminder', (key) => ['PUT', `/secret/${key}/reminder`, reminder]],
-  ['the end of a reminder', (key) => ['DELETE', `/secret/${key}/reminder?environmentId=development`]],
+  ['a deletion of a reminder', (key) => ['DELETE', `/secret/${key}/reminder?environmentId=development`]],
   ['a removal', (key) => ['DELETE', `/secret/${key}?environmentId=development`]],
   ['a deletion', (key) => ['DELETE', `/secret/${key}`]],
   ['a purge', (key) => ['DELETE', `/secret/${key}?purge=true`]],
-  ['its versions', (key) => ['GET', `/secret/${key}/version?environmentId=development`]],
-  ['a page of its versions', (key) => ['GET', `/secret/${key}/version?environmentId=development&cursor=NQ`]],
-  ['a version', (key) => ['GET', `/secret/${key}/version/1?environmentId=development`]],
-  [
-    'the restoration of a version',
-    (key) => ['POST', `/secret/${key}/version/1/restore`, { environmentId: 'development' }],
-  ],
-  ['a restoration', (key) => ['POST', `/secret/${key}/restore`]],
+  ['a list of versions', (key) => ['GET', `/secret/${key}/version?environmentId=development`]],
+  ['a page of versions', (key) => ['GET', `/secret/${key}/version?environmentId=development&cursor=NQ`]],
+  ['a read of a version', (key) => ['GET', `/secret/${key}/version/1?environmentId=development`]],
+  ['a restore of a version', (key) => ['POST', `/secret/${key}/version/1/restore`, { environmentId: 'development' }]],
+  ['a restore from the trash', (key) => ['POST', `/secret/${key}/restore`]],
   ['a batch that sets it', (key) => batch({ op: 'set', key, value: 'x', note: 'x' })],
-  ['a batch that sets a version of it', (key) => batch({ op: 'set', key, value: 'x', ifVersion: 99 })],
+  ['a batch that sets it with a version', (key) => batch({ op: 'set', key, value: 'x', ifVersion: 99 })],
   ['a batch that deletes it', (key) => batch({ op: 'delete', key })],
   ['a batch that renames it', (key) => batch({ op: 'rename', key, to: 'OTHER' })],
   [
@@ -94,12 +91,12 @@ const requests: [string, Request][] = [
 ]
 
 describe.each(requests)('%s', (_what, request) => {
-  test('answers the same for a secret out of scope as for one that is nowhere', async () => {
+  test('gets the same response for a secret out of scope as for a missing one', async () => {
     const before = await project.must('GET', '/secret')
     const asked = async (key: string) => {
       const [method, path, body] = request(key)
       const answer = await project.ask(method, path, body, token)
-      // Ids are made anew each time; the key is the caller's own word.
+      // Ids are new each time, and the key is the caller's own input.
       const text = answer.text.replaceAll(key, 'KEY').replace(/"id":"[0-9a-f-]{36}"/g, '"id":"…"')
       return `${answer.status} ${text}`
     }
@@ -108,7 +105,7 @@ describe.each(requests)('%s', (_what, request) => {
   })
 })
 
-test('a dry run gives a secret out of scope another id each time, and one id in all environments', async () => {
+test('a dry run returns a new id for a secret out of scope each time, the same in all environments', async () => {
   const body = { environments: ['development', 'staging'], secrets: [{ key: 'HIDDEN', value: 'x' }], dryRun: true }
   const create = async () => (await project.must<WriteResults>('POST', '/secret', body, token)).results
   const operations = [{ op: 'set', key: 'HIDDEN', value: 'x' }]
@@ -120,7 +117,7 @@ test('a dry run gives a secret out of scope another id each time, and one id in 
   expect(new Set([id, ...results.map(([first]) => first?.id)]).size).toBe(5)
 })
 
-test('a value under the name of a secret out of scope joins it, and leaves its note and types alone', async () => {
+test('a value written under the name of a secret out of scope joins that secret and keeps its note and types', async () => {
   const { id, note, type, dataType } = await project.must<Secret>('GET', '/secret/HIDDEN')
   const described = { note: 'theirs', type: 'build', dataType: 'json' }
   const body = {
@@ -133,12 +130,12 @@ test('a value under the name of a secret out of scope joins it, and leaves its n
   const joined = await project.must<Secret>('GET', '/secret/HIDDEN')
   expect(joined).toMatchObject({ id, note, type, dataType })
   expect(joined.values.map(({ value }) => value)).toEqual(['{}', 'p'])
-  // From now on it is seen, and is theirs to describe.
+  // The secret is in scope now, so its note and types can be changed.
   await project.must('POST', '/secret', body, token)
   expect(await project.must<Secret>('GET', '/secret/HIDDEN')).toMatchObject(described)
 })
 
-test('what is in scope is written by id and name, also where another environment alone has a value', async () => {
+test('a secret in scope is written by id and name, even if only another environment has a value', async () => {
   const { id } = await project.must<Secret>('GET', '/secret/SEEN')
   for (const [index, key] of ['SEEN', id].entries()) {
     const body = { environmentId: 'staging', value: `s${index}` }
@@ -150,7 +147,7 @@ test('what is in scope is written by id and name, also where another environment
   expect(await project.must('PUT', '/secret/SEEN/reminder', reminder, token)).toMatchObject({ success: true })
 })
 
-test('of values that are written at the same moment each is judged by the reach of its own caller', async () => {
+test('concurrent writes are each checked against the scope of their own caller', async () => {
   const both = [token, owner.session]
   const answers = await Promise.all(
     ['HIDDEN', 'SEEN'].flatMap((key) =>
@@ -160,12 +157,12 @@ test('of values that are written at the same moment each is judged by the reach 
       }),
     ),
   )
-  // Whoever comes after the owner finds the value within reach.
+  // A caller that comes after the owner finds the value in scope.
   expect([...answers].sort().slice(0, 2)).toContain('HIDDEN 200')
   expect(answers.filter((answer) => answer === 'SEEN 200')).toHaveLength(2)
 })
 
-describe('the past of a value whose secret goes on out of scope', () => {
+describe('the history of a value whose secret continues out of scope', () => {
   const past = (key: string): [method: string, path: string, body?: unknown][] => [
     ['GET', `/secret/${key}/version?environmentId=development`],
     ['GET', `/secret/${key}/version/1?environmentId=development`],
@@ -183,22 +180,22 @@ describe('the past of a value whose secret goes on out of scope', () => {
     await project.remove('development', 'SEEN')
   })
 
-  test('is there by the name that it had, and by id', async () => {
+  test('is found by its old name and by id', async () => {
     expect(await ask('SEEN')).toEqual([200, 200, 200])
     await project.remove('development', 'SEEN')
     expect(await ask(id)).toEqual([200, 200, 200])
   })
 
-  test('does not tell what the secret is called by now', async () => {
+  test('does not reveal the current name of the secret', async () => {
     await project.rename('SEEN', 'NEW_NAME')
     expect((await project.ask('GET', '/secret/NEW_NAME', undefined, token)).status).toBe(404)
     expect(await ask('NEW_NAME')).toEqual([404, 404, 404])
     expect(await ask(id)).toEqual([200, 200, 200])
-    // The value that was restored is in scope, and so is its name.
+    // The restored value is in scope, and so is its name.
     expect(await ask('NEW_NAME')).toEqual([200, 200, 200])
   })
 
-  test('is there by a name that it got while it was in scope', async () => {
+  test('is found by a name that the secret got while it was in scope', async () => {
     await project.set('staging', { SEEN: 's' })
     await project.rename('SEEN', 'NEW_NAME')
     expect(await ask('NEW_NAME')).toEqual([200, 200, 200])
@@ -214,7 +211,7 @@ describe('a list of one of the environments in scope', () => {
     return secrets.map(({ name, values }) => `${name} ${values.map(({ value }) => value).join()}`)
   }
 
-  test('holds what has a value there, and nothing else', async () => {
+  test('holds only secrets with a value there', async () => {
     await project.set('staging', { ONLY_STAGING: 's' })
     expect(await list('environmentId=development')).toEqual(['SEEN d'])
     expect(await list('environmentId=staging')).toEqual(['ONLY_STAGING s'])
@@ -234,7 +231,7 @@ describe('a list of one of the environments in scope', () => {
     expect(await list('environmentId=staging')).toEqual([])
   })
 
-  test('holds what somebody has a value of their own for, while they see it', async () => {
+  test('holds secrets with a personal value of the caller while personal values are visible', async () => {
     const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
     const scope = { all: false, teams: [], projects: [], environments: ['development', 'staging'].map(project.idOf) }
     const person = await addUser(service, `${project.slug}@example.com`, {

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is counted here.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { registerOwner, startService, type TestService, type TestUser } from '../../../../../test/harness.ts'
@@ -15,7 +15,7 @@ afterAll(() => service.stop())
 
 const referTo = (count: number) => Array.from({ length: count }, (_, index) => `\${T${index}}`).join('')
 
-describe('a value', () => {
+describe('the reference limit', () => {
   let project: SecretProject
   beforeAll(async () => {
     project = await createSecretProject(service, owner.session)
@@ -28,7 +28,7 @@ describe('a value', () => {
     ['create', (value) => ['POST', '/secret', { environments: ['staging'], secrets: [{ key: 'BIG', value }] }]],
     ['update', (value) => ['PUT', '/secret/BIG', { name: 'BIG', values: [{ environmentId, value }] }]],
     ['single value', (value) => ['PUT', '/secret/BIG/value', { environmentId, value }]],
-    ["value of one's own", (value) => ['PUT', '/secret/BIG/value', { environmentId, value, isPersonal: true }]],
+    ['personal value', (value) => ['PUT', '/secret/BIG/value', { environmentId, value, isPersonal: true }]],
     ['batch', (value) => ['POST', '/secret/batch', { environmentId, operations: [{ op: 'set', key: 'BIG', value }] }]],
     [
       'import',
@@ -39,7 +39,7 @@ describe('a value', () => {
       ],
     ],
   ]
-  test.each(ways)('of a %s refers to 1,000 others at most, each as often as it likes', async (_, way) => {
+  test.each(ways)('%s: a value may reference 1,000 secrets, each any number of times, and no more', async (_, way) => {
     const refused = await project.ask(...way(referTo(1_001)))
     expect(refused.status).toBe(400)
     expect(refused.body.message).toBe('value: the value of BIG has more than 1,000 references: split it.')
@@ -47,7 +47,7 @@ describe('a value', () => {
     expect([200, 201], accepted.text.slice(0, 200)).toContain(accepted.status)
   })
 
-  test('that says nothing but the same is refused with others like it, a million times', async () => {
+  test('values that repeat one reference a million times together are refused', async () => {
     const secrets = Array.from({ length: 64 }, (_, index) => ({ key: `SAME_${index}`, value: '${A}'.repeat(16_000) }))
     const answer = await project.ask('POST', '/secret', { environments: ['staging'], secrets })
     expect(answer.status).toBe(400)
@@ -55,7 +55,7 @@ describe('a value', () => {
   })
 })
 
-describe('101 values that refer to 1,000 others each', () => {
+describe('101 values with 1,000 references each', () => {
   let project: SecretProject
   const keys = Array.from({ length: 101 }, (_, index) => `V${index}`)
   const text = referTo(1_000)
@@ -69,7 +69,7 @@ describe('101 values that refer to 1,000 others each', () => {
     await project.set('development', referring(keys.slice(100)))
   })
 
-  test('are resolved but for one, which is kept, named, left out or an error as it was asked for', async () => {
+  test('are resolved except one, which onUnresolved keeps, empties or turns into an error', async () => {
     const list = async (query: string) => {
       const secrets = await project.must<Secret[]>('GET', `/secret?environmentId=development&resolve=true&q=V${query}`)
       const [resolved, left] = [new Set<unknown>(), new Set<unknown>()]
@@ -93,7 +93,7 @@ describe('101 values that refer to 1,000 others each', () => {
     expect((await project.ask('GET', '/secret/V7?environmentId=development&resolve=true')).text).not.toContain('${')
   })
 
-  test('are too much for one write or promotion, and 100 are not', async () => {
+  test('are refused in one write or promotion, while 100 are accepted', async () => {
     const promote = (some: readonly string[]) =>
       project.ask('POST', `/environment/${project.idOf('staging')}/promote`, {
         from: 'development',
@@ -114,7 +114,7 @@ describe('101 values that refer to 1,000 others each', () => {
     }
   })
 
-  test('are too much for a value that leads to all of them, and circles through them are found', async () => {
+  test('cannot all be referenced by one value, and a cycle through them is detected', async () => {
     const all = keys.map((key) => `\${${key}}`)
     const put = (value: string) =>
       project.ask('PUT', '/secret/T0/value', {

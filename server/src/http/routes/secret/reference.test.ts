@@ -62,7 +62,7 @@ async function list(place: Place, query = '', token = owner.session): Promise<Se
 }
 const ref = (name: string) => `\${${name}}`
 
-/** One resolved value of the development environment, and what stayed unresolved in it. */
+/** One resolved value of the development environment, followed by its unresolved references. */
 async function resolved(place: Place, key: string, query = '', token = owner.session) {
   const path = `${place.secret}/${key}?environmentId=${place.dev}&resolve=true${query}`
   const { body } = await send<Secret>('GET', path, { token })
@@ -70,7 +70,7 @@ async function resolved(place: Place, key: string, query = '', token = owner.ses
   return [row?.value, ...(row?.unresolved ?? [])]
 }
 
-test('references lead to the same environment, to another one, and to another project', async () => {
+test('references resolve within the environment, to another environment and to another project', async () => {
   const place = await newPlace()
   const other = await newPlace()
   await create(other, { HOST: `h-${ref('PORT')}`, PORT: '1' }, [other.staging])
@@ -95,7 +95,7 @@ test('references lead to the same environment, to another one, and to another pr
   expect(Object.fromEntries(plain.map(({ name, values: [row] }) => [name, row?.value]))).toMatchObject(values)
 })
 
-test('what cannot be resolved is kept, emptied or refused, as asked', async () => {
+test('unresolved references are kept, emptied or refused, as onUnresolved says', async () => {
   const place = await newPlace()
   const value = `a ${ref('NONE')} ${ref('nowhere.X')} ${ref('no-project.dev.X')} ${ref('NONE')}`
   await create(place, { A: value, B: ref('A'), FINE: 'f' })
@@ -112,7 +112,7 @@ test('what cannot be resolved is kept, emptied or refused, as asked', async () =
   expect((await send('GET', `${place.secret}?onUnresolved=ignore`)).status).toBe(400)
 })
 
-test('references are followed sixteen deep and no further', async () => {
+test('references are followed 16 levels deep and no further', async () => {
   const place = await newPlace()
   const links = Array.from({ length: 17 }, (_, index) => [`L${index}`, ref(`L${index + 1}`)])
   await create(place, { ...Object.fromEntries(links), L17: 'end' })
@@ -122,7 +122,7 @@ test('references are followed sixteen deep and no further', async () => {
   expect(unresolved).toHaveLength(1)
 })
 
-test('a write that closes a circle of references is refused and changes nothing', async () => {
+test('a write that closes a reference cycle is refused and changes nothing', async () => {
   const place = await newPlace()
   await create(place, { A: ref('B'), B: ref('staging.C') })
   await create(place, { C: 'fine' }, [place.staging])
@@ -144,7 +144,7 @@ test('a write that closes a circle of references is refused and changes nothing'
   expect(await list(place)).toEqual(before)
 })
 
-test('a rename that closes a circle of references is refused', async () => {
+test('a rename that closes a reference cycle is refused', async () => {
   const place = await newPlace()
   await create(place, { A: ref('B'), C: ref('A') })
   expect((await send('PUT', `${place.secret}/C`, { body: { name: 'B', values: [] } })).status).toBe(409)
@@ -154,7 +154,7 @@ test('a rename that closes a circle of references is refused', async () => {
   )
 })
 
-test('a circle of any length is refused', async () => {
+test('a reference cycle of any length is refused', async () => {
   const place = await newPlace()
   const count = 300
   const links = Object.fromEntries(Array.from({ length: count }, (_, index) => [`K${index}`, ref(`K${index + 1}`)]))
@@ -176,12 +176,12 @@ test('a circle of any length is refused', async () => {
   expect((await close('BEFORE', place.dev, ref('K0'))).status).toBe(201)
 })
 
-test('a value that leads to a circle it is no part of is written and promoted', async () => {
+test('a value that leads to a cycle without being part of it is written and promoted', async () => {
   const place = await newPlace()
   await create(place, { A: ref('staging.A') })
   const { token } = await createToken(service, owner.session, { scope: { environments: [place.staging] } })
-  const circle = { environments: [place.staging], secrets: [{ key: 'A', value: ref('development.A') }] }
-  expect((await send('POST', place.secret, { token, body: circle })).status).toBe(201)
+  const cycle = { environments: [place.staging], secrets: [{ key: 'A', value: ref('development.A') }] }
+  expect((await send('POST', place.secret, { token, body: cycle })).status).toBe(201)
   await create(place, { POINTER: ref('A') })
   const to = place.secret.replace(/secret$/, `environment/${place.production}/promote`)
   const promoted = await send('POST', to, { body: { from: 'development', keys: ['POINTER'] } })
@@ -190,7 +190,7 @@ test('a value that leads to a circle it is no part of is written and promoted', 
   expect((await send('POST', place.secret, { body: again })).status).toBe(409)
 })
 
-test('a circle that nobody could see at its writing stays unresolved at reading', async () => {
+test('a cycle that its writer could not see stays unresolved when it is read', async () => {
   const place = await newPlace()
   await create(place, { A: ref('staging.A') })
   const { token } = await createToken(service, owner.session, { scope: { environments: [place.staging] } })
@@ -201,7 +201,7 @@ test('a circle that nobody could see at its writing stays unresolved at reading'
   expect(unresolved).toHaveLength(1)
 })
 
-test('every hop of a reference needs the rights of the caller', async () => {
+test('every hop of a reference is checked against the rights of the caller', async () => {
   const place = await newPlace()
   const other = await newPlace()
   await create(place, { DEEP: 'production-value' }, [place.production])
@@ -226,7 +226,7 @@ test('every hop of a reference needs the rights of the caller', async () => {
   expect(await resolved(place, 'A', '', all)).toEqual(['production-value'])
 })
 
-test('a thousand secrets are resolved by a few queries, as many as three hundred are, whatever refers to what', async () => {
+test('1,000 secrets with references are resolved with as many queries as 300', async () => {
   const { engine } = service.app.services
   const queriesOf = async (count: number) => {
     const place = await newPlace()
@@ -252,7 +252,7 @@ test('a thousand secrets are resolved by a few queries, as many as three hundred
     const texts = asked.flatMap(({ mock }) => mock.calls.map(([{ strings }]) => strings.join('?')))
     for (const spy of asked) spy.mockRestore()
     expect(secrets.find(({ name }) => name === 'K0')?.values[0]?.value).toBe(`value-${(7 * (count - 1)) % count}`)
-    // Others ask as well now and then, but not for these.
+    // Background jobs query other tables meanwhile.
     return texts.filter((text) => text.includes('secret')).length
   }
   const few = await queriesOf(300)
@@ -261,7 +261,7 @@ test('a thousand secrets are resolved by a few queries, as many as three hundred
   expect(await queriesOf(1_000)).toBe(few)
 })
 
-test('whatever refers to whatever, nobody reads by a reference what they may not read directly', async () => {
+test('no graph of references reveals a value that the caller may not read directly', async () => {
   const place = await newPlace()
   const environments = [
     ['development', place.dev],
@@ -277,7 +277,7 @@ test('whatever refers to whatever, nobody reads by a reference what they may not
       return { token, reached: new Set<string>(reached) }
     }),
   )
-  // Each refers to later ones only, so that none comes back to itself.
+  // Each value references later ones only, so there are no cycles.
   const later = (at: number) => [...places.keys()].slice(at + 1)
   const graphs = fc.tuple(
     ...places.map((_, at) => fc.subarray(later(at), { maxLength: Math.min(3, later(at).length) })),

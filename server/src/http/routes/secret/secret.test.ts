@@ -65,7 +65,7 @@ async function list(place: Place, query = '', token = owner.session): Promise<Se
 const namesOf = (secrets: readonly Secret[]) => secrets.map(({ name }) => name)
 const ref = (name: string) => `\${${name}}`
 
-test('the list is sorted by name, and holds the chosen environments in the order of choice', async () => {
+test('the list is sorted by name, and holds the requested environments in the requested order', async () => {
   const place = await newPlace()
   await create(place, { b: '1', B: '1', a: '1', _: '1', '-': '1', A9: '1', A10: '1' }, [place.dev, place.staging])
   await create(place, { ONLY: '1' }, [place.production])
@@ -106,7 +106,7 @@ test('an unknown environment, one of another project and one outside the scope a
   expect((await list(place, '', token))[0]?.values).toMatchObject([{ environmentId: place.dev }])
 })
 
-test('a search keeps the names that hold the text', async () => {
+test('a search returns the names that contain the text', async () => {
   const place = await newPlace()
   await create(place, { DB_URL: '1', DB_PASSWORD: '1', API_KEY: '1' })
   expect(namesOf(await list(place, '?q=DB_'))).toEqual(['DB_PASSWORD', 'DB_URL'])
@@ -115,7 +115,7 @@ test('a search keeps the names that hold the text', async () => {
   expect(namesOf(await list(place, '?q='))).toHaveLength(3)
 })
 
-test('one secret is read by name and by id, and is not found without a row that the caller sees', async () => {
+test('a secret is read by name and by id, and is not found without a row in the scope of the caller', async () => {
   const place = await newPlace()
   await create(place, { A: '1' })
   const [secret] = await list(place)
@@ -130,7 +130,7 @@ test('one secret is read by name and by id, and is not found without a row that 
   expect((await send('GET', `${other.secret}/${secret?.id}`)).status).toBe(404)
 })
 
-test('the view of keys holds everything but values', async () => {
+test('the keys view holds everything except values', async () => {
   const place = await newPlace()
   await create(place, { A: 'hidden-value', B: ref('A') })
   const full = await list(place)
@@ -147,7 +147,7 @@ test('the view of keys holds everything but values', async () => {
   expect((await send<Secret>('GET', `${place.secret}/A?view=keys`)).body).toEqual(keys.body[0])
 })
 
-test('counts hold what lies inside the scope of the caller', async () => {
+test('counts include only secrets in the scope of the caller', async () => {
   const place = await newPlace()
   await create(place, { A: '1', B: '1' }, [place.dev, place.staging])
   await create(place, { C: '1' }, [place.production])
@@ -162,7 +162,7 @@ test('counts hold what lies inside the scope of the caller', async () => {
   expect(await counts([place.staging, place.production])).toEqual([3, 2, 1])
 })
 
-test('a credential for one environment reads it, resolved, without any parameter', async () => {
+test('a credential for one environment reads its resolved secrets without any parameter', async () => {
   const place = await newPlace()
   await create(place, { A: ref('B'), B: '1' })
   await create(place, { A: 'other' }, [place.staging])
@@ -180,7 +180,7 @@ test('a credential for one environment reads it, resolved, without any parameter
   }
 })
 
-test('a credential for more than one environment is told what to call', async () => {
+test('a credential for more than one environment gets an error that names the path to call', async () => {
   const place = await newPlace()
   const scopes = [
     { all: true },
@@ -200,7 +200,7 @@ const auditOf = async (query: string) =>
   (await send<AuditEntry[]>('GET', `/v1/workspace/main/audit?limit=200&${query}`)).body
 const verify = async () => (await send<AuditVerdict>('GET', '/v1/workspace/main/audit/verify')).body
 
-test('every reading of values is one entry with its keys; what reveals none leaves none', async () => {
+test('every read of values leaves one audit entry with its keys, and a read without values leaves none', async () => {
   const place = await newPlace()
   await create(place, { A: 'v-a', B: 'v-b' }, [place.dev, place.staging])
   await create(place, { C: 'v-c' }, [place.staging])
@@ -235,7 +235,7 @@ test('every reading of values is one entry with its keys; what reveals none leav
   expect(verdict).toEqual({ ok: true, entries: newest?.sequence, head: newest?.hash })
 })
 
-test('the entry of a single reading names the secret by id and name, however it was asked for', async () => {
+test('the audit entry of a single read has the id and name of the secret, whichever the request used', async () => {
   const place = await newPlace()
   await create(place, { SINGLE: '1' })
   const [secret] = await list(place, '?view=keys')
@@ -250,7 +250,7 @@ test('the entry of a single reading names the secret by id and name, however it 
   expect(await auditOf(`project=${place.id}&action=VIEW&entity=SINGLE`)).toHaveLength(2)
 })
 
-test('reads of many callers at the same moment leave one entry each, in a chain that verifies', async () => {
+test('concurrent reads leave one audit entry each, in a chain that verifies', async () => {
   const place = await newPlace()
   await create(place, { A: '1' })
   const paths = Array.from({ length: 40 }, (_, index) => (index % 2 ? place.secret : `${place.secret}/A`))
@@ -264,7 +264,7 @@ test('reads of many callers at the same moment leave one entry each, in a chain 
   expect((await verify()).ok).toBe(true)
 })
 
-test('every write is in the trail without its values, and what changes nothing as a comparison', async () => {
+test('the audit trail records every write without values, and a write without effect as a comparison', async () => {
   const place = await newPlace()
   const value = (name: string) => `canary-${place.slug}-${name}`
   const environmentId = place.dev
@@ -304,7 +304,7 @@ test('every write is in the trail without its values, and what changes nothing a
   expect((await verify()).ok).toBe(true)
 })
 
-test('one secret is not searched: a q beside its name means nothing', async () => {
+test('a read of one secret ignores q', async () => {
   const place = await newPlace()
   await create(place, { KEY: 'value' })
   for (const query of ['q=zzz', 'q=a&q=b', 'q=']) {

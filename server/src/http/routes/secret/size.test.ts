@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is resolved here.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
 import type { Revision } from '@coffer/contract/history'
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -15,7 +15,7 @@ import { createSecretProject, type SecretProject, type Values } from '../../../.
 import { isDeep } from '../../../../../test/tier.ts'
 import { parseEntries } from '../../../domain/secret/format/format.ts'
 
-// Hundreds of MiB go through some of these: whatever the machine, only a standstill is to end them.
+// Some tests move hundreds of MiB: the timeout must end only a hang, however slow the machine is.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 let service: TestService
@@ -30,14 +30,14 @@ afterAll(() => service.stop())
 const createMany = (from: number, to: number, value: string): Values =>
   Object.fromEntries(Array.from({ length: to - from }, (_, index) => [`KEY_${from + index}`, value]))
 
-/** Past the checks of the harness, which take longer than the answer itself. */
+/** Skips the checks of the harness, which take longer than the response itself. */
 async function fetchPlainly(project: SecretProject, path: string): Promise<{ status: number; text: string }> {
   const headers = { authorization: `Bearer ${owner.session}` }
   const response = await fetch(service.url + project.root + path, { headers })
   return { status: response.status, text: await response.text() }
 }
 
-/** How many others are answered until this one is. */
+/** Counts the responses to other requests until this one is answered. */
 async function countAnsweredDuring(asked: Promise<{ status: number }>): Promise<number> {
   let isDone = false
   const answer = asked.finally(() => {
@@ -74,7 +74,7 @@ describe('an environment with more than 64 MiB of values', () => {
 
   test.each<[string, string, () => string, (() => object)?]>([
     ['a list', 'GET', () => '/secret'],
-    ['a list of it alone', 'GET', () => '/secret?environmentId=production'],
+    ['a list of one environment', 'GET', () => '/secret?environmentId=production'],
     ['an export', 'GET', () => '/secret/export?environmentId=production&format=json'],
     ['a diff', 'GET', () => '/secret/diff?from=development&to=production'],
     ['a diff with values', 'GET', () => '/secret/diff?from=production@9&to=staging&values=true'],
@@ -84,13 +84,13 @@ describe('an environment with more than 64 MiB of values', () => {
     ['a resolved secret', 'GET', () => '/secret/ALL?environmentId=development&resolve=true'],
     ['a resolved export', 'GET', () => '/secret/export?environmentId=development&resolve=true'],
     [
-      'a value that refers to all of it',
+      'a value that references all of them',
       'PUT',
       () => '/secret/ALL/value',
       () => ({ environmentId: 'staging', value: '${development.ALL}' }),
     ],
     [
-      'an upsert of all of it',
+      'an upsert of all values',
       'POST',
       () => '/secret',
       () => ({
@@ -99,7 +99,7 @@ describe('an environment with more than 64 MiB of values', () => {
         mode: 'upsert',
       }),
     ],
-  ])('refuses %s with what helps, before it is loaded', async (_, method, path, body) => {
+  ])('refuses %s before it loads the values, and says what to do', async (_, method, path, body) => {
     const answer = await project.ask(method, path(), body?.())
     expect(answer.status, answer.text.slice(0, 200)).toBe(400)
     expect(answer.body.message).toMatch(
@@ -107,7 +107,7 @@ describe('an environment with more than 64 MiB of values', () => {
     )
   })
 
-  test('is read in other ways: by its keys, in parts, one by one, by chosen keys, and without references', async () => {
+  test('can still be read: by keys, in parts, one by one, by chosen keys, and without references', async () => {
     const keys = await project.must<Secret[]>('GET', '/secret?environmentId=production&view=keys')
     expect(keys.filter(({ values }) => values.length === 1)).toHaveLength(count)
     expect(keys.flatMap(({ values }) => values).every((row) => row.value === undefined && row.version === 1)).toBe(true)
@@ -123,7 +123,7 @@ describe('an environment with more than 64 MiB of values', () => {
     expect(await project.revisions('production')).toHaveLength(Math.ceil(count / perRequest))
   })
 
-  test('is promoted in parts, and each part again', async () => {
+  test('is promoted in parts, and each part can be repeated', async () => {
     const keys = Array.from({ length: 600 }, (_, index) => `KEY_${200 + index}`)
     for (const status of ['created', 'unchanged']) {
       const body = { from: 'production', keys }
@@ -132,7 +132,7 @@ describe('an environment with more than 64 MiB of values', () => {
     }
   })
 
-  test('is promoted by one at a time: whoever writes a little waits for one of them, not for all', async () => {
+  test('is promoted by one request at a time, so that a small write waits for one of them and not for all', async () => {
     const keys = Array.from({ length: 600 }, (_, index) => `KEY_${200 + index}`)
     let done = 0
     const promotions = Array.from({ length: 6 }, async () => {
@@ -149,27 +149,27 @@ describe('an environment with more than 64 MiB of values', () => {
   test.each([
     ['is read', 'q=key_1'],
     ['is listed by its keys', 'view=keys&q=key_1'],
-  ])('%s by a few at a time; those who find too many waiting are told to come back', async (_, query) => {
-    await expectTurns(project, `/secret?environmentId=production&${query}`)
+  ])('%s by a few requests at a time, and requests beyond the queue get a 503 with Retry-After', async (_, query) => {
+    await expectQueue(project, `/secret?environmentId=production&${query}`)
   })
 })
 
-/** One is answered, 32 wait for it, and whoever comes after them is told to come back. */
-async function expectTurns(project: SecretProject, path: string): Promise<void> {
+/** One request runs, 32 wait for it, and all others are refused with a 503. */
+async function expectQueue(project: SecretProject, path: string): Promise<void> {
   const asked = 40
   const headers = { authorization: `Bearer ${owner.session}` }
-  // None is recorded, and so none is over, before the last has come.
+  // No read can be recorded, and so none ends, before the lock is released.
   const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
   const { body: workspace } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
   const holding = service.app.services.engine.transaction(workspace.id, () => isReleased)
-  let told = 0
+  let responded = 0
   const answering = Array.from({ length: asked }, async () => {
     const answer = await fetch(service.url + project.root + path, { headers })
-    told++
+    responded++
     await answer.arrayBuffer()
     return answer
   })
-  await until(() => told > 0 || undefined, 60_000, 'somebody is told to come back').finally(release)
+  await until(() => responded > 0 || undefined, 60_000, 'a request is refused').finally(release)
   await holding
   const answers = await Promise.all(answering)
   const refused = answers.filter(({ status }) => status === 503)
@@ -179,7 +179,7 @@ async function expectTurns(project: SecretProject, path: string): Promise<void> 
   expect((await fetchPlainly(project, path)).status).toBe(200)
 }
 
-describe('a large answer', () => {
+describe('a large response', () => {
   let project: SecretProject
   const count = 480
   const [first, last] = ['KEY_0', `KEY_${count - 1}`] as const
@@ -194,7 +194,7 @@ describe('a large answer', () => {
     }
   })
 
-  // How values are written is decided after the database has given them.
+  // The engine makes no difference to the serialization.
   if (engine === 'sqlite') {
     test('is the same JSON as a small one, with its length and ETag', async () => {
       const headers = { authorization: `Bearer ${owner.session}` }
@@ -214,9 +214,9 @@ describe('a large answer', () => {
       expect((await fetch(url, { headers: { ...headers, 'if-none-match': etag } })).status).toBe(304)
     })
 
-    test('of every format holds the same values', async () => {
+    test('holds the same values in every format', async () => {
       const expected = listed((await fetchPlainly(project, list)).text)
-      // YAML of this size takes seconds to be read.
+      // YAML of this size takes seconds to parse.
       const formats = ['json', 'csv', 'dotenv'] as const
       for (const format of isDeep ? (['yaml', ...formats] as const) : formats) {
         const file = await fetchPlainly(project, `/secret/export?environmentId=development&format=${format}`)
@@ -231,13 +231,13 @@ describe('a large answer', () => {
     })
   }
 
-  test('is made and sent while others are answered', async () => {
+  test('is built and sent while other requests are answered', async () => {
     for (const path of [list, '/secret/export?environmentId=development&format=json']) {
       expect(await countAnsweredDuring(fetchPlainly(project, path))).toBeGreaterThan(40)
     }
   })
 
-  test('shows what one request has written as a whole, whenever it is written', async () => {
+  test('shows all or none of the values of a concurrent write', async () => {
     let isDone = false
     const writing = (async () => {
       for (let value = 0; !isDone; value++)
@@ -252,9 +252,9 @@ describe('a large answer', () => {
   })
 })
 
-// When it is recorded is decided before the database is asked.
+// The engine makes no difference to the order of recording.
 if (engine === 'sqlite') {
-  describe('large answers that wait for the trail', () => {
+  describe('large responses that wait for the audit trail', () => {
     let project: SecretProject
     beforeAll(async () => {
       project = await createSecretProject(service, owner.session)
@@ -264,7 +264,7 @@ if (engine === 'sqlite') {
     })
 
     test.each(['/secret?environmentId=development', '/secret/export?environmentId=development'])(
-      'are one at a time in a workspace: GET %s',
+      'are built one at a time per workspace: GET %s',
       async (path) => {
         const { engine, reads } = service.app.services
         const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
@@ -287,9 +287,9 @@ if (engine === 'sqlite') {
   })
 }
 
-// As above: the database holds and gives them like any others.
+// The engine makes no difference to escaping.
 if (engine === 'sqlite') {
-  describe('values that take six times as much in an answer', () => {
+  describe('values that escaping makes six times as long', () => {
     let project: SecretProject
     const count = 176
     const perRequest = 20
@@ -310,7 +310,7 @@ if (engine === 'sqlite') {
       '/secret/export?environmentId=production&format=dotenv',
       '/secret/export?environmentId=production&format=tfvars&resolve=true',
       '/secret/diff?from=staging&to=production&values=true',
-    ])('are too much for GET %s', async (path) => {
+    ])('are refused by GET %s', async (path) => {
       const { status, text } = await fetchPlainly(project, path)
       expect(status).toBe(400)
       expect(JSON.parse(text).message).toMatch(
@@ -323,13 +323,13 @@ if (engine === 'sqlite') {
       ['csv', 11],
       ['docker', 11],
       ['k8s', 14],
-    ])('are exported as %s, which takes them as they are', async (format, mebibytes) => {
+    ])('are exported as %s, which does not escape them', async (format, mebibytes) => {
       const { status, text } = await fetchPlainly(project, `/secret/export?environmentId=production&format=${format}`)
       expect(status).toBe(200)
       expect(Math.floor(text.length / 2 ** 20)).toBe(mebibytes)
     })
 
-    test('are compared without them, and listed in parts', async () => {
+    test('are compared by key, and listed in parts', async () => {
       const diff = await fetchPlainly(project, '/secret/diff?from=staging&to=production')
       expect(JSON.parse(diff.text).added).toHaveLength(count)
       const part = await fetchPlainly(project, '/secret?environmentId=production&q=key_1')
@@ -339,7 +339,7 @@ if (engine === 'sqlite') {
   })
 }
 
-describe('what one request writes', () => {
+describe('one write request', () => {
   let project: SecretProject
   const tooMuch = 'secrets: these values add up to more than 64 MiB, too much for one request: write fewer at once.'
   const environments = Array.from({ length: 9 }, (_, index) => `stage-${index}`)
@@ -351,7 +351,7 @@ describe('what one request writes', () => {
   })
 
   test.each(['create', 'skip', 'upsert'])(
-    'is 64 MiB of values at most (%s), measured before anything is done',
+    'holds at most 64 MiB of values (%s), checked before anything is written',
     async (mode) => {
       for (const dryRun of [true, false]) {
         const { status, body } = await project.ask('POST', '/secret', { environments, secrets, mode, dryRun })
@@ -361,7 +361,7 @@ describe('what one request writes', () => {
     },
   )
 
-  test('may be written again', async () => {
+  test('can be repeated', async () => {
     const fewer = environments.slice(0, 8)
     for (const status of ['created', 'unchanged']) {
       const body = { environments: fewer, secrets, mode: 'upsert' }
@@ -387,17 +387,17 @@ describe('very many small values', () => {
     '/secret',
     '/secret/export?format=json&environmentId=development',
     '/secret/diff?from=development@3&to=development',
-  ])('of GET %s are opened while others are answered', async (path) => {
+  ])('are decrypted for GET %s while other requests are answered', async (path) => {
     expect(await countAnsweredDuring(fetchPlainly(project, path))).toBeGreaterThan(15)
   })
 
-  test.each(['', '&view=keys'])('are read by a few at a time: GET /secret?…%s', async (view) => {
+  test.each(['', '&view=keys'])('are read by a few requests at a time: GET /secret?…%s', async (view) => {
     const smaller = await createSecretProject(service, owner.session)
     await smaller.set('development', createMany(0, 2_501, 'small'))
-    await expectTurns(smaller, `/secret?environmentId=development${view}`)
+    await expectQueue(smaller, `/secret?environmentId=development${view}`)
   })
 
-  test('make the pages of revisions shorter, and every revision is on one of them', async () => {
+  test('shorten the pages of revisions, and every revision is on one of them', async () => {
     const seen: Revision[] = []
     for (let cursor: string | null = ''; cursor !== null; ) {
       const path: string = `/environment/${project.idOf('development')}/revision?limit=200${cursor && `&cursor=${cursor}`}`

@@ -1,4 +1,4 @@
-/** Values that came in by every route, changed in the database behind the service's back. */
+/** No value written through any route appears as plaintext in the database, its files, the log or another response. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { exportFormats } from '@coffer/contract/secret-file'
@@ -36,7 +36,7 @@ async function send(user: TestUser, method: string, path: string, body?: unknown
   return answer
 }
 
-/** All of one length, so that no swap is found by its size. */
+/** All values have the same length: a swap must not be detected by its size. */
 function newValue(): string {
   const value = `value-${String(written.size + 1).padStart(4, '0')}-only`
   written.add(value)
@@ -86,7 +86,7 @@ afterAll(async () => {
   await service.stop()
 })
 
-/** What is remembered in memory is not what is tested here. */
+/** These tests are about the database, not about the caches. */
 function invalidateAll(): void {
   service.app.services.snapshots.clear()
   service.app.services.credentials.clear()
@@ -98,10 +98,10 @@ async function one(text: string, values: readonly Cell[] = []): Promise<RawRow> 
   return row
 }
 
-describe('of the values that came in by every way there is,', () => {
+describe('values written through every route:', () => {
   const canaries = new Map<string, string>()
-  /** Answers that must not hold one: writes, refusals, lists of the past. */
-  const told: { readonly what: string; readonly text: string }[] = []
+  /** Responses that must not hold a value: to writes, refusals, and lists of versions and revisions. */
+  const responses: { readonly what: string; readonly text: string }[] = []
   let made = 0
   const canary = (way: string) => {
     const value = `cnry${++made}Zq${way.replaceAll(/\W/g, '')}7xKw${made}pLm`
@@ -112,10 +112,10 @@ describe('of the values that came in by every way there is,', () => {
   let first = ''
   let second = ''
 
-  async function tell(status: number, method: string, path: string, body?: unknown, token = owner.session) {
+  async function request(status: number, method: string, path: string, body?: unknown, token = owner.session) {
     const answer = await service.call(method, at + path, { token, body })
     expect(answer.status, `${method} ${path} ${answer.text}`).toBe(status)
-    told.push({ what: `${method} ${path}`, text: `${[...answer.headers].join()}${answer.text}` })
+    responses.push({ what: `${method} ${path}`, text: `${[...answer.headers].join()}${answer.text}` })
     return answer
   }
 
@@ -124,84 +124,84 @@ describe('of the values that came in by every way there is,', () => {
     const project = await createProject(service, owner.session, 'canary')
     first = environment(project, 0)
     second = environment(project, 1)
-    await tell(200, 'PUT', `/environment/${first}`, { hasPersonalOverrides: true })
+    await request(200, 'PUT', `/environment/${first}`, { hasPersonalOverrides: true })
     const secret = (key: string, value: string) => ({ key, value, note: 'a note' })
     const create = (way: string, more = {}) => ({
       environments: [first],
       secrets: [secret('CREATED', canary(way))],
       ...more,
     })
-    await tell(201, 'POST', '/secret', create('create'))
-    await tell(409, 'POST', '/secret', create('conflict'))
-    await tell(200, 'POST', '/secret', create('dry run', { dryRun: true, mode: 'upsert' }))
-    await tell(201, 'POST', '/secret', create('skip', { mode: 'skip' }))
-    await tell(201, 'POST', '/secret', create('upsert', { mode: 'upsert' }))
-    await tell(400, 'POST', '/secret', create('unknown field', { colour: 'red' }))
-    await tell(404, 'POST', '/secret', create('unknown environment', { environments: ['nowhere'] }))
-    await tell(400, 'POST', '/secret', `{"environments": ["${first}"], "secrets": [{"value": "${canary('broken')}"`)
+    await request(201, 'POST', '/secret', create('create'))
+    await request(409, 'POST', '/secret', create('conflict'))
+    await request(200, 'POST', '/secret', create('dry run', { dryRun: true, mode: 'upsert' }))
+    await request(201, 'POST', '/secret', create('skip', { mode: 'skip' }))
+    await request(201, 'POST', '/secret', create('upsert', { mode: 'upsert' }))
+    await request(400, 'POST', '/secret', create('unknown field', { colour: 'red' }))
+    await request(404, 'POST', '/secret', create('unknown environment', { environments: ['nowhere'] }))
+    await request(400, 'POST', '/secret', `{"environments": ["${first}"], "secrets": [{"value": "${canary('broken')}"`)
     const tooLong = canary('too long') + 'x'.repeat(65 * 1024)
-    await tell(400, 'POST', '/secret', { environments: [first], secrets: [secret('LONG', tooLong)] })
+    await request(400, 'POST', '/secret', { environments: [first], secrets: [secret('LONG', tooLong)] })
     const wide = canary('too wide') + '\u20ac'.repeat(30 * 1024)
-    await tell(400, 'POST', '/secret', { environments: [first], secrets: [secret('WIDE', wide)] })
+    await request(400, 'POST', '/secret', { environments: [first], secrets: [secret('WIDE', wide)] })
     const row = (way: string, more = {}) => ({ environmentId: first, value: canary(way), ...more })
-    await tell(200, 'PUT', '/secret/CREATED', { name: 'CREATED', values: [row('update')], message: 'why' })
-    await tell(200, 'PUT', '/secret/CREATED/value', row('value'))
-    await tell(200, 'PUT', '/secret/CREATED/value', row('personal', { isPersonal: true }))
-    await tell(200, 'PUT', '/secret/CREATED', {
+    await request(200, 'PUT', '/secret/CREATED', { name: 'CREATED', values: [row('update')], message: 'why' })
+    await request(200, 'PUT', '/secret/CREATED/value', row('value'))
+    await request(200, 'PUT', '/secret/CREATED/value', row('personal', { isPersonal: true }))
+    await request(200, 'PUT', '/secret/CREATED', {
       name: 'CREATED',
       values: [row('update of a personal one', { isPersonal: true })],
     })
-    await tell(412, 'PUT', '/secret/CREATED/value', row('stale', { ifVersion: 1 }))
-    await tell(404, 'PUT', '/secret/ABSENT/value', row('absent'))
+    await request(412, 'PUT', '/secret/CREATED/value', row('stale', { ifVersion: 1 }))
+    await request(404, 'PUT', '/secret/ABSENT/value', row('absent'))
     const { token } = await createToken(service, owner.session, { permission: 'read' })
-    await tell(403, 'PUT', '/secret/CREATED/value', row('read-only'), token)
-    await tell(401, 'PUT', '/secret/CREATED/value', row('nobody'), 'nobody')
+    await request(403, 'PUT', '/secret/CREATED/value', row('read-only'), token)
+    await request(401, 'PUT', '/secret/CREATED/value', row('nobody'), 'nobody')
     const set = (way: string, key = 'BATCH') => ({ op: 'set', key, value: canary(way) })
     const batch = (operations: object[], more = {}) => ({ environmentId: first, operations, ...more })
-    await tell(200, 'POST', '/secret/batch', batch([set('batch'), set('batch, another', 'OTHER')]))
-    await tell(200, 'POST', '/secret/batch', batch([set('batch, dry')], { dryRun: true }))
-    await tell(404, 'POST', '/secret/batch', batch([set('batch, undone'), { op: 'delete', key: 'ABSENT' }]))
+    await request(200, 'POST', '/secret/batch', batch([set('batch'), set('batch, another', 'OTHER')]))
+    await request(200, 'POST', '/secret/batch', batch([set('batch, dry')], { dryRun: true }))
+    await request(404, 'POST', '/secret/batch', batch([set('batch, undone'), { op: 'delete', key: 'ABSENT' }]))
     const file = (format: string, content: string, more = {}) => ({ environmentId: first, format, content, ...more })
-    await tell(200, 'POST', '/secret/import', file('dotenv', `DOTENV="${canary('dotenv')}"`))
-    await tell(200, 'POST', '/secret/import', file('json', JSON.stringify({ JSON: canary('json') })))
-    await tell(200, 'POST', '/secret/import', file('yaml', `YAML: "${canary('yaml')}"`))
-    await tell(200, 'POST', '/secret/import', file('csv', `key,value\nCSV,${canary('csv')}\n`))
-    await tell(200, 'POST', '/secret/import', file('dotenv', `DRY=${canary('import, dry')}`, { dryRun: true }))
-    await tell(400, 'POST', '/secret/import', file('dotenv', `GOOD=1\n${canary('dotenv without a key')}\n`))
-    await tell(400, 'POST', '/secret/import', file('dotenv', `OPEN="${canary('dotenv left open')}`))
-    await tell(400, 'POST', '/secret/import', file('json', `{"KEY": "${canary('json left open')}`))
-    await tell(400, 'POST', '/secret/import', file('json', `{"KEY": ["${canary('json list')}"]}`))
-    await tell(400, 'POST', '/secret/import', file('yaml', `KEY: ["${canary('yaml left open')}`))
-    await tell(400, 'POST', '/secret/import', file('csv', `key,value\nKEY,"${canary('csv left open')}`))
-    await tell(400, 'POST', '/secret/import', file('csv', `key,value\nBAD KEY,${canary('csv with a bad key')}\n`))
-    await tell(201, 'POST', '/secret', {
+    await request(200, 'POST', '/secret/import', file('dotenv', `DOTENV="${canary('dotenv')}"`))
+    await request(200, 'POST', '/secret/import', file('json', JSON.stringify({ JSON: canary('json') })))
+    await request(200, 'POST', '/secret/import', file('yaml', `YAML: "${canary('yaml')}"`))
+    await request(200, 'POST', '/secret/import', file('csv', `key,value\nCSV,${canary('csv')}\n`))
+    await request(200, 'POST', '/secret/import', file('dotenv', `DRY=${canary('import, dry')}`, { dryRun: true }))
+    await request(400, 'POST', '/secret/import', file('dotenv', `GOOD=1\n${canary('dotenv without a key')}\n`))
+    await request(400, 'POST', '/secret/import', file('dotenv', `OPEN="${canary('dotenv left open')}`))
+    await request(400, 'POST', '/secret/import', file('json', `{"KEY": "${canary('json left open')}`))
+    await request(400, 'POST', '/secret/import', file('json', `{"KEY": ["${canary('json list')}"]}`))
+    await request(400, 'POST', '/secret/import', file('yaml', `KEY: ["${canary('yaml left open')}`))
+    await request(400, 'POST', '/secret/import', file('csv', `key,value\nKEY,"${canary('csv left open')}`))
+    await request(400, 'POST', '/secret/import', file('csv', `key,value\nBAD KEY,${canary('csv with a bad key')}\n`))
+    await request(201, 'POST', '/secret', {
       environments: [first],
       secrets: [secret('REFERRING', `${canary('around a reference')} \${CREATED} \${ABSENT}`)],
     })
-    await tell(409, 'POST', '/secret', {
+    await request(409, 'POST', '/secret', {
       environments: [first],
       secrets: [secret('CIRCLE', `${canary('around a circle')} \${CIRCLE}`)],
     })
-    await tell(200, 'POST', `/environment/${second}/promote`, { from: first })
-    await tell(200, 'POST', `/environment/${second}/promote`, { from: first, dryRun: true })
-    await tell(200, 'PUT', '/secret/OTHER', { name: 'RENAMED', values: [row('rename')] })
-    await tell(200, 'POST', '/secret/CREATED/version/1/restore', { environmentId: first })
-    await tell(200, 'POST', `/environment/${first}/revision/2/restore`, {})
-    await tell(201, 'POST', '/secret', { environments: [first], secrets: [secret('TRASHED', canary('trash'))] })
-    await tell(200, 'DELETE', '/secret/TRASHED')
-    await tell(200, 'GET', '/secret/trash')
-    await tell(200, 'POST', '/secret/TRASHED/restore')
-    await tell(201, 'POST', '/secret', { environments: [first], secrets: [secret('PURGED', canary('purge'))] })
-    await tell(200, 'DELETE', '/secret/PURGED?purge=true')
+    await request(200, 'POST', `/environment/${second}/promote`, { from: first })
+    await request(200, 'POST', `/environment/${second}/promote`, { from: first, dryRun: true })
+    await request(200, 'PUT', '/secret/OTHER', { name: 'RENAMED', values: [row('rename')] })
+    await request(200, 'POST', '/secret/CREATED/version/1/restore', { environmentId: first })
+    await request(200, 'POST', `/environment/${first}/revision/2/restore`, {})
+    await request(201, 'POST', '/secret', { environments: [first], secrets: [secret('TRASHED', canary('trash'))] })
+    await request(200, 'DELETE', '/secret/TRASHED')
+    await request(200, 'GET', '/secret/trash')
+    await request(200, 'POST', '/secret/TRASHED/restore')
+    await request(201, 'POST', '/secret', { environments: [first], secrets: [secret('PURGED', canary('purge'))] })
+    await request(200, 'DELETE', '/secret/PURGED?purge=true')
     await readEverything()
-    await tell(409, 'GET', `/secret?environmentId=${second}&resolve=true&onUnresolved=error`)
-    await tell(200, 'GET', `/secret?view=keys`)
-    await tell(200, 'GET', `/secret/diff?from=${first}@1&to=${first}`)
-    for (const id of [first, second]) await tell(200, 'GET', `/environment/${id}/revision?limit=100`)
-    await tell(200, 'GET', `/secret/CREATED/version?environmentId=${first}`)
+    await request(409, 'GET', `/secret?environmentId=${second}&resolve=true&onUnresolved=error`)
+    await request(200, 'GET', `/secret?view=keys`)
+    await request(200, 'GET', `/secret/diff?from=${first}@1&to=${first}`)
+    for (const id of [first, second]) await request(200, 'GET', `/environment/${id}/revision?limit=100`)
+    await request(200, 'GET', `/secret/CREATED/version?environmentId=${first}`)
   })
 
-  /** What hands values over leaves its traces too. */
+  /** Reads could leave plaintext behind, too. */
   async function readEverything(): Promise<void> {
     const paths = [
       '/secret',
@@ -225,7 +225,7 @@ describe('of the values that came in by every way there is,', () => {
     const bytes = Buffer.from(value)
     const inBase64 = [0, 1, 2].flatMap((offset) => {
       const padded = Buffer.concat([Buffer.alloc(offset), bytes])
-      // Characters that also carry bits of what stands before or after are left out.
+      // Skips the characters that share bits with a neighbouring byte.
       const text = padded.subarray(0, padded.length - (padded.length % 3)).toString('base64')
       const own = text.slice(offset === 0 ? 0 : 4)
       return [own, own.replaceAll('+', '-').replaceAll('/', '_')]
@@ -248,7 +248,7 @@ describe('of the values that came in by every way there is,', () => {
     return Buffer.concat(pieces.map((piece) => Buffer.from(piece)))
   }
 
-  test('there are many, and those that should be are really stored', async () => {
+  test('there are many of them, and the accepted ones are stored', async () => {
     expect(canaries.size).toBeGreaterThan(35)
     const { text } = await service.call('GET', `${at}/secret`, { token: owner.session })
     for (const way of ['upsert', 'update of a personal one', 'trash']) expect(text).toContain(canaries.get(way))
@@ -260,31 +260,31 @@ describe('of the values that came in by every way there is,', () => {
     }
   })
 
-  test('none is in any table, in any spelling', async () => {
+  test('no table holds one, in any encoding', async () => {
     const content = await dump()
     expect(content.length).toBeGreaterThan(10_000)
     expect(find(content)).toEqual([])
   })
 
-  test('none is in the files of the data folder: the database and its log, or on PostgreSQL the master key alone', async () => {
+  test('no file in the data folder holds one: the database and its WAL, or only the master key on PostgreSQL', async () => {
     const files = readdirSync(service.dataDir)
     if (engine === 'sqlite') expect(files).toEqual(expect.arrayContaining([databaseFile, `${databaseFile}-wal`]))
     else expect(files).toEqual(['master.key'])
     for (const file of files) expect(find(readFileSync(join(service.dataDir, file))), file).toEqual([])
   })
 
-  test('none is in the log, at debug level', () => {
+  test('the log holds none, at debug level', () => {
     expect(service.logs.length).toBeGreaterThan(80)
     expect(find(Buffer.from(service.logs.join('')))).toEqual([])
   })
 
-  test('none is in the answer to a write, a refusal or a list of the past', () => {
-    expect(told.length).toBeGreaterThan(50)
-    const leaks = told.flatMap(({ what, text }) => find(Buffer.from(text)).map(([way]) => `${what}: ${way}`))
+  test('no response to a write, no refusal and no list of versions or revisions holds one', () => {
+    expect(responses.length).toBeGreaterThan(50)
+    const leaks = responses.flatMap(({ what, text }) => find(Buffer.from(text)).map(([way]) => `${what}: ${way}`))
     expect(leaks).toEqual([])
   })
 
-  test('none is in the audit trail, which tells of every read and write', async () => {
+  test('the audit trail records every read and write without a value', async () => {
     const token = owner.session
     const path = '/v1/workspace/main/audit?format=ndjson&project=canary'
     const { text } = await service.call('GET', path, { token })
@@ -293,7 +293,7 @@ describe('of the values that came in by every way there is,', () => {
     expect(find(await dump((table) => table.startsWith('audit')))).toEqual([])
   })
 
-  test('the trail of a secret, by its id, tells of those who read it', async () => {
+  test('the audit trail filtered by the id of a secret shows its reads', async () => {
     const { body } = await service.call<{ id: string }>('GET', `${at}/secret/CREATED`, { token: owner.session })
     const path = `/v1/workspace/main/audit?entity=${body.id}&action=VIEW`
     const { body: entries } = await service.call('GET', path, { token: owner.session })
@@ -305,9 +305,9 @@ describe('of the values that came in by every way there is,', () => {
     )
   })
 
-  test('the search finds one that is there', async () => {
+  test('the search of these tests finds a planted value in every encoding', async () => {
     const value = canary('planted')
-    await tell(200, 'PUT', '/secret/CREATED', { name: 'CREATED', values: [], note: `not secret: ${value}` })
+    await request(200, 'PUT', '/secret/CREATED', { name: 'CREATED', values: [], note: `not secret: ${value}` })
     expect(find(await dump())).toEqual([['planted', value]])
     for (const text of spellings(value)) expect(find(Buffer.from(`before ${text} after`, 'latin1'))).toHaveLength(1)
     for (const padding of ['', 'x', 'xx']) {

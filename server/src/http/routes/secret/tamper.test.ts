@@ -1,6 +1,6 @@
 /**
- * Values in a database that somebody reads or changes behind the service's back: nothing of them is there to be read,
- * and what was changed is an error each time, never wrong data and never a value of somebody else.
+ * Values in a tampered database: every changed row is an error, never wrong data and never the value of another person,
+ * project or workspace.
  */
 import { exportFormats } from '@coffer/contract/secret-file'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -40,7 +40,7 @@ async function send(user: TestUser, method: string, path: string, body?: unknown
   return answer
 }
 
-/** All of one length, so that no swap is found by its size. */
+/** All values have the same length: a swap must not be detected by its size. */
 function newValue(): string {
   const value = `value-${String(written.size + 1).padStart(4, '0')}-only`
   written.add(value)
@@ -92,7 +92,7 @@ afterAll(async () => {
   await service.stop()
 })
 
-/** What is remembered in memory is not what is tested here. */
+/** These tests are about the database, not about the caches. */
 function invalidateAll(): void {
   service.app.services.snapshots.clear()
   service.app.services.credentials.clear()
@@ -123,7 +123,7 @@ const keys = {
 } as const
 type Table = keyof typeof keys
 
-/** Changes one row, found by what it was. */
+/** Updates the row that has the same primary key. */
 function change(table: Table, row: RawRow, columns: RawRow): Promise<RawRow[]> {
   const assignments = Object.keys(columns).map((column) => `${column} = ?`)
   const conditions = keys[table].map((column) => `${column} = ?`).join(' and ')
@@ -139,7 +139,7 @@ const sealedRows = (table: 'secret_value' | 'secret_version') =>
      where v.sealed is not null order by ${keys[table].map((column) => `v.${column}`)}`,
   )
 
-/** A row as it is read through the front door by the one who may: one value, or one version of it. */
+/** Reads the row over HTTP as a user who may: a current value, or one version of it. */
 function read(row: RawRow): Promise<Answer> {
   const user = [mallory, stranger].find(({ id }) => id === row.owner_id) ?? owner
   const [reader, home] = row.project_id === strange.id ? [stranger, 'strange'] : [user, 'main']
@@ -159,7 +159,7 @@ function expectIntegrity(answer: Answer, what: string): void {
 
 type Probe = readonly [method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown]
 
-/** Everything that opens the shared value of ONE in the first environment. */
+/** Every request that decrypts the shared value of ONE in the first environment. */
 const openers = (): Probe[] => {
   const at = '/v1/workspace/main/project/open'
   const [first, second] = [environment(open, 0), environment(open, 1)]
@@ -187,7 +187,7 @@ const openers = (): Probe[] => {
   ]
 }
 
-/** Everything that opens the first version of ONE in the first environment. */
+/** Every request that decrypts the first version of ONE in the first environment. */
 const pastOpeners = (): Probe[] => {
   const at = '/v1/workspace/main/project/open'
   const [first, second] = [environment(open, 0), environment(open, 1)]
@@ -211,7 +211,7 @@ async function expectAllRefused(probes: readonly Probe[], what: string): Promise
 
 const tables = ['secret_value', 'secret_version', 'secret', 'environment', 'project']
 
-/** Tampers, looks, and puts everything back; what is right again is then read as it was. */
+/** Does the work on tampered tables, then restores them. */
 async function tampering(more: readonly string[], work: () => Promise<void>): Promise<void> {
   await raw.restoring([...tables, ...more], work)
   invalidateAll()
@@ -230,7 +230,7 @@ const target = async (table: 'secret_value' | 'secret_version', version: number)
   return found
 }
 
-test('values that nobody touched are read as they were written', async () => {
+test('untampered values are read as they were written', async () => {
   const rows = [...(await sealedRows('secret_value')), ...(await sealedRows('secret_version'))]
   expect(rows.length).toBeGreaterThan(15)
   const seen = new Set<string>()
@@ -242,8 +242,8 @@ test('values that nobody touched are read as they were written', async () => {
   expect([...seen].sort()).toEqual([...written].sort())
 })
 
-describe('a changed value is an error wherever it is opened:', () => {
-  test('any bit of any byte of a current value', async () => {
+describe('a tampered value is an error:', () => {
+  test('a flipped bit in any byte of a current value', async () => {
     const row = await target('secret_value', 2)
     await tampering([], async () => {
       for (let at = 0; at < bytesOf(row.sealed).length; at++) {
@@ -257,7 +257,7 @@ describe('a changed value is an error wherever it is opened:', () => {
     expect((await read(row)).status).toBe(200)
   })
 
-  test('any bit of any byte of a version', async () => {
+  test('a flipped bit in any byte of a version', async () => {
     const row = await target('secret_version', 1)
     await tampering([], async () => {
       for (let at = 0; at < bytesOf(row.sealed).length; at++) {
@@ -270,7 +270,7 @@ describe('a changed value is an error wherever it is opened:', () => {
     expect((await read(row)).status).toBe(200)
   })
 
-  test('any bit of any byte of a personal value, and only for the one whose it is', async () => {
+  test('a flipped bit in any byte of a personal value, and only for its owner', async () => {
     const row = (await sealedRows('secret_value')).find(({ owner_id }) => owner_id === mallory.id)
     if (!row) throw new Error('there is no personal value')
     await tampering([], async () => {
@@ -283,7 +283,7 @@ describe('a changed value is an error wherever it is opened:', () => {
     })
   })
 
-  test('whichever way a current value is opened, and nothing is written over it', async () => {
+  test('in every request that decrypts a current value, and nothing overwrites it', async () => {
     const row = await target('secret_value', 2)
     await tampering([], async () => {
       await change('secret_value', row, { sealed: flip(row.sealed, 30, 0x10) })
@@ -293,7 +293,7 @@ describe('a changed value is an error wherever it is opened:', () => {
     })
   })
 
-  test('whichever way a version is opened, and nothing is written', async () => {
+  test('in every request that decrypts a version, and nothing is written', async () => {
     const row = await target('secret_version', 1)
     await tampering([], async () => {
       await change('secret_version', row, { sealed: flip(row.sealed, 30, 0x10) })
@@ -324,15 +324,15 @@ describe('a changed value is an error wherever it is opened:', () => {
   })
 
   test.each<[string, (sealed: Buffer) => Buffer]>([
-    ['nothing', () => Buffer.alloc(0)],
+    ['no bytes', () => Buffer.alloc(0)],
     ['one byte', (sealed) => sealed.subarray(0, 1)],
     ['the header only', (sealed) => sealed.subarray(0, 5)],
     ['all but the last byte', (sealed) => sealed.subarray(0, -1)],
-    ['one byte more', (sealed) => Buffer.concat([sealed, Buffer.alloc(1)])],
-    ['no tag', (sealed) => sealed.subarray(0, -16)],
+    ['one extra byte', (sealed) => Buffer.concat([sealed, Buffer.alloc(1)])],
+    ['no authentication tag', (sealed) => sealed.subarray(0, -16)],
     ['zeros', (sealed) => Buffer.alloc(sealed.length)],
-    ['its plain text', () => Buffer.from('a text that was never sealed, long enough to be a record')],
-  ])('%s in the place of what was sealed', async (_what, made) => {
+    ['plaintext', () => Buffer.from('a text that was never sealed, long enough to be a record')],
+  ])('%s instead of the ciphertext', async (_what, made) => {
     for (const table of ['secret_value', 'secret_version'] as const) {
       const row = await target(table, 2)
       await tampering([], async () => {
@@ -344,11 +344,11 @@ describe('a changed value is an error wherever it is opened:', () => {
   })
 })
 
-describe('a value is worth nothing in another place:', () => {
+describe('a ciphertext is an error in another place:', () => {
   const placeOf = (row: RawRow) => [row.environment_id, row.secret_id, row.owner_id ?? ''].join()
 
   test.each(['secret_value', 'secret_version'] as const)(
-    'of another secret, environment, version, person, project or workspace, in %s',
+    'moved from another secret, environment, version, person, project or workspace, in %s',
     async (table) => {
       const sources = [...(await sealedRows('secret_value')), ...(await sealedRows('secret_version'))]
       const kinds = new Set<string>()
@@ -363,7 +363,7 @@ describe('a value is worth nothing in another place:', () => {
             await change(table, row, { sealed: source.sealed ?? null })
             invalidateAll()
             expectIntegrity(await read(row), `${placeOf(source)} in ${placeOf(row)}`)
-            // With its version too; an older row of the very same value is a valid one.
+            // Also together with its version, except for an older row of the same value, which is valid.
             if (table === 'secret_version' || isSamePlace) continue
             await change(table, row, { sealed: source.sealed ?? null, version: source.version ?? null })
             invalidateAll()
@@ -376,7 +376,7 @@ describe('a value is worth nothing in another place:', () => {
     },
   )
 
-  test.each([0, 1, 3, -1, 1_999_999_999])('under the version %i', async (version) => {
+  test.each([0, 1, 3, -1, 1_999_999_999])('stored as version %i', async (version) => {
     const row = await target('secret_value', 2)
     await tampering([], async () => {
       await change('secret_value', row, { version })
@@ -397,7 +397,7 @@ describe('a value is worth nothing in another place:', () => {
     })
   })
 
-  /** Moves the row to where another one was, and reads it there. */
+  /** Moves the row to the key of another one and reads it there. */
   async function expectMoved(from: RawRow, to: RawRow, columns: readonly string[]): Promise<void> {
     await tampering([], async () => {
       await raw.query('delete from secret_value where environment_id = ? and secret_id = ? and owner_id = ?', [
@@ -411,7 +411,7 @@ describe('a value is worth nothing in another place:', () => {
     })
   }
 
-  test('every row moved to the place of every other', async () => {
+  test('every row moved to the key of every other row', async () => {
     const rows = await sealedRows('secret_value')
     const columns = ['environment_id', 'secret_id', 'owner_id', 'workspace_id']
     for (const from of rows) {
@@ -419,7 +419,7 @@ describe('a value is worth nothing in another place:', () => {
     }
   })
 
-  test('a personal value made the shared one, or that of another person', async () => {
+  test('a personal value turned into the shared one, or into that of another person', async () => {
     const shared = await target('secret_value', 2)
     for (const ownerId of ['', owner.id]) {
       await tampering([], async () => {
@@ -435,7 +435,7 @@ describe('a value is worth nothing in another place:', () => {
     }
   })
 
-  test('the shared value made somebody’s own', async () => {
+  test('the shared value turned into a personal one', async () => {
     const shared = await target('secret_value', 2)
     await tampering([], async () => {
       await raw.query('delete from secret_value where owner_id <> ?', [''])
@@ -489,7 +489,7 @@ describe('a value is worth nothing in another place:', () => {
   test('an environment moved to another project, behind a reference', async () => {
     const path = '/v1/workspace/main/project/open/secret/REFERENCE?resolve=true'
     await tampering([], async () => {
-      // It takes the place of the one that the reference names; the secrets stay where they were.
+      // The moved environment takes the name that the reference uses; the secrets stay where they were.
       const [taken, moved] = [environment(open, 1), environment(closed, 0)]
       const { name, folded_name } = await one('select name, folded_name from environment where id = ?', [taken])
       await raw.query("update environment set name = 'Old', folded_name = 'old' where id = ?", [taken])
@@ -505,20 +505,20 @@ describe('a value is worth nothing in another place:', () => {
   })
 })
 
-describe('changed keys open nothing:', () => {
+describe('tampered keys decrypt nothing:', () => {
   const keyTables = ['environment_key', 'workspace_key']
   const keyRow = () => one('select * from environment_key where environment_id = ?', [environment(open, 0)])
   const workspaceKeyRow = async () => {
     const { workspace_id } = await keyRow()
     return one('select * from workspace_key where workspace_id = ?', [workspace_id ?? null])
   }
-  const expectShut = async (what: string) => {
+  const expectUnreadable = async (what: string) => {
     invalidateAll()
     for (const row of [await target('secret_value', 2), await target('secret_version', 1)]) {
       expectIntegrity(await read(row), what)
     }
   }
-  /** Nothing may be sealed under a key that was put there. */
+  /** Nothing may be encrypted with a planted key. */
   const expectNoWrite = async (what: string) => {
     invalidateAll()
     const secrets = [{ key: 'FRESH', value: 'fresh' }]
@@ -528,23 +528,23 @@ describe('changed keys open nothing:', () => {
     expect(await raw.query("select * from secret where name = 'FRESH'")).toEqual([])
   }
 
-  test('any byte of the environment’s key', async () => {
+  test('a flipped bit in any byte of the environment key', async () => {
     const row = await keyRow()
     await tampering(keyTables, async () => {
       for (let at = 0; at < bytesOf(row.wrapped).length; at++) {
         await change('environment_key', row, { wrapped: flip(row.wrapped, at, 0x80) })
-        await expectShut(`byte ${at}`)
+        await expectUnreadable(`byte ${at}`)
       }
       await expectNoWrite('flipped')
     })
   })
 
-  test('any byte of the workspace’s key', async () => {
+  test('a flipped bit in any byte of the workspace key', async () => {
     const row = await workspaceKeyRow()
     await tampering(keyTables, async () => {
       for (let at = 0; at < bytesOf(row.wrapped).length; at++) {
         await change('workspace_key', row, { wrapped: flip(row.wrapped, at, 0x80) })
-        await expectShut(`byte ${at}`)
+        await expectUnreadable(`byte ${at}`)
       }
       await expectNoWrite('flipped')
     })
@@ -557,7 +557,7 @@ describe('changed keys open nothing:', () => {
     await tampering(keyTables, async () => {
       for (const other of others) {
         await change('environment_key', row, { wrapped: other.wrapped ?? null })
-        await expectShut('another')
+        await expectUnreadable('another')
         await expectNoWrite('another')
       }
     })
@@ -568,37 +568,37 @@ describe('changed keys open nothing:', () => {
     const other = await one('select * from workspace_key where workspace_id <> ?', [row.workspace_id ?? null])
     await tampering(keyTables, async () => {
       await change('workspace_key', row, { wrapped: other.wrapped ?? null })
-      await expectShut('another')
+      await expectUnreadable('another')
       await expectNoWrite('another')
     })
   })
 
   test.each<[string, Table, RawRow]>([
-    ['another version of the environment’s key', 'environment_key', { version: 2 }],
-    ['another version of its workspace’s', 'environment_key', { workspace_key_version: 2 }],
+    ['another version of the environment key', 'environment_key', { version: 2 }],
+    ['another version of its workspace key', 'environment_key', { workspace_key_version: 2 }],
     ['another workspace', 'environment_key', { workspace_id: 'strange' }],
-    ['another version of the workspace’s key', 'workspace_key', { version: 2 }],
-    ['an unknown root', 'workspace_key', { root_id: '01890000-0000-7000-8000-000000000000' }],
+    ['another version of the workspace key', 'workspace_key', { version: 2 }],
+    ['an unknown root key', 'workspace_key', { root_id: '01890000-0000-7000-8000-000000000000' }],
   ])('%s', async (what, table, columns) => {
     const row = table === 'environment_key' ? await keyRow() : await workspaceKeyRow()
     await tampering(keyTables, async () => {
       await change(table, row, columns)
-      await expectShut(what)
+      await expectUnreadable(what)
       await expectNoWrite(what)
     })
   })
 
-  test('none at all', async () => {
+  test('no keys at all', async () => {
     for (const table of keyTables) {
       await tampering(keyTables, async () => {
         await raw.query(`delete from ${table}`)
-        await expectShut(table)
+        await expectUnreadable(table)
         await expectNoWrite(table)
       })
     }
   })
 
-  test('a newer one that was put there is never used', async () => {
+  test('a planted newer key is never used', async () => {
     const row = await keyRow()
     const columns = Object.keys(row)
     await tampering(keyTables, async () => {
@@ -611,15 +611,15 @@ describe('changed keys open nothing:', () => {
     })
   })
 
-  test('and everything is there again with the keys', async () => {
+  test('restored keys decrypt everything again', async () => {
     for (const row of [...(await sealedRows('secret_value')), ...(await sealedRows('secret_version'))]) {
       expect((await read(row)).status).toBe(200)
     }
   })
 })
 
-describe('what is remembered', () => {
-  test('is the truth or nothing: a changed row is an error after the next write, and after a restart', async () => {
+describe('a cached value', () => {
+  test('hides no tampering: the row is an error after the next write and after a restart', async () => {
     const row = await target('secret_value', 2)
     const other = await one(
       'select sealed, version from secret_value where secret_id = ? and environment_id = ? and owner_id = ?',

@@ -49,13 +49,13 @@ async function create(place: Place, values: Record<string, string>, environments
   return answer.body
 }
 
-/** What one environment holds, by name. */
+/** The values of one environment, by name. */
 async function valuesIn(place: Place, environment: string): Promise<Record<string, string>> {
   const { body } = await send<Secret[]>('GET', `${place.secret}?environmentId=${environment}`)
   return Object.fromEntries(body.flatMap(({ name, values }) => values.map(({ value }) => [name, value ?? ''])))
 }
 
-/** Everything that the owner can read of a project: what a refused request must leave as it was. */
+/** Everything that the owner can read of a project; a refused request must not change it. */
 async function stateOf(place: Place): Promise<string> {
   const parts = [place.secret, `${place.path}/environment`, `${place.secret}/trash`]
   const texts = await Promise.all(parts.map(async (path) => (await send('GET', path)).text))
@@ -77,7 +77,7 @@ const read = async (place: Place, key: string) => (await send<Secret>('GET', `${
 const versionsOf = async (place: Place, key: string, environment = place.dev) =>
   (await send<SecretVersion[]>('GET', `${place.secret}/${key}/version?limit=200&environmentId=${environment}`)).body
 
-test('the value of one environment is removed, and its versions go on when it returns', async () => {
+test('the value of one environment is removed, and its versions continue when it is written again', async () => {
   const place = await newPlace()
   await create(place, { A: '1' }, [place.dev, place.staging])
   expect((await send('DELETE', `${place.secret}/A?environmentId=development`)).body).toEqual({ success: true })
@@ -88,7 +88,7 @@ test('the value of one environment is removed, and its versions go on when it re
   expect((await versionsOf(place, 'A')).map(({ deleted }) => deleted)).toEqual([false, true, false])
 })
 
-test('a deleted secret waits in the trash for 30 days and comes back with its values', async () => {
+test('a deleted secret stays in the trash for 30 days and is restored with its values', async () => {
   const place = await newPlace()
   await create(place, { A: 'dev', KEPT: '1' })
   await send('POST', place.secret, { body: { environments: ['staging'], secrets: [{ key: 'A', value: 'st' }] } })
@@ -124,7 +124,7 @@ test('a secret whose name was taken meanwhile stays in the trash', async () => {
   expect(await valuesIn(place, place.dev)).toEqual({ A: '1', MOVED: 'other' })
 })
 
-test('a purge destroys every version, in the trash or not, and is for admins', async () => {
+test('a purge destroys every version, in the trash or not, and needs an admin', async () => {
   const place = await newPlace()
   await create(place, { LIVE: '1', TRASHED: '1' }, [place.dev, place.staging])
   await send('PUT', `${place.secret}/LIVE/value`, { body: { environmentId: place.dev, value: '2' } })

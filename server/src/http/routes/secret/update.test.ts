@@ -43,7 +43,7 @@ async function create(place: Place, values: Record<string, string>, environments
   return answer.body
 }
 
-/** Everything that the owner can read of a project: what a refused request must leave as it was. */
+/** Everything that the owner can read of a project; a refused request must not change it. */
 async function stateOf(place: Place): Promise<string> {
   const parts = [place.secret, `${place.path}/environment`, `${place.secret}/trash`]
   const texts = await Promise.all(parts.map(async (path) => (await send('GET', path)).text))
@@ -67,7 +67,7 @@ const read = async (place: Place, key: string) => (await send<Secret>('GET', `${
 const revisionsOf = async (place: Place, environment = place.dev) =>
   (await send<Revision[]>('GET', `${place.path}/environment/${environment}/revision?limit=200`)).body
 
-test('a whole secret sent back as it was read is accepted and makes no version', async () => {
+test('a secret sent back unchanged is accepted and creates no version', async () => {
   const place = await newPlace()
   await create(place, { A: ref('MISSING'), B: '1' }, [place.dev, place.staging])
   const reminder = { environmentId: place.dev, type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
@@ -118,7 +118,7 @@ test('an update renames, and changes type, data type and note', async () => {
   ])
 })
 
-test('an update that is refused changes nothing', async () => {
+test('a refused update changes nothing', async () => {
   const place = await newPlace()
   await create(place, { A: '1', TAKEN: '1' })
   const row = { environmentId: place.dev, value: '2' }
@@ -135,7 +135,7 @@ test('an update that is refused changes nothing', async () => {
   await put({ name: 'A', dataType: 'binary', values: [] }, 400)
 })
 
-test('a listed environment outside the scope refuses the whole update', async () => {
+test('an update that lists an environment outside the scope is refused as a whole', async () => {
   const place = await newPlace()
   await create(place, { A: '1' }, [place.dev, place.production])
   const { token } = await createToken(service, owner.session, { scope: { environments: [place.dev] } })
@@ -150,7 +150,7 @@ test('a listed environment outside the scope refuses the whole update', async ()
   expect(await stateOf(place)).toBe(before)
 })
 
-test('a value is written only at the version that was read', async () => {
+test('a value is written only if ifVersion is its current version', async () => {
   const place = await newPlace()
   await create(place, { A: '1' })
   const path = `${place.secret}/A/value`
@@ -168,7 +168,7 @@ test('a value is written only at the version that was read', async () => {
   ).toBe(404)
 })
 
-test('a reminder is put, replaced, returned with its row alone, and ended', async () => {
+test('a reminder is created, replaced, returned only with its row, and deleted', async () => {
   const place = await newPlace()
   await create(place, { A: '1' }, [place.dev, place.staging])
   const path = `${place.secret}/A/reminder`

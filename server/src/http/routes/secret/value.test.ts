@@ -1,4 +1,4 @@
-/** Single values that are written at the same moment: done together, and for each of them as if it had been alone. */
+/** Concurrent writes of single values share a transaction, and each has the result that it would have alone. */
 import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import type { SecretVersion } from '@coffer/contract/history'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -44,7 +44,7 @@ async function expectSoundTrail(): Promise<void> {
   expect(body).toMatchObject({ ok: true })
 }
 
-test('each has its own version, revision, message and audit entry, in one order', async () => {
+test('each concurrent write has its own version, revision, message and audit entry, in one order', async () => {
   const project = await createSecretProject(service, session)
   await project.set('development', { A: 'first', B: 'first' })
   const count = 60
@@ -100,7 +100,7 @@ test('each has its own version, revision, message and audit entry, in one order'
   await expectSoundTrail()
 })
 
-test('of many that ask for the same version one is written, and what is refused leaves its neighbours alone', async () => {
+test('one of many writes with the same ifVersion succeeds, and a refused write does not affect the others', async () => {
   const project = await createSecretProject(service, session)
   await project.set('development', { A: 'first', B: 'first' })
   const at = { environmentId: 'development' }
@@ -128,7 +128,7 @@ test('of many that ask for the same version one is written, and what is refused 
   await expectSoundTrail()
 })
 
-test('the same value again is no change, also after one that came in the same moment', async () => {
+test('an equal value is no change, even right after a concurrent write of it', async () => {
   const project = await createSecretProject(service, session)
   await project.set('development', { A: 'first' })
   const wish = { environmentId: 'development', value: 'second' }
@@ -138,7 +138,7 @@ test('the same value again is no change, also after one that came in the same mo
   expect(await listEntries(project, project.idOf('development'))).toHaveLength(1)
 })
 
-test('by name and by id, and values with references among them, all find the same secret', async () => {
+test('writes by name, by id and with references all reach the same secret', async () => {
   const project = await createSecretProject(service, session)
   await project.set('development', { A: 'first', B: 'b' })
   const secret = await project.must<{ id: string }>('GET', '/secret/A?environmentId=development')
@@ -157,7 +157,7 @@ test('by name and by id, and values with references among them, all find the sam
   await expectSoundTrail()
 })
 
-test('one whose present value was changed behind our back fails alone', async () => {
+test('a write to a tampered value fails alone', async () => {
   const project = await createSecretProject(service, session)
   await project.set('development', { A: 'first', B: 'first' })
   const raw = await openRaw(service)
@@ -183,7 +183,7 @@ test('one whose present value was changed behind our back fails alone', async ()
   await expectSoundTrail()
 })
 
-test('several projects and environments at once keep apart', async () => {
+test('concurrent writes to several projects and environments do not mix', async () => {
   const projects = [await createSecretProject(service, session), await createSecretProject(service, session)]
   for (const project of projects) {
     for (const environment of ['development', 'staging']) await project.set(environment, { A: 'first' })

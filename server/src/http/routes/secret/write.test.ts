@@ -42,13 +42,13 @@ async function create(place: Place, values: Record<string, string>, environments
   return answer.body
 }
 
-/** What one environment holds, by name. */
+/** The values of one environment, by name. */
 async function valuesIn(place: Place, environment: string): Promise<Record<string, string>> {
   const { body } = await send<Secret[]>('GET', `${place.secret}?environmentId=${environment}`)
   return Object.fromEntries(body.flatMap(({ name, values }) => values.map(({ value }) => [name, value ?? ''])))
 }
 
-/** Everything that the owner can read of a project: what a refused request must leave as it was. */
+/** Everything that the owner can read of a project; a refused request must not change it. */
 async function stateOf(place: Place): Promise<string> {
   const parts = [place.secret, `${place.path}/environment`, `${place.secret}/trash`]
   const texts = await Promise.all(parts.map(async (path) => (await send('GET', path)).text))
@@ -72,7 +72,7 @@ const versionsOf = async (place: Place, key: string, environment = place.dev) =>
 const revisionsOf = async (place: Place, environment = place.dev) =>
   (await send<Revision[]>('GET', `${place.path}/environment/${environment}/revision?limit=200`)).body
 
-test('secrets are created in several environments, by id and by name, with everything that was given', async () => {
+test('secrets are created in several environments, by id and by name, with all given fields', async () => {
   const place = await newPlace()
   const secrets = [
     { key: 'B', value: '{}', type: 'build', dataType: 'json', note: 'why' },
@@ -109,7 +109,7 @@ test('secrets are created in several environments, by id and by name, with every
   expect(await revisionsOf(place)).toMatchObject([{ revision: 1, message: 'first', createdBy: owner.email }])
 })
 
-test('create refuses what exists and names it, upsert overwrites it, skip leaves it', async () => {
+test('create refuses existing secrets and names them, upsert overwrites them, skip keeps them', async () => {
   const place = await newPlace()
   await create(place, { OLD: '1', SAME: 's' })
   const secrets = ['OLD', 'SAME', 'NEW'].map((key) => ({ key, value: key === 'SAME' ? 's' : '2' }))
@@ -130,7 +130,7 @@ test('create refuses what exists and names it, upsert overwrites it, skip leaves
   expect(await versionsOf(place, 'SAME')).toHaveLength(1)
 })
 
-test('an upsert with an equal value still writes the note, type and data type that it brings', async () => {
+test('an upsert with an equal value still writes note, type and data type', async () => {
   const place = await newPlace()
   await create(place, { A: '1' })
   const secrets = [{ key: 'A', value: '1', note: 'new', type: 'build', dataType: 'number' }]
@@ -144,7 +144,7 @@ test('an upsert with an equal value still writes the note, type and data type th
   })
 })
 
-test('a new note for equal values in several environments is one entry in the audit trail for each secret', async () => {
+test('a new note for equal values in several environments leaves one audit entry per secret', async () => {
   const place = await newPlace()
   const environments = [place.dev, place.staging, place.production]
   await create(place, { A: '1', B: '2' }, environments)
@@ -157,7 +157,7 @@ test('a new note for equal values in several environments is one entry in the au
   for (const key of ['A', 'B']) expect((await read(place, key)).note).toBe('new')
 })
 
-test('a value that exists in one of several environments refuses all of them', async () => {
+test('a creation in several environments is refused as a whole if one of them has a value', async () => {
   const place = await newPlace()
   await create(place, { A: '1' }, [place.production])
   const secrets = [
@@ -181,16 +181,21 @@ const wrongs: [what: string, body: Record<string, unknown>, status: number, mess
     /more than once: A\./,
   ],
   ['an empty name', { secrets: [{ key: '', value: '' }] }, 400, /^secrets\.0\.key: /],
-  ['a name of 256', { secrets: [{ key: 'k'.repeat(256), value: '' }] }, 400, /key: /],
+  ['a name of 256 characters', { secrets: [{ key: 'k'.repeat(256), value: '' }] }, 400, /key: /],
   ['a name with a dot', { secrets: [{ key: 'a.b', value: '' }] }, 400, /key: /],
   ['a name with an umlaut', { secrets: [{ key: 'ä', value: '' }] }, 400, /key: /],
   ['a name with a line feed at its end', { secrets: [{ key: 'A\n', value: '' }] }, 400, /key: /],
   ['a name like an id', { secrets: [{ key: '0190A1dc-b912-73cb-9386-016275561f1a', value: '' }] }, 400, /^key: .*id/],
   ['a name like the zero id', { secrets: [{ key: '00000000-0000-0000-0000-000000000000', value: '' }] }, 400, /^key: /],
-  ['64 KiB and a byte', { secrets: [{ key: 'BIG', value: 'x'.repeat(65_537) }] }, 400, /value: /],
-  ['64 KiB and a byte in few characters', { secrets: [{ key: 'BIG', value: `x${'😀'.repeat(16_384)}` }] }, 400, /BIG/],
+  ['a value of 64 KiB and a byte', { secrets: [{ key: 'BIG', value: 'x'.repeat(65_537) }] }, 400, /value: /],
+  [
+    'a value of 64 KiB and a byte in few characters',
+    { secrets: [{ key: 'BIG', value: `x${'😀'.repeat(16_384)}` }] },
+    400,
+    /BIG/,
+  ],
   ['the display mask', { secrets: [{ key: 'MASK', value: '*********' }] }, 400, /MASK/],
-  ['a value that is no text', { secrets: [{ key: 'A', value: null }] }, 400, /value: /],
+  ['a value that is not a string', { secrets: [{ key: 'A', value: null }] }, 400, /value: /],
   ['no value', { secrets: [{ key: 'A' }] }, 400, /value: is required/],
   ['no secrets', { secrets: [] }, 400, /^secrets: /],
   ['no environments', { environments: [] }, 400, /^environments: /],
@@ -198,7 +203,7 @@ const wrongs: [what: string, body: Record<string, unknown>, status: number, mess
   ['an unknown mode', { mode: 'merge' }, 400, /^mode: /],
   ['an unknown environment', { environments: ['development', 'nowhere'] }, 404, /^Not found\.$/],
 ]
-test('what is wrong in a creation refuses all of it', async () => {
+test('a creation with one invalid part is refused as a whole', async () => {
   const place = await newPlace()
   for (const [what, part, status, message] of wrongs) {
     const good = { environments: [place.dev], secrets: [{ key: 'GOOD', value: '1' }] }
@@ -210,14 +215,14 @@ test('what is wrong in a creation refuses all of it', async () => {
   expect(await expectRefused(place, ['POST', place.secret, lone], 400)).toContain('surrogate')
 })
 
-test('names of 1 and of 255 characters and every allowed character are kept, apart by case', async () => {
+test('names of 1 and 255 characters and with every allowed character are accepted, and are case-sensitive', async () => {
   const place = await newPlace()
   const names = ['-', '_', '0', 'k'.repeat(255), 'a', 'A', 'a-b_C-9', '0190a1dcb91273cb9386016275561f1a']
   await create(place, Object.fromEntries(names.map((name) => [name, name])))
   for (const name of names) expect((await read(place, name)).values[0]?.value).toBe(name)
 })
 
-test('every text comes back byte for byte', async () => {
+test('every value comes back byte for byte', async () => {
   const place = await newPlace()
   const texts = {
     EMPTY: '',
@@ -247,7 +252,7 @@ test('a note and a message hold any text that a person may paste', async () => {
   }
 })
 
-test('1,000 and 10,000 secrets are created at once, 10,001 are refused', async () => {
+test('one request creates 1,000 or 10,000 secrets, and 10,001 are refused', async () => {
   const place = await newPlace()
   const many = (count: number, prefix: string) =>
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`${prefix}_${index}`, `value ${index}`]))
@@ -259,7 +264,7 @@ test('1,000 and 10,000 secrets are created at once, 10,001 are refused', async (
   expect(over).toMatchObject({ status: 400, body: { message: expect.stringMatching(/^secrets: .*10000/) } })
 })
 
-test('creations of overlapping names at the same moment are each done wholly or not at all', async () => {
+test('concurrent creations of overlapping names each succeed as a whole or not at all', async () => {
   const place = await newPlace()
   const attempts = Array.from({ length: 24 }, (_, writer) => {
     const keys = Array.from({ length: 10 }, (_, index) => `K_${(writer * 5 + index) % 60}`)
@@ -279,7 +284,7 @@ test('creations of overlapping names at the same moment are each done wholly or 
 })
 
 test.each(['environmentId=development', 'environment_id=development', 'personal=true'])(
-  'a purge with %s destroys nothing',
+  'a purge with %s is refused and destroys nothing',
   async (more) => {
     const place = await newPlace()
     await create(place, { A: '1' }, [place.dev, place.staging])
@@ -311,12 +316,12 @@ test('environment_id means environmentId in every query that takes one', async (
 test.each([
   ['its environment', { environmentId: 'development' }, ''],
   [
-    'what it was put with',
+    'the fields that it was created with',
     { environmentId: 'development', type: 'recurring', nextReminderDate: '2030-01-01T00:00:00Z', everyDays: 7 },
     '',
   ],
-  ['its environment, as in the query', { environmentId: 'development' }, '?environmentId=development'],
-])('a reminder is ended by a body with %s', async (_what, body, query) => {
+  ['its environment, the same as in the query', { environmentId: 'development' }, '?environmentId=development'],
+])('a reminder is deleted by a body with %s', async (_what, body, query) => {
   const place = await newPlace()
   await create(place, { A: '1' })
   const path = `${place.secret}/A/reminder`
@@ -331,10 +336,10 @@ test.each([
 })
 
 test.each([
-  ['a recurring one without its days', { type: 'recurring' }, 400, /^everyDays: /],
-  ['a date that is none', { nextReminderDate: 'tomorrow' }, 400, /^nextReminderDate: /],
+  ['a recurring reminder without everyDays', { type: 'recurring' }, 400, /^everyDays: /],
+  ['an invalid date', { nextReminderDate: 'tomorrow' }, 400, /^nextReminderDate: /],
   [
-    'a leap second, which no clock here can hold',
+    'a leap second, which a timestamp cannot hold',
     { nextReminderDate: '2026-12-31T23:59:60Z' },
     400,
     /^nextReminderDate: /,
