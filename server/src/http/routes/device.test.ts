@@ -58,7 +58,7 @@ const statusOf = async (token: string) => (await service.call('GET', '/v1/me', {
 const refusal = ({ status, text }: Answer) => [status, text]
 const refused = (word: string) => [400, `{"error":"${word}"}`]
 
-test('the codes have the agreed form', async () => {
+test('the device code and the user code have the documented format', async () => {
   const codes = await begin()
   expect(codes).toEqual({
     deviceCode: expect.stringMatching(/^[\w-]{43}$/),
@@ -70,7 +70,7 @@ test('the codes have the agreed form', async () => {
   })
 })
 
-test('a device is signed in once a person has approved, as that person, with a session of the command line', async () => {
+test('an approved device gets a command-line session of the person who approved it', async () => {
   const person = await newPerson()
   const { deviceCode, userCode } = await begin()
   expect(refusal(await poll(deviceCode))).toEqual(refused('authorization_pending'))
@@ -94,7 +94,7 @@ test('a device is signed in once a person has approved, as that person, with a s
   expect(await statusOf(person.session)).toBe(200)
 })
 
-test('the session of a command line lives 8 hours without use and 30 days at most', async () => {
+test('a command-line session expires after 8 hours without use and after 30 days at most', async () => {
   const [idle, used] = [await signIn(owner), await signIn(owner)]
   const hourMs = 3_600_000
   service.clock.offsetMs = 8 * hourMs - 60_000
@@ -119,28 +119,28 @@ test.each([
   (code: string) => code.toLowerCase(),
   (code: string) => code.replace('-', ''),
   (code: string) => ` ${code} `,
-])('the code may be typed in another way: %o', async (spell) => {
+])('the user code is accepted in another spelling: %o', async (spell) => {
   const { deviceCode, userCode } = await begin()
   expect((await answer(owner, spell(userCode))).status).toBe(200)
   expect((await poll(deviceCode)).status).toBe(200)
 })
 
-test('polling faster than the interval is told to slow down, and not punished for good', async () => {
+test('polling faster than the interval gets slow_down, without a lasting penalty', async () => {
   service.clock.fixedAt = Date.now()
   const { deviceCode, userCode } = await begin()
   const words = async () => (await poll(deviceCode)).body.error
   expect([await words(), await words()]).toEqual(['authorization_pending', 'slow_down'])
-  // The interval is five seconds, of which one is leeway.
+  // The interval is five seconds, one of them leeway.
   service.clock.offsetMs = 3_999
   expect(await words()).toBe('slow_down')
   service.clock.offsetMs = 4_000
   expect([await words(), await words()]).toEqual(['authorization_pending', 'slow_down'])
-  // Whoever is approved need not wait.
+  // An approved device need not wait for the interval.
   await answer(owner, userCode)
   expect((await poll(deviceCode)).status).toBe(200)
 })
 
-test('of 20 polls at once of one that waits, one is in time', async () => {
+test('of 20 concurrent polls of a pending code, one gets authorization_pending and 19 get slow_down', async () => {
   const { deviceCode } = await begin()
   const answers = await Promise.all(Array.from({ length: 20 }, () => poll(deviceCode)))
   const words = answers.map(({ body }) => body.error)
@@ -148,7 +148,7 @@ test('of 20 polls at once of one that waits, one is in time', async () => {
   expect(words.filter((word) => word === 'slow_down')).toHaveLength(19)
 })
 
-test('who is refused is told so, and stays refused', async () => {
+test('a denied device gets access_denied, also on later polls', async () => {
   const { deviceCode, userCode } = await begin()
   expect((await answer(owner, userCode, false)).status).toBe(200)
   expect(refusal(await poll(deviceCode))).toEqual(refused('access_denied'))
@@ -156,7 +156,7 @@ test('who is refused is told so, and stays refused', async () => {
   expect(refusal(await poll(deviceCode))).toEqual(refused('access_denied'))
 })
 
-test('a code is collected once, answered once, and by its own client alone', async () => {
+test('a code is collected once, approved or denied once, and only by its own client', async () => {
   const { deviceCode, userCode } = await begin()
   await answer(owner, userCode)
   expect(refusal(await poll(deviceCode, service, 'another-client'))).toEqual(refused('expired_token'))
@@ -166,10 +166,10 @@ test('a code is collected once, answered once, and by its own client alone', asy
   expect((await answer(owner, userCode)).status).toBe(404)
 })
 
-test('of 20 polls of one approved code at once, on two nodes where there can be two, one wins', async () => {
+test('of 20 concurrent polls of one approved code, one wins (on two nodes with PostgreSQL)', async () => {
   const database = await createDatabase()
   const here = await openService(database.settings, database.dataDir)
-  // SQLite serves one process: there, both are the same.
+  // SQLite serves a single process, so both names are the same node.
   const there = engine === 'postgres' ? await openService(database.settings, database.dataDir) : here
   try {
     const { session } = await registerOwner(here)
@@ -194,13 +194,13 @@ test('of 20 polls of one approved code at once, on two nodes where there can be 
   }
 })
 
-/** All that a caller can tell two answers apart by. */
+/** Everything by which a caller could tell two responses apart. */
 const visible = ({ status, headers, text }: Answer) => {
   const changing = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
   return { status, text, headers: [...headers].filter(([name]) => !changing.has(name)) }
 }
 
-test('after 300 seconds a code looks like one that never was, to the device and to the person', async () => {
+test('a code that expired after 300 seconds gets the same responses as an unknown one', async () => {
   const [waiting, approved] = [await begin(), await begin()]
   await answer(owner, approved.userCode)
   service.clock.offsetMs = 299_000
@@ -228,7 +228,7 @@ test('the cleanup removes expired rows and no others', async () => {
   expect((await answer(owner, userCode)).status).toBe(200)
 })
 
-test('a person sees who asks, and from where, before answering', async () => {
+test('a person sees the client, its address and its user agent before approving', async () => {
   const { userCode } = await begin()
   const look = (token: string, code: string) =>
     service.call('POST', '/v1/auth/device/lookup', { token, body: { userCode: code } })
@@ -240,7 +240,7 @@ test('a person sees who asks, and from where, before answering', async () => {
   expect((await look(owner.session, userCode)).status).toBe(404)
 })
 
-test('a person has 10 wrong codes in 10 minutes, right ones not counted; others go on', async () => {
+test('a person may enter 10 wrong codes in 10 minutes; right codes do not count, and other people are not locked', async () => {
   const [guesser, other] = [await newPerson(), await newPerson()]
   for (let tries = 0; tries < 15; tries++) expect((await answer(guesser, (await begin()).userCode)).status).toBe(200)
   const guesses = await Promise.all(Array.from({ length: 30 }, () => answer(guesser, 'BCDF-GHJK')))
@@ -257,7 +257,7 @@ test('a person has 10 wrong codes in 10 minutes, right ones not counted; others 
   expect((await answer(guesser, (await begin()).userCode)).status).toBe(200)
 })
 
-test('only a session in a browser approves: no command-line session, no token, no JWT', async () => {
+test('only a browser session approves: no command-line session, no token, no JWT', async () => {
   const { deviceCode, userCode } = await begin()
   const { token } = await createToken(service, owner.session)
   const cli = await signIn(owner)
@@ -268,7 +268,7 @@ test('only a session in a browser approves: no command-line session, no token, n
   expect((await poll(deviceCode)).body.error).toBe('authorization_pending')
 })
 
-test('what was approved and not collected ends with the password, and with "all other sessions"', async () => {
+test('an approved code that was not collected ends with a password change and with "all other sessions"', async () => {
   const person = await newPerson()
   const [first, second] = [await begin(), await begin()]
   await answer(person, first.userCode)
@@ -285,21 +285,21 @@ const idOf = async (token: string) =>
   (await service.call<Session[]>('GET', '/v1/me/session', { token })).body.find(({ current }) => current)?.id
 
 test.each<[string, Ending]>([
-  ['its logout', (token) => service.call('POST', '/v1/auth/logout', { token })],
+  ['logout', (token) => service.call('POST', '/v1/auth/logout', { token })],
   [
     'its removal from the list of sessions',
     async (session, token) => service.call('DELETE', `/v1/me/session/${await idOf(session)}`, { token }),
   ],
-  ['all sessions but another', (_session, token) => service.call('DELETE', '/v1/me/session', { token })],
+  ['a revocation of all other sessions', (_session, token) => service.call('DELETE', '/v1/me/session', { token })],
   [
-    'a change of the password elsewhere',
+    'a password change in another session',
     (_session, token) => {
       const body = { currentPassword: password, newPassword: 'another long password' }
       return service.call('PUT', '/v1/me/password', { token, body })
     },
   ],
-  ['its longest life', async (session) => endsAfter(session, 60_000)],
-])('a session that ends takes what it approved and nobody has collected: by %s', async (_what, end) => {
+  ['its maximum lifetime', async (session) => endsAfter(session, 60_000)],
+])('a session that ends takes its approved, uncollected codes along: by %s', async (_what, end) => {
   const person = await newPerson()
   const { body } = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email: person.email, password } })
   const [mine, kept] = [await begin(), await begin()]
@@ -307,16 +307,16 @@ test.each<[string, Ending]>([
   await end(body.accessToken, person.session)
   expect(await statusOf(body.accessToken)).toBe(401)
   expect(refusal(await poll(mine.deviceCode))).toEqual(refused('expired_token'))
-  // Another session of the same person approves as before.
+  // Another session of the same person can still approve.
   expect((await answer(person, kept.userCode)).status).toBe(200)
   expect((await poll(kept.deviceCode)).status).toBe(200)
 })
 
-/** Shortens the life of the session, signed as the service does, and moves the clock beyond it. */
+/** Shortens the lifetime of the session with a valid signature, and moves the clock past it. */
 async function endsAfter(session: string, ms: number): Promise<void> {
   const { sessions } = service.app.services.store
   const found = await sessions.findByValue(session)
-  if (!found) throw new Error('there is one')
+  if (!found) throw new Error('the session is missing')
   const expiresAt = service.app.services.now() + ms
   await sessions.rehash({ ...found, expiresAt }, session)
   await raw.query('update session set expires_at = ? where id = ?', [expiresAt, found.id])
@@ -343,7 +343,7 @@ test.each([
   expect(refusedBody).toMatchObject({ status: 400, body: { message } })
 })
 
-test('neither code is in the database, the log or the audit trail; who approved what for whom is', async () => {
+test('the audit trail says who approved which client; neither code is in the database, the log or the trail', async () => {
   const person = await newPerson()
   const { deviceCode, userCode } = await begin()
   await answer(person, userCode)
@@ -375,14 +375,14 @@ test('neither code is in the database, the log or the audit trail; who approved 
 })
 
 test.each<[string, string, (victim: TestUser) => (string | number)[]]>([
-  ['approved by hand', "state = 'approved', user_id = ?", (victim) => [victim.id]],
-  ['approved for somebody else', 'user_id = ?', (victim) => [victim.id]],
-  ['taken over by another session', 'session_id = (select min(id) from session)', () => []],
+  ['approved directly', "state = 'approved', user_id = ?", (victim) => [victim.id]],
+  ['approved for another user', 'user_id = ?', (victim) => [victim.id]],
+  ['moved to another session', 'session_id = (select min(id) from session)', () => []],
   ['prolonged', 'expires_at = ?', () => [Date.now() + 10 ** 9]],
-  ['given to another client', 'client_id = ?', () => ['other']],
-])('a row that was changed behind the service signs nobody in: %s', async (what, change, values) => {
+  ['moved to another client', 'client_id = ?', () => ['other']],
+])('a row that was changed directly in the database signs nobody in: %s', async (what, change, values) => {
   const { deviceCode, userCode } = await begin()
-  if (what !== 'approved by hand') await answer(await newPerson(), userCode)
+  if (what !== 'approved directly') await answer(await newPerson(), userCode)
   await raw.query(`update device_login set ${change}`, values(owner))
   expect(await countTampered(service.app.services.engine, service.app.services.keys)).not.toEqual([])
   for (const client of [clientId, 'other']) {
@@ -391,7 +391,7 @@ test.each<[string, string, (victim: TestUser) => (string | number)[]]>([
   await raw.query('delete from device_login')
 })
 
-test('a password is not enough where a second factor was asked for, but an approval is', async () => {
+test('with a second factor, the password alone is refused, but an approval signs the device in', async () => {
   const person = await newPerson()
   await setUpTotp(service, person.session)
   const body = { email: person.email, password }

@@ -1,4 +1,4 @@
-/** Confirming and changing the address of an account, by links that a real mail server delivers. */
+/** Confirming and changing the email address of an account, with links delivered by a real mail server. */
 import type { Me } from '@coffer/contract/me'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import {
@@ -57,7 +57,7 @@ const mailsTo = (email: string) => mailServer.delivered.filter(({ to }) => to.in
 
 /** The token in the link of the nth mail to this address. */
 async function mailedToken(email: string, nth = 1): Promise<string> {
-  const mail = await until(() => mailsTo(email)[nth - 1], 20_000, `mail ${nth} to ${email} is there`)
+  const mail = await until(() => mailsTo(email)[nth - 1], 20_000, `mail ${nth} to ${email} arrives`)
   const [, token] = /https:\/\/coffer\.example\.com\/me#confirm-email=(cof_mail_\w+)/.exec(mail.text) ?? []
   return token ?? ''
 }
@@ -67,7 +67,7 @@ const unknown = {
   body: { message: 'This link has expired, was already used or was replaced by a newer one: request a new one.' },
 }
 
-test('an address is confirmed by the link that is mailed to it, once, by its own person alone', async () => {
+test('an address is confirmed by the link mailed to it, once, and only by its own account', async () => {
   const [person, other] = [await newPerson(), await newPerson()]
   expect((await me(person.session)).emailVerified).toBe(false)
   expect((await verify(person)).body).toEqual({ success: true })
@@ -85,7 +85,7 @@ test('an address is confirmed by the link that is mailed to it, once, by its own
   )
 })
 
-test('of 10 uses of one link at once, one wins', async () => {
+test('of 10 concurrent uses of one link, one wins', async () => {
   const person = await newPerson()
   await verify(person)
   const token = await mailedToken(person.email)
@@ -94,7 +94,7 @@ test('of 10 uses of one link at once, one wins', async () => {
   expect(answers.filter(({ status }) => status === 404)).toHaveLength(9)
 })
 
-test('a newer link, 24 hours and a new password each end a link', async () => {
+test('a newer link, 24 hours and a password change each invalidate a link', async () => {
   const person = await newPerson()
   await verify(person)
   const first = await mailedToken(person.email)
@@ -108,7 +108,7 @@ test('a newer link, 24 hours and a new password each end a link', async () => {
   await verify(late)
   const token = await mailedToken(late.email)
   service.clock.offsetMs = 24 * 3_600_000 + 1_000
-  // Its session has rested too long by then.
+  // The first session has expired by then.
   const { body: again } = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', {
     body: { email: late.email, password },
   })
@@ -117,17 +117,17 @@ test('a newer link, 24 hours and a new password each end a link', async () => {
   expect(await raw.query('select id from email_confirmation where user_id = ?', [late.id])).toEqual([])
 })
 
-test('a new address takes the place of the old one when it is confirmed, and the old one is told', async () => {
+test('a new address replaces the old one once it is confirmed, and the old address gets a mail', async () => {
   const person = await newPerson()
   const email = newAddress()
   expect((await change(person, email.toUpperCase())).body).toEqual({ success: true })
   expect(await me(person.session)).toMatchObject({ email: person.email, emailVerified: false })
   expect((await confirm(person, await mailedToken(email))).status).toBe(200)
-  // The session goes on under the new address.
+  // The session stays valid under the new address.
   expect(await me(person.session)).toMatchObject({ id: person.id, email, emailVerified: true })
   expect([(await logIn(person.email)).status, (await logIn(email)).status]).toEqual([401, 200])
-  const told = await mailServer.mailTo(person.email)
-  expect(told.text).toContain(`now has the email address ${email} instead of ${person.email}`)
+  const notice = await mailServer.mailTo(person.email)
+  expect(notice.text).toContain(`now has the email address ${email} instead of ${person.email}`)
   const { body: trail } = await service.call('GET', `/v1/workspace/main/audit?actor=${person.id}&action=UPDATE`, {
     token: owner.session,
   })
@@ -140,7 +140,7 @@ test('a new address takes the place of the old one when it is confirmed, and the
   ])
 })
 
-test('only whoever knows the password changes the address', async () => {
+test('changing the address needs the password', async () => {
   const person = await newPerson()
   const email = newAddress()
   expect(await change(person, email, {})).toMatchObject({
@@ -158,7 +158,7 @@ test('only whoever knows the password changes the address', async () => {
   expect(mailsTo(email)).toEqual([])
 })
 
-test('whether the new address has an account is told to nobody but the reader of its mail', async () => {
+test('only the mail reveals whether the new address has an account', async () => {
   const [person, taken] = [await newPerson(), await newPerson()]
   const free = newAddress()
   const answers = [await change(person, taken.email), await change(person, free)]
@@ -171,7 +171,7 @@ test('whether the new address has an account is told to nobody but the reader of
   expect((await me(other.session)).email).toBe(other.email)
 })
 
-test('of two accounts that confirm the same new address at once, one gets it', async () => {
+test('of two accounts that confirm the same new address concurrently, one gets it', async () => {
   const [one, two] = [await newPerson(), await newPerson()]
   const email = newAddress()
   await change(one, email)
@@ -183,7 +183,7 @@ test('of two accounts that confirm the same new address at once, one gets it', a
   expect(await raw.query('select id from account where email = ?', [email])).toHaveLength(1)
 })
 
-test('nobody has more than ten mails sent in ten minutes, to one address or to many', async () => {
+test('an account and an address are limited to ten mails in ten minutes each', async () => {
   const person = await newPerson()
   for (let sent = 0; sent < 10; sent++) expect((await change(person, newAddress())).status).toBe(200)
   const refused = await verify(person)
@@ -199,7 +199,7 @@ test('nobody has more than ten mails sent in ten minutes, to one address or to m
   })
 })
 
-test('the token is in the mail alone: not in the database, the log or the trail', async () => {
+test('the token is only in the mail: not in the database or the log', async () => {
   const person = await newPerson()
   await verify(person)
   const token = await mailedToken(person.email)
@@ -214,7 +214,7 @@ test('the token is in the mail alone: not in the database, the log or the trail'
   expect(service.logs.join()).not.toContain(token)
 })
 
-test('nobody confirms an address by writing to the database', async () => {
+test('writing to the database confirms no address', async () => {
   const [person, other] = [await newPerson(), await newPerson()]
   const { services } = service.app
   await raw.restoring(['account'], async () => {
@@ -238,7 +238,7 @@ test('nobody confirms an address by writing to the database', async () => {
   expect((await confirm(person, token)).status).toBe(200)
 })
 
-test('links and confirmed addresses outlive a rotation of the root', async () => {
+test('links and confirmed addresses survive a root key rotation', async () => {
   const [person, waiting] = [await newPerson(), await newPerson()]
   await verify(person)
   await confirm(person, await mailedToken(person.email))
@@ -249,7 +249,7 @@ test('links and confirmed addresses outlive a rotation of the root', async () =>
   expect(await countTampered(service.app.services.engine, service.app.services.keys)).toEqual([])
 })
 
-test('without a mail server neither is offered', async () => {
+test('confirming and changing an address are refused without a mail server', async () => {
   const silent = await startService()
   const { session: token } = await registerOwner(silent)
   const message = 'No mail server is configured: ask the operator to set COFFER_SMTP_URL.'

@@ -33,13 +33,13 @@ async function find(id: string): Promise<Environment | undefined> {
   return body.find((environment) => environment.id === id)
 }
 
-test('environments are listed in the order of their making', async () => {
+test('environments are listed in the order of their creation', async () => {
   const { body } = await service.call<Environment[]>('GET', `${list}/`, as())
   expect(body.map(({ name }) => name)).toEqual(['development', 'staging', 'production'])
   expect(body[0]).toMatchObject({ totalSecrets: 0, hasPersonalOverrides: false })
 })
 
-test('an environment is made, changed field by field, and deleted', async () => {
+test('an environment is created, changed field by field, and deleted', async () => {
   const made = await service.call<{ id: string }>(
     'POST',
     list,
@@ -59,7 +59,7 @@ test('an environment is made, changed field by field, and deleted', async () => 
   expect((await service.call('PUT', `${list}/${id}`, as({ body: { name: 'x' } }))).status).toBe(404)
 })
 
-test('names are unique in a project without regard to case; another project has its own', async () => {
+test('environment names are unique in a project, ignoring case; other projects may use them', async () => {
   const id = await create('QA')
   expect((await service.call('POST', list, as({ body: { name: 'qa' } }))).status).toBe(409)
   const other = await create('QA 2')
@@ -70,14 +70,14 @@ test('names are unique in a project without regard to case; another project has 
   expect(elsewhere.status).toBe(201)
 })
 
-test('of many of one name at the same moment one is made', async () => {
+test('of 20 concurrent creations with the same name, one succeeds', async () => {
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => service.call('POST', list, as({ body: { name: 'Race' } }))),
   )
   expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)])
 })
 
-test('an environment of another project is not found here', async () => {
+test('an environment of another project is not found', async () => {
   const id = await create('mine')
   const path = `/v1/workspace/main/project/web/environment/${id}`
   expect((await service.call('PUT', path, as({ body: { name: 'yours' } }))).status).toBe(404)
@@ -90,7 +90,7 @@ test.each([
   ['a name with a slash', { name: 'a/b' }, 'name: has characters or a format that is not allowed.'],
   ['a name that starts with a space', { name: ' a' }, 'name: has characters or a format that is not allowed.'],
   ['49 characters', { name: 'x'.repeat(49) }, 'name: must have 48 characters or fewer.'],
-  ['a text for a boolean', { hasPersonalOverrides: 'true' }, 'hasPersonalOverrides: must be a boolean.'],
+  ['a string instead of a boolean', { hasPersonalOverrides: 'true' }, 'hasPersonalOverrides: must be a boolean.'],
   ['an unknown field', { colour: 'red' }, 'colour: is not a known field.'],
 ])('an update with %s is refused', async (_what, body, message) => {
   const [first] = (await service.call<Environment[]>('GET', list, as())).body
@@ -103,13 +103,13 @@ test.each([
   '01a1dcf1b91273cb9386016275561f1a',
   '01a1dcf1-b912-93cb-9386-016275561f1a',
   '01a1dcf1-b912-73cb-0386-016275561f1a',
-])('the environment id %s is 400', async (id) => {
+])('the malformed environment id %s is 400', async (id) => {
   const answer = await service.call('PUT', `${list}/${id}`, as({ body: { name: 'x' } }))
   expect(answer).toMatchObject({ status: 400, body: { message: expect.stringMatching(/^environmentId: /) } })
 })
 
 test.each(['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'])(
-  'the environment id %s has the right form and is not found',
+  'the well-formed, unknown environment id %s is 404',
   async (id) => {
     expect((await service.call('PUT', `${list}/${id}`, as({ body: { name: 'x' } }))).status).toBe(404)
   },

@@ -1,4 +1,4 @@
-/** Invites by mail, against a real mail server: what arrives, and that nothing depends on it. */
+/** Invites by mail, against a real mail server: the mails that arrive, and invites that work without them. */
 import { createServer, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { addUser, registerOwner, startService, type TestService, type TestUser } from '../../../../test/harness.ts'
@@ -34,7 +34,7 @@ const mailedToken = (email: string) =>
   /https:\/\/coffer\.example\.com\/invite#(cof_inv_\w+)/.exec(mailsTo(email).at(-1)?.text ?? '')?.[1] ?? ''
 const userOf = async (id: string) => (await place.row(id))?.user
 
-test('a link of its own arrives, in both forms: not the one that is answered', async () => {
+test('the mail contains a link of its own, as text and HTML, not the link in the response', async () => {
   const email = place.newAddress()
   const issued = await place.mustInvite({ email })
   expect(issued).toMatchObject({
@@ -54,7 +54,7 @@ test('a link of its own arrives, in both forms: not the one that is answered', a
   expect(await place.row(issued.id)).not.toHaveProperty('mail')
 })
 
-test('whoever joins by the mailed link is verified; by the answered one, which the inviter has too, nobody is', async () => {
+test('joining by the mailed link verifies the address; joining by the link in the response does not, as the inviter has it too', async () => {
   const [byMail, byAnswer] = [place.newAddress(), place.newAddress()]
   const [first, second] = [await place.mustInvite({ email: byMail }), await place.mustInvite({ email: byAnswer })]
   for (const email of [byMail, byAnswer]) await mailServer.mailTo(email)
@@ -72,11 +72,11 @@ test('whoever joins by the mailed link is verified; by the answered one, which t
     ),
   )
   expect(verified.map(({ body }) => body.emailVerified)).toEqual([true, false])
-  // The other link went with the one that was used.
+  // Using one link invalidates the other.
   expect((await place.register(byAnswer, mailedToken(byAnswer))).status).toBe(403)
 })
 
-test('whoever has an account is verified by joining with the mailed link, and stays so', async () => {
+test('an existing account is verified by joining with the mailed link', async () => {
   const [user, other] = [await addUser(service, place.newAddress()), await addUser(service, place.newAddress())]
   const { id } = await place.mustInvite({ email: user.email })
   await mailServer.mailTo(user.email)
@@ -89,44 +89,44 @@ test('whoever has an account is verified by joining with the mailed link, and st
   expect(me.body).toMatchObject({ emailVerified: true })
 })
 
-test('a mailed link ends with a resend and a refusal like the answered one', async () => {
+test('a mailed link is invalid after a resend and after declining', async () => {
   const user = await addUser(service, place.newAddress())
   const { id } = await place.mustInvite({ email: user.email })
   await mailServer.mailTo(user.email)
   const first = mailedToken(user.email)
   await place.ask('POST', `/rbac/${id}/resend`)
-  await until(async () => mailsTo(user.email).length === 2 || undefined, 20_000, 'the second mail is there')
+  await until(async () => mailsTo(user.email).length === 2 || undefined, 20_000, 'the second mail arrives')
   const second = mailedToken(user.email)
   expect((await place.accept(user.session, first)).status).toBe(404)
   expect((await place.decline(user.session, second)).status).toBe(200)
   expect((await place.accept(user.session, second)).status).toBe(404)
 })
 
-test('what is sent again is a mail with the new link', async () => {
+test('a resend mails a new link', async () => {
   const email = place.newAddress()
   const first = await place.mustInvite({ email })
   await mailServer.mailTo(email)
   const before = mailedToken(email)
   await place.ask('POST', `/rbac/${first.id}/resend`)
   await mailOf(place, first.id, 'sent')
-  await until(async () => mailsTo(email).length === 2 || undefined, 20_000, 'the second mail is there')
+  await until(async () => mailsTo(email).length === 2 || undefined, 20_000, 'the second mail arrives')
   expect(mailedToken(email)).toMatch(/^cof_inv_\w{36}$/)
   expect(mailedToken(email)).not.toBe(before)
 })
 
-test('an invite that is changed while its mail arrives keeps what became of the mail', async () => {
+test('updating an invite from a stale read keeps the delivery status of its mail', async () => {
   const { id } = await place.mustInvite()
   await mailOf(place, id, 'sent')
   const { invites } = service.app.services.store
   const read = (await invites.list((await place.row(id))?.workspaceId ?? '')).find((invite) => invite.id === id)
-  // As another transaction had read it, a moment before.
+  // As read by another transaction a moment earlier.
   if (read) await invites.update({ ...read, mail: 'sending', role: 'developer' })
   expect(await place.row(id)).toMatchObject({ role: 'developer', mail: 'sent' })
 })
 
 const mailsTo = (email: string) => mailServer.delivered.filter(({ to }) => to.includes(email))
 
-test('a refused invite sends nothing', async () => {
+test('a refused invite sends no mail', async () => {
   const before = mailServer.delivered.length
   expect((await place.invite({ email: owner.email })).status).toBe(409)
   expect((await place.invite({ scope: {} })).status).toBe(400)
@@ -136,7 +136,7 @@ test('a refused invite sends nothing', async () => {
   expect(mailServer.delivered).toHaveLength(before + 1)
 })
 
-test('the mail to an address with an account is the mail to one without', async () => {
+test('an address with an account and one without get the same mail', async () => {
   const known = await addUser(service, place.newAddress())
   const unknown = place.newAddress()
   const texts: string[] = []
@@ -155,7 +155,7 @@ test('the mail to an address with an account is the mail to one without', async 
   expect(texts[0]).toBe(texts[1])
 })
 
-test('a workspace with a hostile name sends one mail to one address', async () => {
+test('a workspace with a hostile name sends one mail, to the invited address only', async () => {
   const hostile = await createMemberWorkspace(service, owner)
   const name = '<img src=x> "Acme", Bcc: all@example.com'
   expect((await hostile.ask('PUT', '', { name })).status).toBe(200)
@@ -167,7 +167,7 @@ test('a workspace with a hostile name sends one mail to one address', async () =
   expect(mail.text).toContain('&lt;img src=x&gt;')
 })
 
-test('nobody gets more than ten mails in ten minutes, whichever workspaces they come from', async () => {
+test('an address gets ten mails in ten minutes at most, counted over all workspaces', async () => {
   const email = place.newAddress()
   const other = await createMemberWorkspace(service, owner)
   const { id } = await place.mustInvite({ email })
@@ -179,20 +179,20 @@ test('nobody gets more than ten mails in ten minutes, whichever workspaces they 
     'Too many mails to this address: wait before you send another.',
   ])
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
-  await until(async () => mailsTo(email).length === 10 || undefined, 20_000, 'ten mails are there')
+  await until(async () => mailsTo(email).length === 10 || undefined, 20_000, 'ten mails arrive')
   service.clock.offsetMs += 11 * 60_000
   expect((await place.ask('POST', `/rbac/${id}/resend`)).status).toBe(200)
 })
 
-test('mails to an address have nothing to do with logins of another', async () => {
+test('failed logins do not use up the mail limit of an address', async () => {
   const email = place.newAddress()
   const login = { email: `letter:${email}`, password: 'a guess at nothing at all' }
   for (let tries = 0; tries < 11; tries++) await service.call('POST', '/v1/auth/login', { body: login })
   expect((await place.invite({ email })).status).toBe(201)
 })
 
-test('a mail server that is away fails no invite: the list says so, and the log without the link', async () => {
-  // A port that nobody is given.
+test('an unreachable mail server fails no invite: the list says failed, and the log has no link', async () => {
+  // Nothing listens on port 1.
   const away = await startService({ COFFER_SMTP_URL: 'smtp://user:canary-word@127.0.0.1:1' })
   const there = await createMemberWorkspace(away, await registerOwner(away))
   const email = there.newAddress()
@@ -207,8 +207,8 @@ test('a mail server that is away fails no invite: the list says so, and the log 
   await away.stop()
 })
 
-test('a mail that went down with its node is told as failed', async () => {
-  // It greets nobody: the mail stays on its way.
+test('a mail lost with its node is listed as failed', async () => {
+  // The mail server never sends a greeting, so the mail stays in flight.
   const sockets: Socket[] = []
   const silent = createServer((socket) => void sockets.push(socket.on('error', () => undefined).resume()))
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
@@ -221,8 +221,8 @@ test('a mail that went down with its node is told as failed', async () => {
   expect(await there.row(id)).toMatchObject({ mail: 'sending' })
   waiting.clock.offsetMs += 2 * 60_000
   expect(await there.row(id)).toMatchObject({ mail: 'failed' })
-  // The stop would wait for it.
-  const socket = await until(() => sockets[0], 20_000, 'the mail is on its way')
+  // Otherwise, stop() would wait for the mail.
+  const socket = await until(() => sockets[0], 20_000, 'the mail is in flight')
   socket.destroy()
   await waiting.stop()
   await new Promise((resolve) => silent.close(resolve))

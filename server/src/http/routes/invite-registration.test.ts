@@ -30,8 +30,8 @@ const nothingChanged = async (work: () => Promise<unknown>) => {
   expect(now.trail).toBe(before.trail)
 }
 
-describe('whether an address has an account', () => {
-  test('does not show in the answers to whoever invites it', async () => {
+describe('the existence of an account', () => {
+  test('does not show in the responses to the inviter', async () => {
     const known = await addUser(service, place.newAddress())
     const unknown = place.newAddress()
     const shape = async (email: string) => {
@@ -58,7 +58,7 @@ describe('whether an address has an account', () => {
       .replace(/cof_inv_\w+/g, '<token>')
       .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
 
-  test('is not asked for when it is invited: accounts elsewhere are not read', async () => {
+  test('is not looked up for an invite', async () => {
     const outsider = await addUser(service, place.newAddress())
     await raw.restoring(['account'], async () => {
       // Reading this row would fail its integrity check.
@@ -70,7 +70,7 @@ describe('whether an address has an account', () => {
 })
 
 describe('registration with an invite', () => {
-  test('makes the account and the membership at once', async () => {
+  test('creates the account and the membership together', async () => {
     const email = place.newAddress()
     const { id, inviteToken } = await place.mustInvite({ email, role: 'member' })
     const registered = await place.register(email.toUpperCase(), inviteToken)
@@ -89,7 +89,7 @@ describe('registration with an invite', () => {
     ['an unknown token', async () => [place.newAddress(), createBearer(invitePrefix)]],
     ['no token at all', async () => [place.newAddress()]],
     [
-      'a withdrawn invite',
+      'a revoked invite',
       async () => {
         const email = place.newAddress()
         const { id, inviteToken } = await place.mustInvite({ email })
@@ -98,7 +98,7 @@ describe('registration with an invite', () => {
       },
     ],
     [
-      'a token that another has replaced',
+      'a token replaced by a resend',
       async () => {
         const email = place.newAddress()
         const { id, inviteToken } = await place.mustInvite({ email })
@@ -113,7 +113,7 @@ describe('registration with an invite', () => {
     })
   })
 
-  test('of an address that has an account says so, and leaves the invite open', async () => {
+  test('is refused for an address that has an account, and leaves the invite open', async () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     const { inviteToken } = await place.mustInvite({ email })
@@ -123,7 +123,7 @@ describe('registration with an invite', () => {
     expect((await place.accept(user.session, inviteToken)).status).toBe(200)
   })
 
-  test('works where sign-up is open too, and an invite that is over is told rather than passed over', async () => {
+  test('works with open sign-up too, and refuses an invalid invite instead of ignoring it', async () => {
     const open = await startService({ COFFER_SIGNUP: 'open' })
     const there = await createMemberWorkspace(open, await registerOwner(open))
     const { inviteToken } = await there.mustInvite({ email: 'in@example.com' })

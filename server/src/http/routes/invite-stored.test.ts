@@ -24,8 +24,8 @@ afterAll(async () => {
   await service.stop()
 })
 
-describe('the trail', () => {
-  test('holds every step with who and what, never the token', async () => {
+describe('the audit trail of an invite', () => {
+  test('records every step with actor and values, never the token', async () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     const first = await place.mustInvite({ email, role: 'member' })
@@ -46,8 +46,8 @@ describe('the trail', () => {
   })
 })
 
-describe('the database', () => {
-  test('holds no token, only what finds it', async () => {
+describe('the stored invite', () => {
+  test('contains the hash of the token, not the token', async () => {
     const { id, inviteToken } = await place.mustInvite()
     const [row] = await raw.query('select * from invite where id = ?', [id])
     const text = JSON.stringify(row, (_key, value) =>
@@ -63,7 +63,7 @@ describe('the database', () => {
     ['address', 'email', 'mallory@example.com'],
     ['expiry', 'expires_at', 4_000_000_000_000],
     ['date', 'created_at', 1],
-  ])('with another %s in an invite makes it worth nothing', async (_what, column, value) => {
+  ])('is invalid after its %s was changed directly in the database', async (_what, column, value) => {
     const mallory =
       column === 'email' ? await addUser(service, 'mallory@example.com') : await addUser(service, place.newAddress())
     const email = column === 'email' ? place.newAddress() : mallory.email
@@ -79,7 +79,7 @@ describe('the database', () => {
     expect(await place.row(id)).toMatchObject({ status: 'invite-sent' })
   })
 
-  test('with one’s own hash in the invite of another, or a declined one revived, opens nothing', async () => {
+  test('cannot be taken over with the hash of another invite, or revived after it was declined', async () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     const mine = await place.mustInvite({ email, role: 'member' })
@@ -103,25 +103,25 @@ describe('the database', () => {
   })
 })
 
-describe('a rotation of the root', () => {
-  test('leaves open invites good, makes no changed one genuine, and lets go of expired ones', async () => {
-    const turning = await startService()
-    const there = await createMemberWorkspace(turning, await registerOwner(turning))
-    const user = await addUser(turning, 'good@example.com')
+describe('a root key rotation', () => {
+  test('keeps open invites valid, leaves tampered ones invalid, and drops the hashes of expired ones', async () => {
+    const rotating = await startService()
+    const there = await createMemberWorkspace(rotating, await registerOwner(rotating))
+    const user = await addUser(rotating, 'good@example.com')
     const good = await there.mustInvite({ email: 'good@example.com' })
     const bad = await there.mustInvite({ email: 'bad@example.com', role: 'member' })
-    const behind = await openRaw(turning)
+    const behind = await openRaw(rotating)
     await behind.query('update invite set role = ? where id = ?', ['admin', bad.id])
-    await rotateRoot(asOperator(turning.app.services), () => undefined, 0)
+    await rotateRoot(asOperator(rotating.app.services), () => undefined, 0)
     expect((await there.members()).map(({ user }) => user.email)).not.toContain('bad@example.com')
     expect(await behind.query('select distinct mac_root_id from invite')).toHaveLength(1)
-    const stranger = await addUser(turning, 'bad@example.com')
+    const stranger = await addUser(rotating, 'bad@example.com')
     expect((await there.accept(stranger.session, bad.inviteToken)).status).toBe(404)
     expect((await there.accept(user.session, good.inviteToken)).status).toBe(200)
-    turning.clock.offsetMs += 8 * dayMs
-    await rotateRoot(asOperator(turning.app.services), () => undefined, 0)
+    rotating.clock.offsetMs += 8 * dayMs
+    await rotateRoot(asOperator(rotating.app.services), () => undefined, 0)
     expect(await behind.query('select hash from invite where hash is not null')).toEqual([])
     await behind.close()
-    await turning.stop()
+    await rotating.stop()
   })
 })

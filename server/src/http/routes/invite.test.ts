@@ -32,7 +32,7 @@ afterAll(async () => {
   await service.stop()
 })
 
-/** Days pass; sessions that would have ended meanwhile are opened anew by whoever needs one. */
+/** Moves the clock forward for the duration of `work`; the owner logs in again, as their session expires meanwhile. */
 async function after(ms: number, work: () => Promise<void>): Promise<void> {
   service.clock.offsetMs += ms
   const { body } = await service.call<{ accessToken: string }>('POST', '/v1/auth/login', {
@@ -57,7 +57,7 @@ const nothingChanged = async (work: () => Promise<unknown>) => {
 }
 
 describe('an invite', () => {
-  test('is answered with its link, once, and is a row of the members', async () => {
+  test('returns its link once and is listed with the members', async () => {
     const email = 'Ann.Lee@Example.com'
     const scope = { all: true, teams: [], projects: [], environments: [] }
     const { status, body } = await place.invite({ email, role: 'member' })
@@ -88,7 +88,7 @@ describe('an invite', () => {
     expect(JSON.stringify(await place.trail(body.id))).not.toContain(body.inviteToken)
   })
 
-  test('accepted, keeps its id and date and becomes a membership with its role and scope', async () => {
+  test('becomes a membership with its id, date, role and scope when accepted', async () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     const { id, inviteToken } = await place.mustInvite({ email, role: 'developer' })
@@ -124,7 +124,7 @@ describe('an invite', () => {
     expect(await place.row(memberId)).toMatchObject({ status: 'account-created' })
   })
 
-  test('is of use to nobody but the address that it names', async () => {
+  test('works only for the address it names', async () => {
     const stranger = await addUser(service, place.newAddress())
     const { id, inviteToken } = await place.mustInvite()
     await nothingChanged(async () => {
@@ -139,7 +139,7 @@ describe('an invite', () => {
     expect(await place.row(id)).toMatchObject({ status: 'invite-sent' })
   })
 
-  test('is answered by people, not by tokens', async () => {
+  test('is accepted or declined by people, not by tokens', async () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     await service.call('POST', '/v1/workspace', { token: user.session, body: { name: 'Own', slug: 'own-place' } })
@@ -152,7 +152,7 @@ describe('an invite', () => {
     expect((await place.accept(user.session, inviteToken)).status).toBe(200)
   })
 
-  test('unknown, mistyped, of another kind or empty of sense: 404, the same bytes', async () => {
+  test('is 404 with identical bytes if its token is unknown, mistyped or of another kind', async () => {
     const user = await addUser(service, place.newAddress())
     const { inviteToken } = await place.mustInvite()
     const { token } = await createToken(service, owner.session)
@@ -174,7 +174,7 @@ describe('an invite', () => {
     expect([...texts]).toEqual(['{"message":"Not found."}'])
   })
 
-  test('is no credential', async () => {
+  test('is not a credential', async () => {
     const { inviteToken } = await place.mustInvite()
     expect((await service.call('GET', '/v1/me', { token: inviteToken })).status).toBe(401)
   })
@@ -185,10 +185,10 @@ describe('an invite', () => {
     ['an unknown role', { role: 'owner' }, 'role: must be one of: member, developer, admin.'],
     ['no role', { role: undefined }, 'role: is required.'],
     ['no scope', { scope: undefined }, 'scope: is required.'],
-    ['a scope of nothing', { scope: {} }, 'scope: grants nothing: set "all", or list teams, projects or environments.'],
+    ['an empty scope', { scope: {} }, 'scope: grants nothing: set "all", or list teams, projects or environments.'],
     ['an unknown field', { isOwner: true }, 'isOwner: is not a known field.'],
     [
-      'a scope that names what is not there',
+      'a scope with an unknown project',
       { scope: { projects: ['01890000-0000-7000-8000-00000000dead'] } },
       'scope: projects names 01890000-0000-7000-8000-00000000dead, which you cannot access.',
     ],
@@ -198,7 +198,7 @@ describe('an invite', () => {
     })
   })
 
-  test('of somebody who is a member or invited already is refused with what to do instead', async () => {
+  test('is refused for a member or an invited address, and says why', async () => {
     const email = place.newAddress()
     const { id } = await place.mustInvite({ email })
     await nothingChanged(async () => {
@@ -214,7 +214,7 @@ describe('an invite', () => {
     })
   })
 
-  test('to one workspace is no invite to another', async () => {
+  test('to one workspace is not valid for another', async () => {
     const other = await createMemberWorkspace(service, owner)
     const email = place.newAddress()
     const [here, there] = [await place.mustInvite({ email }), await other.mustInvite({ email, role: 'member' })]
@@ -235,7 +235,7 @@ describe('an invite', () => {
 })
 
 describe('a declined invite', () => {
-  test('is over, stays as a row, and can be sent again', async () => {
+  test('is invalid, stays listed, and can be resent', async () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     const { id, inviteToken } = await place.mustInvite({ email })
@@ -253,7 +253,7 @@ describe('a declined invite', () => {
 })
 
 describe('an expired invite', () => {
-  test('is over after 7 days to the millisecond, and can be sent again', async () => {
+  test('expires after exactly 7 days, and can be resent', async () => {
     const email = place.newAddress()
     const { id, inviteToken } = await place.mustInvite({ email })
     await after(7 * dayMs, async () => {
@@ -269,7 +269,7 @@ describe('an expired invite', () => {
     })
   })
 
-  test('is still open a moment before', async () => {
+  test('is still valid a minute before it expires', async () => {
     const email = place.newAddress()
     const { inviteToken } = await place.mustInvite({ email })
     await after(7 * dayMs - 60_000, async () => {
@@ -279,8 +279,8 @@ describe('an expired invite', () => {
   })
 })
 
-describe('an invite that is sent again', () => {
-  test('has a new token, and the old one is dead', async () => {
+describe('a resent invite', () => {
+  test('has a new token, and the old one is invalid', async () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     const { id, inviteToken } = await place.mustInvite({ email })
@@ -296,14 +296,14 @@ describe('an invite that is sent again', () => {
     })
   })
 
-  test('must be there', async () => {
+  test('must exist', async () => {
     expect((await place.ask('POST', '/rbac/01890000-0000-7000-8000-00000000dead/resend')).status).toBe(404)
     expect((await place.ask('POST', '/rbac/nothing/resend')).status).toBe(400)
   })
 })
 
-describe('an invite that is changed or removed', () => {
-  test('grants what it says now, by the same token', async () => {
+describe('an invite that is updated or revoked', () => {
+  test('grants its updated role and scope, with the same token', async () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     const { id, inviteToken } = await place.mustInvite({ email, role: 'admin' })
@@ -318,7 +318,7 @@ describe('an invite that is changed or removed', () => {
     expect(await place.row(id)).toMatchObject({ role: 'member', scope })
   })
 
-  test('is gone with its token, and the address can be invited anew', async () => {
+  test('is invalid once revoked, and the address can be invited again', async () => {
     const email = place.newAddress()
     const user = await addUser(service, email)
     const { id, inviteToken } = await place.mustInvite({ email })

@@ -22,7 +22,7 @@ afterAll(() => service.stop())
 
 const everything = { all: true, teams: [], projects: [], environments: [] }
 
-test('a session stands for its person, with all rights and no workspace of its own', async () => {
+test('a session acts for its person, with full permission and without a workspace', async () => {
   const { body } = await service.call('GET', '/v1/me', { token: owner.session })
   expect(body).toMatchObject({
     id: owner.id,
@@ -34,7 +34,7 @@ test('a session stands for its person, with all rights and no workspace of its o
   })
 })
 
-test('a token, its JWT and a command-line token say what they are and what they reach', async () => {
+test('a token, its JWT and a command-line token report their type, permission and scope', async () => {
   const project = await createProject(service, owner.session, 'api')
   const scope = { all: false, teams: [], projects: [project.id], environments: [] }
   const { token, expiresAt } = await createToken(service, owner.session, { permission: 'read', scope })
@@ -55,7 +55,7 @@ test('a token, its JWT and a command-line token say what they are and what they 
   expect(asCli.body).toMatchObject({ credential: { type: 'cli', permission: 'read', scope: cliScope } })
 })
 
-test('a token that never expires says so', async () => {
+test('a token that never expires has a null expiresAt', async () => {
   const { token } = await createToken(service, owner.session, { expiresIn: 'never' })
   expect((await service.call('GET', '/v1/me', { token })).body).toMatchObject({ credential: { expiresAt: null } })
 })
@@ -66,7 +66,7 @@ const readPreferences = async (token = owner.session) =>
   (await service.call<Preferences>('GET', '/v1/me/preferences', { token })).body
 const defaults = { theme: 'system', defaultWorkspace: null, maskValues: true, emailNotifications: true }
 
-test('name and preferences can be changed, together or alone, and what is left out stays', async () => {
+test('name and preferences are updated together or alone; omitted fields keep their values', async () => {
   const { session } = await addUser(service, 'changing@example.com')
   expect((await put('/v1/me', { name: 'Changed' }, session)).body).toEqual({ success: true })
   expect(await readMe(session)).toMatchObject({ name: 'Changed', preferences: defaults })
@@ -79,7 +79,7 @@ test('name and preferences can be changed, together or alone, and what is left o
   })
 })
 
-test('preferences are one flat object with defaults, and a change of some leaves the others', async () => {
+test('preferences are one flat object with defaults, and an update keeps the omitted fields', async () => {
   const { session } = await addUser(service, 'preferring@example.com')
   expect(await readPreferences(session)).toEqual(defaults)
   const changed = { theme: 'light', defaultWorkspace: null, maskValues: false, emailNotifications: false }
@@ -89,7 +89,7 @@ test('preferences are one flat object with defaults, and a change of some leaves
   expect(await readPreferences(session)).toEqual({ ...changed, emailNotifications: true })
 })
 
-test('the default workspace is one that the person belongs to, as long as they do', async () => {
+test('the default workspace is one of the person’s own, and null once that workspace is deleted', async () => {
   const { body: main } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
   const stranger = await addUser(service, 'stranger@example.com')
   const message = 'defaultWorkspace: is not the id of a workspace that you belong to.'
@@ -134,7 +134,7 @@ test.each([
   expect(await readMe()).toMatchObject({ name: before.name, preferences: before.preferences })
 })
 
-test('a token changes nothing about its maker', async () => {
+test('a token cannot change the profile or the preferences of its creator', async () => {
   const { token } = await createToken(service, owner.session)
   for (const path of ['/v1/me', '/v1/me/preferences']) {
     const body = path.endsWith('me') ? { name: 'X' } : { theme: 'dark' }
@@ -144,7 +144,7 @@ test('a token changes nothing about its maker', async () => {
   expect((await service.call('GET', '/v1/me/preferences', { token })).status).toBe(403)
 })
 
-test('a new name is in the audit trail of the workspace; preferences are not', async () => {
+test('a new name is recorded in the audit trail of the workspace; preferences are not', async () => {
   await put('/v1/me', { name: 'Renamed', preferences: { theme: 'dark' } })
   const { body } = await service.call('GET', `/v1/workspace/main/audit?entity=${owner.id}&action=update`, {
     token: owner.session,

@@ -1,4 +1,4 @@
-/** A second factor is set up and removed by whoever knows the password, not by whoever has a session. */
+/** Setting up and removing a second factor needs the password: a session alone is not enough. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { setUpTotp } from '../../../../test/authenticator.ts'
 import {
@@ -31,7 +31,7 @@ const statusOf = async (email: string, more = {}) =>
 const missing = { status: 403, body: { message: 'password: is required to confirm that it is you.' } }
 const wrong = { status: 403, body: { message: 'password: is wrong.' } }
 
-test('a stolen session sets up no app, and the login goes on without a code', async () => {
+test('a stolen session cannot set up an authenticator app, and the login still works without a code', async () => {
   const person = await newPerson()
   expect(await enrol(person)).toMatchObject(missing)
   expect(await enrol(person, { password: 'a wrong password' })).toMatchObject(wrong)
@@ -41,18 +41,18 @@ test('a stolen session sets up no app, and the login goes on without a code', as
   expect(await statusOf(person.email)).toBe(200)
 })
 
-test('a stolen session and a code remove no app', async () => {
+test('a stolen session and a valid code cannot remove an authenticator app', async () => {
   const person = await newPerson()
   const { recoveryCodes } = await setUpTotp(service, person.session)
   const code = recoveryCodes[0] ?? ''
   expect(await remove(person, { code })).toMatchObject(missing)
   expect(await remove(person, { code, password: 'a wrong password' })).toMatchObject(wrong)
   expect(await statusOf(person.email)).toBe(401)
-  // The code was not used up.
+  // The refused removals did not consume the code.
   expect((await remove(person, { code, password })).status).toBe(200)
 })
 
-test('missing and wrong passwords are counted like failed logins, wherever they are asked for; the login is not locked', async () => {
+test('missing and wrong passwords share one limit across all routes, and the login is not locked', async () => {
   const person = await newPerson()
   for (let tries = 0; tries < 5; tries++) {
     expect((await enrol(person)).status).toBe(403)
@@ -72,7 +72,7 @@ test('missing and wrong passwords are counted like failed logins, wherever they 
   service.clock.offsetMs = 0
 })
 
-test('a refused try is in the trail, without what was typed', async () => {
+test('a refused attempt is recorded in the audit trail without the password that was entered', async () => {
   const person = await newPerson()
   await enrol(person, { password: 'a guess that is wrong' })
   await enrol(person)

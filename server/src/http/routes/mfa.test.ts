@@ -25,7 +25,7 @@ let raw: RawDatabase
 let people = 0
 
 beforeAll(async () => {
-  // In the middle of a step: what a test looks up is not over when it is sent.
+  // Start in the middle of a TOTP step, so that a code does not expire between reading and sending it.
   vi.useFakeTimers({ toFake: ['Date'], now: Math.floor(Date.now() / 30_000) * 30_000 + 15_000 })
   service = await startService()
   owner = await registerOwner(service)
@@ -62,7 +62,7 @@ const needed =
   'code: is required. The password is right, but this account also needs a code from its authenticator app.'
 const wrong = 'code: is wrong or was already used.'
 
-test('the app counts once it has shown its first code, and then a login needs it', async () => {
+test('a login needs a code once the authenticator app is confirmed, and not before', async () => {
   const person = await newPerson()
   const app = await beginTotp(service, person.session)
   expect(await hasMfa(person)).toBe(false)
@@ -77,7 +77,7 @@ test('the app counts once it has shown its first code, and then a login needs it
   })
 })
 
-test('the secret is in the URI that apps scan', async () => {
+test('the otpauth URI contains the secret', async () => {
   const person = await newPerson()
   const { body } = await service.call<{ secret: string; otpauthUri: string }>('POST', '/v1/me/mfa/totp', {
     token: person.session,
@@ -88,18 +88,18 @@ test('the secret is in the URI that apps scan', async () => {
   expect(body.otpauthUri).toBe(`otpauth://totp/Coffer:${encodeURIComponent(person.email)}?${query}`)
 })
 
-test('that a code is needed is said only after the password was right', async () => {
+test('a login reveals that a code is needed only after the right password', async () => {
   const { person, app } = await withApp()
   for (const more of [{}, { code: app.freshCode() }, { code: '000000' }, { code: app.recoveryCodes[0] }]) {
     const refused = await login(person.email, { password: 'a wrong password', ...more })
     expect(refused).toMatchObject({ status: 401, body: { message: 'The email address or the password is wrong.' } })
   }
-  // None of them was used up by it.
+  // The failed logins consumed none of the codes.
   expect(await statusOf(person.email, { code: app.code() })).toBe(200)
   expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(200)
 })
 
-test('a code works once: not again at login, and not the one of the set-up', async () => {
+test('a code works once, including the one that confirmed the set-up', async () => {
   const person = await newPerson()
   const app = await beginTotp(service, person.session)
   const first = app.code()
@@ -109,7 +109,7 @@ test('a code works once: not again at login, and not the one of the set-up', asy
   expect(await statusOf(person.email, { code })).toBe(200)
   expect(await statusOf(person.email, { code })).toBe(401)
   expect((await remove(person, code)).status).toBe(403)
-  // Nor one of a step before the one that was used.
+  // A code of an earlier step than the last used one is refused too.
   expect(await statusOf(person.email, { code: app.code(-1) })).toBe(401)
   expect(await statusOf(person.email, { code: app.code(1) })).toBe(200)
 })
@@ -120,19 +120,19 @@ test.each([
   [0, 200],
   [1, 200],
   [2, 401],
-])('a clock that is %i steps off is answered with %i', async (drift, status) => {
+])('a clock that is %i steps off gets %i', async (drift, status) => {
   const { person, app } = await withApp()
   service.clock.offsetMs += 120_000
   expect(await statusOf(person.email, { code: app.code(drift) })).toBe(status)
 })
 
-test('a code may be typed with a space in it', async () => {
+test('a code may contain a space', async () => {
   const { person, app } = await withApp()
   const code = app.freshCode()
   expect(await statusOf(person.email, { code: `${code.slice(0, 3)} ${code.slice(3)}` })).toBe(200)
 })
 
-test('there are ten recovery codes, each for one login, however it is typed', async () => {
+test('each of the ten recovery codes works for one login, in any spelling', async () => {
   const { person, app } = await withApp()
   expect(app.recoveryCodes).toHaveLength(10)
   expect(new Set(app.recoveryCodes).size).toBe(10)
@@ -144,7 +144,7 @@ test('there are ten recovery codes, each for one login, however it is typed', as
   }
 })
 
-test('codes of one person are worth nothing to another', async () => {
+test('the codes of one person do not work for another', async () => {
   const [one, other] = [await withApp(), await withApp()]
   service.clock.offsetMs += 60_000
   expect(await statusOf(one.person.email, { code: other.app.code() })).toBe(401)
@@ -152,7 +152,7 @@ test('codes of one person are worth nothing to another', async () => {
   expect(await statusOf(other.person.email, { code: other.app.code() })).toBe(200)
 })
 
-test('wrong codes count as failed logins: after 10, 429, also for the right one; a missing one does not count', async () => {
+test('10 wrong codes lock the login with 429, also for the right code; missing codes are not counted', async () => {
   const { person, app } = await withApp()
   for (let tries = 0; tries < 15; tries++) expect(await statusOf(person.email)).toBe(401)
   for (let tries = 0; tries < 10; tries++) expect(await statusOf(person.email, { code: 'guess' })).toBe(401)
@@ -161,12 +161,12 @@ test('wrong codes count as failed logins: after 10, 429, also for the right one;
   expect(await statusOf(person.email, { code: app.code() })).toBe(200)
 })
 
-test('a code is ignored where none is needed', async () => {
+test('a code is ignored for an account without a second factor', async () => {
   const person = await newPerson()
   expect(await statusOf(person.email, { code: '123456' })).toBe(200)
 })
 
-test('removing it takes a code of the app or a recovery code; the other codes are gone with it', async () => {
+test('the second factor is removed with a code of the app or a recovery code, which invalidates all its codes', async () => {
   const { person, app } = await withApp()
   expect(await remove(person, '000000')).toMatchObject({ status: 403, body: { message: wrong } })
   expect(await hasMfa(person)).toBe(true)
@@ -182,14 +182,14 @@ test('removing it takes a code of the app or a recovery code; the other codes ar
   expect(await raw.query('select * from recovery_code where totp_id not in (select id from totp)')).toEqual([])
 })
 
-test('guesses at the code that removes it are counted: after 10, 429, and the login is not locked by them', async () => {
+test('10 wrong codes lock the removal with 429, but not the login', async () => {
   const { person, app } = await withApp()
   for (let tries = 0; tries < 10; tries++) expect((await remove(person, 'guess')).status).toBe(403)
   expect((await remove(person, app.recoveryCodes[0] ?? '')).status).toBe(429)
   expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(200)
 })
 
-test('a set-up that was never confirmed makes room for the next; a confirmed one does not', async () => {
+test('an unconfirmed set-up is replaced by the next one; a confirmed one is not', async () => {
   const person = await newPerson()
   const abandoned = await beginTotp(service, person.session)
   const app = await beginTotp(service, person.session)
@@ -203,7 +203,7 @@ test('a set-up that was never confirmed makes room for the next; a confirmed one
   expect((await service.call('POST', '/v1/me/mfa/totp', again)).status).toBe(409)
 })
 
-test('there is nothing to confirm or to remove for somebody who has begun nothing', async () => {
+test('confirming and removing are refused without a set-up', async () => {
   const person = await newPerson()
   expect((await confirm(person, '123456')).status).toBe(409)
   expect((await remove(person, '123456')).status).toBe(404)
@@ -214,7 +214,7 @@ test.each([
   ['an empty code', { code: '' }, 'code: must not be empty.'],
   ['a number', { code: 123456 }, 'code: must be a string.'],
   ['a long code', { code: '1'.repeat(65) }, 'code: must have 64 characters or fewer.'],
-  ['another field', { code: '123456', force: true }, 'force: is not a known field.'],
+  ['an unknown field', { code: '123456', force: true }, 'force: is not a known field.'],
 ])('refuses %s', async (_what, body, message) => {
   const { person, app } = await withApp()
   const answers = [
@@ -225,7 +225,7 @@ test.each([
   expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(200)
 })
 
-test('a token changes nothing about it', async () => {
+test('a token cannot change the second factor of its creator', async () => {
   const { token } = await createToken(service, owner.session)
   const message = 'Only a signed-in person can do this, not a token.'
   const refused = { status: 403, body: { message } }
@@ -235,7 +235,7 @@ test('a token changes nothing about it', async () => {
   expect(await service.call('DELETE', '/v1/me/mfa/totp', { token, body })).toMatchObject(refused)
 })
 
-test('the trail tells who set it up, used it and removed it, and none of the codes', async () => {
+test('the audit trail records set-up, use and removal of a second factor, and none of the codes', async () => {
   const { person, app } = await withApp()
   const code = app.freshCode()
   await login(person.email)
@@ -262,20 +262,20 @@ test('the trail tells who set it up, used it and removed it, and none of the cod
     { action: 'CREATE', entity, actor, after: { isConfirmed: false } },
     { action: 'LOGIN', actor },
   ])
-  // Six digits may stand in an id or a hash by chance.
-  const told = text.replace(/\b[0-9a-f]{64}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '')
-  for (const secret of [app.secret, code, ...app.recoveryCodes]) expect(told).not.toContain(secret)
+  // A six-digit code may occur in an id or a hash by chance.
+  const trail = text.replace(/\b[0-9a-f]{64}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '')
+  for (const secret of [app.secret, code, ...app.recoveryCodes]) expect(trail).not.toContain(secret)
 })
 
-async function turnTheRoot(): Promise<void> {
+async function rotateActiveRoot(): Promise<void> {
   await rotateRoot(asOperator(service.app.services), () => undefined, 0)
 }
 
-test('the rotation of the root takes app and recovery codes with it, and needs the old root no more', async () => {
+test('a root key rotation keeps the app and the recovery codes valid, and the old root is no longer needed', async () => {
   const { person, app } = await withApp()
   const { services } = service.app
   const before = services.keys.keyring.active.id
-  await turnTheRoot()
+  await rotateActiveRoot()
   expect(await raw.query('select * from totp where mac_root_id = ?', [before])).toEqual([])
   expect(await countTampered(services.engine, services.keys)).toEqual([])
   expect(await statusOf(person.email, { code: app.freshCode() })).toBe(200)
@@ -283,10 +283,10 @@ test('the rotation of the root takes app and recovery codes with it, and needs t
   expect(await statusOf(person.email, { code: app.recoveryCodes[0] })).toBe(401)
 })
 
-test('of 20 uses of one code at once, on two nodes where there can be two, one wins', async () => {
+test('of 20 concurrent uses of one code, one wins (on two nodes with PostgreSQL)', async () => {
   const database = await createDatabase()
   const here = await openService(database.settings, database.dataDir)
-  // SQLite serves one process: there, both are the same.
+  // SQLite serves a single process, so both names are the same node.
   const there = engine === 'postgres' ? await openService(database.settings, database.dataDir) : here
   try {
     const user = await registerOwner(here)
@@ -319,7 +319,7 @@ test('of 20 uses of one code at once, on two nodes where there can be two, one w
   }
 })
 
-/** Whoever can write to the database, and knows the password, gets no further by it. */
+/** An attacker who can write to the database and knows the password still cannot log in. */
 async function expectTampered(person: TestUser, tamper: () => Promise<unknown>, code: string): Promise<void> {
   await raw.restoring(['account', 'totp', 'recovery_code', 'login_attempt'], async () => {
     await tamper()
@@ -332,11 +332,11 @@ async function expectTampered(person: TestUser, tamper: () => Promise<unknown>, 
 
 const totpOf = async (user: TestUser) => {
   const [row] = await raw.query('select * from totp where user_id = ?', [user.id])
-  if (!row) throw new Error('there is one')
+  if (!row) throw new Error('the second factor is missing')
   return row
 }
 
-test('a second factor cannot be moved, exchanged, switched off or set back behind the service', async () => {
+test('a second factor cannot be moved, swapped, disabled or reset by writing to the database', async () => {
   const [victim, mallory] = [await withApp(), await withApp()]
   const [theirs, mine] = [await totpOf(victim.person), await totpOf(mallory.person)]
   service.clock.offsetMs += 60_000
@@ -351,18 +351,18 @@ test('a second factor cannot be moved, exchanged, switched off or set back behin
           .then(() => raw.query('update totp set user_id = ? where id = ?', [person.id, mine.id ?? ''])),
     ],
     [
-      'renamed too',
+      'moved under the original id',
       async () => {
         await raw.query('delete from totp where id = ?', [theirs.id ?? ''])
         await raw.query('update totp set user_id = ?, id = ? where id = ?', [person.id, theirs.id ?? '', mine.id ?? ''])
       },
     ],
     [
-      'its seal exchanged',
+      'sealed value swapped',
       () => raw.query('update totp set sealed = ? where id = ?', [mine.sealed ?? null, theirs.id ?? '']),
     ],
     [
-      'its seal and MAC exchanged',
+      'sealed value and MAC swapped',
       () =>
         raw.query('update totp set sealed = ?, mac = ? where id = ?', [
           mine.sealed ?? null,
@@ -372,9 +372,9 @@ test('a second factor cannot be moved, exchanged, switched off or set back behin
     ],
     ['removed', () => raw.query('delete from totp where id = ?', [theirs.id ?? ''])],
     ['unconfirmed', () => raw.query('update totp set confirmed_at = null where id = ?', [theirs.id ?? ''])],
-    ['taken off the account', () => raw.query('update account set totp_id = null where id = ?', [person.id])],
+    ['removed from the account', () => raw.query('update account set totp_id = null where id = ?', [person.id])],
     [
-      'another one on the account',
+      'account pointed at another one',
       () => raw.query('update account set totp_id = ? where id = ?', [mine.id ?? '', person.id]),
     ],
     [
@@ -390,7 +390,7 @@ test('a second factor cannot be moved, exchanged, switched off or set back behin
   expect(await statusOf(mallory.person.email, { code })).toBe(200)
 })
 
-test('a code that was used stays used when its step is set back', async () => {
+test('a used code stays used when its step is reset in the database', async () => {
   const { person, app } = await withApp()
   const code = app.freshCode()
   expect(await statusOf(person.email, { code })).toBe(200)
@@ -398,14 +398,14 @@ test('a code that was used stays used when its step is set back', async () => {
   await expectTampered(person, () => raw.query('update totp set last_step = 0 where id = ?', [id ?? '']), code)
 })
 
-test('the doctor finds a changed second factor, and a rotation does not make it genuine', async () => {
+test('doctor reports a tampered second factor, and a root key rotation does not re-sign it', async () => {
   const { person, app } = await withApp()
   const { services } = service.app
   const tampered = () => countTampered(services.engine, services.keys)
   const { id } = await totpOf(person)
   await raw.query('update totp set last_step = 1 where id = ?', [id ?? ''])
   expect(await tampered()).toEqual(['1 second factors'])
-  await turnTheRoot()
+  await rotateActiveRoot()
   expect(await tampered()).toEqual(['1 second factors'])
   expect((await login(person.email, { code: app.freshCode() })).status).toBe(500)
 })

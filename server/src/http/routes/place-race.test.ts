@@ -1,6 +1,6 @@
 /**
- * What happens when several change the same environment, project or team at the same moment: no change is lost, and
- * nobody is told that what is gone was changed. On PostgreSQL they ask different nodes in turn.
+ * Concurrent changes to one environment, project or team: no change is lost, and no request reports success on
+ * something deleted. On PostgreSQL the requests alternate between two nodes.
  */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { Environment } from '@coffer/contract/environment'
@@ -41,9 +41,9 @@ const ask = <Body>(method: string, path: string, body?: unknown, node = service)
 
 type Call = readonly [method: string, path: string, body?: unknown]
 
-/** All at once, in turn over the nodes; the statuses in the order of the calls. */
+/** Sends all calls at once, alternating over the nodes; returns the statuses in the order of the calls. */
 async function together(...calls: readonly Call[]): Promise<number[]> {
-  // What was prepared on one node is known to the other within a second: it need not be waited for.
+  // Another node would see the prepared state within a second; clearing the snapshots saves the wait.
   for (const node of nodes) node.app.services.snapshots.clear()
   const answers = await Promise.all(
     calls.map(([method, path, body], index) => ask(method, path, body, nodes[index % nodes.length])),
@@ -56,13 +56,13 @@ async function createEnvironment(): Promise<string> {
   return `${list}/${body.id}`
 }
 
-/** What is recorded of the thing at this path, oldest first. */
+/** Audit entries of the entity at this path, oldest first. */
 async function trailOf(path: string): Promise<AuditEntry[]> {
   const { body } = await ask<AuditEntry[]>('GET', `${main}/audit?entity=${path.split('/').at(-1)}`)
   return body.toReversed()
 }
 
-test('of two changes to one environment at once, neither undoes the other', async () => {
+test('of two concurrent changes to one environment, neither undoes the other', async () => {
   for (let round = 0; round < rounds; round++) {
     const path = await createEnvironment()
     const name = `renamed ${round}`
@@ -79,7 +79,7 @@ const wins = (statuses: readonly number[]) => statuses.filter((status) => status
 
 async function createProjectPath(): Promise<string> {
   const { slug, id } = await createProject(service, owner.session, `project-${++made}`)
-  // The slug is free again once it is deleted: by its id it is the same one for all.
+  // A deleted project frees its slug for others, so the tests address it by id.
   expect(slug).toBe(`project-${made}`)
   return `${main}/project/${id}`
 }
@@ -92,14 +92,14 @@ const kinds: [what: string, create: () => Promise<string>][] = [
   ['team', createTeamPath],
 ]
 
-test.each(kinds)('of many who delete one %s at once, one has deleted it', async (_what, create) => {
+test.each(kinds)('of many concurrent deletes of one %s, one succeeds', async (_what, create) => {
   const path = await create()
   const statuses = await together(...Array.from({ length: many }, (): Call => ['DELETE', path]))
   expect(statuses.sort()).toEqual([200, ...Array.from({ length: many - 1 }, () => 404)])
   expect((await trailOf(path)).map(({ action }) => action)).toEqual(['CREATE', 'DELETE'])
 })
 
-test.each(kinds)('a change to a %s that is deleted at once is done before, or not at all', async (_what, create) => {
+test.each(kinds)('a rename concurrent with the delete of a %s happens before it, or is 404', async (_what, create) => {
   for (let round = 0; round < rounds; round++) {
     const path = await create()
     const rename = (): Call => ['PUT', path, { name: `late ${++made}` }]
@@ -113,18 +113,18 @@ test.each(kinds)('a change to a %s that is deleted at once is done before, or no
       ...Array.from({ length: wins(statuses) - 1 }, () => 'UPDATE'),
       'DELETE',
     ])
-    // Each found it as the one before had left it, and the last is recorded under the name that it had then.
+    // Each entry starts from the result of the one before, and the last one has the name of that moment.
     const names = trail.map(({ before, after }) => [before?.name, after?.name])
     for (const [at, [before]] of names.entries()) if (at > 0) expect(before).toBe(names[at - 1]?.[1])
     expect(trail.at(-1)?.entity.name).toBe(names.at(-1)?.[0])
   }
 })
 
-/** What is asked of a node that has not heard yet of what others have done. */
-async function askLate(others: readonly Call[], calls: readonly Call[]): Promise<number[]> {
+/** Sends calls to a node whose snapshot is older than the changes of the others. */
+async function callWithStaleSnapshot(changes: readonly Call[], calls: readonly Call[]): Promise<number[]> {
   const { snapshots, store } = service.app.services
   const stale = await snapshots.get((await store.workspaces.findIdForAnybody('main')) ?? '')
-  for (const [method, path, body] of others) expect((await ask(method, path, body)).status).toBe(200)
+  for (const [method, path, body] of changes) expect((await ask(method, path, body)).status).toBe(200)
   const peek = snapshots.peek
   snapshots.peek = () => stale
   const answers = await Promise.all(calls.map(([method, path, body]) => ask(method, path, body))).finally(() => {
@@ -133,12 +133,12 @@ async function askLate(others: readonly Call[], calls: readonly Call[]): Promise
   return answers.map(({ status }) => status)
 }
 
-test('what is made in a project or a team that was just deleted, unheard of here, finds nothing there', async () => {
+test('creating something in a deleted project or team is 404, also with a stale snapshot', async () => {
   const project = await createProjectPath()
   const team = await createTeamPath()
   const teamId = team.split('/').at(-1)
   const deletes: Call[] = [project, team].map((path) => ['DELETE', path])
-  const statuses = await askLate(deletes, [
+  const statuses = await callWithStaleSnapshot(deletes, [
     ['POST', `${project}/environment`, { name: 'late' }],
     ['POST', `${main}/project`, { name: 'Late', slug: 'late', teamId }],
     ['PUT', `${main}/project/api`, { teamId }],
@@ -146,21 +146,23 @@ test('what is made in a project or a team that was just deleted, unheard of here
   expect(statuses).toEqual([404, 404, 404])
 })
 
-test('a project is not deleted by a slug that it has just lost, unheard of here, and that may be another’s by now', async () => {
+test('a delete by an old slug never deletes the renamed project, also with a stale snapshot', async () => {
   const { id } = await createProject(service, owner.session, 'staging-api')
   const rename: Call = ['PUT', `${main}/project/staging-api`, { slug: 'live-api' }]
-  expect(await askLate([rename], [['DELETE', `${main}/project/staging-api`]])).toEqual([404])
+  expect(await callWithStaleSnapshot([rename], [['DELETE', `${main}/project/staging-api`]])).toEqual([404])
   expect((await ask('GET', `${main}/project/live-api`)).body).toMatchObject({ id })
   const again: Call = ['PUT', `${main}/project/live-api`, { slug: 'late-api' }]
-  expect(await askLate([again], [['DELETE', `${main}/project/${id}`]])).toEqual([200])
+  expect(await callWithStaleSnapshot([again], [['DELETE', `${main}/project/${id}`]])).toEqual([200])
 })
 
-test('a reminder of a value whose environment was just deleted, unheard of here, finds nothing there', async () => {
+test('a reminder for a value in a deleted environment is 404, also with a stale snapshot', async () => {
   const environment = await createEnvironment()
   const environmentId = environment.split('/').at(-1)
   const secret = `${main}/project/api/secret`
   const body = { environments: [environmentId], secrets: [{ key: 'KEPT', value: 'one' }] }
   expect((await ask('POST', secret, body)).status).toBe(201)
   const reminder = { environmentId, type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
-  expect(await askLate([['DELETE', environment]], [['PUT', `${secret}/KEPT/reminder`, reminder]])).toEqual([404])
+  expect(
+    await callWithStaleSnapshot([['DELETE', environment]], [['PUT', `${secret}/KEPT/reminder`, reminder]]),
+  ).toEqual([404])
 })

@@ -24,7 +24,7 @@ afterAll(() => service.stop())
 const list = '/v1/workspace/main/project'
 const as = (options = {}) => ({ token: owner.session, ...options })
 
-test('a project begins with development, staging and production, and is found by slug and by id', async () => {
+test('a new project has development, staging and production, and is found by slug and by id', async () => {
   const made = await service.call<Project>('POST', list, as({ body: { name: 'The API', slug: 'the-api', teamId } }))
   expect(made.status).toBe(201)
   expect(made.body.environments.map(({ name }) => name)).toEqual(['development', 'staging', 'production'])
@@ -54,7 +54,7 @@ test('a project is renamed, gets another slug and moves to another team', async 
   expect((await service.call('GET', `${list}/after`, as())).body).toMatchObject(body)
 })
 
-test('a deleted project is gone with its environments', async () => {
+test('deleting a project deletes its environments', async () => {
   const { environments } = await createProject(service, owner.session, 'gone', { teamId })
   const { token } = await createToken(service, owner.session, { scope: { environments: [environments[0]?.id ?? ''] } })
   expect((await service.call('GET', `${list}/gone`, { token })).status).toBe(200)
@@ -63,7 +63,7 @@ test('a deleted project is gone with its environments', async () => {
   expect((await service.call('GET', list, { token })).body).toEqual([])
 })
 
-test('a slug is taken once in a workspace, also by many at the same moment', async () => {
+test('a slug is unique in a workspace, also under concurrent creations', async () => {
   const body = { name: 'Race', slug: 'race', teamId }
   const answers = await Promise.all(Array.from({ length: 20 }, () => service.call('POST', list, as({ body }))))
   expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)])
@@ -81,7 +81,7 @@ test.each([
   ['a reserved slug', { name: 'x', slug: 'environment' }, 400, 'slug: "environment" is a reserved word.'],
   ['no team', { name: 'x', slug: 'xx', teamId: undefined }, 400, 'teamId: is required.'],
   [
-    'a team that is no id',
+    'a malformed team id',
     { name: 'x', slug: 'xx', teamId: 'backend' },
     400,
     'teamId: must have 36 characters or more.',
@@ -93,13 +93,13 @@ test.each([
   })
 })
 
-test('an update without any field is refused', async () => {
+test('an update without fields is refused', async () => {
   await createProject(service, owner.session, 'empty-update', { teamId })
   const answer = await service.call('PUT', `${list}/empty-update`, as({ body: {} }))
   expect(answer).toMatchObject({ status: 400, body: { message: 'body: must have at least one field.' } })
 })
 
-test('counts and lists hold only what lies inside the scope of the credential', async () => {
+test('counts and lists cover only the scope of the credential', async () => {
   const { id, environments } = await createProject(service, owner.session, 'scoped', { teamId })
   const [development, staging] = environments.map((environment) => environment.id)
   const one = await createToken(service, owner.session, { scope: { environments: [staging ?? ''] } })
@@ -118,7 +118,7 @@ test('counts and lists hold only what lies inside the scope of the credential', 
   )
 })
 
-test('what several environments of many projects hold is counted at once, a secret in two of them once', async () => {
+test('secrets of many environments are counted in one query, a secret in two of them once', async () => {
   const reached: string[] = []
   for (const [index, slug] of ['counted-a', 'counted-b', 'counted-c'].entries()) {
     const { environments } = await createProject(service, owner.session, slug, { teamId })

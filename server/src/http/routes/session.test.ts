@@ -42,7 +42,7 @@ const revoke = (token: string, id: string) => service.call('DELETE', `/v1/me/ses
 const statusOf = async (token: string) => (await service.call('GET', '/v1/me', { token })).status
 const currentId = async (token: string) => (await list(token)).find(({ current }) => current)?.id ?? ''
 
-test('the list shows every living session with its device and address, newest first, and which one asks', async () => {
+test('the list has every active session with device and address, newest first, and marks the current one', async () => {
   const person = await newPerson()
   service.clock.offsetMs = 60_000
   const { body } = await logIn(person, { 'user-agent': 'Browser of the office' })
@@ -64,7 +64,7 @@ test('the list shows every living session with its device and address, newest fi
   ])
 })
 
-test('a session lives 12 hours without use and 30 days at most', async () => {
+test('a session expires after 12 hours without use and after 30 days at most', async () => {
   const person = await newPerson()
   const used = await newSession(person)
   service.clock.offsetMs = 12 * hourMs - 1
@@ -83,7 +83,7 @@ test('a session lives 12 hours without use and 30 days at most', async () => {
   expect(await statusOf(used)).toBe(401)
 })
 
-test('a session that was used a moment ago lives on, though another of the person is ended meanwhile', async () => {
+test('a recently used session stays valid when another session of the person is revoked', async () => {
   const person = await newPerson()
   const used = await newSession(person)
   service.clock.offsetMs = 12 * hourMs - 1
@@ -93,7 +93,7 @@ test('a session that was used a moment ago lives on, though another of the perso
   expect(await statusOf(used)).toBe(200)
 })
 
-test('one session is ended with the very next request, and no other', async () => {
+test('a revoked session is refused from the next request on, and no other session is', async () => {
   const person = await newPerson()
   const [ending, staying] = [await newSession(person), await newSession(person)]
   const id = await currentId(ending)
@@ -103,7 +103,7 @@ test('one session is ended with the very next request, and no other', async () =
   expect((await list(person.session)).map((session) => session.id)).not.toContain(id)
 })
 
-test('a session that is ended while it is looked up is not remembered', async () => {
+test('a session that is revoked during its lookup is not cached', async () => {
   const person = await newPerson()
   const other = await newSession(person)
   const looking = holdOnce(service.app.services.store.accounts, 'find')
@@ -115,13 +115,13 @@ test('a session that is ended while it is looked up is not remembered', async ()
   expect(await statusOf(other)).toBe(401)
 })
 
-test('the current session may end itself', async () => {
+test('the current session may revoke itself', async () => {
   const person = await newPerson()
   expect((await revoke(person.session, await currentId(person.session))).status).toBe(200)
   expect(await statusOf(person.session)).toBe(401)
 })
 
-test('a session of somebody else looks like one that does not exist', async () => {
+test('revoking a session of someone else is 404, like an unknown one', async () => {
   const [mallory, victim] = [await newPerson(), await newPerson()]
   const [theirs, nobodys] = [
     await revoke(mallory.session, await currentId(victim.session)),
@@ -132,7 +132,7 @@ test('a session of somebody else looks like one that does not exist', async () =
   expect(await statusOf(victim.session)).toBe(200)
 })
 
-test('all others are ended at once, also where many ask for it together', async () => {
+test('all other sessions are revoked at once, also by concurrent requests', async () => {
   const person = await newPerson()
   const others = await Promise.all(Array.from({ length: 4 }, () => newSession(person)))
   const answers = await Promise.all(
@@ -147,7 +147,7 @@ test('all others are ended at once, also where many ask for it together', async 
 const change = (token: string, body: Record<string, unknown>) => service.call('PUT', '/v1/me/password', { token, body })
 const next = 'another long password'
 
-test('a new password ends every other session, and the old one is worth nothing', async () => {
+test('a password change ends all other sessions and invalidates the old password', async () => {
   const person = await newPerson()
   const other = await newSession(person)
   const { token } = await createToken(service, person.session, { permission: 'read' })
@@ -159,7 +159,7 @@ test('a new password ends every other session, and the old one is worth nothing'
   expect((await logIn(person, {}, next)).status).toBe(200)
 })
 
-test('a wrong current password changes nothing, and after 10 of them it is 429, also for the right one', async () => {
+test('a wrong current password changes nothing, and the 11th attempt is 429, also with the right one', async () => {
   const person = await newPerson()
   for (let tries = 0; tries < 10; tries++) {
     expect(await change(person.session, { currentPassword: `wrong ${tries}`, newPassword: next })).toMatchObject({
@@ -174,13 +174,13 @@ test('a wrong current password changes nothing, and after 10 of them it is 429, 
     body: { message: 'Too many wrong passwords: wait before you try again.' },
   })
   expect(locked.headers.get('retry-after')).toBe('600')
-  // Whoever has taken over a session cannot lock the person out of the login.
+  // The thief of a session cannot lock the person out of the login.
   expect((await logIn(person)).status).toBe(200)
   service.clock.offsetMs = 600_000
   expect((await change(person.session, right)).status).toBe(200)
 })
 
-test('of many changes at once with the same current password, one is made', async () => {
+test('of many concurrent password changes with the same current password, one succeeds', async () => {
   const person = await newPerson()
   const answers = await Promise.all(
     Array.from({ length: 6 }, (_, at) =>
@@ -196,19 +196,23 @@ test('of many changes at once with the same current password, one is made', asyn
 })
 
 test.each([
-  ['a short one', { newPassword: 'eleven char' }, 'newPassword: must have 12 characters or more.'],
-  ['one of 257 characters', { newPassword: 'x'.repeat(257) }, 'newPassword: must have 256 characters or fewer.'],
-  ['none', { newPassword: undefined }, 'newPassword: is required.'],
-  ['no current one', { currentPassword: undefined }, 'currentPassword: is required.'],
-  ['another field', { email: 'x@example.com' }, 'email: is not a known field.'],
-])('a new password: %s is refused', async (_what, body, message) => {
+  ['a short new password', { newPassword: 'eleven char' }, 'newPassword: must have 12 characters or more.'],
+  [
+    'a new password of 257 characters',
+    { newPassword: 'x'.repeat(257) },
+    'newPassword: must have 256 characters or fewer.',
+  ],
+  ['no new password', { newPassword: undefined }, 'newPassword: is required.'],
+  ['no current password', { currentPassword: undefined }, 'currentPassword: is required.'],
+  ['an unknown field', { email: 'x@example.com' }, 'email: is not a known field.'],
+])('a password change with %s is refused', async (_what, body, message) => {
   const person = await newPerson()
   const answer = await change(person.session, { currentPassword: password, newPassword: next, ...body })
   expect(answer).toMatchObject({ status: 400, body: { message } })
   expect((await logIn(person)).status).toBe(200)
 })
 
-test('a token has no sessions and no password', async () => {
+test('a token cannot manage sessions or the password', async () => {
   const { token } = await createToken(service, owner.session)
   const id = await currentId(owner.session)
   const answers = [
@@ -221,7 +225,7 @@ test('a token has no sessions and no password', async () => {
   expect(await statusOf(owner.session)).toBe(200)
 })
 
-test('the trail tells which sessions were ended and that the password was changed, and no password', async () => {
+test('the audit trail records revoked sessions and password changes, and no password', async () => {
   const person = await newPerson()
   const id = await currentId(await newSession(person))
   await revoke(person.session, id)
@@ -244,7 +248,7 @@ test('the trail tells which sessions were ended and that the password was change
   for (const secret of [password, next, 'a wrong password', person.session]) expect(text).not.toContain(secret)
 })
 
-test('of many who sign one session out at once, one has ended it', async () => {
+test('of many concurrent logouts of one session, one succeeds and is recorded', async () => {
   const person = await newPerson()
   const out = () => service.call('POST', '/v1/auth/logout', { token: person.session })
   const statuses = (await Promise.all(Array.from({ length: 8 }, out))).map(({ status }) => status)

@@ -20,7 +20,7 @@ afterAll(() => service.stop())
 const list = '/v1/workspace/main/team'
 const as = (options = {}) => ({ token: owner.session, ...options })
 
-test('a team is made, listed with its projects counted, renamed and deleted', async () => {
+test('a team is created, listed with its number of projects, renamed and deleted', async () => {
   const id = await createTeam(service, owner.session, 'Backend')
   await createProject(service, owner.session, 'api', { teamId: id })
   const listed = await service.call<{ id: string; projectCount: number }[]>('GET', `${list}/`, as())
@@ -33,7 +33,7 @@ test('a team is made, listed with its projects counted, renamed and deleted', as
   expect((await service.call('PUT', `${list}/${id}`, as({ body: { name: 'Gone' } }))).status).toBe(404)
 })
 
-test('a name is taken once in a workspace, also by many at the same moment', async () => {
+test('a name is unique in a workspace, also under concurrent creations', async () => {
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => service.call('POST', list, as({ body: { name: 'Once' } }))),
   )
@@ -55,7 +55,7 @@ test.each([
   expect(await service.call('POST', list, as({ body }))).toMatchObject({ status: 400, body: { message } })
 })
 
-test('every change is in the audit trail, with who and what', async () => {
+test('every change is in the audit trail, with actor and values', async () => {
   const id = await createTeam(service, owner.session, 'Audited')
   await service.call('PUT', `${list}/${id}`, as({ body: { name: 'Renamed' } }))
   await service.call('DELETE', `${list}/${id}`, as())

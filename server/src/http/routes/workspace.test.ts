@@ -34,7 +34,7 @@ test('the first account owns a workspace "main" with a team "Everyone"', async (
   expect((await service.call('GET', '/v1/workspace/main/team/', as(owner))).body).toMatchObject([{ name: 'Everyone' }])
 })
 
-test('a workspace is made, read by slug and by id, changed and deleted', async () => {
+test('a workspace is created, read by slug and by id, updated and deleted', async () => {
   const made = await createWorkspace('acme')
   expect(made).toMatchObject({ slug: 'acme', role: 'admin', isOwner: true })
   expect((await service.call('GET', '/v1/workspace/acme', as(owner))).body).toEqual(made)
@@ -46,7 +46,7 @@ test('a workspace is made, read by slug and by id, changed and deleted', async (
   expect((await service.call('GET', `/v1/workspace/${made.id}`, as(owner))).status).toBe(404)
 })
 
-test('what belongs to a deleted workspace ends with it, and its slug is free again', async () => {
+test('tokens and projects end with their workspace, and its slug is free again', async () => {
   const made = await createWorkspace('brief')
   await createProject(service, owner.session, 'api', { workspace: 'brief' })
   const { token } = await createToken(service, owner.session, {}, 'brief')
@@ -57,7 +57,7 @@ test('what belongs to a deleted workspace ends with it, and its slug is free aga
   expect((await service.call('GET', '/v1/workspace/brief/project/api', as(owner))).status).toBe(404)
 })
 
-test('a slug is taken once, also by many at the same moment', async () => {
+test('a slug is unique, also under concurrent creations', async () => {
   const answers = await Promise.all(
     Array.from({ length: 20 }, () =>
       service.call('POST', '/v1/workspace', as(owner, { body: { name: 'Race', slug: 'race' } })),
@@ -70,7 +70,11 @@ test('a slug is taken once, also by many at the same moment', async () => {
 
 test.each([
   ['a reserved word', { name: 'x', slug: 'invite' }, 'slug: "invite" is a reserved word.'],
-  ['a slug like an id', { name: 'x', slug: '01a1dcf1-b912-73cb-9386-016275561f1a' }, 'slug: must not look like an id.'],
+  [
+    'a slug in the form of an id',
+    { name: 'x', slug: '01a1dcf1-b912-73cb-9386-016275561f1a' },
+    'slug: must not look like an id.',
+  ],
   ['one character', { name: 'x', slug: 'x' }, 'slug: must have 2 characters or more.'],
   ['capitals', { name: 'x', slug: 'Acme' }, 'slug: has characters or a format that is not allowed.'],
   ['49 characters', { name: 'x', slug: 'x'.repeat(49) }, 'slug: must have 48 characters or fewer.'],
@@ -90,7 +94,7 @@ test.each(['x', 'ACME', 'a_b', 'x'.repeat(49), '%20%20', 'ä'])(
   },
 )
 
-test('one person belongs to 1,000 at most, made or joined, whoever owns them', { timeout: 120_000 }, async () => {
+test('a person is in 1,000 workspaces at most, created or joined, owned or not', { timeout: 120_000 }, async () => {
   const collector = await addUser(service, 'collector@example.com')
   const make = (at: number) =>
     service.call<{ id: string; message: string }>(
@@ -98,7 +102,7 @@ test('one person belongs to 1,000 at most, made or joined, whoever owns them', {
       '/v1/workspace',
       as(collector, { body: { name: 'One of many', slug: `many-${at}` } }),
     )
-  // As many at once as the store works on: whoever waits for that for five seconds is refused.
+  // No more at once than the store runs concurrently: a request that waits five seconds for a slot is refused.
   const atOnce = 16
   for (let at = 0; at < 1_000; at += atOnce) {
     const made = await Promise.all(Array.from({ length: Math.min(atOnce, 1_000 - at) }, (_, index) => make(at + index)))
@@ -125,7 +129,7 @@ test('one person belongs to 1,000 at most, made or joined, whoever owns them', {
   expect((await make(1_000)).status).toBe(201)
 })
 
-test('ownership passes to another member, who becomes admin of all of it; the old owner stays admin', async () => {
+test('transferring ownership makes the new owner an unscoped admin; the old owner stays admin', async () => {
   const made = await createWorkspace('handed')
   const heir = await addUser(service, 'heir@example.com', {
     workspaceId: made.id,
@@ -146,7 +150,7 @@ test('ownership passes to another member, who becomes admin of all of it; the ol
   expect((await service.call('DELETE', '/v1/workspace/handed', as(heir))).status).toBe(200)
 })
 
-test('of many hand-overs at once one wins, and there is always exactly one owner', async () => {
+test('of many concurrent ownership transfers, one wins, and there is exactly one owner', async () => {
   const made = await createWorkspace('many-heirs')
   const heirs = await Promise.all(
     Array.from({ length: 5 }, (_, index) =>
@@ -167,7 +171,7 @@ test('of many hand-overs at once one wins, and there is always exactly one owner
   expect(seen.filter(Boolean)).toHaveLength(1)
 })
 
-test('a token sees its own workspace only, and may make none', async () => {
+test('a token sees its own workspace only, and cannot create one', async () => {
   const { token } = await createToken(service, owner.session)
   const { body } = await service.call<Workspace[]>('GET', '/v1/workspace/', { token })
   expect(body.map(({ slug }) => slug)).toEqual(['main'])
@@ -175,7 +179,7 @@ test('a token sees its own workspace only, and may make none', async () => {
   expect((await service.call('POST', '/v1/workspace', { token, body: { name: 'x', slug: 'xx' } })).status).toBe(403)
 })
 
-test('changes and deletion are in the audit trail', async () => {
+test('creation and updates are in the audit trail', async () => {
   await createWorkspace('told')
   await service.call('PUT', '/v1/workspace/told', as(owner, { body: { name: 'Told again' } }))
   const { body } = await service.call('GET', '/v1/workspace/told/audit', as(owner))
