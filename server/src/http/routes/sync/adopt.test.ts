@@ -1,4 +1,4 @@
-/** What was there before a sync, at every vendor: taken over once, and from then on pushed like everything else. */
+/** Entries that existed before a sync, at every vendor: adopted once, then pushed like all others. */
 import type { SyncPlan } from '@coffer/contract/sync'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { engine } from '../../../../../test/harness.ts'
@@ -13,7 +13,7 @@ import {
 } from '../../../../../test/sync.ts'
 import { everyProvider } from '../../../../../test/vendor/every.ts'
 
-/** The engine under the service makes no difference to a vendor. */
+/** The database engine makes no difference to a vendor. */
 const seeing = everyProvider.filter(({ provider }) => provider.capabilities.read !== 'nothing')
 const cases = engine === 'sqlite' ? seeing : seeing.filter(({ slug }) => /gitlab|vault|vercel/.test(slug))
 
@@ -28,7 +28,7 @@ afterAll(() => vendors.service.stop())
 describe.each(cases)('$slug', (vendor) => {
   const { provider, mapping } = vendor
 
-  test('is taken over once, and then updated only when it changes', async () => {
+  test('an existing entry is adopted once, then updated only when its secret changes', async () => {
     const world = vendors.open(vendor)
     const { fake } = world
     const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)
@@ -48,7 +48,7 @@ describe.each(cases)('$slug', (vendor) => {
     await project.must('DELETE', `/sync/${id}`)
   })
 
-  test('is taken over also where somebody has replaced what was ours', async () => {
+  test('a pushed entry that someone replaced is adopted too', async () => {
     const world = vendors.open(vendor)
     const { fake } = world
     const name = provider.normaliseName(`${mapping.prefix ?? ''}ALPHA`)

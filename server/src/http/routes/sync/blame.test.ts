@@ -1,4 +1,6 @@
-/** Whose fault it is: an answer is to blame where it is wrong, the vendor where it fails, and its words stay readable. */
+/**
+ * An error names the field of a wrong value, or the vendor if the vendor failed, and quotes the vendor without secrets.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
   flowPath,
@@ -25,7 +27,7 @@ afterEach(() => {
   world.running.injectFailure = undefined
 })
 
-const answering = (answer: FakeAnswer) => {
+const respondWith = (answer: FakeAnswer) => {
   world.running.injectFailure = () => ({ kind: 'answer', answer })
 }
 const errors = (status: number, text: string): FakeAnswer => ({ status, body: { errors: [text] } })
@@ -36,10 +38,10 @@ async function signedIn(): Promise<string> {
   return id
 }
 
-describe('an answer is to blame', () => {
+describe('the error names the field of', () => {
   test.each([
-    ['an address that has no host', 'https://elsewhere.example.test', /could not be resolved \(ENOTFOUND\)/],
-    ['an address that may not be reached', 'https://10.0.0.1', /Connecting to 10\.0\.0\.1 is refused/],
+    ['an address whose host does not resolve', 'https://elsewhere.example.test', /could not be resolved \(ENOTFOUND\)/],
+    ['an address in a blocked network', 'https://10.0.0.1', /Connecting to 10\.0\.0\.1 is refused/],
   ])('%s', async (_title, address, words) => {
     const id = await startSetup(world)
     const { status, body } = await submitStep(world, id, 'auth', { ...world.fake.credential, address })
@@ -47,7 +49,7 @@ describe('an answer is to blame', () => {
     expect(body.message).toMatch(/^address: /)
   })
 
-  test('a choice that was not offered, at once or together with what depends on it', async () => {
+  test('an option that was not offered, alone or together with dependent fields', async () => {
     const id = await signedIn()
     const alone = await submitStep(world, id, 'target', { mount: 'nomount' })
     expect([alone.status, alone.body.message]).toEqual([
@@ -67,13 +69,13 @@ describe('an answer is to blame', () => {
     expect((await submitStep(world, id, 'target', world.fake.target)).body.step).toBe('mapping')
   })
 
-  test('a credential that no request can carry', async () => {
+  test('a credential that no header can carry', async () => {
     const id = await startSetup(world)
     const { status, body } = await submitStep(world, id, 'auth', { ...world.fake.credential, token: 'ünusual ✓' })
     expect([status, body.message]).toEqual([400, expect.stringMatching(/^token: .*A header of the request/)])
   })
 
-  test('a text that is none, by its own name', async () => {
+  test('a value of the wrong type or length', async () => {
     const syncConfigId = await startSetup(world)
     const ask = (values: unknown) =>
       world.service.call<{ message: string }>('POST', '/v1/sync/vault-kv/flow', {
@@ -88,10 +90,10 @@ describe('an answer is to blame', () => {
   })
 })
 
-describe('the vendor is to blame', () => {
+describe('a failure of the vendor', () => {
   const unavailable = (retryAfter: string, words: string | RegExp) => [503, retryAfter, expect.stringMatching(words)]
 
-  test('while it is set up: 503, with the time to wait and no field', async () => {
+  test('is 503 with Retry-After during the setup, and names no field', async () => {
     const id = await signedIn()
     const get = async () => {
       const { status, headers, body } = await world.service.call<{ message: string }>(
@@ -105,7 +107,7 @@ describe('the vendor is to blame', () => {
       const { status, headers, body } = await submitStep(world, id, step, values)
       return [status, headers.get('retry-after'), body.message]
     }
-    answering({ ...errors(429, 'rate limit quota exceeded'), headers: { 'retry-after': '42' } })
+    respondWith({ ...errors(429, 'rate limit quota exceeded'), headers: { 'retry-after': '42' } })
     const limited = unavailable(
       '42',
       /^HashiCorp Vault and OpenBao answered 429: rate limit quota exceeded\. Try again/,
@@ -114,39 +116,39 @@ describe('the vendor is to blame', () => {
     expect(await post('target', { mount: 'secret' })).toEqual(limited)
     expect(await post('target', world.fake.target)).toEqual(limited)
     expect(await get()).toEqual(limited)
-    answering(errors(503, 'Vault is sealed'))
+    respondWith(errors(503, 'Vault is sealed'))
     const sealed = unavailable('5', /^HashiCorp Vault and OpenBao answered 503: Vault is sealed\. Try again/)
     expect(await post('auth', world.fake.credential)).toEqual(sealed)
     expect(await get()).toEqual(sealed)
-    answering({ status: 200, body: 'a page of something else' })
+    respondWith({ status: 200, body: 'a page of something else' })
     expect(await post('auth', world.fake.credential)).toEqual(unavailable('5', /^HashiCorp Vault and OpenBao: /))
     world.running.injectFailure = () => ({ kind: 'drop', after: false })
     expect(await post('auth', world.fake.credential)).toEqual(unavailable('5', /^HashiCorp Vault and OpenBao: vault\./))
   })
 
-  test('when a sync is looked at: plan is 503 too', async () => {
+  test('is 503 for a plan too; a refused credential is 409', async () => {
     const id = await setUpSync(world)
-    answering(errors(500, 'internal error'))
+    respondWith(errors(500, 'internal error'))
     const { status, headers, body } = await world.project.ask<{ message: string }>('POST', `/sync/${id}/plan`)
     expect([status, headers.get('retry-after'), body.message]).toEqual(
       unavailable('5', /^HashiCorp Vault and OpenBao answered 500: internal error\./),
     )
-    answering(errors(403, 'permission denied'))
+    respondWith(errors(403, 'permission denied'))
     expect((await world.project.ask('POST', `/sync/${id}/plan`)).status).toBe(409)
   })
 })
 
-test('what a vendor says is readable, but for what must not be', async () => {
+test('the message of a vendor is quoted with the credential hidden', async () => {
   const id = await startSetup(world)
   const { token = '' } = world.fake.credential
-  answering(errors(403, `permission denied: invalid token ${token} for namespace team-a by method token`))
+  respondWith(errors(403, `permission denied: invalid token ${token} for namespace team-a by method token`))
   const { status, body, text } = await submitStep(world, id, 'auth', world.fake.credential)
   expect(status).toBe(400)
   expect(body.message).toContain('permission denied: invalid token [hidden] for namespace team-a by method token.')
   expect(text).not.toContain(token)
 })
 
-test('a form whose fields come one after the other names itself as the next, until all are shown', async () => {
+test('a form with dependent fields names itself as the next step until all fields are shown', async () => {
   const id = await signedIn()
   const shown = async () => {
     const { fields, next } = await readStep(world, id, 'target')
@@ -157,7 +159,7 @@ test('a form whose fields come one after the other names itself as the next, unt
   expect(await shown()).toEqual([['mount', 'path'], 'mapping'])
 })
 
-test('such a form keeps and checks everything that it was sent, also what stands behind the field that is still to come', async () => {
+test('a form with dependent fields stores and checks every value, also of fields after the missing one', async () => {
   const gitlab = await startSyncWorld(gitlabCi, fakeGitLab({ kind: 'group' }))
   const id = await startSetup(gitlab)
   await submitStep(gitlab, id, 'auth', gitlab.fake.credential)

@@ -1,4 +1,4 @@
-/** What a run asks of a vendor that reads before it writes: no more than helps, and nothing once nobody wants it. */
+/** Requests of a run to a vendor that reads before it writes: retries are limited, and none follow a pause. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { lastRun, pushDue, readSync, type SyncWorld, setUpSync, startSyncWorld } from '../../../../../test/sync.ts'
 import { fakeVault } from '../../../../../test/vendor/fake/vault-kv.ts'
@@ -7,7 +7,7 @@ import { vaultKv } from '../../../providers/vault-kv.ts'
 const debounceMs = 3_000
 const tries = 5
 
-/** Something that happens just before the vendor works at a write. */
+/** Runs just before the vendor handles a write. */
 let beforeWrite: (() => Promise<unknown>) | undefined
 let world: SyncWorld & { stop(): Promise<void> }
 
@@ -39,10 +39,10 @@ const refuseAll = (method: string, headers = {}) => {
     request.method === method ? { kind: 'answer', answer: { status: 500, headers } } : undefined
 }
 
-/** Before an update; the provider reads once more for the version that it writes. */
+/** The read before an update; the provider reads once more for the version that it writes. */
 const look = 'GET'
 
-test('a look at the target is tried a few times in a run, and then in a later one', async () => {
+test('reading the target is retried a few times in a run, then in a later run', async () => {
   const id = await setUpSync(world)
   refuseAll('GET')
   expect(await pushDue(world)).toBe(1)
@@ -51,9 +51,9 @@ test('a look at the target is tried a few times in a run, and then in a later on
 })
 
 test.each([
-  ['without a word', {}],
-  ['asking for a short wait', { 'retry-after': '3' }],
-])('a read before a write that fails %s is tried no more often than any other', async (_title, headers) => {
+  ['without Retry-After', {}],
+  ['with a short Retry-After', { 'retry-after': '3' }],
+])('a read before a write that fails %s has the same retry limit', async (_title, headers) => {
   const id = await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'two' })
@@ -63,7 +63,7 @@ test.each([
   expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
 })
 
-test('a write is tried as often, each time for what is there by then', async () => {
+test('a write has the same retry limit, with a fresh read before each attempt', async () => {
   const id = await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'two' })
@@ -73,7 +73,7 @@ test('a write is tried as often, each time for what is there by then', async () 
   expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
 })
 
-test('a read that passes in time costs the run nothing but the wait', async () => {
+test('a run succeeds if its read succeeds within the retry limit', async () => {
   const id = await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'two' })
@@ -85,7 +85,7 @@ test('a read that passes in time costs the run nothing but the wait', async () =
   expect(await lastRun(world, id)).toMatchObject({ trigger: 'change', state: 'succeeded' })
 })
 
-test('others who keep writing are given way to, until a later run', async () => {
+test('a run that keeps losing to other writers stops at the retry limit and continues in a later run', async () => {
   const id = await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'two' })
@@ -97,7 +97,7 @@ test('others who keep writing are given way to, until a later run', async () => 
   expect(await readSync(world, id)).toMatchObject({ state: 'failing' })
 })
 
-test('one that is paused while it gives way to others does not write again', async () => {
+test('a sync that is paused during a write conflict does not write again', async () => {
   const id = await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'two' })

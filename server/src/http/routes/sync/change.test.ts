@@ -1,4 +1,4 @@
-/** Other answers for a sync that runs, which say more of its entries than their values. */
+/** Changed settings of an active sync that affect more than the values of its entries. */
 import type { SyncPlan } from '@coffer/contract/sync'
 import { afterEach, expect, test } from 'vitest'
 import {
@@ -38,7 +38,7 @@ async function startGitLab() {
   return { world, id, change, protection }
 }
 
-test('reach those that are there already, as the review says', async () => {
+test('changed settings reach existing entries, as the review says', async () => {
   const { world, id, change, protection } = await startGitLab()
   await change({ protected: 'yes' })
   expect((await world.project.must<SyncPlan>('POST', `/sync/${id}/plan`)).update).toEqual(['ALPHA', 'BETA'])
@@ -47,7 +47,7 @@ test('reach those that are there already, as the review says', async () => {
   expect((await plannedFor(world, id)).unchanged).toEqual(['ALPHA', 'BETA'])
 })
 
-test('reach them also after a run that failed', async () => {
+test('changed settings reach existing entries also after a failed run', async () => {
   const { world, id, change, protection } = await startGitLab()
   await change({ protected: 'yes' })
   const answer = { status: 404, body: { message: '404 Project Not Found' } }
@@ -59,7 +59,7 @@ test('reach them also after a run that failed', async () => {
   expect(protection()).toEqual([true, true])
 })
 
-test('keep nothing that another has changed from being let go with its secret', async () => {
+test('excluding an entry that someone else changed does not delete it', async () => {
   const { world, change } = await startGitLab()
   world.fake.tamper('BETA', 'of another')
   await change({ protected: 'yes', exclude: 'BETA' })
@@ -67,7 +67,7 @@ test('keep nothing that another has changed from being let go with its secret', 
   expect(Object.fromEntries(world.fake.state())).toEqual({ ALPHA: 'one', BETA: 'of another' })
 })
 
-test('another category of variables is another place, beside the first', async () => {
+test('another variable category is another target, beside the first', async () => {
   const fake = fakeTerraform()
   const world = await startSyncWorld(terraformCloud, fake)
   stop = world.stop
@@ -79,7 +79,7 @@ test('another category of variables is another place, beside the first', async (
   expect(await lastRun(world, id)).toMatchObject({ counts: { created: 1, conflicts: 0 } })
 })
 
-test('say at once who may use the secrets of an organization', async () => {
+test('a changed visibility of organization secrets takes effect with the next push', async () => {
   const fake = fakeGitHub('organization')
   const world = await startSyncWorld(githubActions, fake)
   stop = world.stop

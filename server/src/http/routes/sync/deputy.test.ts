@@ -1,4 +1,7 @@
-/** A credential serves whoever entered it, for what they chose: nobody else turns it, or a sync, to another end. */
+/**
+ * A credential serves only the person who entered it, for the target they chose: nobody else can redirect it, or a
+ * sync.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { addUser, type TestUser } from '../../../../../test/harness.ts'
 import {
@@ -43,8 +46,8 @@ beforeEach(async () => {
 const ask = (id: string, step: string, user: TestUser) =>
   world.service.call<{ message: string }>('GET', flowPath(world.slug, id, step), { token: user.session })
 
-describe('a credential that another person has entered', () => {
-  test('lists no targets for me and takes no other one, before I enter my own', async () => {
+describe('a credential entered by another person', () => {
+  test('lists no targets for me and accepts no other one until I enter my own', async () => {
     const id = await setUpSync(world)
     world.running.forget()
     const asked = await ask(id, 'target', other)
@@ -55,7 +58,7 @@ describe('a credential that another person has entered', () => {
     expect((await ask(id, 'target', other)).status).toBe(200)
   })
 
-  test('goes on serving the target that it serves, whoever changes the mapping', async () => {
+  test('keeps serving its target when someone else changes the mapping', async () => {
     const id = await setUpSync(world)
     await pushDue(world)
     await walk(asOther(), id, 'mapping', { environment: development(), prefix: 'X_' })
@@ -63,7 +66,7 @@ describe('a credential that another person has entered', () => {
     expect(Object.fromEntries(world.fake.state())).toEqual({ X_ALPHA: 'one' })
   })
 
-  test('in a setup that they have not finished is not mine to finish', async () => {
+  test('cannot be used by me to finish their setup', async () => {
     const id = await startSetup(world)
     await submitStep(world, id, 'auth', world.fake.credential)
     await walkTarget(id)
@@ -77,7 +80,7 @@ describe('a credential that another person has entered', () => {
   })
 })
 
-describe('the filters for an environment that I may not read', () => {
+describe('the filters for an environment that I cannot read', () => {
   let narrow: TestUser
   beforeAll(async () => {
     const { service, owner } = world
@@ -92,7 +95,7 @@ describe('the filters for an environment that I may not read', () => {
   const choose = (id: string) =>
     submitStep(world, id, 'mapping', { environment: production(), rename: 'HIDDEN_NAME=OTHER' })
 
-  const expectUntold = async (id: string) => {
+  const expectHidden = async (id: string) => {
     const { status, text } = await ask(id, 'mapping', narrow)
     expect(status).toBe(200)
     expect(text).not.toContain('HIDDEN_NAME')
@@ -102,20 +105,20 @@ describe('the filters for an environment that I may not read', () => {
     expect((await submitStep({ ...world, owner: narrow }, id, 'review', { confirm: 'x' })).status).toBe(409)
   }
 
-  test('are not shown to me in a change that somebody has begun', async () => {
+  test('are hidden from me in a change that someone else started', async () => {
     const id = await setUpSync(world)
     expect((await choose(id)).status).toBe(200)
-    await expectUntold(id)
+    await expectHidden(id)
     expect(JSON.stringify(await readStep(world, id, 'mapping'))).toContain('HIDDEN_NAME')
   })
 
-  test('are not shown to me in a setup that I go on with', async () => {
+  test('are hidden from me in a setup that I continue', async () => {
     const id = await startSetup(world)
     await submitStep(world, id, 'auth', world.fake.credential)
     await walkTarget(id)
     expect((await choose(id)).status).toBe(200)
     expect((await submitStep({ ...world, owner: narrow }, id, 'auth', world.fake.credential)).status).toBe(200)
-    await expectUntold(id)
+    await expectHidden(id)
   })
 })
 
@@ -125,11 +128,11 @@ async function walkTarget(id: string): Promise<void> {
   expect(step).toBe('mapping')
 }
 
-describe('a server of somebody’s own that says the same of itself', () => {
-  /** It plays the vendor, down to the name of the account. */
+describe('a server that imitates the vendor', () => {
+  /** It imitates the vendor, including the account name. */
   const credentialThere = () => ({ ...world.fake.credential, baseUrl: evil })
 
-  test('does not become the target by way of a new credential', async () => {
+  test('does not become the target through a new credential', async () => {
     const id = await setUpSync(world)
     await pushDue(world)
     world.running.injectFailure = () => ({ kind: 'answer', answer: { status: 401 } })
@@ -145,7 +148,7 @@ describe('a server of somebody’s own that says the same of itself', () => {
     world.service.clock.offsetMs = 0
   })
 
-  test('does not slip in between a review and its confirmation', async () => {
+  test('cannot be swapped in between a review and its confirmation', async () => {
     const id = await startSetup(world)
     await submitStep(world, id, 'auth', world.fake.credential)
     await walkTarget(id)

@@ -1,6 +1,6 @@
 /**
- * One script of misfortune for every provider: thousands of changes while more than half of all calls go wrong in every
- * way that calls go wrong. In the end each target holds exactly what it should, and nothing foreign was touched.
+ * One fault script for every provider: thousands of changes while more than half of all calls fail, in every way that
+ * calls fail. In the end each target holds exactly the desired state, and foreign entries are untouched.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -25,10 +25,10 @@ import { mapSecrets } from '../../../domain/sync/mapping.ts'
 import { claimSync, runSync } from '../../../domain/sync/run/run.ts'
 import type { Outbound } from '../../../outbound.ts'
 
-/** All providers where a commit is cheap; the engine under the service makes no difference to a vendor. */
+/** All providers on SQLite, where a commit is cheap; the database engine makes no difference to a vendor. */
 const cases = engine === 'sqlite' ? everyProvider : everyProvider.filter(({ slug }) => /heroku|gitlab|vault/.test(slug))
 const changesAtOnce = 100
-/** The second hundred comes while the first is only partly there. */
+/** The second hundred is written while the first is only partly pushed. */
 const changesPerRound = 2 * changesAtOnce
 const rounds = engine === 'sqlite' ? times(3, 10) : 3
 const faultRate = 0.55
@@ -36,10 +36,10 @@ const { most, inWords } = isDeep ? { most: 1_000, inWords: 'a thousand' } : { mo
 const keys = Array.from({ length: 110 }, (_, index) => `KEY_${index}`)
 
 const refused = 'REFUSED'
-/** Vendors quote it when they refuse it. */
+/** Vendors quote this value when they refuse it. */
 const canary = 'canary-4f1c9a77'
 
-/** The same misfortune each time. */
+/** A seeded generator: every run of the test meets the same faults. */
 function createRandom(seed: number): () => number {
   let state = seed
   return () => {
@@ -48,10 +48,10 @@ function createRandom(seed: number): () => number {
   }
 }
 
-type Trick = (request: FakeRequest) => InjectedFailure | undefined
+type Interceptor = (request: FakeRequest) => InjectedFailure | undefined
 
-/** What may pass by itself; `losing` is the rest. */
-function createMischief(random: () => number, now: () => number) {
+/** Faults that pass without help; `loseTarget` has the others. */
+function createTransientFaults(random: () => number, now: () => number) {
   const later = () => new Date(now() + 2_000).toUTCString()
   const kinds: (() => InjectedFailure)[] = [
     () => ({ kind: 'answer', answer: { status: 429, headers: { 'retry-after': '2' } } }),
@@ -73,13 +73,13 @@ function createMischief(random: () => number, now: () => number) {
 
 let service: TestService
 let owner: TestUser
-/** One service for all: its way out leads to whichever vendor is being tested. */
-let door: Outbound
+/** All providers share one service; its requests go to the vendor under test. */
+let currentOutbound: Outbound
 beforeAll(async () => {
-  const outbound: Outbound = { request: (request) => door.request(request) }
+  const outbound: Outbound = { request: (request) => currentOutbound.request(request) }
   service = await startService({ COFFER_SYNC: 'off' }, { outbound, sleep: async () => undefined })
   const person = await registerOwner(service)
-  // No session lasts as long as the clock is turned here.
+  // Sessions expire before the clock gets this far; this token does not.
   const { token } = await createToken(service, person.session, { expiresIn: 'never' })
   owner = { ...person, session: token }
 })
@@ -94,14 +94,14 @@ describe.each(cases)('$slug', (entry) => {
     const { world, fake, calls, set } = await prepare(entry, random)
     const id = await setUpSync(world, entry.mapping)
     await settle(world, id)
-    set.injectFailure = createMischief(random, now)
+    set.injectFailure = createTransientFaults(random, now)
     let [runs, budget] = [0, 0]
     for (let round = 0; round < rounds; round++) {
-      // Pages of one while there are few: with these faults a look of a hundred pages never reaches the last one.
+      // One entry per page only while there are few: with these faults, a list of a hundred pages would never complete.
       if (fake.pageSize !== undefined) fake.pageSize = round === 0 ? 1 : ([100, 7, 100, 30][round % 4] ?? 100)
       const wanted = new Map<string, string>()
       const runsBefore = runs
-      if (round % 5 === 1) runs += await losing(entry, world, id, set)
+      if (round % 5 === 1) runs += await loseTarget(entry, world, id, set)
       if (round % 4 === 2) {
         fake.refusedNames.add(nameOf(entry, refused))
         await world.project.set('development', { [refused]: canary })
@@ -120,7 +120,7 @@ describe.each(cases)('$slug', (entry) => {
         runs += await settle(world, id)
       }
       await expectState(entry, world, fake, wanted, `seed ${seed}, round ${round}`)
-      // Each change needs a call at most, and each run a few to look; a fault costs one more of either.
+      // Each change needs at most one call and each run a few reads; a fault adds one call to either.
       const pages = fake.pageSize === undefined ? 1 : Math.ceil((keys.length + 3) / fake.pageSize)
       budget +=
         changesPerRound +
@@ -132,9 +132,9 @@ describe.each(cases)('$slug', (entry) => {
     await world.project.must('DELETE', `/sync/${id}`)
   }, 240_000)
 
-  // How many calls it takes is decided before and after the database is asked, never by it.
+  // The database engine does not affect the number of calls.
   if (engine === 'sqlite') {
-    test(`${inWords} secrets, or all that it holds, and one that changed: as few calls as the vendor allows`, async () => {
+    test(`one changed secret among ${inWords}, or the vendor’s maximum, takes as few calls as the vendor allows`, async () => {
       const { world, fake, calls } = await prepare(entry, createRandom(1))
       const { maxItems = most } = entry.provider.limits
       const count = Math.min(most, typeof maxItems === 'function' ? maxItems(fake.target) : maxItems)
@@ -149,37 +149,37 @@ describe.each(cases)('$slug', (entry) => {
       await settle(world, id)
       expect(calls() - before).toBe(fake.calls.update + fake.calls.look)
       expect(fake.state().get(nameOf(entry, 'KEY_50'))).toBe('changed!')
-      // Its next look at the target would be counted among the calls of another vendor.
+      // Otherwise the next read of this sync would be counted as a call to the next vendor.
       await world.project.must('DELETE', `/sync/${id}`)
     }, 240_000)
   }
 })
 
 /**
- * What only a person can mend: the target goes, or the credential is turned away in mid-run. The sync stops and says so;
- * when all is well again, the person lets it go on.
+ * Faults that need a person: the target disappears, or the credential is refused in mid-run. The sync stops with an
+ * error; the person fixes the cause and resumes it.
  */
-async function losing(
+async function loseTarget(
   entry: ProviderCase,
   world: SyncWorld,
   id: string,
-  set: { injectFailure: Trick },
+  set: { injectFailure: Interceptor },
 ): Promise<number> {
   const { injectFailure } = set
-  const meets = async (expected: string) => {
+  const reachAndResume = async (expected: string) => {
     await world.project.set('development', { KEY_0: `${expected} ${now()}` })
     await runUntil(id, expected)
     set.injectFailure = injectFailure
     world.fake.setTarget(true)
-    // Some targets take all that they hold along: others put theirs back, as we do.
+    // Some targets lose all their entries: the test puts back the foreign ones, the sync its own.
     for (const [name, value] of foreign(entry)) world.fake.tamper(name, value)
     await world.project.must('POST', `/sync/${id}/resume`)
   }
   set.injectFailure = () => ({ kind: 'answer', answer: { status: 401 } })
-  await meets('needs_reauth')
+  await reachAndResume('needs_reauth')
   world.fake.setTarget(false)
   set.injectFailure = () => undefined
-  await meets('blocked')
+  await reachAndResume('blocked')
   return settle(world, id)
 }
 
@@ -194,7 +194,7 @@ async function runUntil(id: string, expected: string): Promise<void> {
     await runSync(services, claimed, new AbortController().signal)
     runs++
   }
-  throw new Error(`it never became ${expected}`)
+  throw new Error(`the sync never became ${expected}`)
 }
 
 async function runsOf(id: string) {
@@ -203,7 +203,7 @@ async function runsOf(id: string) {
   return Promise.all(runs.map((run) => syncRuns.find(run.id, id)))
 }
 
-/** Neither the refused value nor a credential stands anywhere that people look. */
+/** Neither the refused value nor a credential appears in runs, the audit trail, the log or the list of syncs. */
 async function expectNoLeak({ fake, project, provider, owner }: SyncWorld, id: string): Promise<void> {
   const runs = await runsOf(id)
   const audit = await service.call('GET', '/v1/workspace/main/audit?limit=200', { token: owner.session })
@@ -225,13 +225,13 @@ async function expectRefusal(id: string): Promise<void> {
   expect(isRefused).toBe(true)
 }
 
-/** Foreign things first, then a project with some secrets. */
+/** Creates foreign entries, then a project with some secrets. */
 async function prepare(entry: ProviderCase, random: () => number) {
   const fake = entry.makeFake(now)
   for (const [name, value] of foreign(entry)) fake.tamper(name, value)
-  const set: { injectFailure: Trick } = { injectFailure: () => undefined }
+  const set: { injectFailure: Interceptor } = { injectFailure: () => undefined }
   const outbound = outboundWithoutSockets(fake, (request) => set.injectFailure(request))
-  door = outbound
+  currentOutbound = outbound
   const project = await createSecretProject(service, owner.session)
   await project.set('development', { KEY_0: `first ${random()}` })
   const { provider, slug } = entry
@@ -268,18 +268,18 @@ async function change(world: SyncWorld, random: () => number, round: number, poo
   await world.project.must('POST', '/secret/batch', { environmentId: 'development', operations })
 }
 
-/** Runs whatever is due, and sets the clock to the moment of the next try, until there is nothing left to bring, or often enough. */
+/** Runs due syncs and advances the clock to the next attempt, until everything is pushed or `mostRuns` is reached. */
 async function settle(world: SyncWorld, id: string, mostRuns = Number.POSITIVE_INFINITY): Promise<number> {
   const { services } = service.app
   let runs = 0
   while (runs < mostRuns) {
     const sync = await services.store.syncs.find(id)
-    if (!sync) throw new Error('it is gone')
+    if (!sync) throw new Error('the sync is gone')
     if (sync.state === 'blocked' && (sync.reason === 'mass_delete' || sync.reason === 'source')) {
       if (world.fake.refusedNames.size > 0 && sync.reason === 'source') return runs
       await world.project.must('POST', `/sync/${id}/resume`)
     } else if (sync.state !== 'active' && sync.state !== 'failing') {
-      throw new Error(`it is ${sync.state}: ${sync.lastError}`)
+      throw new Error(`the sync is ${sync.state}: ${sync.lastError}`)
     } else if (
       sync.state === 'active' &&
       sync.changedAt === null &&
@@ -293,7 +293,7 @@ async function settle(world: SyncWorld, id: string, mostRuns = Number.POSITIVE_I
     const claimed = await claimSync(services)
     if (!claimed) continue
     await runSync(services, claimed, new AbortController().signal)
-    if (++runs > 3_000) throw new Error('it does not come to an end')
+    if (++runs > 3_000) throw new Error('the sync does not settle')
   }
   return runs
 }

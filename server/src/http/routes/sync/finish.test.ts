@@ -1,4 +1,4 @@
-/** What comes after the last call of a push, and what a vendor says when it goes wrong. */
+/** The deploy after the last write of a push, and the stored error text of a vendor. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { lastRun, pushDue, readSync, type SyncWorld, setUpSync, startSyncWorld } from '../../../../../test/sync.ts'
 import { fakeRender } from '../../../../../test/vendor/fake/render.ts'
@@ -21,7 +21,7 @@ beforeEach(async () => {
 
 const deploys = () => world.running.requests.filter(({ path }) => path.endsWith('/deploys'))
 
-test('a deploy that fails is tried again with the run, though everything was pushed', async () => {
+test('a failed deploy is retried with the next run, although everything was pushed', async () => {
   const id = await setUpSync(world, { deploy: 'yes' })
   world.running.injectFailure = ({ path }) =>
     path.endsWith('/deploys') ? { kind: 'answer', answer: { status: 500 } } : undefined
@@ -43,7 +43,7 @@ const failing = (path: string, status: number) => {
     request.path.endsWith(path) ? { kind: 'answer', answer: { status } } : undefined
 }
 
-test('so is one after nothing but a delete', async () => {
+test('a failed deploy after a run with only deletes is retried too', async () => {
   await setUpSync(world, { deploy: 'yes' })
   await pushDue(world)
   await world.project.remove('development', 'BETA')
@@ -55,7 +55,7 @@ test('so is one after nothing but a delete', async () => {
   expect(deploys()).toHaveLength(1)
 })
 
-test('what arrived before the vendor had no more room is deployed once the rest is gone', async () => {
+test('entries pushed before the vendor was full are deployed once the remaining ones are removed', async () => {
   const id = await setUpSync(world, { deploy: 'yes' })
   failing('/env-vars/BETA', 402)
   await pushDue(world)
@@ -66,7 +66,7 @@ test('what arrived before the vendor had no more room is deployed once the rest 
   expect(deploys()).toHaveLength(1)
 })
 
-test('words that no database can hold are written down without what makes them so', async () => {
+test('control characters in the message of a vendor are removed before it is stored', async () => {
   const id = await setUpSync(world)
   const answer = { status: 500, body: { message: 'no\u0000 way\u001b[31m' } }
   world.running.injectFailure = () => ({ kind: 'answer', answer })

@@ -1,4 +1,7 @@
-/** Processes that push are killed at any of their calls, before or after it took effect: the next one brings the rest. */
+/**
+ * A pushing process is killed at any of its calls, before or after the call took effect; the next process completes the
+ * push.
+ */
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -38,7 +41,7 @@ afterAll(async () => {
   await running.close()
 })
 
-/** A process that pushes what is due, as if it were so much later. */
+/** Starts a process that pushes all due syncs, with its clock moved forward. */
 function startPushing(laterMs: number): Program {
   const at = (name: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, '../../..', name)).href)
   const script = `
@@ -57,7 +60,7 @@ function startPushing(laterMs: number): Program {
 
 const state = () => Object.fromEntries(running.fake.state())
 
-test('kill -9 at any call of a push loses nothing, doubles nothing and touches nothing foreign', async () => {
+test('kill -9 at any call of a push loses nothing, duplicates nothing and changes no foreign entry', async () => {
   const kills = engine === 'sqlite' ? times(7, 16) : times(4, 8)
   let killed = 0
   for (let call = 1; call <= kills; call++) {
@@ -75,7 +78,7 @@ test('kill -9 at any call of a push loses nothing, doubles nothing and touches n
     }
     await program.ended
     running.injectFailure = undefined
-    // Whoever comes too early finds it taken.
+    // The sync stays claimed until its lease expires.
     const early = await openService({ ...service.settings }, service.dataDir)
     early.clock.offsetMs = service.clock.offsetMs
     if (seen > call % 7) expect(await pushDue({ service: early })).toBe(0)
@@ -90,7 +93,7 @@ test('kill -9 at any call of a push loses nothing, doubles nothing and touches n
   expect(running.fake.violations).toEqual([])
 }, 240_000)
 
-test('two nodes push what is due together, each sync by one of them at a time', async () => {
+test('of two nodes that push concurrently, only one runs a sync at a time', async () => {
   const other = await openService({ ...service.settings }, service.dataDir)
   try {
     for (let round = 0; round < 6; round++) {

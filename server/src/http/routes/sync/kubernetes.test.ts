@@ -1,4 +1,7 @@
-/** Keys that somebody edits in a cluster, and keys that were there before: whose they are, and what a sync does to them. */
+/**
+ * Keys that existed before a sync, and keys that someone edits in the cluster: who owns them, and how a sync treats
+ * them.
+ */
 import type { SyncPlan } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import {
@@ -47,14 +50,14 @@ async function expectFine(id: string, expected: Record<string, string>): Promise
   expect(state()).toEqual(expected)
 }
 
-/** `remove=true` deletes what the sync has created, and lets go what it has adopted. */
+/** `remove=true` deletes the keys that the sync created, and releases the adopted ones. */
 async function remove(id: string): Promise<void> {
   await world.project.must('DELETE', `/sync/${id}?remove=true`)
   await pushDue(world)
   expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
 }
 
-test('a key that was there is taken over by onExisting=adopt alone, updated from then on, and never deleted', async () => {
+test('an existing key is adopted only with onExisting=adopt, then updated, and never deleted', async () => {
   world.fake.tamper('ALPHA', 'foreign')
   const id = await setUpSync(world, { onExisting: 'adopt' })
   await pushDue(world)
@@ -66,7 +69,7 @@ test('a key that was there is taken over by onExisting=adopt alone, updated from
   expect(state()).toEqual({ ALPHA: 'two' })
 })
 
-test('a key that was there is left alone by onConflict=force', async () => {
+test('an existing key is left unchanged by onConflict=force', async () => {
   world.fake.tamper('ALPHA', 'foreign')
   const id = await setUpSync(world, { onConflict: 'force' })
   await pushDue(world)
@@ -77,8 +80,8 @@ test('a key that was there is left alone by onConflict=force', async () => {
 describe.each([
   ['onConflict=force', { onConflict: 'force' }],
   ['onExisting=adopt', { onExisting: 'adopt' }],
-])('a key of ours that somebody edits, with %s', (_title, mapping) => {
-  test('is put back, updated, and deleted with the sync', async () => {
+])('a pushed key that someone edits, with %s', (_title, mapping) => {
+  test('is reset, updated, and deleted with the sync', async () => {
     const id = await setUpSync(world, mapping)
     await pushDue(world)
     world.fake.tamper('ALPHA', 'edited')
@@ -94,8 +97,8 @@ describe.each([
   })
 })
 
-describe('a key of ours that somebody edits, by default', () => {
-  test('is left as it is and reported, until a change of the settings takes it back', async () => {
+describe('a pushed key that someone edits, by default', () => {
+  test('is left unchanged and reported, until changed settings reset it', async () => {
     const id = await setUpSync(world)
     await pushDue(world)
     world.fake.tamper('ALPHA', 'edited')
@@ -109,7 +112,7 @@ describe('a key of ours that somebody edits, by default', () => {
     expect(state()).toEqual({})
   })
 
-  test('is ours again once they put it back: pushed, and deleted with the sync', async () => {
+  test('is managed again once its value is restored: updated, and deleted with the sync', async () => {
     const id = await setUpSync(world)
     await pushDue(world)
     world.fake.tamper('ALPHA', 'edited')
@@ -135,7 +138,7 @@ describe('a key of ours that somebody edits, by default', () => {
   })
 })
 
-describe('a type that asks for certain keys', () => {
+describe('a Secret type with required keys', () => {
   async function review(type: string): Promise<{ id: string; plan: SyncPlan }> {
     const { fake, project } = world
     const id = await startSetup(world)
@@ -152,7 +155,7 @@ describe('a type that asks for certain keys', () => {
     world.fake.setTarget(true)
   }
 
-  test('is refused by the review while they are not pushed, and names them', async () => {
+  test('is refused by the review until they are pushed, and the problems name them', async () => {
     removeSecret()
     const { id, plan } = await review('kubernetes.io/tls')
     expect(plan.problems.map(({ name }) => name)).toEqual(['tls.crt', 'tls.key'])
@@ -163,7 +166,7 @@ describe('a type that asks for certain keys', () => {
     expect(await missing('kubernetes.io/basic-auth')).toEqual(['username'])
   })
 
-  test('is set up with them, and is of no concern to a Secret that is there', async () => {
+  test('is accepted when they are pushed, and is not checked for an existing Secret', async () => {
     removeSecret()
     const { fake, project } = world
     await project.set('development', { CRT: 'c', KEY: 'k' })

@@ -1,4 +1,4 @@
-/** What a target cannot hold, where that depends on which target was chosen. */
+/** Limits that depend on the chosen target. */
 import type { SyncPlan } from '@coffer/contract/sync'
 import { expect, test } from 'vitest'
 import { pushDue, readStep, setUpSync, startSetup, startSyncWorld, submitStep } from '../../../../../test/sync.ts'
@@ -7,7 +7,7 @@ import { fakeGitLab } from '../../../../../test/vendor/fake/gitlab-ci.ts'
 import { githubActions } from '../../../providers/github-actions.ts'
 import { gitlabCi } from '../../../providers/gitlab-ci.ts'
 
-test('what a repository of GitHub cannot hold is seen before it is pushed; an organization holds more', async () => {
+test('exceeding the limit of a GitHub repository is reported before the push; an organization holds more', async () => {
   const problems: Record<string, unknown> = {}
   for (const scope of ['repository', 'environment', 'organization']) {
     const github = await startSyncWorld(githubActions, fakeGitHub(scope))
@@ -25,7 +25,7 @@ test('what a repository of GitHub cannot hold is seen before it is pushed; an or
   expect(problems).toEqual({ repository: tooMany, environment: tooMany, organization: [] })
 })
 
-test('a hundred values as large as secrets may be are looked at like any others', async () => {
+test('a hundred values of the maximum size are planned like any others', async () => {
   const gitlab = await startSyncWorld(gitlabCi, fakeGitLab())
   const keys = Array.from({ length: 100 }, (_, index) => `KEY_${index}`)
   for (const half of [keys.slice(0, 50), keys.slice(50)]) {

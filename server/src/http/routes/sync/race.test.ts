@@ -1,4 +1,4 @@
-/** People and runs at the same sync at the same time: nobody's word is lost, and nothing foreign is touched. */
+/** Concurrent edits and runs of one sync: no edit is lost, and no foreign entry is changed. */
 import type { SyncRun, SyncRunDetail } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import {
@@ -22,7 +22,7 @@ import { sql } from '../../../store/engine/sql.ts'
 const debounceMs = 15_000
 const leaseMs = 60_000
 
-/** A second app of the vendor's, and something that happens while the vendor works at a request. */
+/** A second app at the vendor, and a hook that runs while the vendor handles a request. */
 const staging = new Map<string, string>()
 let during: ((request: FakeRequest) => Promise<FakeAnswer | undefined>) | undefined
 let world: SyncWorld & { stop(): Promise<void> }
@@ -61,7 +61,7 @@ beforeEach(async () => {
   await project.set('development', { ALPHA: 'one', BETA: 'two' })
 })
 
-/** Once, in the middle of the first request of that method, which is then refused if a refusal is given. */
+/** Runs `act` once, during the first request of that method, which then gets `refusal` if one is given. */
 function onceDuring(method: string, act: () => Promise<unknown>, refusal?: FakeAnswer): void {
   during = async (request) => {
     if (request.method !== method) return undefined
@@ -83,7 +83,7 @@ async function confirm(id: string): Promise<void> {
   expect(answer.status, answer.text).toBe(200)
 }
 
-test('another target chosen during a run gets its first push, and nothing foreign there is taken for ours', async () => {
+test('a target chosen during a run gets a first push of its own, and foreign entries there are not adopted', async () => {
   staging.set('ALPHA', 'foreign')
   const id = await setUpSync(world)
   onceDuring('PATCH', async () => {
@@ -100,7 +100,7 @@ test('another target chosen during a run gets its first push, and nothing foreig
   ])
 })
 
-test('a run asked for during a run happens right after it, and both are told of', async () => {
+test('a run requested during a run starts right after it, and both are recorded', async () => {
   const id = await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'new' })
@@ -119,7 +119,7 @@ test('a run asked for during a run happens right after it, and both are told of'
   expect(items).toEqual([{ name: 'ALPHA', outcome: 'updated', message: null }])
 })
 
-test('one that is asked to remove what it made during a run does so right after it', async () => {
+test('a removal requested during a run starts right after it, and deletes only the pushed entries', async () => {
   world.fake.tamper('OTHER', 'foreign')
   const id = await setUpSync(world)
   onceDuring('PATCH', () => world.project.must('DELETE', `/sync/${id}?remove=true`))
@@ -128,7 +128,7 @@ test('one that is asked to remove what it made during a run does so right after 
   expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
 })
 
-test('one that is paused during a run starts no other write, tells what it did, and goes on when it is resumed', async () => {
+test('pausing during a run prevents further writes and records the partial run; resuming completes it', async () => {
   const id = await setUpSync(world)
   onceDuring('PATCH', () => world.project.must('POST', `/sync/${id}/pause`), { status: 500 })
   world.running.forget()
@@ -145,7 +145,7 @@ test('one that is paused during a run starts no other write, tells what it did, 
   expect((await runsOf(id)).map(({ trigger }) => trigger)).toEqual(['resume', 'first'])
 })
 
-test('one that is deleted during a run starts no other write, and leaves nothing behind', async () => {
+test('deleting a sync during a run prevents further writes, and leaves nothing behind', async () => {
   const id = await setUpSync(world)
   onceDuring('PATCH', () => world.project.must('DELETE', `/sync/${id}`), { status: 500 })
   world.running.forget()
@@ -155,7 +155,7 @@ test('one that is deleted during a run starts no other write, and leaves nothing
   expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
 })
 
-test('one whose node is dead waits for the lease to end, whoever asks for a run', async () => {
+test('a sync of a dead node waits for its lease to expire, even if a run is requested', async () => {
   const id = await setUpSync(world)
   const { services } = world.service.app
   expect(await claimSync(services)).toMatchObject({ id })
@@ -167,12 +167,12 @@ test('one whose node is dead waits for the lease to end, whoever asks for a run'
 
 test.each([
   ['fails', async () => void (await pushDue(world)), { status: 503, body: {} }],
-  ['goes well', async () => void (await pushDue(world)), undefined],
-  ['is cut off', async () => void (await claimSync(world.service.app.services)), undefined],
-])('a run that %s while the clock is weeks ahead holds up none once it is right', async (_how, run, refusal) => {
+  ['succeeds', async () => void (await pushDue(world)), undefined],
+  ['is interrupted', async () => void (await claimSync(world.service.app.services)), undefined],
+])('a run that %s while the clock is weeks ahead delays no run once the clock is right', async (_how, run, refusal) => {
   const id = await setUpSync(world)
   if (refusal) world.running.injectFailure = () => ({ kind: 'answer', answer: refusal })
-  // Less than a session lasts: the cleaning, which goes by the same clock, would take the owner's along.
+  // Shorter than a session lasts: the cleanup uses the same clock and would delete the owner's session.
   world.service.clock.offsetMs = 20 * 24 * 60 * 60 * 1_000
   await run()
   world.service.clock.offsetMs = 0
@@ -185,13 +185,13 @@ test.each([
   expect(state()).toEqual({ ALPHA: 'three', BETA: 'two' })
 })
 
-test('a node that comes back late asks nothing, and leaves the lease of whoever took over', async () => {
+test('a node whose lease has expired sends no request, and does not release the lease of its successor', async () => {
   const id = await setUpSync(world)
   const { services } = world.service.app
   const late = await claimSync(services)
   world.service.clock.offsetMs += leaseMs + 1_000
   const current = await claimSync(services)
-  if (!late || !current) throw new Error('it is due')
+  if (!late || !current) throw new Error('the sync is not due')
   world.running.forget()
   await runSync(services, late, new AbortController().signal)
   expect(world.running.requests).toEqual([])
@@ -206,7 +206,7 @@ test('a node that comes back late asks nothing, and leaves the lease of whoever 
   ])
 })
 
-test('what mends a source during the run that it blocks sets it going again', async () => {
+test('fixing the source during the run that it blocks unblocks the sync', async () => {
   const id = await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { GAMMA: 'three', HEROKU_X: 'not allowed' })
@@ -217,7 +217,7 @@ test('what mends a source during the run that it blocks sets it going again', as
   expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'three' })
 })
 
-test('what a value has only just begun to refer to is pushed as it is, though it changes during the look', async () => {
+test('a new reference is pushed with its current value, although the value changes while the target is read', async () => {
   await setUpSync(world)
   await pushDue(world)
   await world.project.set('staging', { HOST: 'old' })
@@ -228,7 +228,7 @@ test('what a value has only just begun to refer to is pushed as it is, though it
   expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'new' })
 })
 
-test('an environment that is renamed during a run, under a reference to it, is not missed', async () => {
+test('renaming a referenced environment during a run is noticed', async () => {
   const { project } = world
   const rename = (name: string) => project.must('PUT', `/environment/${project.idOf('staging')}`, { name })
   await project.set('staging', { HOST: 'near' })
@@ -243,7 +243,7 @@ test('an environment that is renamed during a run, under a reference to it, is n
   expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
 })
 
-test('one that is paused while its source is at fault stays paused, whatever changes', async () => {
+test('a sync that is paused while its source is faulty stays paused, whatever changes', async () => {
   world.fake.refusedNames.add('BETA')
   const id = await setUpSync(world)
   await pushDue(world)
@@ -254,7 +254,7 @@ test('one that is paused while its source is at fault stays paused, whatever cha
   expect(state()).toEqual({ ALPHA: 'one' })
 })
 
-test('a change does not bring it back sooner than the vendor allows', async () => {
+test('a change does not cause a retry sooner than the vendor allows', async () => {
   await setUpSync(world)
   await pushDue(world)
   await world.project.set('development', { ALPHA: 'new' })
@@ -275,13 +275,13 @@ test('a change does not bring it back sooner than the vendor allows', async () =
   expect(state()).toEqual({ ALPHA: 'new', BETA: 'new' })
 })
 
-test('a stop ends a run without a fault, and the next one goes on where it was', async () => {
+test('a shutdown interrupts a run without an error, and the next run continues it', async () => {
   const id = await setUpSync(world)
   const { services } = world.service.app
   const stopping = new AbortController()
   onceDuring('PATCH', async () => stopping.abort())
   const sync = await claimSync(services)
-  if (!sync) throw new Error('it is due')
+  if (!sync) throw new Error('the sync is not due')
   await runSync(services, sync, stopping.signal)
   expect(await readSync(world, id)).toMatchObject({ state: 'active', lastError: null })
   expect(await lastRun(world, id)).toMatchObject({ trigger: 'first', state: 'interrupted', error: null })
@@ -290,7 +290,7 @@ test('a stop ends a run without a fault, and the next one goes on where it was',
   expect(await lastRun(world, id)).toMatchObject({ trigger: 'first', state: 'succeeded', attempts: 1 })
 })
 
-test('a list without an end ends in a clear refusal', async () => {
+test('an endless list of the vendor ends with a clear error', async () => {
   const id = await startSetup(world)
   await submitStep(world, id, 'auth', world.fake.credential)
   const body = [{ id: 'a', name: 'a'.repeat(1_900_000) }]
@@ -301,27 +301,27 @@ test('a list without an end ends in a clear refusal', async () => {
   expect([asked.status, asked.body.message]).toEqual([503, expect.stringMatching(/its lists may be endless/)])
 })
 
-test('one that is paused while a run is about to begin is not run', async () => {
+test('a sync that is paused while it is being claimed is not run', async () => {
   const id = await setUpSync(world)
   const { services } = world.service.app
   const { claim } = await services.engine.transaction('test', async ({ db }) => {
     await db.run(sql`update sync set state = 'paused', due_at = null where id = ${id}`)
     const claim = claimSync(services)
-    // Long enough for it to wait at the row.
+    // Long enough for the claim to wait at the row.
     await new Promise((resolve) => setTimeout(resolve, 200))
     return { claim }
   })
   expect(await claim).toBeUndefined()
 })
 
-test('many that ask at once do not get the same one', async () => {
+test('of many concurrent claims of one sync, one succeeds', async () => {
   await setUpSync(world)
   const { services } = world.service.app
   const claims = await Promise.all(Array.from({ length: 10 }, () => claimSync(services)))
   expect(claims.filter((claim) => claim !== undefined)).toHaveLength(1)
 })
 
-test('deletes that stood in a confirmed review need no second word', async () => {
+test('deletes that were shown in a confirmed review need no second confirmation', async () => {
   const many = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`KEY_${index}`, 'x']))
   await world.project.set('development', many)
   const id = await setUpSync(world)
@@ -333,12 +333,12 @@ test('deletes that stood in a confirmed review need no second word', async () =>
   expect(await readSync(world, id)).toMatchObject({ state: 'active' })
 })
 
-test('two that use one credential take turns where the vendor wants one at a time', async () => {
+test('two syncs with one credential run one after the other if the vendor requires it', async () => {
   await setUpSync(world, { include: 'ALPHA' }, 'development', 'First')
   await setUpSync(world, { include: 'BETA' }, 'development', 'Second')
   const { services } = world.service.app
   const first = await claimSync(services)
-  if (!first) throw new Error('two are due')
+  if (!first) throw new Error('no sync is due')
   expect(await claimSync(services)).toBeUndefined()
   await runSync(services, first, new AbortController().signal)
   const second = await claimSync(services)
@@ -347,7 +347,7 @@ test('two that use one credential take turns where the vendor wants one at a tim
   expect(state()).toEqual({ ALPHA: 'one', BETA: 'two' })
 })
 
-test('the metrics tell how long a change has waited, and how runs ended', async () => {
+test('the metrics show how long a change has waited, and how runs ended', async () => {
   const read = async (name: string) => {
     const text = await world.service.app.metrics.render()
     return Number(
@@ -368,6 +368,6 @@ test('the metrics tell how long a change has waited, and how runs ended', async 
   await pushDue(world, debounceMs)
   expect(await read('coffer_sync_lag_seconds')).toBe(0)
   expect(await read('coffer_sync_runs_total{state="succeeded"}')).toBe(runs + 1)
-  // One to look, one to write.
+  // One read, one write.
   expect(await read('coffer_sync_calls_total')).toBe(calls + 2)
 })

@@ -1,4 +1,4 @@
-/** Chains of references in a sync: every hop is bound to whoever wrote it. */
+/** Chains of references in a sync: every hop is limited to what its author can read. */
 import type { Scope } from '@coffer/contract/field'
 import type { Sync } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -16,7 +16,7 @@ let world: SyncWorld & { stop(): Promise<void> }
 let workspaceId: string
 beforeAll(async () => {
   const fake = fakeHeroku()
-  // An issuer of identities is reached by the same door.
+  // The identity issuer is reached through the same outbound.
   Object.assign(fake, { hosts: [...fake.hosts, '127.0.0.1'] })
   world = await startSyncWorld(heroku, fake, loopbackAllowed)
   const { service, owner } = world
@@ -30,7 +30,7 @@ const clear = () => {
   for (const name of world.fake.state().keys()) world.fake.tamper(name, undefined)
 }
 
-/** The project of before is gone with what was written there; the target is empty. */
+/** No sync and no secret of an earlier test is left, and the target is empty. */
 beforeEach(async () => {
   const { project } = world
   for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
@@ -71,7 +71,6 @@ const write = (environment: string, values: Record<string, string>, token = worl
     token,
   )
 
-/** As `name` would see it from outside: the member with another scope, or no member any more. */
 const changeScope = (user: TestUser, scope: Scope) =>
   world.service.call('PUT', `/v1/workspace/main/rbac/${user.memberId}`, {
     token: world.owner.session,
@@ -82,16 +81,18 @@ async function removeMember(user: TestUser): Promise<void> {
   expect((await world.service.call('DELETE', path, { token: world.owner.session })).status).toBe(200)
 }
 
-/** What refers to it, as a value holds it. */
+/** A reference as it is written in a value. */
 const refer = (name: string) => `\${${name}}`
-const leads = refer('production.DB_PASSWORD')
+const passwordReference = refer('production.DB_PASSWORD')
 const remedyFor = (place: string) =>
   `To fix it, someone who can read it must delete and re-create the value of ${place}, or an admin must widen the scope of its author.`
-/** What is kept says no more than the value itself does; who asks and reaches where it leads is told that it is there. */
+/**
+ * The stored error reveals no more than the value itself; a plan says more to people who can read the referenced place.
+ */
 const refusal = `FLAG: refers to production.DB_PASSWORD, which cannot be resolved: it may not exist, or the author of FLAG cannot read it. ${remedyFor('FLAG')}`
 
-/** A sync of the owner, who reads everything, that has pushed what was there before. */
-async function running(): Promise<string> {
+/** A sync of the owner, who can read everything, after its first push. */
+async function startSync(): Promise<string> {
   const id = await setUpSync(world)
   await pushDue(world)
   expect(await readSync(world, id)).toMatchObject({ state: 'active' })
@@ -110,47 +111,47 @@ async function expectPushed(id: string, pushed: Record<string, string>): Promise
   expect(state()).toEqual(pushed)
 }
 
-/** What was pushed before stays: only the message tells. */
+/** Entries pushed earlier stay at the target, so only the error is checked. */
 async function expectBlockedStill(id: string): Promise<void> {
   await pushDue(world, debounceMs)
   expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: refusal })
 }
 
-/** What is kept of a reference that stands in another environment than the sync's. */
-const beyond = (key: string, through: string) =>
+/** The stored error for a reference in another environment than that of the sync. */
+const unresolvedThrough = (key: string, through: string) =>
   `${key}: ${through} leads to a reference that cannot be resolved. Open the plan of this sync: it names the place to people who can read it.`
 
-describe('a chain', () => {
+describe('a chain of references', () => {
   const middle = refer('staging.URL')
 
-  test('asks at each hop whoever wrote what leads on', async () => {
+  test('is checked at each hop against the author of that hop', async () => {
     const { project } = world
     const ofBoth = await addDeveloper('development', 'staging')
-    const id = await running()
-    await write('staging', { URL: `db:${leads}` }, ofBoth.session)
+    const id = await startSync()
+    await write('staging', { URL: `db:${passwordReference}` }, ofBoth.session)
     await write('development', { FLAG: middle })
     const place = `${project.slug}.staging.URL`
-    await expectBlocked(id, beyond('FLAG', 'staging.URL'))
+    await expectBlocked(id, unresolvedThrough('FLAG', 'staging.URL'))
     const message = `FLAG: leads to ${place}, which refers to production.DB_PASSWORD, which the author of ${place} cannot read. ${remedyFor(place)}`
     expect(await project.ask('POST', `/sync/${id}/plan`)).toMatchObject({ status: 409, body: { message } })
-    // A change there is all that it needs, though it was never pushed from there.
-    await write('staging', { URL: `at:${leads}` })
+    // Fixing the value in staging is enough, although nothing was ever pushed from there.
+    await write('staging', { URL: `at:${passwordReference}` })
     await expectPushed(id, { ALPHA: 'one', FLAG: `at:${password}` })
   })
 
   const refersTo = (name: string) => refusal.replace('production.DB_PASSWORD', name)
   const end = () => `${world.project.slug}.production.DB_PASSWORD`
-  const told = (name: string) =>
+  const explanation = (name: string) =>
     `FLAG: refers to ${name}, which leads to ${end()}, which the author of FLAG cannot read. ${remedyFor('FLAG')}`
   const planned = async (id: string) => (await world.project.ask('POST', `/sync/${id}/plan`)).body.message
 
-  test('is held back where whoever wrote its beginning may read the next place, but not what that leads to', async () => {
+  test('is blocked if its first author can read the next place, but not the place after it', async () => {
     const ofBoth = await addDeveloper('development', 'staging')
-    const id = await running()
-    await write('staging', { URL: `at:${leads}` })
+    const id = await startSync()
+    await write('staging', { URL: `at:${passwordReference}` })
     await write('development', { FLAG: middle }, ofBoth.session)
     await expectBlocked(id, refersTo('staging.URL'))
-    expect(await planned(id)).toBe(told('staging.URL'))
+    expect(await planned(id)).toBe(explanation('staging.URL'))
     await changeScope(ofBoth, scopeOf('development', 'staging', 'production'))
     await expectPushed(id, { ALPHA: 'one', FLAG: `at:${password}` })
     await changeScope(ofBoth, scopeOf('development', 'staging'))
@@ -158,36 +159,36 @@ describe('a chain', () => {
     expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: refersTo('staging.URL') })
   })
 
-  test('is held back also where it begins with a reference within its environment', async () => {
+  test('is blocked also if it starts with a reference within its own environment', async () => {
     const developer = await addDeveloper('development')
-    await write('development', { OTHER: leads, ALPHA: 'one' })
+    await write('development', { OTHER: passwordReference, ALPHA: 'one' })
     const id = await setUpSync(world, { exclude: 'OTHER' })
     await pushDue(world)
     await write('development', { FLAG: refer('OTHER') }, developer.session)
     const cause = 'FLAG: refers to OTHER, which leads to'
     await expectBlocked(id, `${cause} a value that the author of FLAG cannot read. ${remedyFor('FLAG')}`)
-    expect(await planned(id)).toBe(told('OTHER'))
+    expect(await planned(id)).toBe(explanation('OTHER'))
   })
 
-  test('names the places after the first only to those who may read all of them', async () => {
+  test('names the places after the first only to people who can read all of them', async () => {
     const ofBoth = await addDeveloper('development', 'staging')
     const admin = await addUser(world.service, `admin-${++people}@example.com`, {
       workspaceId,
       role: 'admin',
       scope: scopeOf('development', 'staging'),
     })
-    const id = await running()
-    await write('staging', { URL: `at:${leads}` })
+    const id = await startSync()
+    await write('staging', { URL: `at:${passwordReference}` })
     await write('development', { FLAG: middle }, ofBoth.session)
     await expectBlocked(id, refersTo('staging.URL'))
     const plan = await world.project.ask('POST', `/sync/${id}/plan`, {}, admin.session)
     expect(plan.body.message).toBe(refersTo('staging.URL'))
   })
 
-  test('goes no further when whoever wrote its beginning leaves, beyond what they named', async () => {
+  test('reaches no further after its first author has left', async () => {
     const ofBoth = await addDeveloper('development', 'staging')
-    const id = await running()
-    await write('staging', { URL: `at:${leads}`, NEXT: refer('HOST') })
+    const id = await startSync()
+    await write('staging', { URL: `at:${passwordReference}`, NEXT: refer('HOST') })
     await write('development', { FLAG: middle, SIGN: refer('staging.NEXT') }, ofBoth.session)
     await expectBlocked(id, refersTo('staging.URL'))
     await removeMember(ofBoth)
@@ -196,21 +197,21 @@ describe('a chain', () => {
     await expectPushed(id, { ALPHA: 'one', FLAG: 'plain', SIGN: 'staging host' })
   })
 
-  test('begins nowhere for those who may not read its first place', async () => {
+  test('is blocked at its start if the author cannot read the first place', async () => {
     const developer = await addDeveloper('development')
-    const id = await running()
-    await write('staging', { URL: leads })
+    const id = await startSync()
+    await write('staging', { URL: passwordReference })
     await write('development', { FLAG: middle }, developer.session)
     await expectBlocked(id, refusal.replace('production.DB_PASSWORD', 'staging.URL'))
   })
 })
 
-describe('an admin of its environment alone', () => {
+describe('an admin of only the environment of the sync', () => {
   const secretive = 'HIDDEN_NAME'
   const place = () => `${world.project.slug}.staging.${secretive}`
 
-  /** Everything that such a sync says of itself, asked for with this credential. */
-  async function listSaid(id: string, token: string): Promise<string[]> {
+  /** Everything that the API says about such a sync, requested with this credential. */
+  async function listTexts(id: string, token: string): Promise<string[]> {
     const { project } = world
     const [run] = await project.must<{ id: string }[]>('GET', `/sync/${id}/run?limit=1`, undefined, token)
     const paths = ['/sync', `/sync/${id}`, `/sync/${id}/run`, `/sync/${id}/run/${run?.id}`]
@@ -226,63 +227,65 @@ describe('an admin of its environment alone', () => {
     return addUser(world.service, `admin-${++people}@example.com`, { workspaceId, role: 'admin', scope })
   }
 
-  /** ALPHA, by the owner, leads to a place out of the admin's reach; what stands there leads no further. */
+  /**
+   * ALPHA, written by the owner, refers to a place that the admin cannot read, and the value there cannot be resolved.
+   */
   async function block(value: string): Promise<string> {
-    const id = await running()
+    const id = await startSync()
     const stranger = await addDeveloper('staging')
     await write('staging', { [secretive]: value }, stranger.session)
     await write('development', { ALPHA: refer(`staging.${secretive}`) })
-    await expectBlocked(id, beyond('ALPHA', `staging.${secretive}`))
+    await expectBlocked(id, unresolvedThrough('ALPHA', `staging.${secretive}`))
     return id
   }
 
   test.each([
-    ['may not be followed', `user:${leads}`],
-    ['leads nowhere', `user:${refer('NOWHERE_ELSE')}`],
-    ['leads to no environment', `user:${refer('nowhere.DB_PASSWORD')}`],
-  ])('is not told what stands in others: a reference there that %s', async (_, value) => {
+    ['its author cannot read', `user:${passwordReference}`],
+    ['names a missing key', `user:${refer('NOWHERE_ELSE')}`],
+    ['names a missing environment', `user:${refer('nowhere.DB_PASSWORD')}`],
+  ])('sees nothing of other environments: a reference there that %s', async (_, value) => {
     const id = await block(value)
     const admin = await addAdmin('development')
     const peek = await world.project.ask('GET', '/secret?environmentId=staging', undefined, admin.session)
     expect(peek.status).toBe(404)
-    const said = await listSaid(id, admin.session)
-    expect(said.at(-1)).toBe(beyond('ALPHA', `staging.${secretive}`))
+    const said = await listTexts(id, admin.session)
+    expect(said.at(-1)).toBe(unresolvedThrough('ALPHA', `staging.${secretive}`))
     for (const text of said) expect(text).not.toMatch(/DB_PASSWORD|NOWHERE|nowhere|production\.|user:|secrets-/)
   })
 
-  test('is told by its plan where to look, if they may read there', async () => {
-    const id = await block(`user:${leads}`)
-    const told = `ALPHA: leads to ${place()}, which refers to production.DB_PASSWORD,`
+  test('sees in the plan where to look, if they can read there', async () => {
+    const id = await block(`user:${passwordReference}`)
+    const explanation = `ALPHA: leads to ${place()}, which refers to production.DB_PASSWORD,`
     const guess = ` which cannot be resolved: it may not exist, or the author of ${place()} cannot read it.`
     const known = ` which the author of ${place()} cannot read.`
     const ofTwo = await addAdmin('development', 'staging')
-    expect((await listSaid(id, ofTwo.session)).at(-1)).toBe(`${told}${guess} ${remedyFor(place())}`)
+    expect((await listTexts(id, ofTwo.session)).at(-1)).toBe(`${explanation}${guess} ${remedyFor(place())}`)
     const ofAll = await addAdmin()
-    expect((await listSaid(id, ofAll.session)).at(-1)).toBe(`${told}${known} ${remedyFor(place())}`)
-    // A token is its maker, and no more than its scope.
+    expect((await listTexts(id, ofAll.session)).at(-1)).toBe(`${explanation}${known} ${remedyFor(place())}`)
+    // A token acts for its creator, limited to its own scope.
     const { token } = await createToken(world.service, ofAll.session, {
       permission: 'read-write',
       scope: scopeOf('development', 'production'),
     })
-    expect((await listSaid(id, token)).at(-1)).toBe(beyond('ALPHA', `staging.${secretive}`))
+    expect((await listTexts(id, token)).at(-1)).toBe(unresolvedThrough('ALPHA', `staging.${secretive}`))
   })
 
-  test('is not told of a place that they may read, if only one that they may not leads there', async () => {
+  test('does not see a readable place if the path to it goes through an unreadable one', async () => {
     const { project } = world
-    const id = await running()
+    const id = await startSync()
     await write('staging', { URL: refer('NOWHERE') })
     await write('production', { [secretive]: refer('staging.URL') })
     await write('development', { ALPHA: refer(`production.${secretive}`) })
-    await expectBlocked(id, beyond('ALPHA', `production.${secretive}`))
+    await expectBlocked(id, unresolvedThrough('ALPHA', `production.${secretive}`))
     const admin = await addAdmin('development', 'staging')
-    expect((await listSaid(id, admin.session)).at(-1)).toBe(beyond('ALPHA', `production.${secretive}`))
+    expect((await listTexts(id, admin.session)).at(-1)).toBe(unresolvedThrough('ALPHA', `production.${secretive}`))
     const place = `${project.slug}.staging.URL`
-    const told = `ALPHA: leads to ${place}, which refers to NOWHERE, which cannot be resolved.`
-    expect((await listSaid(id, world.owner.session)).at(-1)).toBe(told)
+    const explanation = `ALPHA: leads to ${place}, which refers to NOWHERE, which cannot be resolved.`
+    expect((await listTexts(id, world.owner.session)).at(-1)).toBe(explanation)
   })
 
-  test('cannot tell an environment or a project that they may not see from one that does not exist', async () => {
-    const id = await running()
+  test('cannot tell an unreadable environment or project from a missing one', async () => {
+    const id = await startSync()
     const admin = await addAdmin('development')
     const said = []
     for (const name of [
@@ -293,41 +296,41 @@ describe('an admin of its environment alone', () => {
     ]) {
       await write('development', { FLAG: refer(name) }, admin.session)
       await pushDue(world, debounceMs)
-      const texts = await listSaid(id, admin.session)
+      const texts = await listTexts(id, admin.session)
       const { lastError } = await world.project.must<Sync>('GET', `/sync/${id}`, undefined, admin.session)
       said.push([lastError, texts.at(-1)].map((text) => text?.replaceAll(name, 'NAME')))
     }
     expect(new Set(said.flat()).size).toBe(1)
   })
 
-  test('is told of what stands in its environment first', async () => {
-    const id = await running()
+  test('sees the errors of the environment of the sync first', async () => {
+    const id = await startSync()
     await write('staging', { [secretive]: refer('NOWHERE') })
     await write('development', { ALPHA: refer(`staging.${secretive}`), ZULU: refer('MISSING') })
     await expectBlocked(id, 'ZULU: refers to MISSING, which cannot be resolved. And 1 more: see the plan of the sync.')
   })
 
-  test('is told by its plan of each key that is held back, up to ten, with its reason', async () => {
-    const id = await block(`user:${leads}`)
+  test('sees every blocked key with its reason in the plan, up to ten', async () => {
+    const id = await block(`user:${passwordReference}`)
     const keys = Array.from({ length: 11 }, (_, index) => `KEY_${10 + index}`)
     await write('development', Object.fromEntries(keys.map((key) => [key, refer(`NOT_${key}`)])))
     const [first = '', ...others] = keys.map((key) => `${key}: refers to NOT_${key}, which cannot be resolved.`)
     await expectBlocked(id, `${first} And 11 more: see the plan of the sync.`)
     const admin = await addAdmin('development')
-    const told = async () => (await listSaid(id, admin.session)).at(-1)
-    expect(await told()).toBe(`${[first, ...others.slice(0, 9)].join('\n')} And 2 more.`)
+    const explanation = async () => (await listTexts(id, admin.session)).at(-1)
+    expect(await explanation()).toBe(`${[first, ...others.slice(0, 9)].join('\n')} And 2 more.`)
     for (const key of keys.slice(1)) await world.project.must('DELETE', `/secret/${key}`)
     await pushDue(world, debounceMs)
-    expect(await told()).toBe(`${first}\n${beyond('ALPHA', `staging.${secretive}`)}`)
+    expect(await explanation()).toBe(`${first}\n${unresolvedThrough('ALPHA', `staging.${secretive}`)}`)
   })
 })
 
-describe('a value that a machine wrote', () => {
-  test('by a token leads no further than the token did, whatever its person may, and whether or not it is still there', async () => {
+describe('a value written by a machine', () => {
+  test('with a token reaches no further than the token’s scope, also after the token is deleted', async () => {
     const { service, owner } = world
     const { id: tokenId, token } = await createToken(service, owner.session, { scope: scopeOf('development') })
-    const id = await running()
-    await write('development', { FLAG: leads }, token)
+    const id = await startSync()
+    await write('development', { FLAG: passwordReference }, token)
     await expectBlocked(id, refusal)
     await service.call('DELETE', `/v1/workspace/main/tokens/${tokenId}`, { token: owner.session })
     await run(sql`delete from token where id = ${tokenId}`)
@@ -335,14 +338,14 @@ describe('a value that a machine wrote', () => {
     await expectBlocked(id, refusal)
   })
 
-  test('by a token that is gone leads as far as its person does', async () => {
+  test('with a deleted token reaches no further than its creator', async () => {
     const { service, owner } = world
     const developer = await addDeveloper('development', 'production')
     const { id: tokenId, token } = await createToken(service, developer.session, {
       scope: scopeOf('development', 'production'),
     })
-    const id = await running()
-    await write('development', { FLAG: leads }, token)
+    const id = await startSync()
+    await write('development', { FLAG: passwordReference }, token)
     await expectPushed(id, { ALPHA: 'one', FLAG: password })
     await service.call('DELETE', `/v1/workspace/main/tokens/${tokenId}`, { token: owner.session })
     await run(sql`delete from token where id = ${tokenId}`)
@@ -350,7 +353,7 @@ describe('a value that a machine wrote', () => {
     await expectBlockedStill(id)
   })
 
-  test('by an identity of an outside issuer leads as far as its scope', async () => {
+  test('with an external identity reaches as far as the identity’s scope', async () => {
     const { service, owner } = world
     const issuer = await startIssuer(() => service.app.services.now())
     const identify = async (...environments: string[]) => {
@@ -359,10 +362,10 @@ describe('a value that a machine wrote', () => {
       return federate(service, await issuer.sign({ sub: environments.join() }))
     }
     const [narrow, wide] = [await identify('development'), await identify('development', 'production')]
-    const id = await running()
-    await write('development', { FLAG: leads }, narrow)
+    const id = await startSync()
+    await write('development', { FLAG: passwordReference }, narrow)
     await expectBlocked(id, refusal)
-    await write('development', { FLAG: `db:${leads}` }, wide)
+    await write('development', { FLAG: `db:${passwordReference}` }, wide)
     await expectPushed(id, { ALPHA: 'one', FLAG: `db:${password}` })
     await issuer.stop()
   })

@@ -1,6 +1,6 @@
 /**
- * A sync pushes in the name of whoever confirmed it. Nobody who writes into its environment borrows their eyes: a reference
- * leads no further than whoever wrote it may read.
+ * A sync pushes on behalf of the person who confirmed it. People who write into its environment must not gain that
+ * access: a reference reaches no further than its author can read.
  */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { Scope } from '@coffer/contract/field'
@@ -29,7 +29,7 @@ let world: SyncWorld & { stop(): Promise<void> }
 let workspaceId: string
 beforeAll(async () => {
   const fake = fakeHeroku()
-  // An issuer of identities is reached by the same door.
+  // The identity issuer is reached through the same outbound.
   Object.assign(fake, { hosts: [...fake.hosts, '127.0.0.1'] })
   world = await startSyncWorld(heroku, fake, loopbackAllowed)
   const { service, owner } = world
@@ -43,7 +43,7 @@ const clear = () => {
   for (const name of world.fake.state().keys()) world.fake.tamper(name, undefined)
 }
 
-/** The project of before is gone with what was written there; the target is empty. */
+/** No sync and no secret of an earlier test is left, and the target is empty. */
 beforeEach(async () => {
   const { project } = world
   for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
@@ -84,7 +84,6 @@ const write = (environment: string, values: Record<string, string>, token = worl
     token,
   )
 
-/** As `name` would see it from outside: the member with another scope, or no member any more. */
 const changeScope = (user: TestUser, scope: Scope) =>
   world.service.call('PUT', `/v1/workspace/main/rbac/${user.memberId}`, {
     token: world.owner.session,
@@ -95,17 +94,19 @@ async function removeMember(user: TestUser): Promise<void> {
   expect((await world.service.call('DELETE', path, { token: world.owner.session })).status).toBe(200)
 }
 
-/** What refers to it, as a value holds it. */
+/** A reference as it is written in a value. */
 const refer = (name: string) => `\${${name}}`
-const leads = refer('production.DB_PASSWORD')
+const passwordReference = refer('production.DB_PASSWORD')
 const remedyFor = (place: string) =>
   `To fix it, someone who can read it must delete and re-create the value of ${place}, or an admin must widen the scope of its author.`
-/** What is kept says no more than the value itself does; who asks and reaches where it leads is told that it is there. */
+/**
+ * The stored error reveals no more than the value itself; a plan says more to people who can read the referenced place.
+ */
 const refusal = `FLAG: refers to production.DB_PASSWORD, which cannot be resolved: it may not exist, or the author of FLAG cannot read it. ${remedyFor('FLAG')}`
-const toldRefusal = `FLAG: refers to production.DB_PASSWORD, which the author of FLAG cannot read. ${remedyFor('FLAG')}`
+const planRefusal = `FLAG: refers to production.DB_PASSWORD, which the author of FLAG cannot read. ${remedyFor('FLAG')}`
 
-/** A sync of the owner, who reads everything, that has pushed what was there before. */
-async function running(): Promise<string> {
+/** A sync of the owner, who can read everything, after its first push. */
+async function startSync(): Promise<string> {
   const id = await setUpSync(world)
   await pushDue(world)
   expect(await readSync(world, id)).toMatchObject({ state: 'active' })
@@ -124,76 +125,80 @@ async function expectPushed(id: string, pushed: Record<string, string>): Promise
   expect(state()).toEqual(pushed)
 }
 
-describe('a reference by somebody who may not read where it leads', () => {
-  test('is stored, but pushes nothing: neither in a run, nor in a plan, nor past a review', async () => {
+describe('a reference whose author cannot read its target', () => {
+  test('is stored but never pushed: not by a run, not by a plan, not by a review', async () => {
     const { service, owner, project, fake } = world
     const developer = await addDeveloper('development')
-    const id = await running()
+    const id = await startSync()
     const peek = await project.ask('GET', '/secret?environmentId=production', undefined, developer.session)
     expect(peek.status).toBe(404)
-    await write('development', { FLAG: leads }, developer.session)
+    await write('development', { FLAG: passwordReference }, developer.session)
     await expectBlocked(id, refusal)
     expect(state()).toEqual({ ALPHA: 'one' })
-    expect(await project.ask('POST', `/sync/${id}/plan`)).toMatchObject({ status: 409, body: { message: toldRefusal } })
+    expect(await project.ask('POST', `/sync/${id}/plan`)).toMatchObject({ status: 409, body: { message: planRefusal } })
 
     const another = await startSetup(world, 'Another')
     await submitStep(world, another, 'auth', fake.credential)
     await submitStep(world, another, 'target', fake.target)
     await submitStep(world, another, 'mapping', { ...fake.options, environment: project.idOf('development') })
     const review = await service.call('GET', flowPath(world.slug, another, 'review'), { token: owner.session })
-    expect(review).toMatchObject({ status: 409, body: { message: toldRefusal } })
+    expect(review).toMatchObject({ status: 409, body: { message: planRefusal } })
     const confirmed = await submitStep(world, another, 'review', { confirm: 'x' })
-    expect(confirmed).toMatchObject({ status: 409, body: { message: toldRefusal } })
+    expect(confirmed).toMatchObject({ status: 409, body: { message: planRefusal } })
   })
 
-  test('is pushed once somebody who may has written other words', async () => {
+  test('is pushed once someone who can read the target writes a different value', async () => {
     const developer = await addDeveloper('development')
-    const id = await running()
-    await write('development', { FLAG: leads }, developer.session)
+    const id = await startSync()
+    await write('development', { FLAG: passwordReference }, developer.session)
     await expectBlocked(id, refusal)
-    const { results } = await write('development', { FLAG: `db:${leads}` })
+    const { results } = await write('development', { FLAG: `db:${passwordReference}` })
     expect(results).toMatchObject([{ status: 'updated', version: 2 }])
     await expectPushed(id, { ALPHA: 'one', FLAG: `db:${password}` })
   })
 
-  test('is pushed in the same words once somebody who may has deleted it and written it anew', async () => {
+  test('is pushed unchanged once someone who can read the target deletes and re-creates it', async () => {
     const { project } = world
     const developer = await addDeveloper('development')
-    const id = await running()
-    await write('development', { FLAG: leads }, developer.session)
+    const id = await startSync()
+    await write('development', { FLAG: passwordReference }, developer.session)
     await expectBlocked(id, refusal)
-    // Equal is unchanged, and stays theirs.
-    expect((await write('development', { FLAG: leads })).results).toMatchObject([{ status: 'unchanged', version: 1 }])
+    // Writing an equal value changes nothing, not even the author.
+    expect((await write('development', { FLAG: passwordReference })).results).toMatchObject([
+      { status: 'unchanged', version: 1 },
+    ])
     await project.must('POST', `/sync/${id}/run`)
     await expectBlocked(id, refusal)
     await project.must('DELETE', `/secret/FLAG?environmentId=${project.idOf('development')}`)
-    expect((await write('development', { FLAG: leads })).results).toMatchObject([{ status: 'created', version: 3 }])
+    expect((await write('development', { FLAG: passwordReference })).results).toMatchObject([
+      { status: 'created', version: 3 },
+    ])
     await expectPushed(id, { ALPHA: 'one', FLAG: password })
   })
 
-  test('in a single write, too; and who writes again what others wrote changes nothing', async () => {
+  test('is blocked after a single write too, and writing an equal value keeps its author', async () => {
     const { project } = world
     const developer = await addDeveloper('development')
-    const id = await running()
+    const id = await startSync()
     await write('development', { FLAG: 'plain' })
     const put = (value: string, token?: string) => {
       const body = { environmentId: project.idOf('development'), value }
       return project.must<{ version: number }>('PUT', '/secret/FLAG/value', body, token)
     }
-    expect(await put(leads, developer.session)).toMatchObject({ version: 2 })
+    expect(await put(passwordReference, developer.session)).toMatchObject({ version: 2 })
     await expectBlocked(id, refusal)
-    expect(await put(leads)).toMatchObject({ version: 2 })
-    expect(await put(`db:${leads}`)).toMatchObject({ version: 3 })
+    expect(await put(passwordReference)).toMatchObject({ version: 2 })
+    expect(await put(`db:${passwordReference}`)).toMatchObject({ version: 3 })
     await expectPushed(id, { ALPHA: 'one', FLAG: `db:${password}` })
-    expect(await put(`db:${leads}`, developer.session)).toMatchObject({ version: 3 })
+    expect(await put(`db:${passwordReference}`, developer.session)).toMatchObject({ version: 3 })
     await project.must('POST', `/sync/${id}/run`)
     await expectPushed(id, { ALPHA: 'one', FLAG: `db:${password}` })
   })
 
-  test('is pushed once they may read it, and no longer when they may not', async () => {
+  test('is pushed as long as its author can read the target, and blocked again afterwards', async () => {
     const developer = await addDeveloper('development')
-    const id = await running()
-    await write('development', { FLAG: leads }, developer.session)
+    const id = await startSync()
+    await write('development', { FLAG: passwordReference }, developer.session)
     await expectBlocked(id, refusal)
     expect((await changeScope(developer, scopeOf('development', 'production'))).status).toBe(200)
     await expectPushed(id, { ALPHA: 'one', FLAG: password })
@@ -201,49 +206,49 @@ describe('a reference by somebody who may not read where it leads', () => {
     await expectBlockedStill(id)
   })
 
-  test('within its own environment needs no other right', async () => {
+  test('needs no further permission within its own environment', async () => {
     const developer = await addDeveloper('development')
-    const id = await running()
+    const id = await startSync()
     await write('development', { FLAG: `${refer('ALPHA')} ${refer('development.ALPHA')}` }, developer.session)
     await expectPushed(id, { ALPHA: 'one', FLAG: 'one one' })
   })
 })
 
-/** What was pushed before stays: only the message tells. */
+/** Entries pushed earlier stay at the target, so only the error is checked. */
 async function expectBlockedStill(id: string): Promise<void> {
   await pushDue(world, debounceMs)
   expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: refusal })
 }
 
-describe('of somebody who has left', () => {
-  test('what they wrote goes on being pushed', async () => {
+describe('after its author has left', () => {
+  test('a reference is still pushed', async () => {
     const developer = await addDeveloper('development', 'production')
-    await write('development', { FLAG: leads }, developer.session)
-    const id = await running()
+    await write('development', { FLAG: passwordReference }, developer.session)
+    const id = await startSync()
     expect(state()).toEqual({ ALPHA: 'one', FLAG: password })
     await removeMember(developer)
     await write('production', { DB_PASSWORD: 'another' })
     await expectPushed(id, { ALPHA: 'one', FLAG: 'another' })
   })
 
-  test('but not what they could not read when they wrote it: by going, nobody gets further', async () => {
+  test('a reference that its author could not read stays blocked', async () => {
     const developer = await addDeveloper('development')
-    const id = await running()
-    await write('development', { FLAG: leads }, developer.session)
+    const id = await startSync()
+    await write('development', { FLAG: passwordReference }, developer.session)
     await expectBlocked(id, refusal)
     await removeMember(developer)
     await expectBlocked(id, refusal)
   })
 })
 
-describe('a copy stays a reference of whoever wrote it', () => {
+describe('a copied reference keeps its author', () => {
   const other = refer('staging.HOST')
 
-  test('when an admin restores a version or a revision, or takes the secret out of the trash, by itself or by a revision', async () => {
+  test('when an admin restores a version, a revision, or a secret from the trash, by itself or with a revision', async () => {
     const { project } = world
     const developer = await addDeveloper('development')
-    const id = await running()
-    await write('development', { FLAG: leads }, developer.session)
+    const id = await startSync()
+    await write('development', { FLAG: passwordReference }, developer.session)
     const [{ revision = 0 } = {}] = await project.revisions('development')
     await write('development', { FLAG: 'plain' })
     await expectPushed(id, { ALPHA: 'one', FLAG: 'plain' })
@@ -264,22 +269,22 @@ describe('a copy stays a reference of whoever wrote it', () => {
     expect(JSON.stringify(state())).not.toContain(password)
   })
 
-  test('when somebody else renames it', async () => {
+  test('when someone else renames it', async () => {
     const { project } = world
     const developer = await addDeveloper('development')
-    const id = await running()
-    await write('development', { FLAG: leads }, developer.session)
+    const id = await startSync()
+    await write('development', { FLAG: passwordReference }, developer.session)
     const operations = [{ op: 'rename', key: 'FLAG', to: 'SIGN' }]
     await project.must('POST', '/secret/batch', { environmentId: project.idOf('development'), operations })
     await expectBlocked(id, refusal.replaceAll('FLAG', 'SIGN'))
   })
 
-  test('when it is promoted; and whoever copies it must be able to read it, too', async () => {
+  test('when it is promoted, and the person who promotes it must be able to read its target too', async () => {
     const { project } = world
     const developer = await addDeveloper('development', 'staging')
     const id = await setUpSync(world, {}, 'staging')
     await pushDue(world)
-    await write('development', { FLAG: leads }, developer.session)
+    await write('development', { FLAG: passwordReference }, developer.session)
     const promote = (key: string, token?: string) =>
       project.must(
         'POST',
@@ -290,7 +295,7 @@ describe('a copy stays a reference of whoever wrote it', () => {
     await promote('FLAG')
     await expectBlocked(id, refusal)
     await write('staging', { FLAG: 'plain' })
-    await write('development', { OURS: leads, THEIRS: other })
+    await write('development', { OURS: passwordReference, THEIRS: other })
     await promote('THEIRS', developer.session)
     await expectPushed(id, { HOST: 'staging host', FLAG: 'plain', THEIRS: 'staging host' })
     await promote('OURS', developer.session)
@@ -298,11 +303,11 @@ describe('a copy stays a reference of whoever wrote it', () => {
   })
 })
 
-test('whoever changes in the database who wrote it makes it unreadable', async () => {
+test('changing an author in the database makes the value unreadable', async () => {
   const { project, owner } = world
   const developer = await addDeveloper('development')
-  const id = await running()
-  await write('development', { FLAG: leads }, developer.session)
+  const id = await startSync()
+  await write('development', { FLAG: passwordReference }, developer.session)
   const put = (authors: string) =>
     run(sql`
       update secret_value set authors = ${authors}
@@ -324,7 +329,7 @@ test('whoever changes in the database who wrote it makes it unreadable', async (
 const run = (query: ReturnType<typeof sql>) =>
   world.service.app.services.engine.transaction('test', ({ db }) => db.run(query))
 
-test('whoever writes what, and may read what: nothing is pushed that leads through a place its writer may not read', async () => {
+test('with random authors and scopes, nothing is pushed through a place that an author on the way cannot read', async () => {
   const environments = ['development', 'staging', 'production']
   const writers = [
     { reads: ['development'], user: await addDeveloper('development') },
@@ -335,11 +340,11 @@ test('whoever writes what, and may read what: nothing is pushed that leads throu
   type Written = { text: string; refersTo?: string; reads: string[] }
   const values = new Map<string, Written>()
   const dice = createDice(20_261_115)
-  const id = await running()
+  const id = await startSync()
   let pushed = state()
   const outcomes = { active: 0, blocked: 0 }
 
-  /** Undefined where it leads somewhere that any writer of the steps before may not read, or where nothing is. */
+  /** Undefined if an author on the way cannot read a place, or if nothing is there. */
   function follow(environment: string, key: string, readers: readonly string[] = environments): string | undefined {
     const value = values.get(`${environment}.${key}`)
     if (!value?.refersTo) return value?.text
@@ -355,7 +360,7 @@ test('whoever writes what, and may read what: nothing is pushed that leads throu
   for (let round = 0; round < 40; round++) {
     const { reads, user } = pick(writers, dice)
     const environment = pick(reads, dice)
-    // Keys refer only to those behind them: no circles.
+    // Keys refer only to later keys, so there are no cycles.
     const key = dice(3)
     const behind = environments.flatMap((name) =>
       [0, 1, 2].filter((other) => other > key).map((other) => `${name}.K${other}`),
@@ -377,17 +382,17 @@ test('whoever writes what, and may read what: nothing is pushed that leads throu
   expect(Math.min(outcomes.active, outcomes.blocked)).toBeGreaterThan(5)
 }, 120_000)
 
-describe('the audit trail', () => {
+describe('the audit trail of a push', () => {
   const lastPush = async () => {
     const path = '/v1/workspace/main/audit?action=PUSH&limit=1'
     const { body } = await world.service.call<AuditEntry[]>('GET', path, { token: world.owner.session })
     return body[0]?.after
   }
 
-  test('names what has left by way of references, with each push that takes it along and no other', async () => {
+  test('names the values that were included by reference, only in pushes that contain them', async () => {
     const { slug, idOf } = world.project
-    await write('staging', { URL: `db:${leads}` })
-    const id = await running()
+    await write('staging', { URL: `db:${passwordReference}` })
+    const id = await startSync()
     expect(await lastPush()).toEqual({ create: ['ALPHA'] })
     await write('development', { FLAG: refer('staging.URL'), HOST: refer('staging.HOST') })
     await pushDue(world, debounceMs)
@@ -408,9 +413,9 @@ describe('the audit trail', () => {
     expect(await lastPush()).toEqual({ update: ['ALPHA'] })
   })
 
-  test('also of what goes as one entry, and of what is not pushed by itself', async () => {
+  test('names them also for a combined entry and for keys that are not pushed themselves', async () => {
     const { slug, idOf } = world.project
-    await write('development', { FLAG: leads, LOCAL: 'x', BETA: refer('LOCAL') })
+    await write('development', { FLAG: passwordReference, LOCAL: 'x', BETA: refer('LOCAL') })
     await setUpSync(world, { mode: 'json', objectName: 'ALL', exclude: 'LOCAL' })
     await pushDue(world)
     expect(await lastPush()).toEqual({
@@ -421,10 +426,10 @@ describe('the audit trail', () => {
   })
 })
 
-test('nor does a share, which keeps such a reference as it stands', async () => {
+test('a share keeps a reference that its author cannot read as text', async () => {
   const developer = await addDeveloper('development')
-  await write('development', { OWN: `is ${leads}` })
-  const texts = { FLAG: `see ${leads}`, HOME: `at ${refer('ALPHA')}`, WAY: `by ${refer('OWN')}` }
+  await write('development', { OWN: `is ${passwordReference}` })
+  const texts = { FLAG: `see ${passwordReference}`, HOME: `at ${refer('ALPHA')}`, WAY: `by ${refer('OWN')}` }
   await write('development', texts, developer.session)
   const environmentId = world.project.idOf('development')
   const listed = await world.project.must<{ id: string; name: string }[]>('GET', '/secret?environmentId=development')
@@ -434,7 +439,7 @@ test('nor does a share, which keeps such a reference as it stands', async () => 
   const opened = await world.service.call('POST', `/v1/share/${token}/view`, { body: {} })
   expect(opened.body).toMatchObject({
     secrets: [
-      { name: 'FLAG', value: `see ${leads}` },
+      { name: 'FLAG', value: `see ${passwordReference}` },
       { name: 'HOME', value: 'at one' },
       { name: 'OWN', value: `is ${password}` },
       { name: 'WAY', value: texts.WAY },

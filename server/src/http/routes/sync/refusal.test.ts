@@ -1,4 +1,4 @@
-/** Names that a vendor refuses: what is kept of them, and what other syncs may do with them. */
+/** Names that a vendor refuses: which of them a sync keeps, and which of them other syncs may use. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { lastRun, pushDue, readSync, setUpSync, startSyncWorld } from '../../../../../test/sync.ts'
 import { fakeSecretsManager } from '../../../../../test/vendor/fake/aws-secrets-manager.ts'
@@ -13,7 +13,7 @@ afterEach(() => world.stop())
 
 const perKey = { mode: 'per-key', prefix: 'shop/' }
 
-/** CreateSecret is refused, whoever asks. */
+/** The vendor refuses every CreateSecret. */
 const refuse = (type: string, status = 400) => {
   world.running.injectFailure = ({ headers }) =>
     headers['x-amz-target'] === 'secretsmanager.CreateSecret'
@@ -27,7 +27,7 @@ test.each([
   ['LimitExceededException', 'blocked'],
   ['InvalidParameterException', 'blocked'],
   ['ThrottlingException', 'failing'],
-])('a create that is refused by %s leaves the name to another sync', async (type, state) => {
+])('a create refused with %s leaves the name to another sync', async (type, state) => {
   const first = await setUpSync(world, perKey, 'development', 'first')
   refuse(type)
   await pushDue(world)
@@ -40,7 +40,7 @@ test.each([
   expect(world.fake.state()).toEqual(new Map([['shop/ALPHA', 'one']]))
 })
 
-test('a create whose end is not known keeps the name, until the vendor refuses it and it is not there', async () => {
+test('a create with an unknown outcome reserves the name until the vendor refuses it and the entry is absent', async () => {
   const first = await setUpSync(world, perKey, 'development', 'first')
   refuse('InternalServiceError', 500)
   await pushDue(world)

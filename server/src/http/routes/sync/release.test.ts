@@ -1,11 +1,11 @@
-/** Entries that a sync has taken over are never deleted, at any vendor, even if their key goes and comes back. */
+/** Adopted entries are never deleted, at any vendor, even if their key is deleted and re-created. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { engine } from '../../../../../test/harness.ts'
 import type { SecretProject } from '../../../../../test/secret-project.ts'
 import { pushDue, readSync, setUpSync, startVendorService, type VendorService } from '../../../../../test/sync.ts'
 import { everyProvider } from '../../../../../test/vendor/every.ts'
 
-/** The engine under the service makes no difference to a vendor. */
+/** The database engine makes no difference to a vendor. */
 const seeing = everyProvider.filter(({ provider }) => provider.capabilities.read !== 'nothing')
 const cases = engine === 'sqlite' ? seeing : seeing.filter(({ slug }) => /kubernetes|vault|vercel/.test(slug))
 
@@ -20,7 +20,7 @@ afterEach(async () => {
   for (const { id } of await project.must<{ id: string }[]>('GET', '/sync')) await project.must('DELETE', `/sync/${id}`)
 })
 
-test.each(cases)('$slug: it stays when its key goes, also after that had gone and come back', async (vendor) => {
+test.each(cases)('$slug: an adopted entry stays each time its key is deleted', async (vendor) => {
   const { provider, mapping } = vendor
   const world = vendors.open(vendor)
   const { fake } = world

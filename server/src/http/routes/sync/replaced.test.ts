@@ -1,4 +1,4 @@
-/** Entries that somebody else has put in the place of ours, at every vendor: a change of the secret does not overwrite them. */
+/** Entries that someone else replaced, at every vendor: a changed secret does not overwrite them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { engine } from '../../../../../test/harness.ts'
 import type { SecretProject } from '../../../../../test/secret-project.ts'
@@ -15,7 +15,7 @@ import { guardOf } from '../../../providers/provider.ts'
 
 const guardIn = ({ provider, makeFake }: ProviderCase) => guardOf(provider, makeFake(Date.now).target)
 
-/** The engine under the service makes no difference to a vendor. */
+/** The database engine makes no difference to a vendor. */
 const guarded = everyProvider.filter((entry) => guardIn(entry) !== 'none')
 const cases = engine === 'sqlite' ? guarded : guarded.filter(({ slug }) => /aws|vault|bitbucket/.test(slug))
 
@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => vendors.service.stop())
 
-test('the vendors that show nothing to compare are known', () => {
+test('only four vendors offer nothing to detect a replaced entry by', () => {
   const blind = everyProvider.filter((entry) => guardIn(entry) === 'none').map(({ slug }) => slug)
   expect(blind.sort()).toEqual(['circleci', 'cloudflare-pages', 'cloudflare-workers', 'webhook'])
 })
@@ -36,7 +36,7 @@ describe.each(cases)('$slug', (vendor) => {
   const { provider, mapping } = vendor
   const nameOf = (key: string) => provider.normaliseName(`${mapping.prefix ?? ''}${key}`)
 
-  /** Pushed once; then somebody is at work there, and then the secret changes. */
+  /** Pushes once, lets `work` change the target, then changes the secret and pushes again. */
   async function change(work: (fake: ReturnType<VendorService['open']>['fake'], name: string) => void, more = {}) {
     const world = vendors.open(vendor)
     await project.set('development', { ALPHA: 'one-one-one', BETA: 'one-one-one' })
@@ -49,7 +49,7 @@ describe.each(cases)('$slug', (vendor) => {
     return { world, id, state: world.fake.state() }
   }
 
-  test('an entry that was deleted and made again by somebody keeps its value, and the run says so', async () => {
+  test('an entry that someone deleted and re-created keeps its value, and the run reports it', async () => {
     const { world, id, state } = await change((fake, name) => {
       fake.tamper(name, undefined)
       fake.tamper(name, 'theirs-theirs')
@@ -66,7 +66,7 @@ describe.each(cases)('$slug', (vendor) => {
     await project.must('DELETE', `/sync/${id}`)
   })
 
-  test('an entry that was removed is made again', async () => {
+  test('an entry that someone deleted is created again', async () => {
     const { world, id, state } = await change((fake, name) => fake.tamper(name, undefined))
     expect(state.get(nameOf('ALPHA'))).toBe('two-two-two')
     expect(await lastRun(world, id)).toMatchObject({ trigger: 'change', state: 'succeeded' })
@@ -74,7 +74,7 @@ describe.each(cases)('$slug', (vendor) => {
   })
 
   if (guardIn(vendor) === 'mark' && provider.slug !== 'kubernetes') {
-    test('an entry with our mark is overwritten, also if somebody has changed its value', async () => {
+    test('an entry with our mark is overwritten, even if someone changed its value', async () => {
       const { world, id, state } = await change((fake, name) => fake.tamper(name, 'by-hand-by-hand'))
       expect(state.get(nameOf('ALPHA'))).toBe('two-two-two')
       expect(await lastRun(world, id)).toMatchObject({ trigger: 'change', state: 'succeeded' })
@@ -84,10 +84,10 @@ describe.each(cases)('$slug', (vendor) => {
 
   if (guardIn(vendor) === 'version') {
     test.each([
-      ['left alone', {}, 'by-hand-by-hand'],
-      ['put back by a sync that repairs', { drift: 'repair' }, 'two-two-two'],
-      ['put back by a sync that may take over', { onExisting: 'adopt' }, 'two-two-two'],
-    ])('a value that somebody has changed is %s', async (_title, more, value) => {
+      ['left unchanged', {}, 'by-hand-by-hand'],
+      ['reset with drift=repair', { drift: 'repair' }, 'two-two-two'],
+      ['reset with onExisting=adopt', { onExisting: 'adopt' }, 'two-two-two'],
+    ])('a value that someone changed is %s', async (_title, more, value) => {
       const { id, state } = await change((fake, name) => fake.tamper(name, 'by-hand-by-hand'), more)
       expect(state.get(nameOf('ALPHA'))).toBe(value)
       await project.must('DELETE', `/sync/${id}`)

@@ -1,4 +1,4 @@
-/** A vendor that does not tell case apart: two spellings are one entry there. */
+/** A vendor that ignores case: two spellings are one entry. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { lastRun, pushDue, type SyncWorld, setUpSync, startSyncWorld } from '../../../../../test/sync.ts'
 import { fakeKeyVault } from '../../../../../test/vendor/fake/azure-key-vault.ts'
@@ -12,7 +12,7 @@ afterAll(() => world.stop())
 
 const folded = () => [...world.fake.state()].map(([name, value]) => [name.toLowerCase(), value])
 
-test('a key that changes only its case keeps its value there', async () => {
+test('a key that changes only in case keeps its entry', async () => {
   const { project } = world
   await project.set('development', { db_url: 'one', Other: 'two' })
   const id = await setUpSync(world)
@@ -29,7 +29,7 @@ test('a key that changes only its case keeps its value there', async () => {
   expect(folded()).toEqual([['other', 'two']])
 })
 
-test('another sync does not take it over by another spelling', async () => {
+test('another sync does not adopt the entry under another spelling', async () => {
   const { project } = world
   await project.set('staging', { OTHER: 'of staging' })
   const id = await setUpSync(world, { onExisting: 'adopt' }, 'staging', 'Second')
@@ -40,7 +40,7 @@ test('another sync does not take it over by another spelling', async () => {
   ])
 })
 
-test('nor while it is missing there', async () => {
+test('another sync does not create the entry under another spelling while it is missing', async () => {
   const [name = ''] = [...world.fake.state().keys()]
   world.fake.tamper(name, undefined)
   await project().set('staging', { OTHER: 'of staging again' })

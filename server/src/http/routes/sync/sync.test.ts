@@ -1,4 +1,4 @@
-/** A sync from its first step to its end, against a fake vendor over TLS. */
+/** A sync from its first step to its removal, against a fake vendor over TLS. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { SyncDetail, SyncPlan, SyncProvider, SyncRun, SyncRunDetail } from '@coffer/contract/sync'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -37,7 +37,7 @@ const clear = () => {
   for (const name of world.fake.state().keys()) world.fake.tamper(name, undefined)
 }
 
-/** Each test begins with an empty target, three secrets and no sync. */
+/** Each test starts with an empty target, three secrets and no sync. */
 beforeEach(async () => {
   world.running.injectFailure = undefined
   world.fake.setTarget(true)
@@ -54,16 +54,16 @@ beforeEach(async () => {
 const setUp = (mapping = {}) => setUpSync(world, mapping)
 
 describe('the list of providers', () => {
-  test('shows each once, with a logo that we serve', async () => {
+  test('shows each provider once, with a logo served by Coffer', async () => {
     const { service, owner } = world
     const { body } = await service.call<SyncProvider[]>('GET', '/v1/sync/', { token: owner.session })
     expect(body).toHaveLength(providers.length + announced.length)
     expect(new Set(body.map(({ slug }) => slug)).size).toBe(body.length)
     for (const { slug, logo, soon } of body) {
       expect(soon).toBe(announced.some((provider) => provider.slug === slug))
-      const snapshot = await fetch(service.url + new URL(logo).pathname)
-      expect([snapshot.status, snapshot.headers.get('content-type')]).toEqual([200, 'image/svg+xml'])
-      expect(await snapshot.text()).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" .*<\/svg>\n$/s)
+      const response = await fetch(service.url + new URL(logo).pathname)
+      expect([response.status, response.headers.get('content-type')]).toEqual([200, 'image/svg+xml'])
+      expect(await response.text()).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" .*<\/svg>\n$/s)
     }
     for (const file of ['nothing.svg', 'heroku.png', '..%2fheroku.svg', 'heroku']) {
       expect((await fetch(`${service.url}/logo/${file}`)).status).toBe(404)
@@ -72,7 +72,7 @@ describe('the list of providers', () => {
 })
 
 describe('the wizard', () => {
-  test('leads from auth to done, and the first push brings everything', async () => {
+  test('leads from auth to done, and the first push creates everything', async () => {
     const id = await startSetup(world)
     expect(await readSync(world, id)).toMatchObject({
       state: 'draft',
@@ -105,7 +105,7 @@ describe('the wizard', () => {
     })
   })
 
-  test('never shows a credential again, in no step and no answer', async () => {
+  test('never shows a credential again, in any step or response', async () => {
     const id = await setUp()
     const token = world.fake.credential.token ?? ''
     const texts = [
@@ -117,7 +117,7 @@ describe('the wizard', () => {
     expect((await world.project.must<SyncDetail>('GET', `/sync/${id}`)).account).toBe('ops@example.com')
   })
 
-  test('offers what the vendor has, and remembers what was chosen', async () => {
+  test('offers the options of the vendor, and remembers the chosen one', async () => {
     const id = await startSetup(world)
     await submitStep(world, id, 'auth', world.fake.credential)
     world.fake.pageSize = 1
@@ -140,21 +140,26 @@ describe('the wizard', () => {
     ],
     ['no token', 'auth', {}, /^token: is required\./],
     ['an empty token', 'auth', { token: '  ' }, /^token: is required\./],
-    ['a field that there is not', 'auth', { token: 'x', colour: 'red' }, /^colour: is not a field of this step\./],
+    ['an unknown field', 'auth', { token: 'x', colour: 'red' }, /^colour: is not a field of this step\./],
     ['a control character', 'auth', { token: 'a\u0001b' }, /^token: contains a control character\./],
-    ['a target that is not there', 'target', nobody, /^app: Heroku answered 404: Couldn't find that app\./],
+    ['an unknown target', 'target', nobody, /^app: Heroku answered 404: Couldn't find that app\./],
     ['no target', 'target', {}, /^app: is required\./],
     ['no environment', 'mapping', {}, /^environment: is required\./],
-    ['somebody else’s environment', 'mapping', { environment: 'x' }, /^environment: is not one of /],
-    ['a word that is not offered', 'mapping', { mode: 'xml' }, /^mode: is not one of per-key, json, dotenv\./],
-    ['pairs that are none', 'mapping', { rename: 'A=B=C' }, /^rename: must be a list of KEY=NAME pairs/],
-    ['patterns without number', 'mapping', { include: 'A*,'.repeat(201) }, /^include: has 201 patterns; 200 are/],
-    ['a pattern that is a book', 'mapping', { exclude: 'A*'.repeat(200) }, /^exclude: has a pattern of more than 256/],
-    ['a prefix that is a book', 'mapping', { prefix: 'A'.repeat(129) }, /^prefix: is longer than 128 characters\./],
-    ['one entry without a name', 'mapping', { mode: 'json' }, /^objectName: is required/],
-    ['no word of confirmation', 'review', {}, /^confirm: is required\./],
-    ['another word', 'review', { confirm: 'yes' }, /^confirm: does not match the current plan/],
-  ])('refuses %s with the field’s name, and stays where it was', async (_title, step, values, message) => {
+    ['an unknown environment', 'mapping', { environment: 'x' }, /^environment: is not one of /],
+    ['an option that is not offered', 'mapping', { mode: 'xml' }, /^mode: is not one of per-key, json, dotenv\./],
+    ['malformed pairs', 'mapping', { rename: 'A=B=C' }, /^rename: must be a list of KEY=NAME pairs/],
+    ['too many patterns', 'mapping', { include: 'A*,'.repeat(201) }, /^include: has 201 patterns; 200 are/],
+    [
+      'a pattern that is too long',
+      'mapping',
+      { exclude: 'A*'.repeat(200) },
+      /^exclude: has a pattern of more than 256/,
+    ],
+    ['a prefix that is too long', 'mapping', { prefix: 'A'.repeat(129) }, /^prefix: is longer than 128 characters\./],
+    ['a combined entry without a name', 'mapping', { mode: 'json' }, /^objectName: is required/],
+    ['no confirmation', 'review', {}, /^confirm: is required\./],
+    ['a wrong confirmation', 'review', { confirm: 'yes' }, /^confirm: does not match the current plan/],
+  ])('refuses %s with the name of the field, and changes nothing', async (_title, step, values, message) => {
     const id = await startSetup(world)
     const before = ['auth', 'target', 'mapping', 'review'].indexOf(step)
     const { credential, target } = world.fake
@@ -178,7 +183,7 @@ describe('the wizard', () => {
     return [{ sync, content: row && (await store.syncs.open(row)) }]
   }
 
-  test('does not go ahead of itself', async () => {
+  test('does not let a step be skipped', async () => {
     const id = await startSetup(world)
     const { service, owner } = world
     for (const [step, first] of [
@@ -194,7 +199,7 @@ describe('the wizard', () => {
     }
   })
 
-  test('shows in review what would be done, by name, and what the target cannot hold', async () => {
+  test('shows the planned changes and the problems of the target in the review, by name', async () => {
     await world.project.set('development', { HEROKU_X: 'bad' })
     world.fake.tamper('BETA', 'somebody else’s')
     const id = await startSetup(world)
@@ -203,7 +208,7 @@ describe('the wizard', () => {
     await submitStep(world, id, 'mapping', { environment: development() })
     const { fields, description } = await readStep(world, id, 'review')
     const shown = fields.find((field) => field.id === 'plan')
-    if (shown?.type !== 'copy') throw new Error('the plan is to be copied')
+    if (shown?.type !== 'copy') throw new Error('the plan is not a copy field')
     expect(JSON.parse(shown.data.value)).toMatchObject({
       create: ['ALPHA', 'GAMMA'],
       conflict: ['BETA'],
@@ -221,7 +226,7 @@ describe('the wizard', () => {
     expect(await readSync(world, id)).toMatchObject({ state: 'draft' })
   })
 
-  test('asks for a new word when the plan has changed since it was shown', async () => {
+  test('asks for a new confirmation when the plan has changed since it was shown', async () => {
     const id = await startSetup(world)
     await submitStep(world, id, 'auth', world.fake.credential)
     await submitStep(world, id, 'target', world.fake.target)
@@ -235,7 +240,7 @@ describe('the wizard', () => {
     expect((await readSync(world, id)).state).toBe('active')
   })
 
-  test('an abandoned setup is wiped after a day; one that is being changed keeps running', async () => {
+  test('deletes an abandoned setup after a day; an active sync loses only its unconfirmed changes', async () => {
     const { service } = world
     const draft = await startSetup(world)
     await submitStep(world, draft, 'auth', world.fake.credential)
@@ -258,7 +263,7 @@ describe('the wizard', () => {
     service.clock.offsetMs = 0
   })
 
-  test('a change of a running sync takes effect with its last step only', async () => {
+  test('applies changes to an active sync only with the last step', async () => {
     const id = await setUp()
     await pushDue(world)
     await submitStep(world, id, 'mapping', { environment: development(), prefix: 'X_' })
@@ -270,7 +275,7 @@ describe('the wizard', () => {
     expect(state()).toEqual({ X_ALPHA: 'new', X_BETA: 'two', X_GAMMA: 'three' })
   })
 
-  test('another target begins anew, and what is at the old one stays', async () => {
+  test('keeps the existing entries when the target is chosen again', async () => {
     const id = await setUp({ include: 'ALPHA' })
     await pushDue(world)
     const old = state()
@@ -279,7 +284,7 @@ describe('the wizard', () => {
     expect(state()).toEqual(old)
   })
 
-  test('is not for those who may not read the environment, nor for other tenants', async () => {
+  test('is hidden from people who cannot read the environment, and from other tenants', async () => {
     const { service, project } = world
     const id = await setUp()
     const stranger = await addUser(service, `stranger-${id}@example.com`)
@@ -306,7 +311,7 @@ const workspaceId = async () => {
 }
 
 describe('a change', () => {
-  test('arrives after a quiet moment, in one call with all others of that moment', async () => {
+  test('is pushed after a quiet period, in one call with all others of that period', async () => {
     const id = await setUp()
     await pushDue(world)
     world.running.forget()
@@ -317,12 +322,12 @@ describe('a change', () => {
     expect(await pushDue(world, debounceMs - 2_000)).toBe(0)
     expect(await pushDue(world, 4_000)).toBe(1)
     expect(state()).toEqual({ ALPHA: 'a2', BETA: 'b1', GAMMA: 'three' })
-    // One look at both, and one call brings both.
+    // One read and one write for both changes.
     expect(world.running.requests.map(({ method }) => method)).toEqual(['GET', 'PATCH'])
     expect(await lastRun(world, id)).toMatchObject({ trigger: 'change', counts: { updated: 2, unchanged: 1 } })
   })
 
-  test('does not wait for ever while others follow', async () => {
+  test('is pushed within two minutes although others follow', async () => {
     await setUp()
     await pushDue(world)
     let waitedMs = 0
@@ -335,7 +340,7 @@ describe('a change', () => {
     expect(waitedMs).toBeLessThanOrEqual(120_000)
   })
 
-  test('that changes nothing there asks the vendor nothing', async () => {
+  test('outside the mapping sends no request to the vendor', async () => {
     await setUp({ include: 'ALPHA' })
     await pushDue(world)
     world.running.forget()
@@ -344,7 +349,7 @@ describe('a change', () => {
     expect(world.running.requests).toEqual([])
   })
 
-  test('of what a value refers to is pushed, too', async () => {
+  test('to a referenced value is pushed too', async () => {
     const { project } = world
     await project.set('staging', { HOST: 'first.example.com' })
     await project.set('development', { ALPHA: `https://\${staging.HOST}/` })
@@ -356,7 +361,7 @@ describe('a change', () => {
     expect(state().ALPHA).toBe('https://second.example.com/')
   })
 
-  test('with a reference that leads nowhere blocks the sync by name, and mending it sets it going', async () => {
+  test('with an unresolvable reference blocks the sync and names the key, and fixing it unblocks the sync', async () => {
     const { project } = world
     const id = await setUp()
     await pushDue(world)
@@ -373,7 +378,7 @@ describe('a change', () => {
     expect(state()).toEqual({ ALPHA: 'fine', BETA: 'new', GAMMA: 'three' })
   })
 
-  test('of what a value that is too large refers to sets it going again', async () => {
+  test('to a referenced value that was too large unblocks the sync', async () => {
     const id = await setUp()
     await pushDue(world)
     await world.project.set('staging', { LARGE: 'x'.repeat(60_000) })
@@ -388,7 +393,7 @@ describe('a change', () => {
     expect(state()).toEqual({ ALPHA: 'xx', BETA: 'two', GAMMA: 'three' })
   })
 
-  test('with such a reference in a key that is left out of the mapping keeps nothing back', async () => {
+  test('with an unresolvable reference in an excluded key blocks nothing', async () => {
     const id = await setUp({ exclude: 'LOST, BETA' })
     await pushDue(world)
     await world.project.set('development', { LOST: `\${staging.NOTHING}`, BETA: 'two', ALPHA: `\${BETA}!` })
@@ -398,7 +403,7 @@ describe('a change', () => {
     expect(await walk(world, id, 'mapping', { environment: development() })).toContain('done')
   })
 
-  test('that takes a secret away takes it away there', async () => {
+  test('by which a secret is deleted deletes its entry', async () => {
     const id = await setUp()
     await pushDue(world)
     await world.project.remove('development', 'BETA')
@@ -408,8 +413,8 @@ describe('a change', () => {
   })
 })
 
-describe('what this sync has not created', () => {
-  test('is reported and left alone: of the same name, and of any other', async () => {
+describe('an entry that the sync has not created', () => {
+  test('is reported and left unchanged, under a pushed name or any other', async () => {
     world.fake.tamper('BETA', 'foreign')
     world.fake.tamper('OTHER', 'foreign too')
     const id = await setUp()
@@ -426,7 +431,7 @@ describe('what this sync has not created', () => {
     expect(state()).toEqual({ BETA: 'foreign', GAMMA: 'three', OTHER: 'foreign too' })
   })
 
-  test('is taken over where that is chosen, and stays when the sync lets it go', async () => {
+  test('is adopted with onExisting=adopt, and stays when the sync releases it', async () => {
     world.fake.tamper('BETA', 'foreign')
     const id = await setUp({ onExisting: 'adopt' })
     await pushDue(world)
@@ -440,7 +445,7 @@ describe('what this sync has not created', () => {
     expect(state()).toEqual({ BETA: 'two' })
   })
 
-  test('is of this sync once somebody has removed it and the sync has made it anew', async () => {
+  test('belongs to the sync once someone deleted it and the sync re-created it', async () => {
     world.fake.tamper('BETA', 'foreign')
     const id = await setUp({ onExisting: 'adopt', drift: 'repair' })
     await pushDue(world)
@@ -453,7 +458,7 @@ describe('what this sync has not created', () => {
     expect(state()).toEqual({})
   })
 
-  test('is passed over where that is chosen', async () => {
+  test('is skipped with onExisting=skip', async () => {
     world.fake.tamper('BETA', 'foreign')
     const id = await setUp({ onExisting: 'skip' })
     await pushDue(world)
@@ -461,7 +466,7 @@ describe('what this sync has not created', () => {
     expect(await lastRun(world, id)).toMatchObject({ state: 'succeeded' })
   })
 
-  test('by another sync is never taken over', async () => {
+  test('is never adopted from another sync', async () => {
     await setUpSync(world, { include: 'ALPHA' }, 'development', 'First')
     await pushDue(world)
     await world.project.set('staging', { ALPHA: 'of staging' })
@@ -476,12 +481,12 @@ describe('what this sync has not created', () => {
 
 describe('drift', () => {
   const scan = () => pushDue(world, 8 * hourMs)
-  /** A session does not last as long as the clock is turned. */
-  const renewed = async () => {
+  /** Sessions expire before the clock gets this far. */
+  const resetClock = async () => {
     world.service.clock.offsetMs = 0
   }
 
-  test('is found by a scan and reported; a run by hand puts it back', async () => {
+  test('is found by a scan and reported; a manual run resets it', async () => {
     const id = await setUp()
     await pushDue(world)
     world.fake.tamper('ALPHA', 'tampered')
@@ -498,19 +503,19 @@ describe('drift', () => {
     await world.project.must('POST', `/sync/${id}/run`)
     await pushDue(world)
     expect(state()).toEqual({ ALPHA: 'one', BETA: 'two', GAMMA: 'three' })
-    await renewed()
+    await resetClock()
   })
 
-  test('is put back by itself where that is chosen', async () => {
+  test('is reset automatically with drift=repair', async () => {
     await setUp({ drift: 'repair' })
     await pushDue(world)
     world.fake.tamper('ALPHA', 'tampered')
     await scan()
     expect(state().ALPHA).toBe('one')
-    await renewed()
+    await resetClock()
   })
 
-  test('what somebody else has changed is not deleted with its secret', async () => {
+  test('keeps an entry that someone else changed from being deleted with its secret', async () => {
     await setUp()
     await pushDue(world)
     world.fake.tamper('ALPHA', 'now theirs')
@@ -521,7 +526,7 @@ describe('drift', () => {
 })
 
 describe('many deletes at once', () => {
-  test('wait for a person, who resumes them or mends the filter', async () => {
+  test('wait until a person resumes the sync; a manual run is not enough', async () => {
     const values = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`KEY_${index}`, 'x']))
     await world.project.set('development', values)
     const id = await setUp()
@@ -545,7 +550,7 @@ describe('many deletes at once', () => {
   })
 })
 
-describe('what goes wrong at the vendor', () => {
+describe('errors of the vendor', () => {
   test.each([
     ['401', 'needs_reauth', /Heroku answered 401.*enter a new one/],
     ['403', 'needs_reauth', /Heroku answered 403.*grant it those that the auth step lists/],
@@ -553,7 +558,7 @@ describe('what goes wrong at the vendor', () => {
     ['422', 'blocked', /422.*rejects this name or value/],
     ['500', 'failing', /Heroku answered 500.*retried automatically/],
     ['429', 'failing', /Heroku answered 429.*when the vendor allows it/],
-  ])('%s makes it %s, and says what to do', async (status, expected, message) => {
+  ])('status %s makes the sync %s, and the message says what to do', async (status, expected, message) => {
     const id = await setUp()
     await pushDue(world)
     const answer = { status: Number(status), body: { id: 'x', message: 'no: its value is secret-canary-1' } }
@@ -571,7 +576,7 @@ describe('what goes wrong at the vendor', () => {
 
   const running = () => world.running
 
-  test('a new credential of the same account sets it going at once', async () => {
+  test('a new credential of the same account resumes the sync at once', async () => {
     const id = await setUp()
     await pushDue(world)
     running().injectFailure = () => ({ kind: 'answer', answer: { status: 401 } })
@@ -589,7 +594,7 @@ describe('what goes wrong at the vendor', () => {
     world.service.clock.offsetMs = 0
   })
 
-  test('it comes back as the vendor asks, never sooner, and then with everything', async () => {
+  test('the sync waits as long as the vendor asks, then pushes everything', async () => {
     const id = await setUp()
     await pushDue(world)
     const answer = { status: 429, headers: { 'retry-after': '120' } }
@@ -611,7 +616,7 @@ describe('what goes wrong at the vendor', () => {
     ['retry-after', '10000000000000'],
     ['retry-after', '9'.repeat(400)],
     ['x-ratelimit-reset', '1790000000000000000'],
-  ])('one that asks to wait for ages by %s is tried again after a day', async (header, value) => {
+  ])('a wait of years in %s is cut to one day', async (header, value) => {
     const id = await setUp()
     await pushDue(world)
     running().injectFailure = () => ({ kind: 'answer', answer: { status: 429, headers: { [header]: value } } })
@@ -623,7 +628,7 @@ describe('what goes wrong at the vendor', () => {
     world.service.clock.offsetMs = 0
   })
 
-  test('one name that the vendor refuses does not keep the others back', async () => {
+  test('one refused name does not block the others', async () => {
     world.fake.refusedNames.add('BETA')
     const id = await setUp()
     await pushDue(world)
@@ -634,7 +639,7 @@ describe('what goes wrong at the vendor', () => {
     expect(await readSync(world, id)).toMatchObject({ state: 'blocked', lastError: expect.stringMatching(/^BETA: /) })
   })
 
-  test('a day of failures ends in blocked, which is probed once a day', async () => {
+  test('a day of failures makes the sync blocked, which is retried once a day', async () => {
     const id = await setUp()
     await pushDue(world)
     running().injectFailure = () => ({ kind: 'answer', answer: { status: 500 } })
@@ -655,8 +660,8 @@ describe('what goes wrong at the vendor', () => {
   })
 })
 
-describe('pause, resume, run and the end', () => {
-  test('a paused one pushes nothing; resumed, it brings everything', async () => {
+describe('pause, resume, run and removal', () => {
+  test('a paused sync pushes nothing; once resumed, it pushes everything', async () => {
     const id = await setUp()
     await pushDue(world)
     await world.project.must('POST', `/sync/${id}/pause`)
@@ -682,14 +687,14 @@ describe('pause, resume, run and the end', () => {
     ['run', 'removing'],
     ['pause', 'removing'],
     ['resume', 'removing'],
-  ])('%s of one that is %s is a 409', async (what, from) => {
+  ])('%s of a sync that is %s is 409', async (what, from) => {
     const id = from === 'draft' ? await startSetup(world) : await setUp()
     if (from === 'paused') await world.project.must('POST', `/sync/${id}/pause`)
     if (from === 'removing') await world.project.must('DELETE', `/sync/${id}?remove=true`)
     expect((await world.project.ask('POST', `/sync/${id}/${what}`)).status).toBe(409)
   })
 
-  test('deleted, it leaves what is there; with remove=true it takes along what it made, and nothing else', async () => {
+  test('deleting a sync keeps its entries; remove=true deletes those that it created, and no others', async () => {
     world.fake.tamper('OTHER', 'foreign')
     const first = await setUp()
     await pushDue(world)
@@ -708,7 +713,7 @@ describe('pause, resume, run and the end', () => {
     expect((await world.project.ask('GET', `/sync/${second}`)).status).toBe(404)
   })
 
-  test('with remove=true it stays until all that it made is gone, or a person gives up on it', async () => {
+  test('with remove=true, the sync stays until all entries that it created are deleted', async () => {
     const id = await setUp()
     await pushDue(world)
     world.fake.refusedNames.add('BETA')
@@ -728,7 +733,7 @@ describe('pause, resume, run and the end', () => {
     expect((await world.project.ask('GET', `/sync/${id}`)).status).toBe(404)
   })
 
-  test('a credential that is refused while it is removed is no reason to enter another one', async () => {
+  test('a refused credential during a removal is retried, and deleting without remove still works', async () => {
     const id = await setUp()
     await pushDue(world)
     world.running.injectFailure = () => ({ kind: 'answer', answer: { status: 401 } })
@@ -765,7 +770,7 @@ describe('pause, resume, run and the end', () => {
     expect((await world.project.ask('GET', `/sync/${id}/run?cursor=abc`)).status).toBe(400)
   })
 
-  test('a list of runs loads nothing of the names that each had to do with', async () => {
+  test('the list of runs does not load the items of each run', async () => {
     const id = await setUp()
     await pushDue(world)
     const [run] = await world.service.app.services.store.syncRuns.list(id, 'z', 1)
@@ -776,8 +781,8 @@ describe('pause, resume, run and the end', () => {
   })
 })
 
-describe('rights', () => {
-  test('a person who may no longer read the environment blocks their syncs of it, and it says so', async () => {
+describe('permissions', () => {
+  test('a sync is blocked, with a message, once its creator can no longer read the environment', async () => {
     const { service, owner, project } = world
     const workspace = await workspaceId()
     const maker = await addUser(service, `maker-${Date.now()}@example.com`, { workspaceId: workspace, role: 'admin' })
@@ -798,7 +803,7 @@ describe('rights', () => {
     })
   })
 
-  test('a token’s sync reaches no further than the token did, by references either', async () => {
+  test('a sync created by a token reaches no further than the token, also through references', async () => {
     const { service, owner, project } = world
     await project.set('staging', { HIDDEN: 'not for the token' })
     const scope = { all: false, environments: [development()] }
@@ -812,7 +817,7 @@ describe('rights', () => {
     expect(JSON.stringify(state())).not.toContain('not for the token')
   })
 
-  test('an environment that is deleted takes its syncs along, and nothing at the target', async () => {
+  test('deleting an environment deletes its syncs, and nothing at the target', async () => {
     const { project } = world
     const created = await project.must<{ id: string }>('POST', '/environment', { name: 'doomed' })
     await project.set('doomed', { ALPHA: 'x' })
@@ -832,7 +837,7 @@ describe('rights', () => {
     world.service.clock.offsetMs = 0
   })
 
-  test('a project that is deleted takes its syncs along, each with an entry in the trail', async () => {
+  test('deleting a project deletes its syncs, each with an entry in the audit trail', async () => {
     const { service, owner } = world
     const asked = { token: owner.session }
     const doomed = await createSecretProject(service, owner.session)
@@ -847,7 +852,7 @@ describe('rights', () => {
   })
 })
 
-test('every push is in the audit trail before anything leaves, by name, and the trail holds', async () => {
+test('every push is in the audit trail by name before anything is sent, and the trail verifies', async () => {
   const { service, owner } = world
   const id = await setUp()
   world.running.injectFailure = ({ method }) => (method === 'PATCH' ? { kind: 'drop', after: false } : undefined)
@@ -861,7 +866,7 @@ test('every push is in the audit trail before anything leaves, by name, and the 
   expect((await service.call('GET', '/v1/workspace/main/audit/verify', asked)).body).toMatchObject({ ok: true })
 })
 
-test('a push is audited with what it read elsewhere on the way', async () => {
+test('the audit entry of a push names the values read by reference', async () => {
   const { service, owner, project } = world
   await project.set('staging', { HOST: 'near' })
   await project.set('development', { ALPHA: `https://\${staging.HOST}/` })

@@ -1,4 +1,4 @@
-/** A takeover at AWS, under the very policies that the wizard prints. */
+/** Adopting entries at AWS, under exactly the policies that the wizard prints. */
 import type { FlowStep } from '@coffer/contract/sync'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
@@ -31,7 +31,7 @@ function policyIn({ fields }: FlowStep) {
   return field?.type === 'copy' ? { ...field, policy: JSON.parse(field.data.value) } : undefined
 }
 
-/** Up to the review, which is left to the test. */
+/** Completes all steps before the review. */
 async function setUpToReview(more = {}): Promise<string> {
   const id = await startSetup(world)
   const answers = { auth: world.fake.credential, target: world.fake.target, mapping: { ...mapping, ...more } }
@@ -43,12 +43,12 @@ async function setUpToReview(more = {}): Promise<string> {
   return id
 }
 
-test('the review shows the policy that a takeover needs, says so, and it is enough', async () => {
+test('the review shows the policy that adopting needs, and this policy is sufficient', async () => {
   const id = await setUpToReview()
   const review = await readStep(world, id, 'review')
   const shown = policyIn(review)
   expect(shown?.data.description).toMatch(/takes over existing entries/)
-  // From now on the step auth shows the same.
+  // The auth step now shows the same policy.
   expect(policyIn(await readStep(world, id, 'auth'))?.policy).toEqual(shown?.policy)
   fake().enforce(shown?.policy)
   await walk(world, id, 'review', {})
@@ -59,7 +59,7 @@ test('the review shows the policy that a takeover needs, says so, and it is enou
   expect([world.fake.state().get('shop/ALPHA'), (await readSync(world, id)).lastError]).toEqual(['two', null])
 })
 
-test('without a takeover the review shows no other policy, and the narrow one lets nothing be overwritten', async () => {
+test('without adopting, the review shows no other policy, and the narrow one prevents overwriting', async () => {
   const id = await setUpToReview({ onExisting: 'fail' })
   expect(policyIn(await readStep(world, id, 'review'))).toBeUndefined()
   const narrow = policyIn(await readStep(world, id, 'auth'))?.policy

@@ -1,4 +1,4 @@
-/** Somebody who can write to the database, but has no keys. */
+/** An attacker who can write to the database, but has no keys. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { pushDue, readSync, type SyncWorld, setUpSync, startSyncWorld, submitStep } from '../../../../../test/sync.ts'
 import { fakeHeroku } from '../../../../../test/vendor/fake/heroku.ts'
@@ -26,7 +26,7 @@ const run = (query: ReturnType<typeof sql>) =>
   world.service.app.services.engine.transaction('test', ({ db }) => db.run(query))
 
 test.each(['new', 'pending', 'synced'])(
-  'a ledger row of theirs (%s) neither deletes nor overwrites',
+  'an inserted ledger row (%s) neither deletes nor overwrites an entry',
   async (status) => {
     world.fake.tamper('FOREIGN', 'theirs')
     world.fake.tamper('GAMMA', 'theirs, too')
@@ -50,7 +50,7 @@ test.each(['new', 'pending', 'synced'])(
   },
 )
 
-test('a ledger row whose MAC is as long as a true one, but in letters of several bytes, is none', async () => {
+test('a ledger row is invalid if its MAC has the right length, but multi-byte characters', async () => {
   const id = await setUpSync(world)
   await pushDue(world)
   await run(sql`update sync_ledger set value_mac = ${`x.${'é'.repeat(43)}`} where sync_id = ${id} and name = 'BETA'`)
@@ -60,7 +60,7 @@ test('a ledger row whose MAC is as long as a true one, but in letters of several
   expect(await readSync(world, id)).toMatchObject({ lastError: expect.stringContaining('BETA') })
 })
 
-test('a sync that cannot be opened keeps neither other syncs nor the cleaning from their work', async () => {
+test('a sync that cannot be decrypted stops neither other syncs nor the cleanup', async () => {
   const { service, project } = world
   const broken = await setUpSync(world, { include: 'ALPHA' }, 'development', 'Broken')
   await pushDue(world)
@@ -82,7 +82,7 @@ test('a sync that cannot be opened keeps neither other syncs nor the cleaning fr
   await cleanUp(service.app.services)
   const { engine, keys } = service.app.services
   expect(await countTampered(engine, keys)).toEqual(['1 syncs'])
-  // It can be listed and ended all the same.
+  // It can still be listed and deleted.
   expect(await project.must('GET', '/sync')).toContainEqual(expect.objectContaining({ id: broken, state: 'failing' }))
   await project.must('DELETE', `/sync/${broken}`)
 })

@@ -1,4 +1,4 @@
-/** A wrong answer in the wizard of every provider: the refusal begins with the field that is wrong, and no other. */
+/** A wrong value in the wizard of every provider: the error names exactly the field that is wrong. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startSetup, startVendorService, submitStep, type VendorService } from '../../../../../test/sync.ts'
 import { everyProvider, type ProviderCase } from '../../../../../test/vendor/every.ts'
@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => vendors.service.stop())
 
-/** Wrong answers in the wizard, and the field that the refusal must name. */
+/** Wrong values in the wizard, with the field that the error must name. */
 type Wrong = readonly [changed: Values, field: string]
 type Faults = { readonly auth: readonly Wrong[]; readonly target?: readonly Wrong[] }
 
@@ -167,22 +167,22 @@ const faultsOf: Readonly<Record<string, Faults>> = {
   },
 }
 
-const told = ([changed, field]: Wrong) => `${Object.keys(changed).join(', ')}: ${field}`
+const label = ([changed, field]: Wrong) => `a wrong ${Object.keys(changed).join(', ')} is reported for ${field}`
 
-async function refusalOf(entry: ProviderCase, step: 'auth' | 'target', changed: Values, trick?: Trick) {
+async function refusalOf(entry: ProviderCase, step: 'auth' | 'target', changed: Values, intercept?: Interceptor) {
   const world = vendors.open(entry)
   const id = await startSetup(world)
   const { credential, target } = world.fake
   if (step === 'target') expect((await submitStep(world, id, 'auth', credential)).status).toBe(200)
-  vendors.routeTo(world.fake, trick)
+  vendors.routeTo(world.fake, intercept)
   const answer = await submitStep(world, id, step, { ...(step === 'auth' ? credential : target), ...changed })
   await vendors.project.must('DELETE', `/sync/${id}`)
   return `${answer.status} ${answer.body.message}`
 }
 
-type Trick = (request: FakeRequest) => InjectedFailure | undefined
+type Interceptor = (request: FakeRequest) => InjectedFailure | undefined
 
-/** The lists to choose from of providers whose least credential may not read them. */
+/** Lists of options that the minimal credential of a provider cannot read. */
 const listPaths: Readonly<Record<string, RegExp>> = {
   'github-actions': /^\/(api\/v3\/)?user\/(repos|orgs)/,
   'gitlab-ci': /^\/api\/v4\/(projects|groups)\?/,
@@ -193,11 +193,11 @@ const listPaths: Readonly<Record<string, RegExp>> = {
 describe.each(everyProvider)('$slug', (entry) => {
   const { auth, target = [] } = faultsOf[entry.slug] ?? { auth: [] }
 
-  test.each(auth.map((wrong) => [told(wrong), ...wrong] as const))('auth, %s', async (_title, changed, field) => {
+  test.each(auth.map((wrong) => [label(wrong), ...wrong] as const))('auth: %s', async (_title, changed, field) => {
     expect(await refusalOf(entry, 'auth', changed)).toMatch(new RegExp(`^400 ${field}: `))
   })
 
-  test.each(target.map((wrong) => [told(wrong), ...wrong] as const))('target, %s', async (_title, changed, field) => {
+  test.each(target.map((wrong) => [label(wrong), ...wrong] as const))('target: %s', async (_title, changed, field) => {
     expect(await refusalOf(entry, 'target', changed)).toMatch(new RegExp(`^400 ${field}: `))
     const list = listPaths[entry.slug]
     if (!list) return
@@ -206,7 +206,7 @@ describe.each(everyProvider)('$slug', (entry) => {
     expect(await refusalOf(entry, 'target', changed, forbidLists)).toMatch(new RegExp(`^400 ${field}: `))
   })
 
-  test('a credential that is refused later is no fault of the target', async () => {
+  test('a credential that is refused later is not reported as a wrong target', async () => {
     if (target.length === 0) return expect(entry.provider.target).toEqual([])
     const refuse = (): InjectedFailure => ({ kind: 'answer', answer: { status: 401 } })
     expect(await refusalOf(entry, 'target', {}, refuse)).toMatch(/^409 .* enter another one in the auth step\.$/)

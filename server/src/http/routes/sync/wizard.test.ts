@@ -1,4 +1,4 @@
-/** The wizard of every provider, walked through by a client that knows nothing but the forms. */
+/** The wizard of every provider, completed by a client that knows only the forms. */
 import type { FlowField, FlowProgress } from '@coffer/contract/sync'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -19,21 +19,21 @@ beforeAll(async () => {
 })
 afterAll(() => vendors.service.stop())
 
-/** What must be answered, and no more than that: by what the form fills in, or by what only the person knows. */
+/** Fills in only the required fields: with the default of the form, or with a value that only the person knows. */
 function requiredAnswers(fields: readonly FlowField[], known: Values): Record<string, string> {
   return Object.fromEntries(
     fields.flatMap((field) => {
       if (field.type !== 'input' && field.type !== 'select') return []
-      // A Vault with namespaces is another one without.
+      // The form does not require a namespace, but the fake Vault does.
       if (!field.data.isRequired && field.id !== 'namespace') return []
       const value = field.data.defaultValue ?? known[field.id]
-      if (value === undefined) throw new Error(`${field.id} is required, and nobody could know it`)
+      if (value === undefined) throw new Error(`${field.id} is required, but has no default and no known value`)
       return [[field.id, value]]
     }),
   )
 }
 
-/** Vendors whose sign-in service is not the service that is pushed to. */
+/** Vendors whose login is another service than the target. */
 const logins: Readonly<Record<string, string>> = {
   'aws-secrets-manager': 'AWS STS',
   'aws-ssm': 'AWS STS',
@@ -42,7 +42,7 @@ const logins: Readonly<Record<string, string>> = {
 }
 
 describe.each(everyProvider)('$slug', (entry) => {
-  test('is set up by what its forms require, their defaults, and the step that each form names', async () => {
+  test('is set up with only the required fields, their defaults, and the next step that each form names', async () => {
     const world = vendors.open(entry)
     const { credential, target } = world.fake
     const own = { environment: vendors.project.idOf('development'), objectName: 'shop' }
@@ -69,7 +69,7 @@ describe.each(everyProvider)('$slug', (entry) => {
   test.each([
     ['too many requests', { status: 429, headers: { 'retry-after': '30' } }, '30'],
     ['an outage', { status: 503 }, '5'],
-  ] as const)('%s at the vendor’s: no fault of what was entered', async (_title, answer, retryAfter) => {
+  ] as const)('%s at the vendor is not reported as a wrong value', async (_title, answer, retryAfter) => {
     const world = vendors.open(entry)
     const id = await startSetup(world)
     vendors.routeTo(world.fake, () => ({ kind: 'answer', answer }))

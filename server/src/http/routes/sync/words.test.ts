@@ -1,4 +1,4 @@
-/** The words of the wizard: what it takes, whom it names, and what it says to do. */
+/** Error texts, hints and names in the wizard. */
 import type { FlowField, SyncPlan } from '@coffer/contract/sync'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addUser } from '../../../../../test/harness.ts'
@@ -50,7 +50,7 @@ async function signIn(world: SyncWorld, changed: Values): Promise<string> {
   return `${status} ${body.message ?? body.step}`
 }
 
-describe('a cluster', () => {
+describe('Kubernetes', () => {
   let world: SyncWorld & { stop(): Promise<void> }
   beforeAll(async () => {
     world = await startSyncWorld(kubernetes, fakeKubernetes())
@@ -58,14 +58,14 @@ describe('a cluster', () => {
   })
   afterAll(() => world.stop())
 
-  test('whose certificate cannot be verified: the field ca is to blame, and the words say what to enter', async () => {
+  test('an unverifiable certificate is reported for the field ca, with a hint what to enter', async () => {
     const said = await signIn(world, { ca: Buffer.from(unrelatedCertificate).toString('base64') })
     expect(said).toMatch(
       /^400 ca: Kubernetes: cluster\.example\.test shows a certificate that cannot be verified \([A-Z_]+\)\. Enter its CA certificate/,
     )
   })
 
-  test('whose address ends in a slash is the same one', async () => {
+  test('a server address may end in a slash', async () => {
     const { fake } = world
     Object.assign(fake, { credential: { ...fake.credential, server: `${fake.credential.server}/` } })
     await setUpSync(world)
@@ -74,7 +74,7 @@ describe('a cluster', () => {
     expect(world.running.requests.every(({ path }) => !path.includes('//'))).toBe(true)
   })
 
-  test('is described by commands that print its certificate, wherever kubectl keeps it', async () => {
+  test('the printed commands find the certificate wherever kubectl stores it', async () => {
     const { fields } = await readStep(world, await startSetup(world), 'auth')
     const commands = fields.find(({ id }) => id === 'commands')
     const text = commands?.type === 'copy' ? commands.data.value : ''
@@ -84,8 +84,8 @@ describe('a cluster', () => {
   })
 })
 
-describe('a Vault', () => {
-  test('whose address ends in a slash is the same one', async () => {
+describe('Vault', () => {
+  test('an address may end in a slash', async () => {
     const fake = fakeVault()
     await withWorld(vaultKv, fake, async (world) => {
       await world.project.set('development', { ALPHA: 'one' })
@@ -96,7 +96,7 @@ describe('a Vault', () => {
     })
   })
 
-  test('that says which part of an AppRole is wrong: that field is to blame', async () => {
+  test('a wrong part of an AppRole is reported for its own field, if Vault says which', async () => {
     await withWorld(vaultKv, fakeVault({ method: 'approle', tellsWhich: true }), async (world) => {
       expect(await signIn(world, { roleId: 'fake-role-id-0002' })).toMatch(/^400 roleId: /)
       expect(await signIn(world, { secretId: 'fake-secret-id-0002' })).toMatch(/^400 secretId: /)
@@ -104,18 +104,18 @@ describe('a Vault', () => {
   })
 })
 
-describe('a refusal by another service of the vendor’s', () => {
+describe('a refusal by the login service of a vendor', () => {
   test.each([
     ['STS', awsSecretsManager, () => fakeSecretsManager(), /^400 accessKeyId: AWS STS answered 403: /],
     ['Entra', azureKeyVault, () => fakeKeyVault(), /^400 clientSecret: Microsoft Entra ID: /],
-    ['Google’s login', gcpSecretManager, () => fakeGcp(), /^400 serviceAccount: Google OAuth answered 400: /],
+    ['Google OAuth', gcpSecretManager, () => fakeGcp(), /^400 serviceAccount: Google OAuth answered 400: /],
   ])('names that service: %s', async (_title, provider, makeFake, words) => {
     await withWorld(provider, makeFake(), async (world) => {
       expect(await signIn(world, world.fake.wrongCredential)).toMatch(words)
     })
   })
 
-  test('a role that the keys may not take on', async () => {
+  test('names AWS STS for a role that the keys cannot assume', async () => {
     await withWorld(awsSecretsManager, fakeSecretsManager(), async (world) => {
       const said = await signIn(world, { method: 'role', roleArn: 'arn:aws:iam::111122223333:role/other' })
       expect(said).toMatch(/^400 roleArn: AWS STS/)
@@ -124,10 +124,10 @@ describe('a refusal by another service of the vendor’s', () => {
   })
 })
 
-describe('a webhook by plain http', () => {
+describe('a webhook over plain http', () => {
   const url = 'http://hooks.example.test/coffer'
 
-  test('is set up and pushed to where the operator lists its host', async () => {
+  test('is set up and pushed to if the operator lists its host', async () => {
     const fake = fakeReceiver()
     const open = async (world: SyncWorld) => {
       await world.project.set('development', { ALPHA: 'one' })
@@ -140,7 +140,7 @@ describe('a webhook by plain http', () => {
     await withWorld(webhook, fake, open, true)
   })
 
-  test('is refused for any other host, as an answer to url', async () => {
+  test('is refused for any other host, with the field url', async () => {
     await withWorld(webhook, fakeReceiver(), async (world) => {
       expect(await signIn(world, { url: 'http://192.0.2.1/coffer' })).toMatch(/^400 url: Webhook: Connecting to/)
       expect(await signIn(world, { url: 'ftp://hooks.example.test/' })).toMatch(/^400 url: must be an address/)
@@ -158,7 +158,7 @@ describe('the environment of a sync', () => {
 
   const environmentIn = (fields: readonly FlowField[]) => fields.find(({ id }) => id === 'environment')
 
-  test('is answered by its name, as well as by its id', async () => {
+  test('is accepted by name and by id', async () => {
     const id = await startSetup(world)
     await walk(world, id, 'auth', { environment: 'staging' })
     await pushDue(world)
@@ -184,7 +184,7 @@ describe('a plan and its runs', () => {
   })
   afterAll(() => world.stop())
 
-  test('name the sync that has written an entry, to those who may see that sync', async () => {
+  test('name the sync that owns an entry only to people who can see that sync', async () => {
     const { service, owner, project } = world
     await setUpSync(world, { include: 'ALPHA' }, 'development', 'First')
     await pushDue(world)
@@ -193,8 +193,8 @@ describe('a plan and its runs', () => {
     await pushDue(world)
     const named = 'is already written by the sync "First".'
     const unnamed = 'is already written by another sync.'
-    const told = async (id: string) => (await lastRun(world, id)).items.map(({ message }) => message)
-    expect([await told(beside), await told(other)]).toEqual([[named], [unnamed]])
+    const messagesOf = async (id: string) => (await lastRun(world, id)).items.map(({ message }) => message)
+    expect([await messagesOf(beside), await messagesOf(other)]).toEqual([[named], [unnamed]])
 
     const { body: workspace } = await service.call<{ id: string }>('GET', '/v1/workspace/main', {
       token: owner.session,
@@ -209,7 +209,7 @@ describe('a plan and its runs', () => {
     await project.must('DELETE', `/sync/${other}`)
   })
 
-  test('call only the first push the first, and a confirmed change one of the settings', async () => {
+  test('say "first" for the first push only, and "settings" for a confirmed change', async () => {
     const labelOf = async (id: string) =>
       (await readStep(world, id, 'review')).fields.find((field) => field.id === 'plan')?.label
     const id = await startSetup(world, 'Changed')
