@@ -20,5 +20,7 @@ export function cacheKeyOf(
   const projectId = access.project.id
   const where = environments.map(({ id }) => id).join()
   const { resolve, onUnresolved, view, q } = query
-  return `${who} ${ownerId} ${projectId} ${where} ${isChosen} ${key} ${resolve} ${onUnresolved} ${view} ${q}`
+  // The search comes last and is any text; a read without one must not look like a search for "undefined".
+  const search = q === undefined ? '' : ` ${q}`
+  return `${who} ${ownerId} ${projectId} ${where} ${isChosen} ${key} ${resolve} ${onUnresolved} ${view}${search}`
 }

@@ -113,6 +113,9 @@ test('a search returns the names that contain the text', async () => {
   expect(namesOf(await list(place, '?q=_'))).toHaveLength(3)
   expect(namesOf(await list(place, '?q=%25'))).toEqual([])
   expect(namesOf(await list(place, '?q='))).toHaveLength(3)
+  // A list without a search must not share its cached response with a search for this word.
+  expect(namesOf(await list(place, '?q=undefined'))).toEqual([])
+  expect(namesOf(await list(place, ''))).toHaveLength(3)
 })
 
 test('a secret is read by name and by id, and is not found without a row in the scope of the caller', async () => {
