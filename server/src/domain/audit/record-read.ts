@@ -29,6 +29,7 @@ export function readDetails(
 type Shared = {
   readonly outcome: AuditEvent['outcome']
   readonly actorId: string
+  readonly actorName: string
   readonly emailVerified: boolean | undefined
   readonly ip: string
   readonly userAgent: string
@@ -40,12 +41,14 @@ const lastShared = new WeakMap<ReadDetails, Shared>()
 
 function shareFields(ctx: Context, event: ReadEvent, details: ReadDetails): SharedFields {
   const { ip, userAgent } = ctx.request
-  const { id: actorId, emailVerified } = ctx.actor
+  const { id: actorId, name: actorName, emailVerified } = ctx.actor
   const last = lastShared.get(details)
-  const isSameCaller = last?.actorId === actorId && last.ip === ip && last.userAgent === userAgent
-  if (isSameCaller && last.outcome === event.outcome && last.emailVerified === emailVerified) return last.fields
+  // A person's name is their address, which can change while the response stays cached.
+  const isSameActor = last?.actorId === actorId && last.actorName === actorName && last.emailVerified === emailVerified
+  const isSameCaller = isSameActor && last.ip === ip && last.userAgent === userAgent
+  if (isSameCaller && last.outcome === event.outcome) return last.fields
   const fields = sharedFields(describeEvent(ctx, event), textFor(details, emailVerified))
-  lastShared.set(details, { outcome: event.outcome, actorId, emailVerified, ip, userAgent, fields })
+  lastShared.set(details, { outcome: event.outcome, actorId, actorName, emailVerified, ip, userAgent, fields })
   return fields
 }
 

@@ -2,6 +2,7 @@
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { hear } from '../../../../../test/change-log.ts'
 import {
   createProject,
   createToken,
@@ -64,6 +65,21 @@ test('an entry says what was known of its actor then, in changes and in reads, a
   expect(toldOf('project', 'web')).toEqual({ actorVerified: true })
   const verdict = await service.call('GET', '/v1/workspace/main/audit/verify', { token: owner.session })
   expect(verdict.body).toMatchObject({ ok: true })
+})
+
+test('a person who has changed their address reads under the new one, also from the cache', async () => {
+  const read = () => service.call('GET', '/v1/workspace/main/project/api/secret', { token: owner.session })
+  const email = 'renamed@example.com'
+  await hear(service)
+  await read()
+  expect((await service.call('PUT', '/v1/me/email', { token: owner.session, body: { email, password } })).status).toBe(
+    200,
+  )
+  const link = { token: await mailed(email, /#confirm-email=(cof_mail_\w+)/) }
+  expect((await service.call('POST', '/v1/me/email/confirm', { token: owner.session, body: link })).status).toBe(200)
+  await read()
+  const views = await trail('action=VIEW')
+  expect(views.slice(-2).map(({ actor }) => actor.name)).toEqual([owner.email, email])
 })
 
 test('an inviter who uses the returned link acts as somebody unverified; the person who got the mail does not', async () => {
