@@ -77,7 +77,8 @@ export async function announce(ctx: WriteContext, subject: ChangeSubject, subjec
   if (transaction.scratch.has(name)) return
   transaction.scratch.set(name, true)
   transaction.afterCommit.push(() => invalidate(ctx, subject, subjectId))
-  await ctx.store.changes.append(subject, subjectId, ctx.now())
+  // Written just before the commit: a dry run or refused write would use up numbers that every node then waits for.
+  transaction.beforeCommit.set(name, () => ctx.store.changes.append(subject, subjectId, ctx.now()))
   // Syncs depend on the values and on the rights of the person who set them up, so both kinds of change make them due.
   if (subject === 'environment') await ctx.store.syncs.wake(readEnvironmentSubject(subjectId).environmentId, ctx.now())
   if (subject === 'workspace') await ctx.store.syncs.wakeAll(subjectId, ctx.now())

@@ -3,6 +3,7 @@ import type { SignedIn } from '@coffer/contract/auth'
 import type { Role, Scope } from '@coffer/contract/field'
 import type { IssuedToken } from '@coffer/contract/token'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { hear } from '../../../test/change-log.ts'
 import {
   addUser,
   createDatabase,
@@ -345,19 +346,47 @@ describe('what one node changes', () => {
     }
   })
 
-  /** Until a node has done with what the log of changes holds by now, its own changes among them. */
-  async function hear(node: TestService): Promise<void> {
-    const { changes } = node.app.services.store
-    const listAfter = changes.listAfter.bind(changes)
-    let reads = 0
-    changes.listAfter = async (sequence) => {
-      reads++
-      return listAfter(sequence)
+  test('a node follows a log with more missing numbers than a call can have arguments', async () => {
+    const { engine } = here.app.services
+    await createProject(here, owner.session, `before-${made}`)
+    await hear(there)
+    await engine.transaction('test', ({ db }) =>
+      db.run(
+        engine.kind === 'sqlite'
+          ? sql`update sqlite_sequence set seq = seq + ${200_000} where name = 'change'`
+          : sql`select setval(pg_get_serial_sequence('change', 'sequence'),
+              nextval(pg_get_serial_sequence('change', 'sequence')) + ${200_000})`,
+      ),
+    )
+    for (let round = 0; round < 2; round++) {
+      const { id, token } = await createToken(here, owner.session)
+      await warm([token])
+      expect((await here.call('DELETE', `${main}/tokens/${id}`, { token: owner.session })).status).toBe(200)
+      await until(async () => (await statusOf(there, token)) === 401 || undefined, 2_000, 'the token is dead there')
     }
-    // One that begins when another has ended.
-    await until(() => reads > 1 || undefined, 20_000, 'the log is read')
-    changes.listAfter = listAfter
-  }
+  })
+
+  test('dry runs and refused writes take no number of the log of changes', async () => {
+    const { changes } = here.app.services.store
+    const token = owner.session
+    const batch = (body: object) =>
+      here.call('POST', `${api}/secret/batch`, { token, body: { environmentId: 'development', ...body } })
+    const set = (value: string) => ({ op: 'set', key: `KEY_${made}`, value })
+    expect((await batch({ operations: [set('first')] })).status).toBe(200)
+    const before = await changes.newest()
+    for (let round = 0; round < 5; round++) {
+      expect((await batch({ operations: [set('dry')], dryRun: true })).status).toBe(200)
+      const body = { environments: ['development', 'staging'], secrets: [{ key: `DRY_${made}`, value: 'dry' }] }
+      expect((await here.call('POST', `${api}/secret`, { token, body: { ...body, dryRun: true } })).status).toBe(200)
+      // Refused last of all, after the rename was written.
+      const cycle = { op: 'set', key: `OTHER_${made}`, value: `\${RENAMED_${made}}` }
+      const rename = { op: 'rename', key: `KEY_${made}`, to: `RENAMED_${made}` }
+      const back = { ...cycle, key: `RENAMED_${made}`, value: `\${OTHER_${made}}` }
+      expect((await batch({ operations: [rename, cycle, back] })).status).toBe(409)
+    }
+    expect((await batch({ operations: [set('second')] })).status).toBe(200)
+    expect(await changes.newest()).toBe(before + 1)
+  })
 
   const api = `${main}/project/api`
   const untouched = { values: [] }

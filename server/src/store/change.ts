@@ -47,10 +47,11 @@ export function changeStore(db: Db) {
         where sequence > ${sequence} order by sequence limit ${maxListed}`)
     },
 
+    /** `sequences` must be in ascending order. */
     async listOnly(sequences: readonly number[]): Promise<Change[]> {
       return db.all<Change>(sql`
         select sequence, subject, subject_id as "subjectId" from change
-        where sequence between ${Math.min(...sequences)} and ${Math.max(...sequences)}
+        where sequence between ${sequences[0] ?? 0} and ${sequences.at(-1) ?? 0}
           and cast(sequence as text) ${anyOf(sequences.map(String))}
         order by sequence`)
     },

@@ -39,7 +39,10 @@ export function createChangeFollower(
   let reading: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
   let isDown = false
-  /** Skipped sequence numbers, and since when. PostgreSQL commits out of order, so their rows may still appear. */
+  /**
+   * Skipped sequence numbers in ascending order, and since when. PostgreSQL commits out of order, so their rows may
+   * still appear.
+   */
   const gaps = new Map<number, number>()
 
   async function apply(change: Change): Promise<void> {
