@@ -1,4 +1,4 @@
-/** Answers that wait for room, or for their reader, while the rights of their caller change. */
+/** Responses that wait for budget or for their reader while the permissions of the caller change. */
 import type { ServerResponse } from 'node:http'
 import type { Role } from '@coffer/contract/field'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -28,9 +28,9 @@ beforeAll(async () => {
   const { wait } = budgets.leaving
   const leaving = {
     ...budgets.leaving,
-    wait: (...asked: Parameters<typeof wait>) => {
+    wait: (...parameters: Parameters<typeof wait>) => {
       waiting++
-      return wait(...asked)
+      return wait(...parameters)
     },
   }
   service = await startService({}, { budgets: { ...budgets, leaving } })
@@ -55,7 +55,7 @@ async function trash(names: readonly string[]): Promise<void> {
   }
 }
 
-test('an answer that is made again has nothing of the first one', async () => {
+test('a response that is rebuilt contains nothing of the first one', async () => {
   const names = Array.from({ length: 80 }, (_, at) => `KEY_${at}`)
   await write([...names, 'LAST'])
   await trash(names)
@@ -67,7 +67,7 @@ test('an answer that is made again has nothing of the first one', async () => {
   const socket = open(service.url)
   const received = receive(socket)
   socket.write(head(`GET ${root}/trash HTTP/1.1`, `Authorization: Bearer ${member.session}`, 'Connection: close'))
-  await until(() => waiting > 0 || undefined, 60_000, 'the answer waits for room')
+  await until(() => waiting > 0 || undefined, 60_000, 'the response waits for budget')
   await trash(['LAST'])
   await changeMember(service, owner, member.memberId ?? '', { role: 'member', scope: everything })
   reservation.release()
@@ -76,11 +76,11 @@ test('an answer that is made again has nothing of the first one', async () => {
   expect(JSON.parse(answer?.body ?? '')).toHaveLength(81)
 })
 
-test('a stream of the audit trail ends with the rights of its reader', { timeout: 60_000 }, async () => {
+test('an audit stream ends when its reader loses access', { timeout: 60_000 }, async () => {
   const secrets = Array.from({ length: 1_000 }, (_, at) => ({ key: `K${'X'.repeat(200)}${at}`, value: 'value' }))
   const body = { environments: ['production'], secrets }
   expect((await service.call('POST', root, { token: owner.session, body })).status).toBe(201)
-  // Each names 200 KB of keys: more in all than the connection holds back.
+  // Each entry has 200 KB of keys: together more than the connection buffers.
   for (let count = 0; count < 80; count++) {
     const { status } = await service.call('GET', `${root}?environmentId=production`, { token: owner.session })
     expect(status).toBe(200)
@@ -99,7 +99,7 @@ test('a stream of the audit trail ends with the rights of its reader', { timeout
   socket.resume()
   const text = (await received).toString()
   expect(text).toMatch(/^HTTP\/1\.1 200 /)
-  // The last chunk of a whole answer is empty.
+  // The last chunk of a complete response is empty.
   expect(text.endsWith('\r\n0\r\n\r\n')).toBe(false)
   expect(service.logs.filter((line) => line.includes('a request failed'))).toEqual([])
 })

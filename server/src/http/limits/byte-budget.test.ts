@@ -20,7 +20,7 @@ beforeEach(() => {
 const person = (client: string, workspace = `${client}'s`): Holder => ({ client, workspace, hasCredential: true })
 const stranger = (client: string): Holder => ({ client, workspace: undefined, hasCredential: false })
 
-/** A transfer that has begun; `ended` names it when the budget ends it. */
+/** A transfer that has begun; its name is added to `ended` when the budget ends it. */
 function transfer(holder: Holder, bytes: number, name = holder.client): Reservation {
   const reservation = budget.take(holder, bytes)
   reservation.begin(() => ended.push(name))
@@ -37,14 +37,14 @@ const refusal = (work: () => unknown): boolean => {
   }
 }
 
-test('one client holds half at most, but a single transfer always passes', () => {
+test('one client holds at most half, but a single transfer is always admitted', () => {
   transfer(person('ann'), half + eighth)
   expect(refusal(() => transfer(person('ann'), 1))).toBe(true)
   expect(refusal(() => budget.requireRoom(person('ann')))).toBe(true)
   expect(refusal(() => transfer(person('bob'), eighth))).toBe(false)
 })
 
-test('strangers of any number of networks hold half together, and the rest is for clients with a credential', () => {
+test('anonymous clients of any number of networks share half; the rest is for clients with a credential', () => {
   for (let network = 0; network < 32; network++) transfer(stranger(`n${network}`), mebibyte)
   expect(refusal(() => transfer(stranger('another'), mebibyte))).toBe(true)
   expect(refusal(() => budget.requireRoom(stranger('another')))).toBe(true)
@@ -52,7 +52,7 @@ test('strangers of any number of networks hold half together, and the rest is fo
   expect(ended).toEqual([])
 })
 
-test('responses of strangers that could not be refused take nothing from clients with a credential for long', async () => {
+test('stalled responses to anonymous clients are ended for a client with a credential', async () => {
   for (let network = 0; network < 64; network++) {
     budget.takeAnyway(stranger(`n${network}`), mebibyte).begin(() => ended.push('stranger'))
   }
@@ -62,14 +62,14 @@ test('responses of strangers that could not be refused take nothing from clients
   expect(ended).toEqual(['stranger', 'stranger'])
 })
 
-test('a stalled transfer keeps its room while there is enough', () => {
+test('a stalled transfer keeps its reservation while there is enough budget', () => {
   transfer(person('ann'), half)
   at += 300_000
   transfer(person('bob'), half)
   expect(ended).toEqual([])
 })
 
-test('when room runs out, strangers go first, then the greediest, then whoever stalls longest', () => {
+test('a full budget ends stalled transfers: anonymous first, then of the largest holder, longest stalled first', () => {
   transfer(person('ann'), eighth)
   at += 500
   for (const name of ['bob1', 'bob2', 'bob3']) transfer(person('bob'), eighth, name)
@@ -81,7 +81,7 @@ test('when room runs out, strangers go first, then the greediest, then whoever s
   expect(ended).toEqual(['n1', 'n2', 'n3', 'n4', 'bob1'])
 })
 
-test('a request waits for a transfer to stall or to end, and is refused when neither happens', async () => {
+test('a request waits for a transfer to stall or to end, and is rejected if neither happens', async () => {
   const ann = transfer(person('ann'), half)
   const bob = transfer(person('bob'), half)
   const keepMoving = () => [ann, bob].map((reservation) => reservation.moved(4 * mebibyte))
@@ -101,7 +101,7 @@ test('a request waits for a transfer to stall or to end, and is refused when nei
   expect(ended).toEqual([])
 })
 
-test('a byte now and then is no progress', async () => {
+test('a trickle of bytes counts as stalled', async () => {
   const [slow, fast] = [transfer(person('slow'), half), transfer(person('fast'), half)]
   const waiting = budget.wait(person('eve'), quarter)
   for (let step = 0; step < 10; step++) {
@@ -113,31 +113,31 @@ test('a byte now and then is no progress', async () => {
   expect(ended).toEqual(['slow'])
 })
 
-test('a client beyond its share gives way to one that waits, however fast its transfers are', async () => {
-  const rooms = ['one', 'two'].flatMap((who) =>
+test('a client over its share loses a transfer to a waiting client, even a fast one', async () => {
+  const reservations = ['one', 'two'].flatMap((who) =>
     Array.from({ length: 4 }, (_, at) => transfer(person(who), eighth, `${who} ${at}`)),
   )
   const waiting = budget.wait(person('eve'), eighth)
   for (let step = 0; step < 10; step++) {
     at += 100
-    for (const reservation of rooms) reservation.moved(mebibyte)
+    for (const reservation of reservations) reservation.moved(mebibyte)
   }
   await waiting
   expect(ended).toHaveLength(1)
 })
 
-test('so does a workspace, though each of its members holds little', async () => {
-  const rooms = Array.from({ length: 16 }, (_, at) => transfer(person(`member ${at}`, 'crowd'), 4 * mebibyte))
+test('a workspace over its share loses a transfer to a waiting one, even if each member holds little', async () => {
+  const reservations = Array.from({ length: 16 }, (_, at) => transfer(person(`member ${at}`, 'crowd'), 4 * mebibyte))
   const other = budget.wait(person('eve', 'other'), 4 * mebibyte)
   for (let step = 0; step < 10; step++) {
     at += 100
-    for (const reservation of rooms) reservation.moved(mebibyte)
+    for (const reservation of reservations) reservation.moved(mebibyte)
   }
   await other
   expect(ended).toHaveLength(1)
 })
 
-test('a client beyond its share takes nothing from those who hold less, stalled or not', async () => {
+test('a client over its share never ends the transfers of smaller holders, even stalled ones', async () => {
   transfer(person('ann'), quarter)
   for (const who of ['bob', 'cid', 'dan', 'eve', 'fay', 'gus']) transfer(person(who), eighth)
   at += 1_000
@@ -145,14 +145,14 @@ test('a client beyond its share takes nothing from those who hold less, stalled 
   expect(ended).toEqual(['ann'])
 })
 
-test('a crowded workspace makes room for a member that holds nothing', () => {
+test('a workspace over its share ends a transfer for a member that holds nothing', () => {
   for (let at = 0; at < 16; at++) transfer(person(`member ${at}`, 'crowd'), 4 * mebibyte)
   at += 1_000
   expect(refusal(() => budget.take(person('eve', 'crowd'), 4 * mebibyte))).toBe(false)
   expect(ended).toHaveLength(1)
 })
 
-test('strangers end no transfer of a client with a credential', () => {
+test('an anonymous client never ends a transfer of a client with a credential', () => {
   transfer(person('ann'), half)
   transfer(person('bob'), half)
   at += 1_000
@@ -160,15 +160,15 @@ test('strangers end no transfer of a client with a credential', () => {
   expect(ended).toEqual([])
 })
 
-test('room whose transfer has not begun is not taken away', () => {
+test('a reservation whose transfer has not begun is never ended', () => {
   budget.take(person('ann'), half)
   budget.take(person('bob'), half)
   at += 100_000
   expect(refusal(() => budget.take(person('eve'), mebibyte))).toBe(true)
 })
 
-test('of those who wait, the ones who claim most are refused when too much waits, and served last', async () => {
-  const rooms = [transfer(person('ann'), half), transfer(person('bob'), half)]
+test('waiting clients that claim most are rejected first in a full queue, and served last', async () => {
+  const reservations = [transfer(person('ann'), half), transfer(person('bob'), half)]
   const served: string[] = []
   const wait = (who: string, name = who) =>
     budget.wait(person(who), eighth).then(
@@ -177,25 +177,25 @@ test('of those who wait, the ones who claim most are refused when too much waits
     )
   const greedy = Array.from({ length: 4 }, (_, at) => wait('greedy', `greedy ${at}`))
   const others = ['a', 'b', 'c', 'd', 'e'].map((who) => wait(who))
-  // Every one of them has begun to wait.
+  // By then, all of them are waiting.
   await yieldToEventLoop()
-  for (const reservation of rooms) reservation.release()
+  for (const reservation of reservations) reservation.release()
   await Promise.all([...greedy, ...others])
   expect(served).toEqual(['greedy 3 refused', 'a', 'b', 'c', 'd', 'e', 'greedy 0', 'greedy 1', 'greedy 2'])
 })
 
-test('a body that holds several rooms is ended once, and each of those who wait gets room once', async () => {
-  const rooms = [budget.take(person('slow'), quarter), budget.take(person('slow'), quarter)]
+test('a body with several reservations is ended once, and each waiting client gets its reservation once', async () => {
+  const reservations = [budget.take(person('slow'), quarter), budget.take(person('slow'), quarter)]
   const releaseAll = () => {
-    for (const reservation of rooms) reservation.release()
+    for (const reservation of reservations) reservation.release()
   }
-  for (const reservation of rooms) reservation.begin(releaseAll)
+  for (const reservation of reservations) reservation.begin(releaseAll)
   const fast = transfer(person('fast'), half)
   const waiting = [budget.wait(person('eve'), eighth), budget.wait(person('fay'), eighth)]
   at += 1_000
   fast.moved(half)
   for (const reservation of [fast, ...(await Promise.all(waiting))]) reservation.release()
-  // All of it is free again: two clients find their halves.
+  // The whole budget is free again: two clients each get half.
   expect(refusal(() => transfer(person('ann'), half))).toBe(false)
   expect(refusal(() => transfer(person('bob'), half))).toBe(false)
   expect(ended).toEqual([])

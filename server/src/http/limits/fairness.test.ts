@@ -1,4 +1,4 @@
-/** Slow readers and slow writers use up only their own share: others are served, though not always at once. */
+/** Slow readers and slow writers use up only their own share: other clients are served, though not always at once. */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { AuditEntry } from '@coffer/contract/audit'
@@ -22,7 +22,7 @@ let service: TestService
 let owner: TestUser
 const idle: Socket[] = []
 
-/** A short stall limit finds stalled peers soon; a long wait keeps a slow machine from refusing requests. */
+/** A short stall limit detects stalled clients soon; a long wait keeps a slow machine from rejecting requests. */
 const timeouts = { stalledMs: 200, waitMs: 50_000 }
 
 async function start(given: Parameters<typeof createByteBudgets>[0] = timeouts): Promise<void> {
@@ -37,7 +37,7 @@ afterEach(async () => {
 
 const bearer = ({ session }: TestUser) => `Authorization: Bearer ${session}`
 
-/** A person in a workspace of their own, with some 6 MiB of values; returns the path that reads them. */
+/** A person in their own workspace with some 6 MiB of values; returns the path that reads them. */
 async function addReader(name: string): Promise<{ person: TestUser; path: string }> {
   const person = await addUser(service, `${name}@example.com`)
   await service.call('POST', '/v1/workspace', { token: person.session, body: { name, slug: name } })
@@ -68,7 +68,7 @@ async function stall(person: TestUser, path: string): Promise<ServerResponse> {
   return arrived
 }
 
-/** Asks as a stranger, for whom no transfer of others is ended. */
+/** Reserves as an anonymous client, for whom no transfer of others is ended. */
 const isFull = (bytes: number) => {
   try {
     service.app.budgets.arriving.take({ client: 'n', workspace: undefined, hasCredential: false }, bytes).release()
@@ -82,14 +82,14 @@ const isFull = (bytes: number) => {
 describe('slow readers', { timeout: 180_000 }, () => {
   beforeEach(() => start())
 
-  test('three people who take nothing of what they read do not keep others from reading', async () => {
+  test('three people who read none of their responses do not block other readers', async () => {
     const path = await fill(owner, 'main')
     const whole = await service.call('GET', path, { token: owner.session })
     for (const name of ['slow-one', 'slow-two', 'slow-three']) {
       const { person, path } = await addReader(name)
       for (let count = 0; count < 10; count++) {
         const response = await stall(person, path)
-        await until(() => response.headersSent || undefined, 20_000, 'it is answered')
+        await until(() => response.headersSent || undefined, 20_000, 'the response has begun')
       }
     }
     const again = await service.call('GET', path, { token: owner.session })
@@ -97,7 +97,7 @@ describe('slow readers', { timeout: 180_000 }, () => {
     expect(again.text).toBe(whole.text)
   })
 
-  test('nor do many, one connection each', async () => {
+  test('many people with one stalled connection each do not block other readers', async () => {
     const path = await fill(owner, 'main')
     const { body: workspace } = await service.call<{ id: string }>('GET', '/v1/workspace/main', {
       token: owner.session,
@@ -115,7 +115,7 @@ describe('slow readers', { timeout: 180_000 }, () => {
 describe('slow writers', () => {
   beforeEach(() => start())
 
-  test('two people who send all but the end of large bodies do not keep the owner from writing', async () => {
+  test('two people who never finish large bodies do not block another writer', async () => {
     await createProject(service, owner.session, 'writes')
     const writers = [await addUser(service, 'one@example.com'), await addUser(service, 'two@example.com')]
     const length = maxBodyBytes - 1024
@@ -129,7 +129,7 @@ describe('slow writers', () => {
         return received
       }),
     )
-    await until(() => isFull(16_384), 20_000, 'all room is taken')
+    await until(() => isFull(16_384), 20_000, 'the budget is full')
     const secrets = Array.from({ length: 100 }, (_, at) => ({ key: `K${at}`, value: 'x'.repeat(60_000) }))
     const body = { environments: ['development'], secrets }
     const path = '/v1/workspace/main/project/writes/secret'
@@ -138,7 +138,7 @@ describe('slow writers', () => {
     expect(ended).toMatch(/^HTTP\/1\.1 503 [\s\S]*Retry-After: 1[\s\S]*"The service is busy; try again in a moment\."/i)
   })
 
-  test('a body in chunks of unknown length waits its turn as well', async () => {
+  test('a chunked body of unknown length is also limited', async () => {
     const [one, two] = [await addUser(service, 'one@example.com'), await addUser(service, 'two@example.com')]
     for (const writer of [one, two]) {
       for (let count = 0; count < 5; count++) {
@@ -148,14 +148,14 @@ describe('slow writers', () => {
         socket.write(`${start}${(7 * mebibyte).toString(16)}\r\n${'x'.repeat(7 * mebibyte)}\r\n`)
       }
     }
-    await until(() => isFull(8 * mebibyte), 20_000, 'nearly all room is taken')
+    await until(() => isFull(8 * mebibyte), 20_000, 'the budget is nearly full')
     const body = { name: 'x'.repeat(8 * mebibyte - 2_048), slug: 'long' }
     const answer = await service.call('POST', '/v1/workspace', { token: owner.session, body })
     expect(answer).toMatchObject({ status: 400, body: { message: expect.stringMatching(/^name: /) } })
   })
 })
 
-describe('a read that finds no room', () => {
+describe('a read without budget', () => {
   beforeEach(() => start({ waitMs: 0 }))
 
   test.each([
@@ -164,11 +164,11 @@ describe('a read that finds no room', () => {
     ['an export', '/secret/export?environmentId=development&format=json', 'VIEW'],
     ['a version', '/secret/K1/version/1?environmentId=development', 'VIEW'],
     ['a comparison', '/secret/diff?from=development&to=staging&values=true', 'COMPARE'],
-  ])('is in the trail as refused, and not as seen: %s', async (_what, rest, first) => {
-    // Six bytes of JSON for each: one value alone is counted.
+  ])('is audited as a failure, not as a view: %s', async (_what, rest, first) => {
+    // Each character takes six bytes of JSON, so that a single value counts against the budget.
     const path = await fill(owner, 'main', '\u0001'.repeat(20_000), 20)
-    const asked = path.replace(/\/secret\?.*/, rest)
-    const read = () => service.call('GET', asked, { token: owner.session })
+    const readPath = path.replace(/\/secret\?.*/, rest)
+    const read = () => service.call('GET', readPath, { token: owner.session })
     const { leaving } = service.app.budgets
     const hold = (client: string) => leaving.take({ client, workspace: undefined, hasCredential: true }, 64 * mebibyte)
     const others = ['one', 'two'].map(hold)

@@ -1,6 +1,6 @@
 /**
- * Rights end while requests wait: every endpoint of the contract is asked while all queues and slots are full, and what
- * entitles the caller is taken away before they go on. None of them succeeds, and nothing is changed.
+ * Access ends while requests wait: every endpoint of the contract is called while all queues and slots are full, and the
+ * caller loses access before the request continues. No request succeeds, and nothing is changed.
  */
 import { type EndpointName, endpoints } from '@coffer/contract/api'
 import type { Endpoint } from '@coffer/contract/endpoint'
@@ -33,7 +33,7 @@ let service: TestService
 let owner: TestUser
 let admin: TestUser
 let world: World
-/** A token that stays. */
+/** A token that is never revoked. */
 let standing: IssuedToken
 let content: Content
 
@@ -53,7 +53,7 @@ afterAll(() => service.stop())
 type Caller = {
   readonly token: string
   readonly tokenId: string
-  /** Takes away what entitles the caller, in a transaction of its own. */
+  /** Ends the access of the caller in a separate transaction. */
   end(ctx: WriteContext): Promise<void>
 }
 
@@ -127,7 +127,7 @@ const losses: readonly Loss[] = [
   },
 ]
 
-/** Asked by POST and answered at once: nothing is changed, nothing that others hold a lock of, or no sync is to be resumed. */
+/** POST endpoints that never wait: they change nothing, take no contended lock, or have no sync to resume. */
 const answeredAtOnce = new Set<EndpointName>([
   'planSync',
   'testIdentity',
@@ -135,7 +135,7 @@ const answeredAtOnce = new Set<EndpointName>([
   'createWorkspace',
   'resumeSync',
 ])
-/** Reads that are recorded, and wait for that. */
+/** Reads that wait because they are audited. */
 const recordedReads: readonly EndpointName[] = ['listSecrets', 'readSecret', 'exportSecrets', 'readVersion']
 
 const waited = new Set<EndpointName>()
@@ -144,7 +144,7 @@ const namesOf = (isAsked: (endpoint: Endpoint) => boolean) =>
     (name) => endpoints[name].permission !== 'public' && isAsked(endpoints[name]),
   )
 
-describe.each(losses)('while requests wait, $name', (loss) => {
+describe.each(losses)('requests that wait while $name are refused', (loss) => {
   test.each(namesOf(loss.asks))('%s', async (name) => {
     const caller = await loss.makeCaller()
     const tokens = { own: caller.tokenId, others: caller.tokenId, itself: caller.tokenId }
@@ -172,13 +172,13 @@ describe.each(losses)('while requests wait, $name', (loss) => {
     if (isWaiting) {
       waited.add(name)
       expect(loss.statuses, `${status}: ${text}`).toContain(status)
-      expect(describeChanges(before, after).filter(isOthers)).toEqual([])
+      expect(describeChanges(before, after).filter(isUnexpected)).toEqual([])
     }
     content = await restoreContent(services, content, after)
   })
 })
 
-test('all endpoints that write did wait, and all reads that are recorded', () => {
+test('all writing endpoints and all audited reads have waited', () => {
   const table = requestTable(world, { own: '', others: '' })
   const succeeds = (name: EndpointName) => requestsTo(table, name).some(({ status }) => status === undefined)
   const waiting = namesOf(({ method }) => method !== 'GET').filter(
@@ -187,8 +187,8 @@ test('all endpoints that write did wait, and all reads that are recorded', () =>
   expect([...waiting, ...recordedReads].filter((name) => !waited.has(name))).toEqual([])
 })
 
-/** Ignores changes made by the loss itself, by the syncs that it wakes, and by counted attempts. */
-function isOthers(change: string): boolean {
+/** Ignores changes made by the loss of access itself, by the syncs that it triggers, and by counted attempts. */
+function isUnexpected(change: string): boolean {
   if (/^(token changed|session removed|member removed|login_attempt )/.test(change)) return false
   const [was = '', is = ''] = change.replaceAll(/ (due_at|change_count|changed_at)=\S+/g, '').split(' → ')
   return was !== `sync changed: ${is}`

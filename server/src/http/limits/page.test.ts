@@ -1,4 +1,4 @@
-/** Pages outside the API, which need no credential: what their readers can take from others, and how often they may ask. */
+/** Pages outside the API, which need no credential: their readers block nobody else, and their requests are limited. */
 import { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -6,7 +6,7 @@ import { registerOwner, startService, type TestService } from '../../../../test/
 import { until } from '../../../../test/program.ts'
 import { createSecretProject } from '../../../../test/secret-project.ts'
 
-describe('readers that take nothing', () => {
+describe('stalled readers of pages', () => {
   const bundle = '/docs/static/swagger-ui-bundle.js'
   let service: TestService
   let session: string
@@ -26,27 +26,27 @@ describe('readers that take nothing', () => {
   })
   afterAll(() => service.stop())
 
-  /** Asks so often on one connection that the kernel cannot take all answers, and reads none. */
+  /** Sends more requests on one connection than the kernel can buffer responses for, and reads none. */
   async function stall(page: string, localAddress: string): Promise<ServerResponse[]> {
-    const asked = 4
+    const requestCount = 4
     const responses: ServerResponse[] = []
     const { promise, resolve } = Promise.withResolvers<void>()
     const onRequest = (_request: unknown, response: ServerResponse) => {
-      if (responses.push(response) === asked) resolve()
+      if (responses.push(response) === requestCount) resolve()
     }
     service.app.server.on('request', onRequest)
     const { hostname, port } = new URL(service.url)
     const socket = connect({ host: hostname, port: Number(port), localAddress })
     idle.push(socket.on('error', () => undefined).pause())
-    socket.write(`GET ${page} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(asked))
+    socket.write(`GET ${page} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(requestCount))
     await promise
     service.app.server.off('request', onRequest)
     const isAnswered = () => responses.every(({ headersSent }) => headersSent) || undefined
-    await until(isAnswered, 20_000, 'all are answered')
+    await until(isAnswered, 20_000, 'all responses have begun')
     return responses
   }
 
-  test('112 sockets from two networks use up nothing that people with credentials need', async () => {
+  test('112 stalled sockets from two networks do not block clients with credentials', async () => {
     for (let count = 0; count < 112; count++) {
       const responses = await stall(bundle, count % 2 === 0 ? '127.0.0.1' : '127.0.0.2')
       expect(responses.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 200])
@@ -55,18 +55,18 @@ describe('readers that take nothing', () => {
     expect((await service.call('GET', bundle)).status).toBe(200)
   })
 
-  test.each([bundle, '/openapi.json'])('%s is given up after seconds', async (page) => {
-    const patience = vi.spyOn(ServerResponse.prototype, 'setTimeout')
+  test.each([bundle, '/openapi.json'])('%s times out after ten seconds without progress', async (page) => {
+    const timeoutSpy = vi.spyOn(ServerResponse.prototype, 'setTimeout')
     try {
       await stall(page, '127.0.0.1')
-      expect(patience.mock.calls).toContainEqual([10_000])
+      expect(timeoutSpy.mock.calls).toContainEqual([10_000])
     } finally {
-      patience.mockRestore()
+      timeoutSpy.mockRestore()
     }
   })
 })
 
-describe('how often', () => {
+describe('rate limits outside the API', () => {
   const limit = 5
   let service: TestService
   beforeAll(async () => {
@@ -81,7 +81,7 @@ describe('how often', () => {
   const ask = (path: string, client: string, token?: string) =>
     service.call('GET', path, { token, headers: { 'x-forwarded-for': client } })
 
-  test('pages are limited per network, apart from the API and from health checks', async () => {
+  test('pages are limited per network, separately from the API and from health checks', async () => {
     const pages = ['/docs', '/docs/static/index.css', '/openapi.json', '/logo/aws-secrets-manager.svg', '/unknown']
     for (const page of pages) expect((await ask(page, '203.0.113.1')).status, page).not.toBe(429)
     const refused = await ask('/docs', '203.0.113.1')
@@ -97,7 +97,7 @@ describe('how often', () => {
     expect([api.status, api.headers.get('ratelimit-remaining')]).toEqual([401, String(limit - 1)])
   })
 
-  test('wrong guesses at the token of /metrics are limited per network, however many requests are allowed', async () => {
+  test('wrong tokens for /metrics are limited per network, independently of the rate limit', async () => {
     const open = await startService({ COFFER_METRICS_TOKEN: 'right', COFFER_TRUSTED_PROXIES: '127.0.0.0/8' })
     try {
       const guess = (client: string, token?: string) =>

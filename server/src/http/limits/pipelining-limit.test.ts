@@ -9,15 +9,15 @@ beforeEach(() => {
   limit = createPipeliningLimit(createByteBudgets().queued)
 })
 
-/** A connection from that address, on which this client has shown a credential. */
+/** A connection from an address, on which the client, if given, has sent a credential. */
 function connection(remoteAddress: string, client?: string): Socket {
   const socket = Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress })
   if (client !== undefined) limit.vouch(socket, client)
   return socket
 }
 
-/** One more request on it; the answer is what ends its waiting. */
-function come(socket: Socket, isFirst = false): { response: ServerResponse; isAdmitted: boolean } {
+/** Adds a request to the connection; it waits until its response closes. */
+function addRequest(socket: Socket, isFirst = false): { response: ServerResponse; isAdmitted: boolean } {
   const request = new IncomingMessage(socket)
   const response = new ServerResponse(request)
   if (isFirst) response.assignSocket(socket)
@@ -27,42 +27,42 @@ function come(socket: Socket, isFirst = false): { response: ServerResponse; isAd
 const many = (address: string, count: number, client?: string) =>
   Array.from({ length: count }, () => {
     const socket = connection(address, client)
-    return Array.from({ length: 100 }, () => come(socket))
+    return Array.from({ length: 100 }, () => addRequest(socket))
   }).flat()
 
-test('100 wait behind the first of a connection; one more ends it', () => {
+test('100 requests may wait behind the first of a connection; one more closes it', () => {
   const socket = connection('192.0.2.1')
-  expect(come(socket, true).isAdmitted).toBe(true)
-  const waiting = Array.from({ length: 100 }, () => come(socket))
+  expect(addRequest(socket, true).isAdmitted).toBe(true)
+  const waiting = Array.from({ length: 100 }, () => addRequest(socket))
   expect(waiting.every(({ isAdmitted }) => isAdmitted)).toBe(true)
   waiting[0]?.response.emit('close')
-  const another = come(socket)
+  const another = addRequest(socket)
   expect([another.isAdmitted, socket.destroyed]).toEqual([true, false])
-  expect([come(socket).isAdmitted, socket.destroyed]).toEqual([false, true])
+  expect([addRequest(socket).isAdmitted, socket.destroyed]).toEqual([false, true])
   for (const { response } of [...waiting.slice(1), another]) response.emit('close')
 })
 
-test('4,096 wait for one client on all of its connections, 8,192 for all; the first of a connection never does', () => {
+test('4,096 requests may wait per client and 8,192 in total; the first of a connection never waits', () => {
   const [one, other] = [many('192.0.2.1', 45, 'one'), many('192.0.2.2', 45, 'other')]
   const release = (all: typeof one) => all.filter(({ isAdmitted }) => isAdmitted)
   expect([release(one).length, release(other).length]).toEqual([4_096, 4_096])
   const socket = connection('192.0.2.3')
-  expect(come(socket, true).isAdmitted).toBe(true)
-  expect(come(socket).isAdmitted).toBe(false)
+  expect(addRequest(socket, true).isAdmitted).toBe(true)
+  expect(addRequest(socket).isAdmitted).toBe(false)
   for (const { response } of release(one)) response.emit('close')
   expect(release(many('192.0.2.3', 1))).toHaveLength(100)
 })
 
-test('strangers from many networks together leave half of it to clients with a credential', () => {
+test('anonymous clients of many networks leave half of the limit to clients with a credential', () => {
   const strangers = Array.from({ length: 30 }, (_, at) => many(`192.0.2.${at}`, 3)).flat()
   expect(strangers.filter(({ isAdmitted }) => isAdmitted)).toHaveLength(4_096)
   expect(many('192.0.2.1', 10, 'person').every(({ isAdmitted }) => isAdmitted)).toBe(true)
 })
 
-test('a connection that breaks gives back the room of all that wait on it', () => {
+test('a closed connection frees the places of all its waiting requests', () => {
   const sockets = Array.from({ length: 41 }, () => connection('192.0.2.1'))
-  for (const socket of sockets) for (let count = 0; count < 100; count++) come(socket)
-  expect(come(connection('192.0.2.1')).isAdmitted).toBe(false)
+  for (const socket of sockets) for (let count = 0; count < 100; count++) addRequest(socket)
+  expect(addRequest(connection('192.0.2.1')).isAdmitted).toBe(false)
   for (const socket of sockets) socket.emit('close')
   expect(many('192.0.2.1', 40).every(({ isAdmitted }) => isAdmitted)).toBe(true)
 })

@@ -49,14 +49,14 @@ describe('behind trusted proxies', () => {
     service.call(method, path, { headers: { 'x-forwarded-for': forwarded } })
   const left = async (forwarded: string) => remainingOf(await ask(forwarded))
 
-  test('each client has its own count, exact when many ask at once', async () => {
+  test('each client has its own count, exact under concurrent requests', async () => {
     const [first, second] = [newClient(), newClient()]
     const answers = await many(60, (at) => ask(at % 2 ? first : second))
     expect(passed(answers.filter((_, at) => at % 2))).toHaveLength(limit)
     expect(passed(answers)).toHaveLength(2 * limit)
   })
 
-  test('every answer under /v1 counts, whatever it says', async () => {
+  test('every response under /v1 counts, for any status', async () => {
     const client = newClient()
     const headers = { 'x-forwarded-for': client }
     const counted = [
@@ -80,7 +80,7 @@ describe('behind trusted proxies', () => {
     expect((await ask(client, '/healthz')).status).toBe(200)
   })
 
-  test('the right-most address that no trusted proxy has is the client', async () => {
+  test('the client is the right-most address that is not a trusted proxy', async () => {
     const client = newClient()
     const spellings = [
       client,
@@ -94,13 +94,13 @@ describe('behind trusted proxies', () => {
     for (const [at, forwarded] of spellings.entries()) expect(await left(forwarded), forwarded).toBe(limit - 1 - at)
   })
 
-  test('what stands left of an entry that is no address is not believed', async () => {
+  test('addresses to the left of an invalid entry are ignored', async () => {
     const client = newClient()
     for (const entry of ['garbage', 'unknown', '999.1.1.1', '_hidden', '::1::']) await ask(`${client}, ${entry}`)
     expect(await left(client)).toBe(limit - 1)
   })
 
-  test('a port behind the address does not make another client', async () => {
+  test('a port after the address does not make another client', async () => {
     const client = newClient()
     expect(await left(client)).toBe(limit - 1)
     expect(await left(`${client}:40001`)).toBe(limit - 2)
@@ -109,21 +109,21 @@ describe('behind trusted proxies', () => {
     expect(await left('2001:db8:7:7::1')).toBe(limit - 2)
   })
 
-  test('a client with IPv6 has one count for its /64', async () => {
+  test('an IPv6 client has one count for its /64', async () => {
     expect(await left('2001:db8:1:1::1')).toBe(limit - 1)
     expect(await left('2001:db8:1:1:ffff:ffff:ffff:ffff')).toBe(limit - 2)
     expect(await left('2001:0DB8:0001:0001:0000::2')).toBe(limit - 3)
     expect(await left('2001:db8:1:2::1')).toBe(limit - 1)
   })
 
-  test('an IPv4 address is the same client in the form of IPv6', async () => {
+  test('an IPv4-mapped IPv6 address is the same client as the IPv4 address', async () => {
     expect(await left('198.51.100.200')).toBe(limit - 1)
     expect(await left('::ffff:198.51.100.200')).toBe(limit - 2)
     expect(await left('::FFFF:198.51.100.200')).toBe(limit - 3)
     expect(await left('::ffff:c633:64c8')).toBe(limit - 4)
   })
 
-  test('the audit trail holds the address that was counted', async () => {
+  test('the audit trail has the address that was rate-limited', async () => {
     const headers = { 'x-forwarded-for': '198.51.100.9, 203.0.113.250, 10.1.2.3' }
     await service.call('POST', '/v1/workspace/main/team', { token: owner.session, headers, body: { name: 'Seen' } })
     const other = { token: owner.session, headers: { 'x-forwarded-for': newClient() } }
@@ -131,7 +131,7 @@ describe('behind trusted proxies', () => {
     expect(body.map(({ ip }) => ip)).toEqual(['203.0.113.250'])
   })
 
-  test('on the exchange the headers describe whichever limit is nearer', async () => {
+  test('the headers of a token exchange describe the limit nearer to exhaustion', async () => {
     const { token } = await createToken(service, owner.session)
     const exchangeFrom = (client: string) =>
       service.call('POST', '/v1/auth/exchange', { token, headers: { 'x-forwarded-for': client } })

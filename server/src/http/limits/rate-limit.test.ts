@@ -1,4 +1,4 @@
-/** The limits hold to the request, also when many arrive at once, and nobody gets around them by another spelling. */
+/** Rate limits are exact, also under concurrent requests, and no other spelling of a request evades them. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -36,13 +36,13 @@ function expectRefusal(answer: Answer): void {
 describe('the limit per address', () => {
   let service: TestService
 
-  // An empty setting is none: these are the defaults.
+  // An empty setting counts as unset, so these are the defaults.
   beforeAll(async () => {
     service = await startService({ COFFER_RATE_LIMIT: '' })
   })
   afterAll(() => service.stop())
 
-  test('of 230 requests at once exactly 200 pass, and the headers count them down', async () => {
+  test('exactly 200 of 230 concurrent requests pass, and the headers count down', async () => {
     const answers = await many(230, () => service.call('GET', '/v1/me'))
     expect(passed(answers)).toHaveLength(200)
     const left = passed(answers)
@@ -61,23 +61,23 @@ describe('the limit per address', () => {
     ['another address in X-Real-IP', { 'x-real-ip': '203.0.113.1' }],
     ['another address in Forwarded', { forwarded: 'for=203.0.113.1' }],
     ['another credential', { authorization: 'Bearer x' }],
-  ])('%s does not get around it', async (_what, headers) => {
+  ])('%s does not evade the limit', async (_what, headers) => {
     for (const path of ['/v1/me', '/v1/unknown', '/v1/auth/login?again']) {
       expectRefusal(await service.call('GET', path, { headers }))
     }
   })
 
   test.each([
-    ['percent signs', '/%76%31/me'],
-    ['the host in it', 'http://localhost/v1/me'],
-    ['what cannot be decoded', '/v1/%zz'],
+    ['percent-encoded characters', '/%76%31/me'],
+    ['a host', 'http://localhost/v1/me'],
+    ['invalid percent-encoding', '/v1/%zz'],
     ['a query', '/v1?me'],
   ])('a path with %s is counted too', async (_what, path) => {
     const [answer] = await sendRaw(service.url, `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
     expect(answer?.status).toBe(429)
   })
 
-  test('what lies outside of /v1 is answered all the same', async () => {
+  test('paths outside /v1 are not limited by it', async () => {
     for (const [path, status] of [
       ['/healthz', 200],
       ['/readyz', 200],
@@ -92,7 +92,7 @@ describe('the limit per address', () => {
     }
   })
 
-  test('addresses in X-Forwarded-For that change with every request move the limit by nothing', async () => {
+  test('changing X-Forwarded-For with every request does not evade the limit', async () => {
     const fresh = await startService({ COFFER_RATE_LIMIT: '' })
     try {
       const answers = await many(230, (at) =>
@@ -105,7 +105,7 @@ describe('the limit per address', () => {
   })
 })
 
-describe('the limit of exchanges', () => {
+describe('the limit on token exchanges', () => {
   let service: TestService
   let owner: TestUser
 
@@ -117,7 +117,7 @@ describe('the limit of exchanges', () => {
 
   const exchangeWith = (token: string) => service.call('POST', '/v1/auth/exchange', { token })
 
-  test('of 30 at once with one token exactly 10 succeed, and another token has its own 10', async () => {
+  test('exactly 10 of 30 concurrent exchanges of one token succeed, and another token has its own 10', async () => {
     const [first, second] = [await createToken(service, owner.session), await createToken(service, owner.session)]
     const answers = await many(60, (at) => exchangeWith(at % 2 ? first.token : second.token))
     for (const half of [answers.filter((_, at) => at % 2), answers.filter((_, at) => at % 2 === 0)]) {
@@ -132,11 +132,11 @@ describe('the limit of exchanges', () => {
     expect((await service.call('GET', '/v1/me', { token: first.token })).status).toBe(200)
   })
 
-  test('what cannot be exchanged uses up nothing', async () => {
+  test('failed exchanges do not count', async () => {
     const { token } = await createToken(service, owner.session)
     const jwt = await exchange(service, token)
     const refused = await many(45, (at) => exchangeWith([jwt, owner.session, `${token.slice(0, -1)}_`][at % 3] ?? ''))
-    // A JWT and a session are valid, but no API tokens; the third has a wrong checksum.
+    // A JWT and a session are valid but not API tokens; the third has a wrong checksum.
     expect(refused.map(({ status }) => status)).toEqual(refused.map((_, at) => [403, 403, 401][at % 3]))
     const answers = await many(20, () => exchangeWith(token))
     expect(passed(answers)).toHaveLength(9)
@@ -171,7 +171,7 @@ describe('a window', () => {
     expect(hitAt(120_000)).toMatchObject({ remaining: 2 })
   })
 
-  test('does not freeze when the clock jumps back', () => {
+  test('restarts when the clock jumps back', () => {
     let now = 10_000_000
     const limiter = createLocalLimiter(1, () => now)
     limiter.hit('a')
@@ -180,7 +180,7 @@ describe('a window', () => {
     expect(limiter.hit('a')).toMatchObject({ exceeded: false, resetSeconds: 60 })
   })
 
-  test('lets the same pass as a count by hand, whoever asks when', () => {
+  test('agrees with a reference count for any sequence of requests', () => {
     const events = fc.array(
       fc.record({ key: fc.constantFrom('a', 'b', 'c'), waitMs: fc.oneof(fc.nat(500), fc.nat(70_000)) }),
       { maxLength: 60 },
@@ -208,13 +208,13 @@ describe('a window', () => {
     )
   })
 
-  test('0 switches the limit off and leaves the headers', () => {
+  test('0 disables the limit and keeps the headers', () => {
     const limiter = createLocalLimiter(0, () => 0)
     for (let at = 0; at < 1_000; at++) limiter.hit('a')
     expect(limiter.hit('a')).toEqual({ limit: 1e9, remaining: 1e9 - 1_001, resetSeconds: 60, exceeded: false })
   })
 
-  test('of more clients than there is room for, the oldest are forgotten and the newest counted', () => {
+  test('with too many clients, the oldest counts are evicted and the newest kept', () => {
     const limiter = createLocalLimiter(1, () => 0)
     for (let at = 0; at <= 200_000; at++) limiter.hit(`client ${at}`)
     expect(limiter.hit('client 200000')).toMatchObject({ exceeded: true })
@@ -222,7 +222,7 @@ describe('a window', () => {
   })
 })
 
-describe('a client', () => {
+describe('the client network', () => {
   test.each([
     ['203.0.113.1', '203.0.113.1'],
     ['2001:db8::1', '2001:db8::2'],
@@ -230,7 +230,7 @@ describe('a client', () => {
     ['2001:DB8::1', '2001:db8:0000::1'],
     ['::ffff:203.0.113.1', '203.0.113.1'],
     ['::ffff:cb00:7101', '203.0.113.1'],
-  ])('is the same at %s and %s', (one, other) => {
+  ])('is the same for %s and %s', (one, other) => {
     expect(clientNetwork(one)).toBe(clientNetwork(other))
   })
 
@@ -240,12 +240,12 @@ describe('a client', () => {
     ['::1', '2001:db8::1'],
     ['::ffff:203.0.113.1', '::ffff:203.0.113.2'],
     ['::203.0.113.1', '2001:db8::203.0.113.1'],
-  ])('is another at %s and %s', (one, other) => {
+  ])('differs for %s and %s', (one, other) => {
     expect(clientNetwork(one)).not.toBe(clientNetwork(other))
   })
 })
 
-test('of two limits the one that is exceeded, or else leaves less, is the nearer', () => {
+test('the nearer of two limits is the exceeded one, or else the one with less remaining', () => {
   const hit = (remaining: number, exceeded = false): Hit => ({ limit: 10, remaining, resetSeconds: 1, exceeded })
   const [few, more, none, over] = [hit(1), hit(5), hit(0), hit(0, true)]
   for (const [a, b, nearer] of [

@@ -32,7 +32,7 @@ function expectRefusal(answer: Answer): void {
   expect(answer.body).toEqual({ message: `Rate limit exceeded, retry in ${wait} seconds.` })
 }
 
-describe('limits shared by way of Redis', () => {
+describe('limits shared through Redis', () => {
   const limit = 20
   let redis: TestRedis
   let database: Database
@@ -74,13 +74,13 @@ describe('limits shared by way of Redis', () => {
     nodeAt(at).call('GET', '/v1/me', { headers: { 'x-forwarded-for': client } })
   const exchangeAt = (at: number, token: string) =>
     nodeAt(at).call('POST', '/v1/auth/exchange', { token, headers: { 'x-forwarded-for': newClient() } })
-  /** What a node has said last about sharing. */
-  const lastWord = (node: TestService) => node.logs.findLast((line) => /rate limits are/.test(line)) ?? ''
-  const timesSaid = ({ logs }: TestService, words: string) => logs.filter((line) => line.includes(words)).length
-  const timesAlone = () => nodes.map((node) => timesSaid(node, 'counted on each node alone'))
-  const timesShared = () => nodes.map((node) => timesSaid(node, 'rate limits are shared again'))
+  /** The last log line of a node about sharing. */
+  const lastSharingLog = (node: TestService) => node.logs.findLast((line) => /rate limits are/.test(line)) ?? ''
+  const timesLogged = ({ logs }: TestService, words: string) => logs.filter((line) => line.includes(words)).length
+  const timesAlone = () => nodes.map((node) => timesLogged(node, 'counted on each node alone'))
+  const timesShared = () => nodes.map((node) => timesLogged(node, 'rate limits are shared again'))
 
-  /** Asks until no node counts any limit alone: how soon it sees that Redis is back is its own affair. */
+  /** Sends requests until no node counts alone: how soon a node notices that Redis is back is not tested. */
   const untilShared = () =>
     vi.waitFor(
       async () => {
@@ -90,7 +90,7 @@ describe('limits shared by way of Redis', () => {
       { timeout: 20_000, interval: 100 },
     )
 
-  /** Once more where a node has counted alone meanwhile: it does so as soon as Redis is slow, or the machine. */
+  /** Repeats the requests if a node has counted alone meanwhile, as it does when Redis or the machine is slow. */
   async function whileShared(askAll: () => Promise<Answer[]>): Promise<Answer[]> {
     for (;;) {
       await untilShared()
@@ -109,7 +109,7 @@ describe('limits shared by way of Redis', () => {
     for (const answer of answers.filter(({ status }) => status === 429)) expectRefusal(answer)
   }
 
-  test('are exact over both nodes', async () => {
+  test('are exact across both nodes', async () => {
     await expectShared()
     const answers = await whileShared(async () => {
       const { token } = await createToken(nodeAt(0), owner.session)
@@ -119,7 +119,7 @@ describe('limits shared by way of Redis', () => {
     expect(passed(answers)).toHaveLength(10)
   })
 
-  test('are counted by each node alone while Redis is away, and shared again when it is back', async () => {
+  test('are counted by each node alone while Redis is down, and shared again when it is back', async () => {
     const before = timesAlone()
     await redis.kill()
     try {
@@ -130,8 +130,8 @@ describe('limits shared by way of Redis', () => {
       expect(passed(answers.filter((_, at) => at % 2 === 0))).toHaveLength(limit)
       expect(passed(answers.filter((_, at) => at % 2 === 1))).toHaveLength(limit)
       expect(timesAlone()).toEqual(before.map((times) => times + 1))
-      for (const node of nodes) expect(JSON.parse(lastWord(node)).code).toMatch(/^ECONN(REFUSED|RESET)$/)
-      // Only now and then may somebody wait to see whether it is back.
+      for (const node of nodes) expect(JSON.parse(lastSharingLog(node)).code).toMatch(/^ECONN(REFUSED|RESET)$/)
+      // Only an occasional request may wait to check whether Redis is back.
       const later = startWatch()
       for (let at = 0; at < 20; at++) await ask(at, newClient())
       expect(later.stop()).toBeLessThan(5_000)
@@ -141,7 +141,7 @@ describe('limits shared by way of Redis', () => {
     await expectShared()
   })
 
-  test('hold also while Redis takes connections and answers nothing', async () => {
+  test('hold even while Redis accepts connections and never responds', async () => {
     redis.freeze()
     try {
       const client = newClient()
@@ -149,14 +149,14 @@ describe('limits shared by way of Redis', () => {
       const answers = await many(60, (at) => ask(at, client))
       expect(watch.stop()).toBeLessThan(10_000)
       expect(passed(answers)).toHaveLength(2 * limit)
-      for (const node of nodes) expect(JSON.parse(lastWord(node)).code).toBe('ETIMEDOUT')
+      for (const node of nodes) expect(JSON.parse(lastSharingLog(node)).code).toBe('ETIMEDOUT')
     } finally {
       redis.thaw()
     }
     await expectShared()
   })
 
-  test('no address or token stands in Redis for longer than a window', async () => {
+  test('every key in Redis expires within one window', async () => {
     const { Redis } = await import('ioredis')
     const connection = new Redis(redis.url, { maxRetriesPerRequest: 1 })
     connection.on('error', () => undefined)

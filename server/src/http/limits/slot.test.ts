@@ -1,4 +1,4 @@
-/** Slots for what is large or costly: who waits for one is asked for their rights again, and nobody fills the queue for others. */
+/** Slots for large or costly requests: access is re-checked after waiting for one, and nobody fills the queue for others. */
 
 import type { Role } from '@coffer/contract/field'
 import type { Revision } from '@coffer/contract/history'
@@ -58,7 +58,7 @@ async function createLarge(workspace: string): Promise<Place> {
   return { root, environments: new Map(environments.map(({ id, name }) => [name, id])) }
 }
 
-/** All slots of a pool, held until they are released. */
+/** Acquires all slots of a pool; returns the function that releases them. */
 async function fill(pool: SlotPool): Promise<() => void> {
   const held: Slot[] = []
   for (let party = 0; ; party++) {
@@ -124,14 +124,14 @@ const asks = Object.entries({ ...reads, ...writes })
 const poolOf = ({ method }: Ask) =>
   method === 'GET' ? service.app.services.slots.largeRead : service.app.services.slots.largeWrite
 
-/** Asks while all slots are taken, and does something while the request waits. */
+/** Sends a request while all slots are taken, and runs `meanwhile` while it waits. */
 async function askWaiting(ask: Ask, token: string, meanwhile: () => Promise<void>) {
   const pool = poolOf(ask)
   const release = await fill(pool)
   try {
     const body = ask.body && { body: ask.body() }
     const asking = service.call(ask.method, place.root + ask.path(), { token, ...body })
-    await until(() => pool.waiting > 0 || undefined, 60_000, 'it waits for a slot')
+    await until(() => pool.waiting > 0 || undefined, 60_000, 'the request waits for a slot')
     await meanwhile()
     release()
     return await asking
@@ -151,7 +151,7 @@ let people = 0
 const addMember = (role: Role) => addUser(service, `person-${++people}@example.com`, { workspaceId, role })
 
 describe.each(asks)('%s that waited for a slot', (_name, ask) => {
-  test('is refused as unauthenticated once its token is revoked', async () => {
+  test('is refused with 401 if its token was revoked meanwhile', async () => {
     const before = await standing()
     const { token, id } = await createToken(service, owner.session)
     const { status } = await askWaiting(ask, token, async () => {
@@ -162,7 +162,7 @@ describe.each(asks)('%s that waited for a slot', (_name, ask) => {
     expect(await standing()).toEqual(before)
   })
 
-  test('finds nothing once its member is removed', async () => {
+  test('is refused with 404 if its member was removed meanwhile', async () => {
     const before = await standing()
     const member = await addMember('developer')
     const { status } = await askWaiting(ask, member.session, async () => {
@@ -173,7 +173,7 @@ describe.each(asks)('%s that waited for a slot', (_name, ask) => {
     expect(await standing()).toEqual(before)
   })
 
-  test('is answered where nothing has changed', async () => {
+  test('succeeds if nothing has changed', async () => {
     const developer = await addMember('developer')
     const dryRun = ask.body && { ...ask, body: () => ({ ...ask.body?.(), dryRun: true }) }
     const { status, text } = await askWaiting(dryRun ?? ask, developer.session, async () => undefined)
@@ -181,15 +181,18 @@ describe.each(asks)('%s that waited for a slot', (_name, ask) => {
   })
 })
 
-test.each(Object.entries(writes))('%s that waited is forbidden once the role is lowered', async (_name, ask) => {
-  const before = await standing()
-  const member = await addMember('developer')
-  const { status } = await askWaiting(ask, member.session, () =>
-    changeMember(service, owner, member.memberId ?? '', { role: 'member', scope: everything }),
-  )
-  expect(status).toBe(403)
-  expect(await standing()).toEqual(before)
-})
+test.each(Object.entries(writes))(
+  '%s that waited for a slot is forbidden if the role was lowered meanwhile',
+  async (_name, ask) => {
+    const before = await standing()
+    const member = await addMember('developer')
+    const { status } = await askWaiting(ask, member.session, () =>
+      changeMember(service, owner, member.memberId ?? '', { role: 'member', scope: everything }),
+    )
+    expect(status).toBe(403)
+    expect(await standing()).toEqual(before)
+  },
+)
 
 test('40 large reads of one member leave room for an export in another workspace', async () => {
   const { slots } = service.app.services
@@ -209,7 +212,7 @@ test('40 large reads of one member leave room for an export in another workspace
   await until(() => refused === 8 || undefined, 60_000, '32 wait and 8 are refused')
   const path = `${other.root}/secret/export?environmentId=development`
   const exporting = service.call('GET', path, { token: owner.session })
-  await until(() => refused === 9 || undefined, 60_000, 'the export takes a place of theirs')
+  await until(() => refused === 9 || undefined, 60_000, 'the export takes one of their places')
   release()
   expect((await exporting).status).toBe(200)
   expect((await Promise.all(greedy)).filter((status) => status === 200)).toHaveLength(31)
@@ -229,14 +232,14 @@ test('reads of one person in 32 workspaces leave room for a read of another', as
   const member = await addMember('member')
   const path = `${place.root}/secret/export?environmentId=development`
   const exporting = service.call('GET', path, { token: member.session })
-  await until(() => refused === 1 || undefined, 60_000, 'the export takes a place of theirs')
+  await until(() => refused === 1 || undefined, 60_000, 'the export takes one of their places')
   release()
   expect((await exporting).status).toBe(200)
   await Promise.all(greedy)
   expect(pool.isIdle).toBe(true)
 })
 
-test('work in the background keeps the slot that it waited for', async () => {
+test('background work keeps the slot that it waited for', async () => {
   const { services } = service.app
   const { largeRead: pool } = services.slots
   const release = await fill(pool)
@@ -245,7 +248,7 @@ test('work in the background keeps the slot that it waited for', async () => {
     if (++runs > 1) expect(ctx.run.slots.has(pool)).toBe(true)
     acquireLargeSlot(ctx)
   })
-  await until(() => pool.waiting === 1 || undefined, 60_000, 'it waits for a slot')
+  await until(() => pool.waiting === 1 || undefined, 60_000, 'the request waits for a slot')
   release()
   await working
   expect(runs).toBe(2)
@@ -267,23 +270,23 @@ test('120 logins from 12 addresses leave room for a login from another and for c
   await until(() => refused === 56 || undefined, 60_000, '64 wait and 56 are refused')
   const login = { body: { email: person.email, password }, ...from('192.0.2.99') }
   const signingIn = service.call('POST', '/v1/auth/login', login)
-  await until(() => refused === 57 || undefined, 60_000, 'the login takes a place of theirs')
+  await until(() => refused === 57 || undefined, 60_000, 'the login takes one of their places')
   const change = { currentPassword: password, newPassword: `${password} again` }
   const changing = service.call('PUT', '/v1/me/password', { token: person.session, body: change })
-  await until(() => refused === 58 || undefined, 60_000, 'the change takes a place of theirs')
+  await until(() => refused === 58 || undefined, 60_000, 'the password change takes one of their places')
   release()
   const answered: string[] = []
   await Promise.all([
     signingIn.then(({ status }) => answered.push(`login ${status}`)),
     changing.then(({ status }) => answered.push(`change ${status}`)),
   ])
-  // Whichever comes first: the new password ends the other's way in.
+  // The login may succeed or fail: it fails if the password change comes first.
   expect(answered).toContain('change 200')
   expect(answered.some((one) => one === 'login 200' || one === 'login 401')).toBe(true)
   expect((await Promise.all(flood)).filter((status) => status === 401)).toHaveLength(62)
 })
 
-test('logins from 64 networks of one IPv6 site leave room for a login from elsewhere', async () => {
+test('logins from 64 networks of one IPv6 site leave room for a login from another site', async () => {
   const { password: pool } = service.app.services.slots
   const person = await addMember('member')
   const release = await fill(pool)
@@ -297,7 +300,7 @@ test('logins from 64 networks of one IPv6 site leave room for a login from elsew
   await until(() => pool.waiting === 64 || undefined, 60_000, 'the queue is full')
   const login = { body: { email: person.email, password }, ...from('2001:db8:2::1') }
   const signingIn = service.call('POST', '/v1/auth/login', login).then(({ status }) => status)
-  await until(() => refused === 1 || undefined, 60_000, 'the login takes a place of theirs')
+  await until(() => refused === 1 || undefined, 60_000, 'the login takes one of their places')
   release()
   expect(await signingIn).toBe(200)
   await Promise.all(flood)

@@ -1,4 +1,4 @@
-/** Credentials that are over, rotated or bound to addresses. */
+/** Expired, revoked, rotated and address-bound credentials. */
 import type { SignedIn } from '@coffer/contract/auth'
 import type { IssuedToken } from '@coffer/contract/token'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -45,7 +45,7 @@ afterEach(() => {
   service.clock.offsetMs = 0
 })
 
-/** Stops the clock of the service, so that a millisecond can be told from the next. */
+/** Stops the clock of the service, so that tests can check expiry to the millisecond. */
 function stopClock(): { at: number; moveTo(ms: number): void } {
   const at = Date.now()
   vi.useFakeTimers({ toFake: ['Date'], now: at })
@@ -72,7 +72,7 @@ async function statusOf(value: string, headers: Record<string, string> = {}): Pr
 const claimsOf = (value: string): JwtClaims =>
   JSON.parse(Buffer.from(value.split('.')[1] ?? '', 'base64url').toString())
 
-describe('a credential that is over is refused on the very next request:', () => {
+describe('a credential that has ended is refused on the very next request:', () => {
   test('a revoked token and its JWTs', async () => {
     const { id, token: value } = await createToken(service, owner.session)
     const itsJwt = await exchange(service, value)
@@ -118,7 +118,7 @@ describe('a credential that is over is refused on the very next request:', () =>
     await expectRefused({ token: value })
   })
 
-  test('a token and its JWTs when its maker is no longer a member', async () => {
+  test('a token and its JWTs when its creator is no longer a member', async () => {
     const maker = await addUser(service, 'leaver@example.com', { workspaceId: mainId, role: 'developer' })
     const { token: value } = await createToken(service, maker.session)
     const itsJwt = await exchange(service, value)
@@ -139,8 +139,8 @@ async function rotate(id: string, body: { graceSeconds?: number }): Promise<stri
   return answer.body.token
 }
 
-describe('the grace of a rotation', () => {
-  test('keeps the old value and its JWTs alive to the last millisecond, and not at its end', async () => {
+describe('the grace period of a rotation', () => {
+  test('keeps the old value and its JWTs valid until its last millisecond', async () => {
     const clock = stopClock()
     const { id, token: old } = await createToken(service, owner.session)
     const oldJwt = await exchange(service, old)
@@ -158,7 +158,7 @@ describe('the grace of a rotation', () => {
     await expectRefused({ token: oldJwt })
   })
 
-  test('is not outlived by a JWT that the old value was exchanged for within it', async () => {
+  test('also ends a JWT that was exchanged for the old value within it', async () => {
     const clock = stopClock()
     const { id, token: old } = await createToken(service, owner.session)
     await rotate(id, { graceSeconds: 60 })
@@ -169,7 +169,7 @@ describe('the grace of a rotation', () => {
     await expectRefused({ token: late })
   })
 
-  test('ends early by a second rotation: one old value at a time', async () => {
+  test('ends early with a second rotation: only one old value is valid at a time', async () => {
     const { id, token: first } = await createToken(service, owner.session)
     const firstJwt = await exchange(service, first)
     const second = await rotate(id, { graceSeconds: 600 })
@@ -205,7 +205,7 @@ describe('the grace of a rotation', () => {
   })
 })
 
-describe('a token that is bound to addresses', () => {
+describe('a token restricted to addresses', () => {
   const from = (ip: string) => ({ 'x-forwarded-for': ip })
 
   test.each<[string[], string[], string[]]>([
@@ -220,7 +220,7 @@ describe('a token that is bound to addresses', () => {
       ['2001:db8:ffff::1', '198.51.100.9'],
       ['2001:db9::1', '198.51.101.9'],
     ],
-  ])('%j works from there only, and so do its JWTs', async (allowedIps, inside, outside) => {
+  ])('%j works only from those addresses, and so do its JWTs', async (allowedIps, inside, outside) => {
     const { token: value } = await createToken(service, owner.session, { allowedIps })
     const answer = await service.call<{ accessToken: string }>('POST', '/v1/auth/exchange', {
       token: value,
@@ -236,7 +236,7 @@ describe('a token that is bound to addresses', () => {
     expect({ status: refused.status, text: refused.text }).toEqual({ status: 401, text: refusal })
   })
 
-  test('is asked from the right-most address that no trusted proxy wrote, not from one that the client made up', async () => {
+  test('is checked against the right-most address that is not a trusted proxy, not one that the client sent', async () => {
     const { token: value } = await createToken(service, owner.session, { allowedIps: ['10.1.0.0/16'] })
     await expectRefused({ token: value, headers: from('10.1.0.1, 203.0.113.9') })
     expect(await statusOf(value, from('203.0.113.9, 10.1.0.1'))).toBe(200)
@@ -254,7 +254,7 @@ describe('a session', () => {
     return answer.body.accessToken
   }
 
-  test.each([false, true])('ends after 12 idle hours, to the millisecond (memory dropped: %s)', async (drops) => {
+  test.each([false, true])('expires after 12 idle hours, to the millisecond (cache cleared: %s)', async (drops) => {
     const clock = stopClock()
     const value = await logIn()
     const unused = await logIn()
@@ -272,7 +272,7 @@ describe('a session', () => {
     await expectRefused({ token: value })
   })
 
-  test('ends after 30 days however busy it is', async () => {
+  test('expires after 30 days even if it is used constantly', async () => {
     const clock = stopClock()
     const value = await logIn()
     for (let hours = 10; hours < 30 * 24; hours += 10) {
@@ -285,7 +285,7 @@ describe('a session', () => {
     await expectRefused({ token: value })
   })
 
-  test('ends with logout, on the next request, and others of the same person live on', async () => {
+  test('ends at logout, on the next request, and other sessions of the person stay valid', async () => {
     const [one, other] = [await logIn(), await logIn()]
     expect((await service.call('POST', '/v1/auth/logout', { token: one })).status).toBe(200)
     await expectRefused({ token: one })
@@ -294,7 +294,7 @@ describe('a session', () => {
   })
 })
 
-test('a JWT of a signing key that was replaced lives out its 900 seconds, and nothing that the old key signs later is taken', async () => {
+test('a JWT of a replaced signing key stays valid for its 900 seconds, and later signatures of the old key are rejected', async () => {
   const clock = stopClock()
   const before = await exchange(service, token.token)
   const retired = service.app.services.keys.signer('jwt')

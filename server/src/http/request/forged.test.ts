@@ -1,4 +1,4 @@
-/** Credentials that are forged, malformed, over or used from elsewhere: each is refused alike, on the very next request. */
+/** Forged, malformed and misplaced credentials: each gets the same response as no credential. */
 import { request as httpRequest } from 'node:http'
 import type { IssuedToken } from '@coffer/contract/token'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -64,7 +64,7 @@ async function statusOf(value: string, headers: Record<string, string> = {}): Pr
   return [...statuses][0] ?? 0
 }
 
-/** As bytes on the wire: `fetch` would tidy up what this sends. */
+/** Sends the header unchanged: `fetch` would normalise it. */
 function sendRaw(path: string, ...authorization: string[]): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const headers = authorization.flatMap((value) => ['authorization', value])
@@ -85,11 +85,11 @@ function sendRaw(path: string, ...authorization: string[]): Promise<{ status: nu
 const claimsOf = (value: string): JwtClaims =>
   JSON.parse(Buffer.from(value.split('.')[1] ?? '', 'base64url').toString())
 
-/** Signed by the service's own key: what it would have to sign to be wrong. */
+/** A JWT with changed claims, signed with the real key of the service. */
 const signed = (change: Partial<JwtClaims>) =>
   signJwt(service.app.services.keys.signer('jwt'), { ...claimsOf(jwt), ...change })
 
-describe('a living credential is accepted', () => {
+describe('a valid credential is accepted', () => {
   test.each(['Bearer', 'bearer', 'BEARER', 'bEaReR'])('with the scheme %s', async (scheme) => {
     for (const value of [token.token, jwt, owner.session]) {
       for (const route of routes) {
@@ -100,14 +100,14 @@ describe('a living credential is accepted', () => {
   })
 })
 
-describe('refuses, with the same answer as no credential at all,', () => {
-  test('none', () => expectRefused({}))
+describe('the same response as without a credential is sent for', () => {
+  test('no credential', () => expectRefused({}))
 
   test.each<[string, (value: string) => string]>([
     ['an empty header', () => ''],
-    ['the scheme alone', () => 'Bearer'],
+    ['only the scheme', () => 'Bearer'],
     ['the scheme and a space', () => 'Bearer '],
-    ['the value alone', (value) => value],
+    ['only the value', (value) => value],
     ['no space after the scheme', (value) => `Bearer${value}`],
     ['a tab after the scheme', (value) => `Bearer\t${value}`],
     ['a colon after the scheme', (value) => `Bearer: ${value}`],
@@ -118,21 +118,21 @@ describe('refuses, with the same answer as no credential at all,', () => {
     ['the scheme Digest', (value) => `Digest username="${value}"`],
     ['the scheme twice', (value) => `Bearer Bearer ${value}`],
     ['quotes', (value) => `Bearer "${value}"`],
-    ['a space inside', (value) => `Bearer ${value.slice(0, 12)} ${value.slice(12)}`],
-    ['a word after it', (value) => `Bearer ${value} x`],
-    ['a comma after it', (value) => `Bearer ${value},`],
+    ['a space inside the value', (value) => `Bearer ${value.slice(0, 12)} ${value.slice(12)}`],
+    ['a word after the value', (value) => `Bearer ${value} x`],
+    ['a comma after the value', (value) => `Bearer ${value},`],
     ['two values in one header', (value) => `Bearer ${value}, Bearer ${value}`],
     ['two values without a scheme between', (value) => `Bearer ${value},${value}`],
     ['another prefix', (value) => `Bearer ${value.replace(/^cof_\w{4}_|^ey/, 'cof_test_')}`],
     ['no prefix', (value) => `Bearer ${value.replace(/^cof_\w{4}_|^ey/, '')}`],
-    ['capitals', (value) => `Bearer ${value.toUpperCase()}`],
-    ['one character less', (value) => `Bearer ${value.slice(0, -1)}`],
-    ['one character more', (value) => `Bearer ${value}A`],
-    ['the first characters lost', (value) => `Bearer ${value.slice(2)}`],
+    ['upper case', (value) => `Bearer ${value.toUpperCase()}`],
+    ['one missing character', (value) => `Bearer ${value.slice(0, -1)}`],
+    ['one extra character', (value) => `Bearer ${value}A`],
+    ['missing first characters', (value) => `Bearer ${value.slice(2)}`],
     ['percent encoding', (value) => `Bearer %${value.charCodeAt(0).toString(16)}${value.slice(1)}`],
     ['a character outside ASCII', (value) => `Bearer ${value}\u00e9`],
     ['a no-break space after the scheme', (value) => `Bearer\u00a0${value}`],
-    ['10 kB', (value) => `Bearer ${value}${'A'.repeat(10_000)}`],
+    ['a value of 10 kB', (value) => `Bearer ${value}${'A'.repeat(10_000)}`],
     ['10 kB of spaces', (value) => `Bearer ${' '.repeat(10_000)}${value}`],
   ])('%s', async (_what, spell) => {
     for (const value of [token.token, owner.session, jwt]) {
@@ -140,7 +140,7 @@ describe('refuses, with the same answer as no credential at all,', () => {
     }
   })
 
-  test('every wrong checksum', async () => {
+  test('a wrong checksum', async () => {
     for (const value of [token.token, owner.session]) {
       for (let at = value.length - 6; at < value.length; at++) {
         const other = value.charAt(at) === '0' ? '1' : '0'
@@ -149,16 +149,16 @@ describe('refuses, with the same answer as no credential at all,', () => {
     }
   })
 
-  test.each([tokenPrefix, sessionPrefix] as const)('a %s value of the right form that nobody has', async (prefix) => {
+  test.each([tokenPrefix, sessionPrefix] as const)('a well-formed %s value that was never issued', async (prefix) => {
     await expectRefused({ token: createBearer(prefix) })
   })
 
-  test('a token as a session and a session as a token, with a fitting checksum or without', async () => {
+  test('a token with the prefix of a session, and the reverse', async () => {
     await expectRefused({ token: token.token.replace(tokenPrefix, sessionPrefix) })
     await expectRefused({ token: owner.session.replace(sessionPrefix, tokenPrefix) })
   })
 
-  test('two Authorization headers, whichever of them is genuine', async () => {
+  test('two Authorization headers, even if both are valid', async () => {
     for (const pair of [
       [`Bearer ${createBearer(tokenPrefix)}`, `Bearer ${token.token}`],
       [`Bearer ${token.token}`, `Bearer ${createBearer(tokenPrefix)}`],
@@ -169,7 +169,7 @@ describe('refuses, with the same answer as no credential at all,', () => {
     }
   })
 
-  test('bytes that are no text', async () => {
+  test('invalid bytes', async () => {
     const value = Buffer.from(`Bearer \xff\xfe${token.token}`, 'latin1').toString('latin1')
     for (const route of routes) expect(await sendRaw(route, value)).toEqual({ status: 401, text: refusal })
   })
@@ -183,7 +183,7 @@ describe('refuses, with the same answer as no credential at all,', () => {
     await expectRefused({ headers: { 'proxy-authorization': `Bearer ${token.token}` } })
   })
 
-  test('a token or a JWT in the cookie, and a session in it from elsewhere', async () => {
+  test('a token or a JWT in the cookie, and a session cookie from another site', async () => {
     const from = { 'sec-fetch-site': 'same-origin' }
     for (const value of [token.token, jwt]) {
       await expectRefused({ headers: { ...from, cookie: `__Host-coffer_session=${value}` } })
@@ -217,7 +217,7 @@ describe('a forged JWT is refused like any other credential:', () => {
     expect(await statusOf(jwt)).toBe(200)
   })
 
-  test('of another installation, under its own key id and under ours', async () => {
+  test('of another installation, with its own key id or with ours', async () => {
     const root = createRootKey(newId(), masterWrapKey(newKey())).root
     const stranger = openSigningKey(createSigningKey(newId(), 'jwt', root), root)
     await expectRefused({ token: signJwt(stranger, claimsOf(jwt)) })
@@ -226,11 +226,11 @@ describe('a forged JWT is refused like any other credential:', () => {
     })
   })
 
-  test('by the key that signs the audit trail', async () => {
+  test('signed with the key of the audit trail', async () => {
     await expectRefused({ token: signJwt(service.app.services.keys.signer('audit'), claimsOf(jwt)) })
   })
 
-  test('with a token of another workspace, or with the workspace exchanged', async () => {
+  test('with a token of another workspace, or with another workspace', async () => {
     const made = await service.call<{ id: string }>('POST', '/v1/workspace', {
       token: owner.session,
       body: { name: 'Elsewhere', slug: 'elsewhere' },
@@ -241,12 +241,12 @@ describe('a forged JWT is refused like any other credential:', () => {
     expect(await statusOf(signed({ sub: foreign.id, workspace: made.body.id }))).toBe(200)
   })
 
-  test('with the id of a session, a user or a workspace as its subject', async () => {
+  test('with the id of a user or a workspace as its subject', async () => {
     await expectRefused({ token: signed({ sub: owner.id }) })
     await expectRefused({ token: signed({ sub: mainId }) })
   })
 
-  test('is not exchanged, and neither is a session', async () => {
+  test('neither a JWT nor a session can be exchanged for a JWT', async () => {
     for (const value of [jwt, owner.session]) {
       const answer = await service.call('POST', '/v1/auth/exchange', { token: value })
       expect(answer.status).toBe(403)

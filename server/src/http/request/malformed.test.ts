@@ -1,4 +1,4 @@
-/** Whatever is asked of an endpoint, it answers in the form of the contract: no 5xx, no hang, no way around its hooks. */
+/** Malformed requests get a response of the contract: no 5xx, no hang, no way around the hooks. */
 import { endpoints } from '@coffer/contract/api'
 import type { Endpoint } from '@coffer/contract/endpoint'
 import { Ajv } from 'ajv'
@@ -30,8 +30,8 @@ import { times } from '../../../../test/tier.ts'
 
 let service: TestService
 let owner: TestUser
-/** For requests that are all refused. */
-let shared: Spoils
+/** A workspace for requests that are all rejected. */
+let shared: OwnWorkspace
 
 beforeAll(async () => {
   service = await startService({ COFFER_EXCHANGE_RATE_LIMIT: '0' }, offline)
@@ -41,7 +41,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-// A request that fails on our side is logged as an error, also where its connection is gone before the answer.
+// An internal error is logged even if the connection closes before the response.
 afterEach(() => {
   const failures = service.logs.splice(0).filter((line) => line.includes('"level":"error"'))
   expect(failures).toEqual([])
@@ -50,10 +50,10 @@ afterEach(() => {
 const table: [string, Endpoint][] = Object.entries(endpoints)
 const withBody = table.filter(([, { method }]) => method !== 'GET')
 
-type Spoils = { readonly world: World; readonly session: string; readonly readToken: string }
+type OwnWorkspace = { readonly world: World; readonly session: string; readonly readToken: string }
 
-/** A workspace for one test to spoil, with a person who owns it, a session and a read token of its own. */
-async function createWorld(slug: string): Promise<Spoils> {
+/** A workspace for one test to change, with an owner, a session and a read token. */
+async function createWorld(slug: string): Promise<OwnWorkspace> {
   const { session } = await addSignedIn(service, `${slug}@example.com`)
   const made = { token: session, body: { name: slug, slug } }
   const { body: workspace } = await service.call<{ id: string }>('POST', '/v1/workspace', made)
@@ -92,7 +92,7 @@ async function createWorld(slug: string): Promise<Spoils> {
 
 const ajv = new Ajv({ strict: false })
 
-/** Whether the endpoint's schema refuses this body, by a validator that is not the server's. */
+/** Whether the schema of the endpoint rejects this body, according to another validator than the server's. */
 function isRefused(endpoint: Endpoint, text: string | undefined): boolean {
   if (endpoint.method === 'GET') return false
   if (text === undefined || text.trim() === '') return !ajv.validate(bodySchema(endpoint), {})
@@ -103,13 +103,13 @@ function isRefused(endpoint: Endpoint, text: string | undefined): boolean {
   }
 }
 
-describe('requests made from the contract', () => {
-  /** Fewer where they take long; but where not even the first had an end by then, that is a failure. */
+describe('generated requests', () => {
+  /** Slow requests get fewer runs; the test fails if not even the first run ends in time. */
   const interruptAfterTimeLimit = 20_000
 
-  test.each(table)('%s answers within the contract, whatever is sent', async (name, endpoint) => {
+  test.each(table)('%s responds within the contract to any request', async (name, endpoint) => {
     const { world, session, readToken } = await createWorld(`w-${name.toLowerCase()}`)
-    // A password costs time on purpose, also one that is tried in vain.
+    // Checking a password is slow by design, also a wrong one.
     const runs = name === 'login' ? times(2, 5) : times(5, 20)
     for (const token of [session, readToken]) {
       await fc.assert(
@@ -131,7 +131,7 @@ describe('requests made from the contract', () => {
     expect(Object.hasOwn(Object.prototype, 'isAdmin')).toBe(false)
   })
 
-  test.each(withBody)('%s refuses a field that it does not know, by its name', async (_name, endpoint) => {
+  test.each(withBody)('%s rejects an unknown field by its name', async (_name, endpoint) => {
     const { world, session, readToken } = shared
     const request = fc.record({
       path: validPath(endpoint, world),
@@ -149,7 +149,7 @@ describe('requests made from the contract', () => {
     )
   })
 
-  test.each(withBody)('%s refuses the names of prototypes like any other unknown field', async (_name, endpoint) => {
+  test.each(withBody)('%s rejects names of the prototype like any unknown field', async (_name, endpoint) => {
     const { world, session } = shared
     const [path] = fc.sample(validPath(endpoint, world), 1)
     const [body = {}] = fc.sample(validBody(endpoint), 1)
@@ -161,7 +161,7 @@ describe('requests made from the contract', () => {
   })
 
   test.each(table.filter(([, { permission }]) => permission !== 'public'))(
-    '%s refuses every credential that is none',
+    '%s rejects every invalid credential',
     async (_name, endpoint) => {
       const path = endpoint.path.replace(':environmentId', owner.id).replace(':id', owner.id).replace(/:\w+/g, 'main')
       for (const authorization of deadCredentials) {
@@ -173,9 +173,9 @@ describe('requests made from the contract', () => {
   )
 
   test.each([
-    ['a field inside an object', { workspace: { name: 'X', slug: 'xx', colour: 'red' } }, 'workspace.colour'],
-    ['a field at the top', { colour: 'red' }, 'colour'],
-  ])('names %s that is unknown with its whole path', async (_what, extra, field) => {
+    ['an unknown field inside an object', { workspace: { name: 'X', slug: 'xx', colour: 'red' } }, 'workspace.colour'],
+    ['an unknown field at the top level', { colour: 'red' }, 'colour'],
+  ])('the error for %s has its full path', async (_what, extra, field) => {
     const body = { email: 'new@example.com', name: 'New', password, ...extra }
     const answer = await service.call('POST', '/v1/auth/register', { body })
     expect(answer).toMatchObject({ status: 400, body: { message: `${field}: is not a known field.` } })
@@ -187,21 +187,21 @@ describe('requests made from the contract', () => {
   })
 
   test.each([
-    ['a cursor that is no number', `cursor=${Buffer.from('abc').toString('base64url')}`, [400]],
-    ['a cursor in another spelling', `cursor=${Buffer.from('0x10').toString('base64url')}`, [400]],
+    ['a cursor that is not a number', `cursor=${Buffer.from('abc').toString('base64url')}`, [400]],
+    ['a hexadecimal cursor', `cursor=${Buffer.from('0x10').toString('base64url')}`, [400]],
     ['a leap second', 'from=2016-12-31T23:59:60Z', [200, 400]],
     ['the year 0', 'from=0000-01-01T00:00:00Z&to=0000-01-01T00:00:00Z', [200]],
     ['a time in another zone', 'from=2020-01-01T00:00:00%2B14:00', [200]],
-    ['a space for the T', 'from=2020-01-01%2000:00:00Z', [200, 400]],
-    ['a line break for the T', 'to=2020-01-01%0A00:00:00Z', [200, 400]],
-    ['every wildcard of like', 'q=%25_%5C', [200]],
-    ['half of a surrogate pair', 'q=%ED%A0%80', [200, 400]],
-  ])('the audit list answers %s', async (_what, search, statuses) => {
+    ['a space instead of the T', 'from=2020-01-01%2000:00:00Z', [200, 400]],
+    ['a line break instead of the T', 'to=2020-01-01%0A00:00:00Z', [200, 400]],
+    ['the wildcards of SQL like', 'q=%25_%5C', [200]],
+    ['a lone surrogate', 'q=%ED%A0%80', [200, 400]],
+  ])('the audit list handles %s', async (_what, search, statuses) => {
     const answer = await service.call('GET', `/v1/workspace/main/audit?${search}`, { token: owner.session })
     expect(statuses, answer.text).toContain(answer.status)
   })
 
-  test('a cursor far beyond the end of the audit trail is answered at once', async () => {
+  test('a cursor far beyond the end of the audit trail gets a response at once', async () => {
     const alone = await startService()
     const { session } = await registerOwner(alone)
     const cursor = Buffer.from(String(Number.MAX_SAFE_INTEGER)).toString('base64url')
@@ -209,7 +209,7 @@ describe('requests made from the contract', () => {
     try {
       expect((await withinSeconds(20, work)).status).toBe(200)
     } finally {
-      // A search that goes on for ever ends with the store, and its connection by force.
+      // An endless search ends only when the store is closed and its connection is destroyed.
       alone.app.server.closeAllConnections()
       await work.catch(() => undefined)
       await alone.app.services.engine.close()
