@@ -194,6 +194,18 @@ test('every export is used in another file', () => {
   expect(unused).toEqual([])
 })
 
+test('comments name only files that exist', () => {
+  const files = folders.flatMap((folder) => listFiles(join(root, folder)))
+  const named = files.flatMap((file) => {
+    const comments = readFileSync(file, 'utf8').match(/^\s*(?:\/\/|\/?\*).*$/gm) ?? []
+    const names = comments.join('\n').match(/[\w./-]*[\w-]\.ts\b/g) ?? []
+    return names.map((name) => ({ file: relative(root, file), name }))
+  })
+  const isThere = (name: string) => files.some((file) => file.endsWith(`/${name}`))
+  expect(named.length).toBeGreaterThan(5)
+  expect(named.filter(({ name }) => !isThere(name))).toEqual([])
+})
+
 test('no file has a generic name such as utils or helpers', () => {
   const forbidden = /^(utils?|helpers?|common|types|index|misc|shared|constants)\.ts$/
   const rooms = ['contract/src', 'bench', 'torture', 'test'].flatMap((folder) => listFiles(join(root, folder)))

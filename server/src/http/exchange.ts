@@ -45,11 +45,11 @@ export class Exchange {
   isValidated = false
   /** The client's network, the key of rate limits by address. */
   network = ''
-  /** Reserved room for the response. */
+  /** Memory reserved for the response. */
   reservation: Reservation | undefined = undefined
-  /** True once a read is recorded or a change committed: the response may no longer be refused for lack of reservation. */
+  /** True once a read is recorded or a change committed: the response may no longer be refused for lack of memory. */
   isOwed = false
-  /** Set by `identify`, before any route runs. */
+  /** Set by `admit`, before any route runs. */
   ctx: Context = undefined as unknown as Context
   statusCode = 200
   payload: Payload | undefined = undefined

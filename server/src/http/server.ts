@@ -92,7 +92,7 @@ export function createServer(parts: HttpParts): { server: Server; acceptGate: Ac
   }
   const server = process.getBuiltinModule('node:http').createServer(options)
   // A client that half-closes its connection still waits for its response. Node has no option for this, only this
-  // undocumented field; `wire.test.ts` fails if Node drops it.
+  // undocumented field; `wire-connection.test.ts` fails if Node drops it.
   Object.assign(server, { httpAllowHalfOpen: true })
   const acceptGate = createAcceptGate(server, listener, pipeliningLimit)
   // RFC 9110 lets the server ignore unknown expectations: such a request is counted and answered like any other.
@@ -159,7 +159,7 @@ const lingerMs = 5_000
 
 /**
  * Node exposes the response that a connection is currently sending only in this undocumented field. A map of our own
- * would take 3 KB for each idle connection. `wire.test.ts` fails if Node drops the field.
+ * would take 3 KB for each idle connection. `wire-connection.test.ts` fails if Node drops the field.
  */
 type Waiting = Socket & { readonly _httpMessage?: ServerResponse | null }
 

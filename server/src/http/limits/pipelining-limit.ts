@@ -63,8 +63,8 @@ export function createPipeliningLimit(queued: ByteBudget): PipeliningLimit {
 
 /**
  * Node's HTTP parser keeps emitting the requests of a buffered chunk after its socket is destroyed. Only this
- * undocumented field stops it: 64 KiB of requests then block the service for 6 ms instead of 25. `wire.test.ts` fails
- * if Node drops the field.
+ * undocumented field stops it: 64 KiB of requests then block the service for 6 ms instead of 25. `wire-connection.test.ts`
+ * fails if Node drops the field.
  */
 type Reading = Socket & { readonly parser?: { onIncoming: () => number } | null }
 

@@ -19,7 +19,7 @@ export type AuditRow = {
   readonly userAgent: string
   readonly requestId: string
   readonly outcome: string
-  /** JSON of `{ before?, after?, lists? }`, stored and hashed exactly as written; `audit-key-list.ts` expands it. */
+  /** JSON of `{ before?, after?, lists? }`, stored and hashed exactly as written; `key-list.ts` expands it. */
   readonly details: string
   readonly hash: string
 }

@@ -1,4 +1,4 @@
-/** Secrets by name. Names and notes are stored in plaintext; values are always sealed (secret-value.ts). */
+/** Secrets by name. Names and notes are stored in plaintext; values are always sealed (value.ts). */
 import type { DataType } from '@coffer/contract/secret'
 import { Failure } from '../../failure.ts'
 import { anyOf, type Db, forUpdate, fragment, skipLocked, sql } from '../engine/sql.ts'
