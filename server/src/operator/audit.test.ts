@@ -199,8 +199,16 @@ test('a folder that is not there is named, and nothing is removed', async () => 
   const args = ['audit', 'archive', '--to', join(folder, 'absent'), '--before', tomorrow()]
   const { code, err } = await runHere(args, service.settings)
   expect(code).toBe(1)
-  expect(err).toContain('ENOENT')
+  expect(err).toBe(`--to: the folder ${join(folder, 'absent')} does not exist.\n`)
   expect(await listAll()).toEqual(before)
+})
+
+test('verify-archive names paths that are no file in its own words', async () => {
+  const { code, out } = await runHere(['audit', 'verify-archive', join(folder, 'absent'), folder])
+  expect(code).toBe(1)
+  expect(out).toBe(
+    `  wrong  ${join(folder, 'absent')}: the file does not exist.\n  wrong  ${folder}: the file cannot be read (EISDIR).\n`,
+  )
 })
 
 test('days remove only what was archived, by the job, and once', async () => {

@@ -111,7 +111,12 @@ function createArchiveFile(folder: string) {
 
   async function flush(): Promise<FileHandle> {
     handle ??= await open(draft, 'wx', 0o600).catch((error: unknown) => {
-      throw new ConfigError(`--to: cannot create a file in ${folder} (${codeOf(error)}).`)
+      const code = codeOf(error)
+      throw new ConfigError(
+        code === 'ENOENT'
+          ? `--to: the folder ${folder} does not exist.`
+          : `--to: cannot create a file in ${folder} (${code}).`,
+      )
     })
     await handle.writeFile(buffer)
     buffer = ''
@@ -161,12 +166,18 @@ export async function verifyArchives(files: readonly string[], print: Print): Pr
       const signed = `signed by the key with SHA-256 ${keyFingerprint}`
       print(`  ok     ${file}: entries ${after.sequence + 1} to ${through.sequence} of ${chain}, ${signed}\n`)
     } catch (error) {
-      const problem = codeOf(error) === 'ENOENT' ? 'there is no such file.' : error instanceof Error && error.message
-      print(`  wrong  ${file}: ${problem}\n`)
+      print(`  wrong  ${file}: ${archiveProblem(error)}\n`)
       worst = 1
     }
   }
   return worst
+}
+
+/** Only errors of the file system have a code; all others are our own text. */
+function archiveProblem(error: unknown): string {
+  if (error instanceof Error && !('code' in error)) return error.message
+  const code = codeOf(error)
+  return code === 'ENOENT' ? 'the file does not exist.' : `the file cannot be read (${code}).`
 }
 
 /** Node's readline also splits at U+2028 and U+2029, which JSON leaves as they are within a name. */

@@ -107,7 +107,7 @@ function checksOf(services: Services, print: Print): Check[] {
             `the store holds changes ${Math.round(aheadMs / 1000)} s in the future: set this machine's clock.`,
           )
         }
-        return 'not behind what is stored'
+        return 'not behind the newest change in the store'
       },
     },
   ]
