@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is copied and restored here.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
 /** The difference between environments and revisions, and promotions from one environment to another. */
 import type { Diff, Promoted, Revision } from '@coffer/contract/history'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -33,21 +33,21 @@ const promote = (body: Record<string, unknown>, to = 'staging') =>
 const changesOf = (revision: Revision | undefined) =>
   (revision?.changes ?? []).toSorted((a, b) => (a.key < b.key ? -1 : 1))
 
-describe('the difference', () => {
+describe('a diff', () => {
   beforeEach(async () => {
     await project.set('development', { SAME: '1', CHANGED: 'secret-one', GONE: 'secret-two' })
     await project.set('staging', { SAME: '1', CHANGED: 'secret-three', NEW: 'secret-four' })
   })
   const expected = { added: ['NEW'], removed: ['GONE'], changed: ['CHANGED'], same: ['SAME'] }
 
-  test('between two environments names the keys, by environment name or id, and audits nothing', async () => {
+  test('between two environments, given by name or id, lists the keys and is not recorded as a read', async () => {
     expect(await diff('development', 'staging')).toEqual(expected)
     expect(await diff(project.idOf('development'), project.idOf('staging'))).toEqual(expected)
     expect(await diff('staging', 'staging')).toMatchObject({ added: [], removed: [], changed: [] })
     expect(await project.views()).toEqual([])
   })
 
-  test('has values only when they are asked for, and then it is audited', async () => {
+  test('has values only on request, and is then recorded as a read', async () => {
     const { values, ...keys } = await diff('development', 'staging', '&values=true')
     expect(keys).toEqual(expected)
     expect(values).toEqual({
@@ -67,7 +67,7 @@ describe('the difference', () => {
     expect(await project.views()).toHaveLength(1)
   })
 
-  test('between two revisions of an environment is what happened in between, by the names of then', async () => {
+  test('between two revisions of an environment uses the names at each revision', async () => {
     await project.rename('SAME', 'RENAMED')
     await project.set('development', { CHANGED: 'secret-five' })
     expect(await diff('development@1', 'development@3')).toEqual({
@@ -80,7 +80,7 @@ describe('the difference', () => {
     expect(await diff('development@3', 'development')).toMatchObject({ added: [], removed: [], changed: [] })
   })
 
-  test('between two points in time is the difference of what stood then', async () => {
+  test('between two points in time compares the states at these times', async () => {
     const [newest] = await project.revisions('development')
     const then = newest?.createdAt ?? ''
     service.clock.offsetMs += 60_000
@@ -111,7 +111,7 @@ describe('the difference', () => {
   })
 
   test.each(['from=nowhere&to=staging', 'from=development&to=nowhere@1', 'from=development@99&to=staging'])(
-    'does not find %s',
+    'is 404 for %s',
     async (query) => {
       expect((await project.ask('GET', `/secret/diff?${query}`)).status).toBe(404)
     },
@@ -126,7 +126,7 @@ describe('a promotion', () => {
   const untouched = { A: 'other', SAME: 's', ONLY_HERE: 'h' }
   const statuses = ({ results }: Promoted) => Object.fromEntries(results.map(({ key, status }) => [key, status]))
 
-  test('copies everything, removes nothing, leaves references as they are, and makes one revision', async () => {
+  test('copies everything, removes nothing, keeps references as they are, and creates one revision', async () => {
     const { body } = await promote({ message: 'release 7' })
     expect(statuses(body)).toEqual({ A: 'updated', B: 'created', SAME: 'unchanged' })
     expect(body.revision).toBe(2)
@@ -141,18 +141,18 @@ describe('a promotion', () => {
     expect(await project.revisions('development')).toHaveLength(1)
   })
 
-  test('of chosen keys copies only these', async () => {
+  test('with chosen keys copies only these', async () => {
     expect(statuses((await promote({ keys: ['B'] })).body)).toEqual({ B: 'created' })
     expect(await project.state('staging')).toEqual({ ...untouched, B: '${A}' })
   })
 
-  test('of a key that is named twice copies it once', async () => {
+  test('with a repeated key copies it once', async () => {
     const answer = await promote({ keys: ['B', 'B'] })
     expect([200, 400], answer.text).toContain(answer.status)
     expect(await project.state('staging')).toEqual(answer.status === 200 ? { ...untouched, B: '${A}' } : untouched)
   })
 
-  test('in the mode create is refused where a value exists, naming the keys, and changes nothing', async () => {
+  test('in mode create is refused with the keys that have a value, and changes nothing', async () => {
     const answer = await promote({ mode: 'create' })
     expect(answer.status).toBe(409)
     expect(answer.body.message).toContain('A, SAME')
@@ -160,13 +160,13 @@ describe('a promotion', () => {
     expect((await promote({ mode: 'create', keys: ['B'] })).status).toBe(200)
   })
 
-  test('in the mode skip leaves what exists', async () => {
+  test('in mode skip keeps existing values', async () => {
     const { body } = await promote({ mode: 'skip' })
     expect(statuses(body)).toEqual({ A: 'skipped', B: 'created', SAME: 'skipped' })
     expect(await project.state('staging')).toEqual({ ...untouched, B: '${A}' })
   })
 
-  test('does not take personal values along', async () => {
+  test('does not copy personal values', async () => {
     await project.allowPersonal('development')
     const personal = { environmentId: 'development', value: 'mine', isPersonal: true }
     await project.must('PUT', '/secret/A/value', personal)
@@ -174,7 +174,7 @@ describe('a promotion', () => {
     expect(await project.state('staging')).toMatchObject({ A: 'a' })
   })
 
-  test('as a dry run changes and audits nothing, and its digest lets the same promotion through', async () => {
+  test('as a dry run changes nothing and is no read, and its digest allows the same promotion', async () => {
     const dry = await promote({ dryRun: true })
     expect(statuses(dry.body)).toEqual({ A: 'updated', B: 'created', SAME: 'unchanged' })
     expect(await project.revisions('staging')).toHaveLength(1)
@@ -189,10 +189,10 @@ describe('a promotion', () => {
   const changes: [what: string, change: () => Promise<unknown>][] = [
     ['a value of the source changed', () => project.set('development', { A: 'b' })],
     ['a value of the target changed', () => project.set('staging', { A: 'b' })],
-    ['the source has a new key', () => project.set('development', { NEW: 'n' })],
+    ['the source got a new key', () => project.set('development', { NEW: 'n' })],
     ['the source lost a key', () => project.remove('development', 'B')],
     ['the target lost a key', () => project.remove('staging', 'A')],
-    ['a secret has another name', () => project.rename('B', 'C')],
+    ['a secret was renamed', () => project.rename('B', 'C')],
   ]
   test.each(changes)('with the digest of a dry run is refused when %s', async (_what, change) => {
     const { diff: digest } = (await promote({ dryRun: true })).body
@@ -205,18 +205,18 @@ describe('a promotion', () => {
     expect((await promote({ ifDiff: again.body.diff })).status).toBe(200)
   })
 
-  test('with the digest of a dry run goes through when something else changed', async () => {
+  test('with the digest of a dry run succeeds when something else changed', async () => {
     const { diff: digest } = (await promote({ dryRun: true, keys: ['A'] })).body
     await project.set('development', { SAME: 'another' })
     await project.set('staging', { ONLY_HERE: 'another' })
     expect((await promote({ keys: ['A'], ifDiff: digest })).status).toBe(200)
   })
 
-  test('with a digest that nobody gave out is refused', async () => {
+  test('with an unknown digest is refused', async () => {
     expect((await promote({ ifDiff: 'something' })).status).toBe(412)
   })
 
-  test('is audited as a read of the source', async () => {
+  test('is recorded as a read of the source', async () => {
     await promote({ keys: ['A'] })
     const [view, ...others] = await project.views()
     expect(others).toEqual([])
@@ -233,7 +233,7 @@ describe('a promotion', () => {
     [{ keys: [] }, 400, /^keys/],
     [{ mode: 'replace' }, 400, /^mode: /],
     [{ from: 'nowhere' }, 404, /./],
-  ])('of %j is refused', async (body, status, message) => {
+  ])('with %j is refused', async (body, status, message) => {
     const answer = await promote(body)
     expect(answer.status).toBe(status)
     expect(answer.body.message).toMatch(message)

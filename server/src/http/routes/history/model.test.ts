@@ -1,5 +1,5 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is copied and restored here.
-/** Any history of writes, against a model of it. */
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
+/** Random histories of writes, compared with a model. */
 import type { AuditVerdict } from '@coffer/contract/audit'
 import type { RevisionResults, Secret } from '@coffer/contract/secret'
 import fc from 'fast-check'
@@ -23,11 +23,11 @@ beforeEach(async () => {
 const restoreRevision = (environment: string, revision: number, body: unknown = {}) =>
   project.must<RevisionResults>('POST', `/environment/${project.idOf(environment)}/revision/${revision}/restore`, body)
 
-/** What the service should hold: secrets by name with their values, those in the trash, and every state that ever was. */
+/** The expected state: secrets by name with their values, the trash, and every earlier state. */
 type ModelSecret = { readonly id: number; name: string; note: string; readonly values: Map<Place, string> }
 type Place = (typeof places)[number]
-type Stood = { readonly values: Values; readonly ids: Readonly<Record<string, number>> }
-type Model = { live: ModelSecret[]; trash: ModelSecret[]; made: number; readonly history: Record<Place, Stood[]> }
+type Snapshot = { readonly values: Values; readonly ids: Readonly<Record<string, number>> }
+type Model = { live: ModelSecret[]; trash: ModelSecret[]; made: number; readonly history: Record<Place, Snapshot[]> }
 const places = ['development', 'staging'] as const
 
 const name = fc.constantFrom('A', 'B', 'C', 'D')
@@ -78,7 +78,7 @@ const modelState = ({ live }: Model, where: Place): Values =>
     }),
   )
 
-/** Does to the model what the request should do; the status of a refusal, which changes nothing, or 200. */
+/** Applies the request to the model; returns 200, or the status of a refusal, which changes nothing. */
 function follow(model: Model, wanted: Command): number {
   const copy = (list: readonly ModelSecret[]) => list.map((one) => ({ ...one, values: new Map(one.values) }))
   const next: Model = { ...model, live: copy(model.live), trash: copy(model.trash) }
@@ -138,7 +138,7 @@ function change(model: Model, wanted: Command, touched: Set<Place>): number {
   }
 }
 
-/** Itself, if it lies in the trash; another one like it, if it has another name by now. */
+/** Restores the secret from the trash, or creates another one with its note if it was renamed. */
 function bringBack(model: Model, key: string, id: number): void {
   const trashed = model.trash.find((secret) => secret.id === id)
   if (trashed) {
@@ -194,7 +194,7 @@ function renameOne(model: Model, { key, to }: { key: string; to: string }, touch
   return 200
 }
 
-/** Renames come first, whatever their place in the list; what was written before one, under the name it gives, is refused. */
+/** Renames run first, wherever they are listed; a write listed before the rename to its key is refused. */
 function followBatch(model: Model, { place: where, steps }: { place: Place; steps: BatchStep[] }, touched: Set<Place>) {
   const isWritten = (key: string, before: number) =>
     steps.slice(0, before).some((step) => step.op !== 'rename' && step.key === key)
@@ -249,7 +249,7 @@ async function send(model: Model, wanted: Command): Promise<number> {
   }
 }
 
-/** Each secret is the one that it was, under whatever name, and is described as it was. */
+/** Every secret keeps its id and its note, whatever its name. */
 async function expectSameSecrets(model: Model, known: Map<number, string>): Promise<void> {
   const secrets = await project.must<Secret[]>('GET', '/secret?view=keys')
   expect(secrets.map((secret) => [secret.name, secret.note])).toEqual(
@@ -263,7 +263,7 @@ async function expectSameSecrets(model: Model, known: Map<number, string>): Prom
   expect(new Set(known.values()).size).toBe(known.size)
 }
 
-test('after any history, restoring any revision gives exactly the state that stood at it', async () => {
+test('after any history, restoring any revision gives exactly the state of that revision', async () => {
   const histories = fc.array(command, { minLength: 1, maxLength: 25 })
   await fc.assert(
     fc.asyncProperty(histories, async (commands) => {
@@ -272,7 +272,7 @@ test('after any history, restoring any revision gives exactly the state that sto
       const model: Model = { live: [], trash: [], made: 0, history: { development: [empty], staging: [empty] } }
       const known = new Map<number, string>()
       for (const wanted of commands) {
-        // Two moments are never the same: which of two equal names went to the trash last is then certain.
+        // Timestamps never repeat, so the latest of two equal names in the trash is unambiguous.
         service.clock.offsetMs += 5
         const status = await send(model, wanted)
         expect(status, JSON.stringify(wanted)).toBe(follow(model, wanted))

@@ -1,4 +1,4 @@
-/** Secrets that are renamed or deleted while somebody restores a version of theirs: what was asked for is restored, or nothing. */
+/** A secret is renamed or deleted while a version of it is restored: the right secret is restored, or none. */
 import type { SecretVersion } from '@coffer/contract/history'
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
@@ -31,7 +31,7 @@ const batch = (...renames: readonly (readonly [key: string, to: string])[]): Cha
   { environmentId: 'development', operations: renames.map(([key, to]) => ({ op: 'rename', key, to })) },
 ]
 
-/** The restore has found the secret before the change is done, and gets its turn right after it. */
+/** The restore finds the secret before the change commits, and runs right after it. */
 async function restoreDuring([method, path, body]: Change): Promise<number> {
   const { engine } = service.app.services
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
@@ -58,7 +58,7 @@ const versionsOf = async (key: string) => {
   return versions.map(({ version }) => version)
 }
 
-test('a secret that is renamed meanwhile is restored under its new name, and no second one is made', async () => {
+test('a secret renamed meanwhile is restored under its new name, and no second secret is created', async () => {
   const { id } = await project.must<Secret>('GET', '/secret/KEY')
   expect(await restoreDuring(batch(['KEY', 'RENAMED']))).toBe(200)
   expect(await project.state('development')).toEqual({ RENAMED: 'one', OTHER: 'other' })
@@ -66,13 +66,16 @@ test('a secret that is renamed meanwhile is restored under its new name, and no 
   expect(await versionsOf('RENAMED')).toEqual([3, 2, 1])
 })
 
-test('one whose name is another’s by now leaves that other alone', async () => {
+test('a secret whose name was taken meanwhile is restored, and the new holder of the name is unchanged', async () => {
   expect(await restoreDuring(batch(['KEY', 'FREE'], ['OTHER', 'KEY'], ['FREE', 'OTHER']))).toBe(200)
   expect(await project.state('development')).toEqual({ OTHER: 'one', KEY: 'other' })
   expect(await versionsOf('KEY')).toEqual([1])
 })
 
-test.each(['/secret/KEY', '/secret/KEY?purge=true'])('one that goes by DELETE %s does not come back', async (path) => {
-  expect(await restoreDuring(['DELETE', path])).toBe(404)
-  expect(await project.state('development')).toEqual({ OTHER: 'other' })
-})
+test.each(['/secret/KEY', '/secret/KEY?purge=true'])(
+  'a secret deleted meanwhile by DELETE %s does not come back',
+  async (path) => {
+    expect(await restoreDuring(['DELETE', path])).toBe(404)
+    expect(await project.state('development')).toEqual({ OTHER: 'other' })
+  },
+)

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is copied and restored here.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
 /** Restoring a revision of an environment. */
 import type { Diff } from '@coffer/contract/history'
 import type { RevisionResults, Secret } from '@coffer/contract/secret'
@@ -46,7 +46,7 @@ describe('restoring a revision', () => {
     await project.rename('RENAMED', 'OTHER_NAME')
   })
 
-  test('brings every key back to how it stood, and touches no other environment', async () => {
+  test('brings back every key as it was, and changes no other environment', async () => {
     const { results, revision } = await restoreRevision('development', 1)
     expect(revision).toBe(5)
     expect(await project.state('development')).toEqual(before)
@@ -68,15 +68,16 @@ describe('restoring a revision', () => {
     expect(await project.state('development')).toEqual(now)
   })
 
-  test('as a dry run tells what it would do and does nothing', async () => {
+  test('as a dry run reports the results and changes nothing', async () => {
     const now = await project.state('development')
     const dry = await restoreRevision('development', 1, { dryRun: true })
     expect(dry.revision).toBe(4)
     expect(await project.state('development')).toEqual(now)
     expect(await project.revisions('development')).toHaveLength(4)
     const real = await restoreRevision('development', 1)
-    const told = ({ results }: RevisionResults) => results.map(({ key, status, version }) => [key, status, version])
-    expect(told(dry)).toEqual(told(real))
+    const summaryOf = ({ results }: RevisionResults) =>
+      results.map(({ key, status, version }) => [key, status, version])
+    expect(summaryOf(dry)).toEqual(summaryOf(real))
   })
 
   test('needs no body, and takes a message', async () => {
@@ -87,7 +88,7 @@ describe('restoring a revision', () => {
     expect(newest?.message).toBe('never mind')
   })
 
-  test('0 empties the environment, and the current one changes nothing', async () => {
+  test('empties the environment for revision 0, and changes nothing for the current revision', async () => {
     expect(await restoreRevision('development', 4)).toEqual({ success: true, results: [], revision: 4 })
     await restoreRevision('development', 0)
     expect(await project.state('development')).toEqual({})
@@ -106,7 +107,7 @@ describe('restoring a revision', () => {
     ])
   })
 
-  test('that never was is not found, and a malformed one is refused', async () => {
+  test('is 404 for a revision that never existed, and 400 for a malformed one', async () => {
     const restore = async (revision: string) =>
       (await project.ask('POST', `/environment/${project.idOf('development')}/revision/${revision}/restore`, {})).status
     expect(await restore('5')).toBe(404)
@@ -123,7 +124,7 @@ describe('restoring a revision', () => {
       secrets: [{ key: 'KEY', value, ...described }],
     })
 
-  test('takes what lies in the trash out of it, with its id, its note and its versions', async () => {
+  test('takes a secret out of the trash with its id, note and versions', async () => {
     await makeDescribed('one')
     const old = await find('KEY')
     await project.must('DELETE', '/secret/KEY')
@@ -148,7 +149,7 @@ describe('restoring a revision', () => {
     expect(await project.state('staging')).toEqual({ KEPT: 'elsewhere' })
   })
 
-  test('takes it out under the name of then, if it was renamed before it was deleted', async () => {
+  test('takes a secret out of the trash under its name at that revision', async () => {
     await makeDescribed('one')
     const { id } = await find('KEY')
     await project.rename('KEY', 'NEW_NAME')
@@ -160,7 +161,7 @@ describe('restoring a revision', () => {
     expect(await project.state('production')).toEqual({ NEW_NAME: 'one' })
   })
 
-  test('describes a name that comes back as the secret that has another name elsewhere by now', async () => {
+  test('copies note and types to a restored name if its secret has another name by now', async () => {
     await makeDescribed('one')
     const { id } = await find('KEY')
     await project.rename('KEY', 'NEW_NAME')
@@ -176,7 +177,7 @@ describe('restoring a revision', () => {
     expect(elsewhere).toMatchObject({ id, values: [{ value: 'one' }], ...described })
   })
 
-  test('leaves the trash to those who reach the whole project', async () => {
+  test('leaves the trash alone for a credential for a part of the project', async () => {
     await makeDescribed('one')
     const { id } = await find('KEY')
     await project.must('DELETE', '/secret/KEY')
@@ -189,9 +190,9 @@ describe('restoring a revision', () => {
   })
 
   test.each([
-    ['has another name by now', () => project.rename('KEY', 'NEW_NAME')],
-    ['lies in the trash', () => project.must('DELETE', '/secret/KEY')],
-  ])('tells nothing of how a secret is described that went on out of reach and %s', async (_what, change) => {
+    ['was renamed', () => project.rename('KEY', 'NEW_NAME')],
+    ['is in the trash', () => project.must('DELETE', '/secret/KEY')],
+  ])('reveals no note or type of a secret that continued out of scope and %s', async (_what, change) => {
     await project.set('production', { KEY: 'one' })
     await project.set('staging', { KEY: 'one' })
     await project.remove('production', 'KEY')
@@ -204,7 +205,7 @@ describe('restoring a revision', () => {
     expect(await find('KEY')).toMatchObject({ note: '', type: 'runtime', dataType: 'text', values: [{ value: 'one' }] })
   })
 
-  test('works where the old values and the present ones would refer to each other', async () => {
+  test('succeeds even if old and present values together would form a reference cycle', async () => {
     await project.set('production', { FIRST: '${SECOND}' })
     await project.remove('production', 'FIRST')
     await project.set('production', { SECOND: '${FIRST}' })
@@ -213,7 +214,7 @@ describe('restoring a revision', () => {
   })
 })
 
-test('what was removed before its secret went to the trash stays removed, even within one millisecond', async () => {
+test('a value removed before its secret was deleted stays removed, even within one millisecond', async () => {
   await project.set('development', { KEY: 'one' })
   await project.set('staging', { KEY: 'two' })
   const moment = service.app.services.now() + 1_000

@@ -1,5 +1,5 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is copied and restored here.
-/** Revisions of an environment: what each change is recorded as, and how they are listed. */
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
+/** Revisions of an environment: one per change, and how they are listed. */
 import type { Diff, Promoted, Revision } from '@coffer/contract/history'
 import type { RevisionResults, Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -36,7 +36,7 @@ const promote = (body: Record<string, unknown>, to = 'staging') =>
 const changesOf = (revision: Revision | undefined) =>
   (revision?.changes ?? []).toSorted((a, b) => (a.key < b.key ? -1 : 1))
 
-/** Every cursor that is given out is followed. */
+/** Follows the cursor to the last page. */
 async function readPages<Item>(path: string, limit: number): Promise<Item[][]> {
   const pages: Item[][] = []
   let cursor: string | null = ''
@@ -53,7 +53,7 @@ async function readPages<Item>(path: string, limit: number): Promise<Item[][]> {
 }
 
 describe('revisions', () => {
-  test('every write is one, with what it did to which key, by whom and why', async () => {
+  test('every write creates one revision with the changed keys, the actions, the author and the message', async () => {
     await project.set('development', { A: '1', B: '2' }, { message: 'begin' })
     await project.set('development', { A: '1', B: '3', C: '4' })
     await project.must('PUT', '/secret/A', {
@@ -86,7 +86,7 @@ describe('revisions', () => {
     expect(revisions.at(-1)).toMatchObject({ message: 'begin', createdBy: owner.email })
   })
 
-  test('a bulk create is one of each environment that it writes to, and of no other', async () => {
+  test('a bulk create is one revision of each environment that it writes to, and of no other', async () => {
     const secrets = Array.from({ length: 30 }, (_, index) => ({ key: `KEY_${index}`, value: `${index}` }))
     await project.must('POST', '/secret', { environments: ['development', 'staging'], secrets })
     for (const environment of ['development', 'staging']) {
@@ -97,7 +97,7 @@ describe('revisions', () => {
     expect(await project.revisions('production')).toEqual([])
   })
 
-  test('a batch with renames is one', async () => {
+  test('a batch with renames is one revision', async () => {
     await project.set('development', { A: '1', B: '2', C: '3' })
     const answer = await project.must<RevisionResults>('POST', '/secret/batch', {
       environmentId: 'development',
@@ -125,7 +125,7 @@ describe('revisions', () => {
     expect(await project.state('development')).toEqual({ B: '4', X: '5' })
   })
 
-  test('a batch can swap two names by way of a third', async () => {
+  test('a batch can swap two names through a third one', async () => {
     await project.set('development', { A: '1', B: '2' })
     const operations = [
       { op: 'rename', key: 'A', to: 'FREE' },
@@ -141,7 +141,7 @@ describe('revisions', () => {
     expect(await project.state('development')).toEqual({ A: '2', B: '1' })
   })
 
-  test('a rename that would make a value refer back to itself is refused, and makes none', async () => {
+  test('a rename that closes a reference cycle is refused and creates no revision', async () => {
     await project.set('development', { A: '${B}', C: '${A}' })
     const renamed = await project.ask('PUT', '/secret/C', { name: 'B', values: [] })
     expect(renamed.status).toBe(409)
@@ -152,7 +152,7 @@ describe('revisions', () => {
     expect(await project.revisions('development')).toHaveLength(1)
   })
 
-  describe('a rename that would make a circle', () => {
+  describe('a rename that would close a reference cycle', () => {
     const rename = { op: 'rename', key: 'A', to: 'B' }
     const batch = (...operations: object[]) =>
       ['POST', '/secret/batch', { environmentId: 'development', operations: [rename, ...operations] }] as const
@@ -166,24 +166,27 @@ describe('revisions', () => {
     test.each([
       ['the value is replaced', update(plain), { B: 'plain', X: '${B}' }],
       ['the value is replaced in a batch', batch({ op: 'set', key: 'B', value: 'plain' }), { B: 'plain', X: '${B}' }],
-      ['what it leads to is replaced', batch({ op: 'set', key: 'X', value: 'plain' }), { B: '${X}', X: 'plain' }],
-      ['what it leads to is deleted', batch({ op: 'delete', key: 'X' }), { B: '${X}' }],
-      ['it is renamed once more', batch({ op: 'rename', key: 'B', to: 'C' }), { C: '${X}', X: '${B}' }],
-      ['what it leads to is renamed', batch({ op: 'rename', key: 'X', to: 'Y' }), { B: '${X}', Y: '${B}' }],
-    ])('goes through where %s by the same request', async (_what, [method, path, body], after) => {
+      ['the referenced value is replaced', batch({ op: 'set', key: 'X', value: 'plain' }), { B: '${X}', X: 'plain' }],
+      ['the referenced value is deleted', batch({ op: 'delete', key: 'X' }), { B: '${X}' }],
+      ['the secret is renamed again', batch({ op: 'rename', key: 'B', to: 'C' }), { C: '${X}', X: '${B}' }],
+      ['the referenced secret is renamed', batch({ op: 'rename', key: 'X', to: 'Y' }), { B: '${X}', Y: '${B}' }],
+    ])('succeeds if %s in the same request', async (_what, [method, path, body], after) => {
       await project.must(method, path, body)
       expect(await project.state('development')).toEqual(after)
     })
 
     test.each([
       ['the value is replaced by an equal one', update({ ...plain, value: '${X}' })],
-      ['the value is replaced by one that leads there too', update({ ...plain, value: 'see ${X}' })],
+      ['the value is replaced by one with the same reference', update({ ...plain, value: 'see ${X}' })],
       ['the value is replaced in another environment', update({ ...plain, environmentId: 'staging' })],
-      ['only a value of one’s own is plain', update({ ...plain, isPersonal: true })],
-      ['something else is deleted', batch({ op: 'delete', key: 'ELSE' })],
-      ['something else is renamed', batch({ op: 'rename', key: 'ELSE', to: 'OTHER' })],
-      ['what it leads to is set to lead there again', batch({ op: 'set', key: 'X', value: '-${B}' })],
-    ])('is refused where %s', async (_what, [method, path, body]) => {
+      ['only a personal value has no reference', update({ ...plain, isPersonal: true })],
+      ['another secret is deleted', batch({ op: 'delete', key: 'ELSE' })],
+      ['another secret is renamed', batch({ op: 'rename', key: 'ELSE', to: 'OTHER' })],
+      [
+        'the referenced value is replaced by one that closes the cycle, too',
+        batch({ op: 'set', key: 'X', value: '-${B}' }),
+      ],
+    ])('is refused if %s', async (_what, [method, path, body]) => {
       await project.allowPersonal('development')
       await project.set('development', { ELSE: '1' })
       const before = { development: await project.state('development'), staging: await project.state('staging') }
@@ -197,7 +200,7 @@ describe('revisions', () => {
       expect(await project.revisions('development')).toHaveLength(2)
     })
 
-    test('is refused where it is one in another environment, too, and only the first is mended', async () => {
+    test('is refused if the request breaks the cycle in only one of two environments', async () => {
       await project.set('staging', { A: '${X}', X: '${B}' })
       const [method, path, body] = update(plain)
       expect((await project.ask(method, path, body)).status).toBe(409)
@@ -206,7 +209,7 @@ describe('revisions', () => {
     })
   })
 
-  test('an import, a promotion and a restore are one each', async () => {
+  test('an import, a promotion and a restore are one revision each', async () => {
     const content = 'A=1\nB=2\nC=3\n'
     await project.must('POST', '/secret/import', { environmentId: 'staging', format: 'dotenv', content })
     await project.set('development', { A: '10', B: '20', D: '40' })
@@ -221,7 +224,7 @@ describe('revisions', () => {
     expect(revisions.map(({ changes }) => changes.length)).toEqual([3, 3, 3])
   })
 
-  test('a rename is one of every environment in which the secret has a value', async () => {
+  test('a rename is one revision of every environment in which the secret has a value', async () => {
     await project.set('development', { A: '1' })
     await project.set('staging', { A: '2' })
     await project.set('production', { B: '3' })
@@ -233,7 +236,7 @@ describe('revisions', () => {
     expect(await project.revisions('production')).toHaveLength(1)
   })
 
-  test('a rename and new values in one request are one', async () => {
+  test('a rename and new values in one request are one revision', async () => {
     await project.set('development', { A: '1' })
     const values = [{ environmentId: 'development', value: '2', isPersonal: false }]
     await project.must('PUT', '/secret/A', { name: 'Z', values })
@@ -247,7 +250,7 @@ describe('revisions', () => {
     )
   })
 
-  test('a rename and a write that take their time have one moment: a millisecond before it stands what stood before', async () => {
+  test('a slow rename and write have one timestamp, and a millisecond earlier the old state is current', async () => {
     await project.set('development', { A: '1' })
     const begin = service.clock.offsetMs
     let looks = 0
@@ -268,7 +271,7 @@ describe('revisions', () => {
     expect([createdAt, values[0]?.updatedAt]).toEqual([newest?.createdAt, newest?.createdAt])
   })
 
-  test('personal values, equal values, dry runs and refusals make none', async () => {
+  test('personal values, equal values, dry runs and refusals create no revision', async () => {
     await project.allowPersonal('development')
     await project.set('development', { A: '1' })
     const personal = { environmentId: 'development', value: 'mine', isPersonal: true }
@@ -294,15 +297,15 @@ describe('revisions', () => {
     expect(await project.state('development')).toEqual({ A: '1' })
   })
 
-  test('are told by every answer as they stand afterwards, also where nothing was made', async () => {
+  test('are in every response as the current number, even if none was created', async () => {
     const file = (body: object) => ({ environmentId: 'development', format: 'dotenv', mode: 'upsert', ...body })
     const batch = (value: string) => ({ environmentId: 'development', operations: [{ op: 'set', key: 'A', value }] })
-    const tell = async (path: string, body: object) =>
+    const revisionAfter = async (path: string, body: object) =>
       (await project.must<RevisionResults>('POST', path, body)).revision
     const restore = (revision: number) => `/environment/${project.idOf('development')}/revision/${revision}/restore`
     const promoting = `/environment/${project.idOf('development')}/promote`
-    expect(await tell('/secret/import', file({ content: 'A=1' }))).toBe(1)
-    expect(await tell('/secret/import', file({ content: 'A=2' }))).toBe(2)
+    expect(await revisionAfter('/secret/import', file({ content: 'A=1' }))).toBe(1)
+    expect(await revisionAfter('/secret/import', file({ content: 'A=2' }))).toBe(2)
     await project.set('staging', { A: '2' })
     for (const [path, body] of [
       ['/secret/import', file({ content: 'A=2' })],
@@ -314,12 +317,12 @@ describe('revisions', () => {
       [promoting, { from: 'staging' }],
       [promoting, { from: 'staging', dryRun: true }],
     ] as const) {
-      expect(await tell(path, body), JSON.stringify([path, body])).toBe(2)
+      expect(await revisionAfter(path, body), JSON.stringify([path, body])).toBe(2)
     }
-    expect(await tell(restore(1), {})).toBe(3)
+    expect(await revisionAfter(restore(1), {})).toBe(3)
   })
 
-  test('come in pages, each revision once and whole', async () => {
+  test('are paginated, each revision once and complete', async () => {
     for (let index = 1; index <= 5; index++) await project.set('development', { A: `${index}`, B: `${index}` })
     await project.rename('A', 'Z')
     const path = `/environment/${project.idOf('development')}/revision?`
@@ -332,7 +335,7 @@ describe('revisions', () => {
     expect(pages.flat()).toEqual(await project.revisions('development'))
   })
 
-  test('an environment of another project has none here', async () => {
+  test('of an environment of another project are not found', async () => {
     const other = await createSecretProject(service, owner.session)
     const foreign = `/environment/${other.idOf('development')}`
     expect((await project.ask('GET', `${foreign}/revision`)).status).toBe(404)

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are what is copied and restored here.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
 /** Versions of a value. */
 import type { SecretVersion, SecretVersionValue } from '@coffer/contract/history'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -35,7 +35,7 @@ const restoreVersion = (key: string, version: number, environmentId = 'developme
     environmentId,
   })
 
-/** Every cursor that is given out is followed. */
+/** Follows the cursor to the last page. */
 async function readPages<Item>(path: string, limit: number): Promise<Item[][]> {
   const pages: Item[][] = []
   let cursor: string | null = ''
@@ -52,7 +52,7 @@ async function readPages<Item>(path: string, limit: number): Promise<Item[][]> {
 }
 
 describe('versions', () => {
-  test('come newest first, with who, when and why, and removals are marked', async () => {
+  test('are listed newest first with author, time and message, and removals are marked', async () => {
     await project.set('development', { KEY: 'one' }, { message: 'first' })
     await project.must('PUT', '/secret/KEY/value', { environmentId: 'development', value: 'two', message: 'second' })
     await project.remove('development', 'KEY')
@@ -70,7 +70,7 @@ describe('versions', () => {
     }
   })
 
-  test('come in pages, each version once', async () => {
+  test('are paginated, each version once', async () => {
     for (let index = 1; index <= 5; index++) await project.set('development', { KEY: `value ${index}` })
     const pages = await readPages<SecretVersion>(`/secret/KEY/version${development}&`, 2)
     expect(pages.map((page) => page.map(({ version }) => version))).toEqual([[5, 4], [3, 2], [1]])
@@ -79,7 +79,7 @@ describe('versions', () => {
     expect((await project.ask('GET', `/secret/KEY/version${development}&cursor=nonsense`)).status).toBe(400)
   })
 
-  test('belong to one environment, and a personal value makes none', async () => {
+  test('belong to one environment, and a personal value creates none', async () => {
     await project.allowPersonal('development')
     await project.set('development', { KEY: 'here' })
     await project.set('staging', { KEY: 'there' })
@@ -90,13 +90,13 @@ describe('versions', () => {
     expect((await readVersion('KEY', 1)).value).toBe('here')
   })
 
-  test('an equal value makes none', async () => {
+  test('are not created by an equal value', async () => {
     await project.set('development', { KEY: 'same' })
     await project.set('development', { KEY: 'same' })
     expect(await versionsOf('KEY')).toHaveLength(1)
   })
 
-  test('one has its value, which is audited; a removal has none, and nothing is audited', async () => {
+  test('have a value, whose read is recorded; a removal has none, and its read is not recorded', async () => {
     await project.set('development', { KEY: 'one' })
     await project.set('development', { KEY: 'two' })
     await project.remove('development', 'KEY')
@@ -123,7 +123,7 @@ describe('versions', () => {
     expect((await readVersion('NEW', 1)).value).toBe('one')
   })
 
-  test('restoring one makes its value the current one, as a new version and a new revision', async () => {
+  test('restoring a version makes its value current, as a new version and a new revision', async () => {
     await project.set('development', { KEY: 'one', OTHER: 'stays' })
     await project.set('development', { KEY: 'two' })
     expect((await restoreVersion('KEY', 1)).body).toEqual({ success: true, version: 3 })
@@ -133,14 +133,14 @@ describe('versions', () => {
     expect(newest).toMatchObject({ revision: 3, changes: [{ key: 'KEY', action: 'updated' }] })
   })
 
-  test('restoring one after the value was removed brings it back', async () => {
+  test('restoring a version brings back a removed value', async () => {
     await project.set('development', { KEY: 'one' })
     await project.remove('development', 'KEY')
     expect((await restoreVersion('KEY', 1)).body).toEqual({ success: true, version: 3 })
     expect(await project.state('development')).toEqual({ KEY: 'one' })
   })
 
-  test('restoring the current one changes nothing', async () => {
+  test('restoring the current version changes nothing', async () => {
     await project.set('development', { KEY: 'one' })
     expect((await restoreVersion('KEY', 1)).body).toEqual({ success: true, version: 1 })
     expect(await project.revisions('development')).toHaveLength(1)
@@ -155,7 +155,7 @@ describe('versions', () => {
     expect(await versionsOf('KEY')).toHaveLength(2)
   })
 
-  test('what does not exist is not found: secret, environment, version, or a value that never was here', async () => {
+  test('a missing secret, environment, version or value is 404', async () => {
     await project.set('development', { KEY: 'one', TRASHED: 'two' })
     await project.must('DELETE', '/secret/TRASHED')
     const paths = [
@@ -173,14 +173,14 @@ describe('versions', () => {
   })
 
   test.each(['/version', '/version/0?environmentId=development', '/version/one?environmentId=development'])(
-    'refuses the malformed %s',
+    'the malformed path %s is refused',
     async (path) => {
       await project.set('development', { KEY: 'one' })
       expect((await project.ask('GET', `/secret/KEY${path}`)).status).toBe(400)
     },
   )
 
-  test('a read-only token reads them and restores none, and only in its scope', async () => {
+  test('a read-only token reads versions in its scope and restores none', async () => {
     await project.set('development', { KEY: 'one' })
     await project.set('staging', { KEY: 'two' })
     const scope = { environments: [project.idOf('development')] }
