@@ -26,7 +26,7 @@ afterAll(() => service.stop())
 const path = '/v1/workspace/main/audit'
 const read = (query = '') => service.call<AuditEntry[]>('GET', `${path}${query}`, { token: owner.session })
 
-test('entries come newest first, 50 at a time, and the cursor leads through all of them', async () => {
+test('entries are listed newest first, 50 per page, and the cursor leads through all of them', async () => {
   const first = await read()
   expect(first.body).toHaveLength(50)
   const all = [...first.body]
@@ -42,7 +42,7 @@ test('entries come newest first, 50 at a time, and the cursor leads through all 
   expect(all.length).toBeGreaterThanOrEqual(62)
 })
 
-test('an entry says who, what, when, from where and in which request', async () => {
+test('an entry has actor, action, entity, IP address, user agent and request id', async () => {
   const made = await service.call('POST', '/v1/workspace/main/team', {
     token: owner.session,
     body: { name: 'Seen' },
@@ -77,18 +77,18 @@ const filters: [name: string, value: () => string, count: number][] = [
   ['from', () => '2999-01-01T00:00:00.000Z', 0],
   ['to', () => '2000-01-01T00:00:00+02:00', 0],
 ]
-test.each(filters)('the filter %s keeps what matches', async (name, value, count) => {
+test.each(filters)('the filter %s returns only matching entries', async (name, value, count) => {
   const { body } = await read(`?limit=200&${name}=${encodeURIComponent(value())}`)
   expect(body).toHaveLength(count)
 })
 
-test('a filter that fits everything keeps everything', async () => {
+test('a filter that matches everything returns everything', async () => {
   const all = (await read('?limit=200')).body
   expect((await read(`?limit=200&actor=${owner.id}&from=2000-01-01T00:00:00Z`)).body).toEqual(all)
   expect((await read('?limit=200&action=create')).body).toEqual(all.filter(({ action }) => action === 'CREATE'))
 })
 
-test('filters narrow each other', async () => {
+test('several filters are combined with AND', async () => {
   expect((await read('?action=CREATE&entity=project&q=ap')).body).toHaveLength(1)
   expect((await read('?action=UPDATE&entity=project')).body).toEqual([])
 })
@@ -102,13 +102,13 @@ test.each([
   ['from=yesterday', /^from: /],
   ['format=xml', /^format: /],
   ['q=%00', /^q: /],
-])('refuses %s', async (query, message) => {
+])('the query %s is refused', async (query, message) => {
   const answer = await service.call<{ message: string }>('GET', `${path}?${query}`, { token: owner.session })
   expect(answer.status).toBe(400)
   expect(answer.body.message).toMatch(message)
 })
 
-test('ndjson streams every entry, oldest first, one a line', async () => {
+test('ndjson streams every entry, oldest first, one per line', async () => {
   const { text, headers } = await read('?format=ndjson')
   expect(headers.get('content-type')).toBe('application/x-ndjson')
   const entries: AuditEntry[] = text
@@ -122,14 +122,14 @@ test('ndjson streams every entry, oldest first, one a line', async () => {
   expect(filtered.text.trimEnd().split('\n')).toHaveLength(1)
 })
 
-test('the head of a stream is answered without reading the trail', async () => {
+test('a HEAD request for a stream does not read the audit trail', async () => {
   const asked = { method: 'HEAD', headers: { authorization: `Bearer ${owner.session}` } }
   const { status, headers } = await fetch(`${service.url}${path}?format=ndjson`, asked)
   expect(status).toBe(200)
   expect(headers.get('content-type')).toBe('application/x-ndjson')
 })
 
-test('a trail that nobody touched verifies, also while it is being written', async () => {
+test('an untampered audit trail verifies, also during writes', async () => {
   const writes = Array.from({ length: 40 }, (_, index) => createTeam(service, owner.session, `Parallel ${index}`))
   const during = await service.call<AuditVerdict>('GET', `${path}/verify`, { token: owner.session })
   expect(during.body.ok).toBe(true)
@@ -139,14 +139,14 @@ test('a trail that nobody touched verifies, also while it is being written', asy
   expect(after.body).toEqual({ ok: true, entries: newest?.sequence, head: newest?.hash })
 })
 
-test('what is refused leaves no entry', async () => {
+test('a refused request leaves no entry', async () => {
   const before = (await read('?limit=1')).body
   await service.call('POST', '/v1/workspace/main/team', { token: owner.session, body: { name: 'Team 1' } })
   await service.call('POST', '/v1/workspace/main/team', { token: owner.session, body: {} })
   expect((await read('?limit=1')).body).toEqual(before)
 })
 
-test('reads of very many keys make pages shorter; every entry is on one of them, in the stream, and in the chain', async () => {
+test('reads of very many keys shorten the pages, and every entry is on a page, in the stream and in the chain', async () => {
   const project = await createSecretProject(service, owner.session)
   const names = Array.from({ length: 4_000 }, (_, index) => `K${index}`.padEnd(250, '_'))
   await project.set('development', Object.fromEntries(names.map((name) => [name, '1'])))

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what a reference leads to is looked for here.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the values here hold references.
 import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import type { Secret } from '@coffer/contract/secret'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -18,7 +18,7 @@ let raw: RawDatabase
 let session: string
 let project: SecretProject
 let other: SecretProject
-/** What was done, by the id of the request. */
+/** The name of each step, by the id of its request. */
 const done = new Map<string, string>()
 const secretIds = new Map<string, string>()
 
@@ -32,7 +32,7 @@ async function find(query: Record<string, string>): Promise<AuditEntry[]> {
   return body
 }
 
-/** Newest first, through pages of two; the same as one page, and as the stream backwards. */
+/** Newest first. Pages of two, one large page and the reversed stream must all agree. */
 async function findAll(query: Record<string, string>): Promise<AuditEntry[]> {
   const all = await find({ ...query, limit: '200' })
   const paged: AuditEntry[] = []
@@ -110,7 +110,7 @@ const work = { action: 'VIEW' }
 const inProduction = ['list', 'list of two', 'resolved', 'exported', 'one', 'diff', 'share', 'share opened']
 
 describe('the filter environment', () => {
-  test('finds every read that touched the environment, alone, among others or by reference', async () => {
+  test('finds every read of the environment, alone, with others or by reference', async () => {
     expect(await named({ ...work, environment: project.idOf('production') })).toEqual(inProduction)
     expect(await named({ ...work, environment: project.idOf('staging') })).toEqual([
       'list',
@@ -130,7 +130,7 @@ describe('the filter environment', () => {
     expect(await named({ ...work, environment: other.idOf('production') })).toEqual(['list elsewhere'])
   })
 
-  test('finds every write that touched it', async () => {
+  test('finds every write to the environment', async () => {
     const writesIn = async (name: string) => {
       const created = await named({ action: 'CREATE', environment: project.idOf(name) })
       return [...created, ...(await named({ action: 'UPDATE', environment: project.idOf(name) }))]
@@ -140,7 +140,7 @@ describe('the filter environment', () => {
     expect(await writesIn('development')).toEqual(['bulk', 'batch', 'rename'])
   })
 
-  test('finds reminders of values in it, and of no other', async () => {
+  test('finds reminders of values in the environment, and no others', async () => {
     const place = await createSecretProject(service, session)
     await act('made', place, 'POST', '/secret', bulk(['development', 'staging'], { A: '1' }))
     const reminder = { environmentId: 'staging', type: 'one_time', nextReminderDate: '2030-01-01T00:00:00Z' }
@@ -150,7 +150,7 @@ describe('the filter environment', () => {
     expect(await named({ environment: place.idOf('development') })).toEqual(['made'])
   })
 
-  test('an entry of several environments names their ids, one of a single environment has it in its own field', async () => {
+  test('an entry of several environments lists their ids, an entry of one environment has it in environmentId', async () => {
     const entries = await find({ project: project.slug, limit: '200' })
     const entryOf = (what: string) => entries.find(({ requestId }) => done.get(requestId) === what)
     const ids = ['development', 'production'].map(project.idOf)
@@ -171,7 +171,7 @@ describe('the filter environment', () => {
     }
   })
 
-  test('takes an id in any case, and a name where the project is given', async () => {
+  test('accepts an id in any case, and a name together with the project', async () => {
     const id = project.idOf('production').toUpperCase()
     expect(await named({ ...work, environment: id })).toEqual(inProduction)
     for (const where of [project.slug, project.id, project.id.toUpperCase()]) {
@@ -187,13 +187,13 @@ describe('the filter environment', () => {
     ['project=nowhere', 404, /^project: /],
     ['project=nowhere&format=ndjson', 404, /^project: /],
     [`project=${crypto.randomUUID()}&environment=production`, 404, /^environment: /],
-  ])('refuses %s: what is not known does not look like what never happened', async (query, status, message) => {
+  ])('refuses %s instead of returning no entries', async (query, status, message) => {
     const answer = await service.call<{ message: string }>('GET', `${path}?${query}`, { token: session })
     expect(answer.status).toBe(status)
     expect(answer.body.message).toMatch(message)
   })
 
-  test('finds what happened in one that was deleted, by its id', async () => {
+  test('finds the entries of a deleted environment by its id', async () => {
     const gone = await createSecretProject(service, session)
     await act('before the end', gone, 'POST', '/secret', bulk(['development', 'staging'], { D: 'd' }))
     await gone.ask('DELETE', '')
@@ -218,26 +218,26 @@ describe('the filter entity', () => {
     'list after',
   ]
 
-  test('finds a secret by its key wherever one call covered several', async () => {
+  test('finds a secret by its key in requests for several secrets', async () => {
     expect(await named({ entity: 'D', project: project.slug })).toEqual(withD)
     expect(await named({ entity: 'D', project: other.slug })).toEqual(['elsewhere', 'list elsewhere'])
     expect(await named({ entity: 'd' })).toEqual([])
   })
 
-  test('finds it by its id, and only in its own project', async () => {
+  test('finds a secret by its id, only in its own project', async () => {
     const id = secretIds.get('D') ?? ''
     expect(await named({ entity: id })).toEqual(withD)
     expect(await named({ entity: id.toUpperCase() })).toEqual(withD)
   })
 
-  test('finds one that was renamed: by its id under both names, by either name under that', async () => {
+  test('finds a renamed secret by id under both names, and by each name under that name', async () => {
     const before = ['bulk', 'list', 'list of two', 'batch', ...diff, 'share', 'share', 'rename']
     expect(await named({ entity: secretIds.get('E') ?? '' })).toEqual([...before, 'list after'])
     expect(await named({ entity: 'E', project: project.slug })).toEqual(before)
     expect(await named({ entity: 'RENAMED' })).toEqual(['rename', 'list after'])
   })
 
-  test('finds one that was renamed while it had no value: by its id under both names', async () => {
+  test('finds a secret renamed without a value by id under both names', async () => {
     const place = await createSecretProject(service, session)
     await act('made', place, 'POST', '/secret', bulk(['development'], { OLD: '1' }))
     await act('read', place, 'GET', '/secret')
@@ -247,7 +247,7 @@ describe('the filter entity', () => {
     expect(await named({ entity: id })).toEqual(['made', 'read', 'removed', 'renamed'])
   })
 
-  test('does not take a later secret of the same name for the one whose id was recorded', async () => {
+  test('does not confuse a later secret of the same name with the recorded one', async () => {
     const place = await createSecretProject(service, session)
     await act('the first', place, 'POST', '/secret', bulk(['development'], { G: '1', H: '1' }))
     await act('gone', place, 'DELETE', '/secret/G?purge=true')
@@ -257,7 +257,7 @@ describe('the filter entity', () => {
     expect(await named({ entity: 'G' })).toEqual(['the first', 'gone', 'gone', 'the second'])
   })
 
-  test('tells work on the secrets of a project from work on the project', async () => {
+  test('separates entries about the secrets of a project from entries about the project', async () => {
     const projects = await findAll({ entity: 'project', project: project.slug })
     expect(projects.map(({ action }) => action)).toEqual(['CREATE'])
     const entry = (await find({ entity: 'D', action: 'CREATE', project: project.slug })).at(-1)
@@ -279,7 +279,7 @@ describe('the filter entity', () => {
     )
   })
 
-  test('finds what is rare behind much that looks like it', async () => {
+  test('finds a rare entry behind many similar ones', async () => {
     const id = await createTeam(service, session, 'created')
     const place = await createSecretProject(service, session)
     for (let index = 0; index < 120; index++) await place.set('development', { [`K${index}`]: 'x' })
@@ -289,7 +289,7 @@ describe('the filter entity', () => {
 })
 
 describe('the filter q', () => {
-  test('finds keys wherever one call covered several, in any case and by a part of them', async () => {
+  test('finds keys in requests for several secrets, in any case and by a part of the name', async () => {
     const renamed = ['rename', 'list after']
     expect(await named({ q: 'RENAM' })).toEqual(renamed)
     expect(await named({ q: 'name' })).toEqual(renamed)
@@ -303,12 +303,12 @@ describe('the filter q', () => {
     ['Ω and ж', ['ω', 'Ж', 'Ω AND Ж']],
     ['\u212Aelvin \u0130', ['kelvin', 'KELVIN', '\u212Aelvin', '\u0130']],
     ['100 %_\\"quoted"', ['100 %', '%_', '_\\', '\\"q', 'QUOTED"']],
-  ])('finds %s however it is written, in both kinds of rows', async (name, needles) => {
+  ])('finds %s in any case and by a part, in single and batched rows', async (name, needles) => {
     const slug = `q-${Buffer.from(name).toString('hex').slice(0, 30)}`
     const { id } = await createProject(service, session, slug)
     const renamed = await service.call('PUT', `/v1/workspace/main/project/${slug}`, { token: session, body: { name } })
     expect(renamed.status, renamed.text).toBe(200)
-    // Reads stand in rows with others; the name of who reads is the one field of theirs that is not ASCII.
+    // Reads are batched, and the actor's name is their only field that need not be ASCII.
     const reader = await createToken(service, session, { name, permission: 'read' })
     await act('read', project, 'GET', '/secret/F', undefined, reader.token)
     for (const q of needles) {
@@ -325,9 +325,9 @@ describe('the filter q', () => {
   })
 })
 
-describe('entries of the past, which held names and no ids', () => {
-  /** As these entries were written then. */
-  async function inThePast(check: () => Promise<void>): Promise<void> {
+describe('old entries, which have names and no ids', () => {
+  /** Removes the ids, as entries used to be written. */
+  async function asOldEntries(check: () => Promise<void>): Promise<void> {
     const ids = /,?\\*"environmentIds\\*":\[[^\]]*\]|\\*"id\\*":\\*"[^"]*",/g
     await raw.restoring(['audit_entry', 'audit_batch'], async () => {
       for (const { sequence, details } of await raw.query('select sequence, details from audit_entry')) {
@@ -350,7 +350,7 @@ describe('entries of the past, which held names and no ids', () => {
       secret: await named({ entity: secretIds.get('D') ?? '' }),
     })
     const now = await seen()
-    await inThePast(async () => {
+    await asOldEntries(async () => {
       const then = await seen()
       expect(then).toEqual({ ...now, production: now.production.filter((what) => what !== 'rename') })
     })
@@ -359,14 +359,14 @@ describe('entries of the past, which held names and no ids', () => {
   })
 
   test.each(['', '{', '[]', 'null', '1', '{"after":1}', '{"after":{"keys":{},"changes":[null,1],"environments":[1]}}'])(
-    'that somebody wrote over with %j stop no search, and are listed',
+    'stop no search and are listed even if overwritten with %j',
     async (details) => {
       await raw.restoring(['audit_entry'], async () => {
         await raw.query(`update audit_entry set details = ? where entity_type = 'secrets'`, [details])
         for (const query of [{ q: 'nothing' }, { entity: 'nothing' }, { environment: project.idOf('staging') }]) {
           await find({ ...query, action: 'DELETE' })
         }
-        // They are entries all the same, told by what is left of them.
+        // The damaged entries are still listed, with their remaining fields.
         for (const { before, after } of await findAll({ entity: 'secrets' })) {
           expect([before, after].filter((one) => one !== undefined && Object(one) !== one)).toEqual([])
         }

@@ -1,4 +1,4 @@
-/** Long lists of keys in the audit trail: stored once, shown in full, and as well protected as the entries. */
+/** Long lists of keys in the audit trail are stored once, shown in full, and tamper-evident like the entries. */
 import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { registerOwner, startService, type TestService } from '../../../../../test/harness.ts'
@@ -28,7 +28,7 @@ afterAll(async () => {
 const readAll = () => project.must('GET', '/secret?environmentId=development')
 const ask = async <Body>(target: string) =>
   (await service.call<Body>('GET', `${path}${target}`, { token: session })).body
-/** All of them, oldest first: a page would hold a dozen. */
+/** Streams all views, oldest first: a page would hold only a dozen. */
 async function streamViews(filter = ''): Promise<AuditEntry[]> {
   const { text } = await service.call('GET', `${path}?format=ndjson&action=VIEW${filter}`, { token: session })
   const lines = text.split('\n').filter((line) => line !== '')
@@ -45,7 +45,7 @@ async function measureTrail(): Promise<{ bytes: number; lists: number }> {
   return { bytes: Number(row?.bytes), lists: Number(row?.lists) }
 }
 
-test('40 reads of 2,400 long names grow the trail by one list of them', async () => {
+test('40 reads of 2,400 long names add one list of them to the audit trail', async () => {
   const before = await measureTrail()
   await readAll()
   const once = await measureTrail()
@@ -57,7 +57,7 @@ test('40 reads of 2,400 long names grow the trail by one list of them', async ()
   expect(after.bytes - once.bytes).toBeLessThan(39 * 1_000)
 })
 
-test('an export and another filter share the list of the same keys', async () => {
+test('an export and a resolved read share the list of the same keys', async () => {
   const { lists } = await measureTrail()
   await project.must('GET', '/secret/export?environmentId=development')
   await project.must('GET', '/secret?environmentId=development&resolve=true')
@@ -88,7 +88,7 @@ test.each([
   ['emptied', `update audit_key_list set keys = '[]'`],
   ['removed', 'delete from audit_key_list'],
   ['moved to another chain', `update audit_key_list set chain_id = 'another'`],
-])('a list that was %s is found by the check of the chain, and not shown', async (_what, statement) => {
+])('a list that was %s fails verification and is not shown', async (_what, statement) => {
   await readAll()
   const [first] = await streamViews()
   await raw.restoring(['audit_key_list'], async () => {
@@ -104,7 +104,7 @@ test.each([
   expect((await verify()).ok).toBe(true)
 })
 
-test('the digest in an entry cannot be exchanged for that of another list', async () => {
+test('the digest in an entry cannot be replaced by that of another list', async () => {
   await project.set('staging', Object.fromEntries(names.slice(0, 1_000).map((name) => [name, '1'])))
   await project.must('GET', '/secret?environmentId=staging')
   await readAll()
@@ -121,7 +121,7 @@ test('the digest in an entry cannot be exchanged for that of another list', asyn
   expect((await verify()).ok).toBe(true)
 })
 
-test('a list whose read could not be recorded is stored by the next one', async () => {
+test('a list whose read could not be recorded is stored by the next read', async () => {
   await project.set('production', Object.fromEntries(names.slice(0, 100).map((name) => [name, '1'])))
   const { lists } = await measureTrail()
   await raw.query('alter table audit_batch rename to elsewhere')
@@ -133,7 +133,7 @@ test('a list whose read could not be recorded is stored by the next one', async 
   expect((await verify()).ok).toBe(true)
 })
 
-test('a list is noted as used again after so many entries that its use would be forgotten', async () => {
+test('the last use of a list is updated again after many entries', async () => {
   await readAll()
   const used = async () => Number((await raw.query('select max(last_sequence) as at from audit_key_list'))[0]?.at)
   const before = await used()

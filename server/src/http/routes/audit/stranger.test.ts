@@ -1,4 +1,4 @@
-/** Rows that people without a credential cause are bounded, however many people there are. */
+/** Requests without a credential create a bounded number of rows, however many clients send them. */
 import type { DeviceCode } from '@coffer/contract/device'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { addUser, password, registerOwner, startService, type TestService } from '../../../../../test/harness.ts'
@@ -17,7 +17,7 @@ afterAll(async () => {
   await raw.close()
   await service.stop()
 })
-// A window of its own for each test.
+// Starts a new rate window for each test.
 beforeEach(async () => {
   service.clock.offsetMs += 3_600_000
   await cleanUp(service.app.services)
@@ -39,7 +39,7 @@ const countEntries = () =>
     systemChain,
     systemChain,
   )
-/** The numbers of acts without an entry of their own. */
+/** The counts of events without an entry of their own. */
 async function listUnrecorded(): Promise<number[]> {
   const rows = await raw.query(
     `select details from audit_entry where chain_id = ? and details like '%unrecorded%' order by sequence`,
@@ -48,7 +48,7 @@ async function listUnrecorded(): Promise<number[]> {
   return rows.map(({ details }) => JSON.parse(String(details)).after.unrecorded)
 }
 
-test('failed logins of addresses that nobody has: a few entries, then a number', async () => {
+test('failed logins to unknown addresses leave 50 entries, then only a count', async () => {
   const before = await countEntries()
   const attempts = Array.from({ length: 80 }, (_, index) => index)
   for (let at = 0; at < attempts.length; at += 8) {
@@ -65,13 +65,13 @@ test('failed logins of addresses that nobody has: a few entries, then a number',
   expect(await countRows('login_attempt')).toBe(0)
 })
 
-test('one network has five entries', async () => {
+test('failed logins from one network leave five entries', async () => {
   const before = await countEntries()
   for (let index = 0; index < 12; index++) await logIn(`one${index}@example.com`, '203.0.113.7')
   expect((await countEntries()) - before).toBe(5)
 })
 
-test('failures of an account are recorded up to its lock, whatever strangers do', async () => {
+test('failed logins to an account are recorded up to its lock, whatever other clients do', async () => {
   await addUser(service, 'person@example.com')
   for (let index = 0; index < 8; index++) await logIn(`two${index}@example.com`, '203.0.113.8')
   const before = await countEntries()
@@ -79,13 +79,13 @@ test('failures of an account are recorded up to its lock, whatever strangers do'
   expect((await countEntries()) - before).toBe(10)
 })
 
-test('a failed login from a network that is new leaves one row', async () => {
+test('a failed login from a new network leaves one row', async () => {
   const before = await countRows('login_attempt')
   await logIn('somebody@example.com', '203.0.113.9')
   expect((await countRows('login_attempt')) - before).toBe(1)
 })
 
-test('subjects of failed logins are bounded; a lock is not among those that go', async () => {
+test('counters of failed logins are bounded, and eviction never removes a lock', async () => {
   for (let index = 0; index < 10; index++) await logIn('owner@example.com', '203.0.113.10')
   const hashes = Array.from({ length: 11_500 }, (_, index) => Buffer.from(`made up ${index}`.padEnd(32)))
   const startedAt = service.app.services.now()
@@ -102,7 +102,7 @@ test('subjects of failed logins are bounded; a lock is not among those that go',
   expect((await logIn('owner@example.com', '203.0.113.10', password)).status).toBe(429)
 })
 
-test('codes for devices: 50 wait per network, 1,000 overall, and the network with most of them gives way', async () => {
+test('pending device codes are limited to 50 per network and 1,000 overall, and the network with most is evicted first', async () => {
   const before = await countEntries()
   const own = await askForCode('203.0.113.20')
   for (let index = 0; index < 55; index++) {

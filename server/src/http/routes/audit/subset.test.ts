@@ -1,4 +1,4 @@
-/** Reads whose caller chooses the names: many different ones must not fill the disk, and each shows what it read. */
+/** Many reads with different selections of keys must not fill the disk, and each entry must show its own keys. */
 import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import type { Diff } from '@coffer/contract/history'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -86,7 +86,7 @@ test('40 searches for different names store one list, and show and find exactly 
   expect((await verify()).ok).toBe(true)
 })
 
-test('a cached answer and a short list are recorded as they were read', async () => {
+test('a cached response and a short list are recorded with exactly their keys', async () => {
   const short = names.filter((name) => name.includes('KEY_77_'))
   const entries = await entriesOf(async () => {
     await search('KEY_23')
@@ -97,7 +97,7 @@ test('a cached answer and a short list are recorded as they were read', async ()
   expect(entries.map(({ after }) => after?.keys)).toEqual([long, long, short])
 })
 
-test('every choice of environments in any order stores no list of its own', async () => {
+test('different selections of environments in any order store no lists of their own', async () => {
   const manyNames = Array.from({ length: 60 }, (_, index) =>
     `environment-${String(index).padStart(2, '0')}`.padEnd(40, '-x'),
   )
@@ -118,7 +118,7 @@ test('every choice of environments in any order stores no list of its own', asyn
     for (let shift = 5; shift < 8; shift++) await read(shift)
   })
   const after = await measureTrail()
-  // Only those that include the first environment read a value, and are recorded.
+  // Only reads that include the first environment return a value and are recorded.
   expect(entries).toHaveLength(4)
   for (const { after } of entries) expect(after?.keys).toEqual(names.slice(0, 500))
   expect(entries[0]?.after?.environments).toEqual(choose(0).sort())
@@ -127,7 +127,7 @@ test('every choice of environments in any order stores no list of its own', asyn
   expect(after.bytes - before.bytes).toBeLessThan(entries.length * bytesPerEntry)
 })
 
-test('differences of all pairs of revisions store no list each, and show the keys that they compared', async () => {
+test('diffs of all pairs of revisions store no lists of their own, and show the keys that they compared', async () => {
   const own = await createSecretProject(service, session)
   const revisions = 5
   for (let index = 0; index < revisions; index++) {
@@ -171,7 +171,7 @@ test('differences of all pairs of revisions store no list each, and show the key
   expect((await verify()).ok).toBe(true)
 })
 
-test('a name that only old versions hold is in the list, too', async () => {
+test('a name that only old versions have is in the list, too', async () => {
   const own = await createSecretProject(service, session)
   const [first = '', ...others] = names.slice(0, 60)
   const write = (written: string[]) => own.set('staging', Object.fromEntries(written.map((name) => [name, '1'])))
@@ -191,7 +191,7 @@ test('a name that only old versions hold is in the list, too', async () => {
   expect((await measureTrail()).lists).toBe(before.lists)
 })
 
-test('searches that resolve references store one list of the values they refer to', async () => {
+test('searches that resolve references store one list of the referenced values', async () => {
   const own = await createSecretProject(service, session)
   const targets = names.slice(0, 300)
   await own.set('production', Object.fromEntries(targets.map((name) => [name, 'x'])))
@@ -228,23 +228,20 @@ test.each([
   ['changed', `update audit_key_list set keys = replace(keys, 'KEY_1_', 'KEY_X_')`],
   ['reordered', `update audit_key_list set keys = replace(keys, '"KEY_0', '"ZZZ_0')`],
   ['removed', 'delete from audit_key_list'],
-])(
-  'a base list that was %s is found by the check of the chain, and its names are not shown',
-  async (_what, statement) => {
-    await search('KEY_19')
-    await raw.restoring(['audit_key_list'], async () => {
-      await raw.query(statement)
-      expect(await verify()).toMatchObject({
-        ok: false,
-        reason: 'A list of keys that this entry refers to is missing or was changed.',
-      })
-      expect((await stream('&action=VIEW')).at(-1)?.after?.keys).toEqual(expect.stringMatching(/^[0-9a-f]{64}$/))
+])('a base list that was %s fails verification, and its names are not shown', async (_what, statement) => {
+  await search('KEY_19')
+  await raw.restoring(['audit_key_list'], async () => {
+    await raw.query(statement)
+    expect(await verify()).toMatchObject({
+      ok: false,
+      reason: 'A list of keys that this entry refers to is missing or was changed.',
     })
-    expect((await verify()).ok).toBe(true)
-  },
-)
+    expect((await stream('&action=VIEW')).at(-1)?.after?.keys).toEqual(expect.stringMatching(/^[0-9a-f]{64}$/))
+  })
+  expect((await verify()).ok).toBe(true)
+})
 
-test('the chosen names of an entry cannot be exchanged', async () => {
+test('the selected names of an entry cannot be changed', async () => {
   await search('KEY_19')
   const [row] = await raw.query('select entries, last_sequence from audit_batch order by last_sequence desc limit 1')
   const bits = /bits\\":\\"([^\\]+)/.exec(String(row?.entries))?.[1] ?? ''

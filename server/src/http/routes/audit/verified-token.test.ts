@@ -1,4 +1,4 @@
-/** Entries of tokens say whether the address of the token's creator was confirmed at that time, on every node. */
+/** Entries of tokens say whether the email address of the token's creator was confirmed at that time, on every node. */
 import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -112,7 +112,7 @@ test('a token, a command-line token and a JWT show whether their creator is conf
   ])
 })
 
-test('a confirmation holds for the next entry here, and within a second on another node', async () => {
+test('a confirmation applies to the next entry on this node, and within a second on another node', async () => {
   const person = await newPerson()
   const { id, token } = await createToken(here, person.session)
   const jwt = await exchange(here, token)
@@ -141,7 +141,7 @@ test('a confirmation holds for the next entry here, and within a second on anoth
   }
 })
 
-test('an accepted mail invite to one workspace holds for tokens in the others', async () => {
+test('an accepted mail invite to one workspace confirms the creator of tokens in the others', async () => {
   const person = await newPerson()
   const { id, token } = await createToken(here, person.session)
   await read(token)
@@ -160,7 +160,7 @@ test('an accepted mail invite to one workspace holds for tokens in the others', 
   ])
 })
 
-test('an entry of an outside identity says nothing of the kind: it acts for no person', async () => {
+test('an entry of an OIDC identity has no actorVerified, because no person acts', async () => {
   const issuer = await startIssuer(() => here.app.services.now())
   const identity = await createIdentity(here, owner.session, { issuer: issuer.url, subject: 'build' })
   await read(await federate(here, await issuer.sign({ sub: 'build' })))

@@ -1,4 +1,4 @@
-/** Whether the address of whoever acted was confirmed then, in every entry that a person leaves. */
+/** Every entry of a person says whether their email address was confirmed at that time. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -35,13 +35,13 @@ async function trail(query: string): Promise<AuditEntry[]> {
 
 const mailed = async (email: string, form: RegExp) => form.exec((await mailServer.mailTo(email)).text)?.[1] ?? ''
 
-test('an entry says what was known of its actor then, in changes and in reads, and the chain holds', async () => {
+test('entries of changes and reads have the actorVerified of their time, and the chain verifies', async () => {
   const { environments } = await createProject(service, owner.session, 'api')
   const secret = '/v1/workspace/main/project/api/secret'
   const body = { environments: [environments[0]?.id], secrets: [{ key: 'KEY', value: 'value' }] }
   expect((await service.call('POST', secret, { token: owner.session, body })).status).toBe(201)
   const { token } = await createToken(service, owner.session)
-  // The same answer each time, to callers of whom different things are known.
+  // The response is the same each time and may come from the cache; only the caller differs.
   const read = (credential: string) => service.call('GET', secret, { token: credential })
   await read(owner.session)
   await read(token)
@@ -59,10 +59,10 @@ test('an entry says what was known of its actor then, in changes and in reads, a
     ['user', { actorVerified: true }],
   ])
   const changes = await trail(`actor=${owner.id}&action=CREATE`)
-  const toldOf = (type: string, name: string) =>
+  const detailsOf = (type: string, name: string) =>
     changes.find(({ entity }) => entity.type === type && entity.name === name)?.details
-  expect(toldOf('project', 'api')).toEqual({ actorVerified: false })
-  expect(toldOf('project', 'web')).toEqual({ actorVerified: true })
+  expect(detailsOf('project', 'api')).toEqual({ actorVerified: false })
+  expect(detailsOf('project', 'web')).toEqual({ actorVerified: true })
   const verdict = await service.call('GET', '/v1/workspace/main/audit/verify', { token: owner.session })
   expect(verdict.body).toMatchObject({ ok: true })
 })
@@ -82,7 +82,7 @@ test('a person who has changed their address reads under the new one, also from 
   expect(views.slice(-2).map(({ actor }) => actor.name)).toEqual([owner.email, email])
 })
 
-test('an inviter who uses the returned link acts as somebody unverified; the person who got the mail does not', async () => {
+test('an account from the returned invite link is unverified, an account from the mailed link is verified', async () => {
   for (const [email, isMailed] of [
     ['impersonated@example.com', false],
     ['genuine@example.com', true],
