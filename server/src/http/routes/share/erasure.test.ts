@@ -1,6 +1,6 @@
 /**
- * When a share ends its contents are nowhere any more; and of an end-to-end share the service never had the key. Both
- * are looked for in the database and its files, the log, and everything that went over the wire.
+ * The contents of an ended share are erased everywhere, and the service never has the key of an end-to-end share. The
+ * tests search the database and its files, the log, and all traffic.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -53,14 +53,14 @@ async function dumpTables(): Promise<Buffer> {
   return Buffer.concat(cells)
 }
 
-/** The files behind it, after a checkpoint; for the embedded engine a backup of it too. */
+/** The database files after a checkpoint, with a backup for SQLite. */
 async function readFiles(): Promise<Buffer> {
   if (engine === 'postgres') {
     await raw.query('checkpoint')
     const [row] = await raw.query("select setting from pg_settings where name = 'data_directory'")
     const [name] = await raw.query('select oid from pg_database where datname = current_database()')
     const folder = String(row?.setting)
-    // The log is that of all databases: a segment that nobody has written to since holds nothing from here.
+    // All databases share the WAL: segments last written before this test hold nothing of it.
     const log = readFolder(join(folder, 'pg_wal'), startedAt - 2_000)
     return Buffer.concat([readFolder(join(folder, 'base', String(name?.oid))), log])
   }
@@ -76,7 +76,7 @@ function readFolder(folder: string, writtenAfter = 0): Buffer {
     try {
       return readListed(folder, writtenAfter)
     } catch (error) {
-      // PostgreSQL removes and renames files at any moment: what is listed may be gone by now.
+      // PostgreSQL may remove or rename a listed file at any moment.
       if (codeOf(error) !== 'ENOENT') throw error
     }
   }
@@ -109,21 +109,21 @@ const endings: [string, (share: Made) => Promise<unknown>][] = [
     },
   ],
   [
-    'its expiry, once somebody asks for it',
+    'its expiry, on the next request for it',
     async ({ token }) => {
       service.clock.offsetMs = 301_000
       expectGone(await project.view(token))
     },
   ],
   [
-    'its expiry, when nobody asks for it',
+    'its expiry, without a request for it',
     async () => {
       service.clock.offsetMs = 301_000
       await endShares(service.app.services)
     },
   ],
   [
-    'the minute that its last reader had to come back',
+    'the minute in which its last reader may repeat the view',
     async ({ token }) => {
       await project.view(token, { password: 'right', claim: newClaim() })
       service.clock.offsetMs = 60_000
@@ -135,7 +135,7 @@ const endings: [string, (share: Made) => Promise<unknown>][] = [
 describe('the contents of a share are gone after', () => {
   test.each(endings)('%s', async (_what, end) => {
     const text = canary()
-    // More than a page of the database holds.
+    // More than one page of the database.
     const content = text.padEnd(20_000, text)
     const share = await project.make({ content, password: 'right', maxFailures: 3, expiresIn: 300 })
     const sealed = await sealedOf(share.id)
@@ -143,7 +143,7 @@ describe('the contents of a share are gone after', () => {
     const pieces = Array.from({ length: 20 }, (_, at) => sealed.subarray(at * 1_000, at * 1_000 + 48))
     const found = (haystack: Buffer) => pieces.filter((piece) => haystack.includes(piece)).length
     expect(found(await dumpTables())).toBe(pieces.length)
-    // Some may lie across two pages of a file.
+    // A piece may be split across two pages of a file.
     expect(found(await readFiles())).toBeGreaterThan(pieces.length / 2)
     try {
       await end(share)
@@ -157,7 +157,7 @@ describe('the contents of a share are gone after', () => {
     const tables = await dumpTables()
     const files = await readFiles()
     expect(found(tables)).toBe(0)
-    // PostgreSQL overwrites dead rows when it gets to it; what is left of them is sealed.
+    // PostgreSQL overwrites dead rows later; their contents are encrypted.
     if (engine === 'sqlite') expect(found(files)).toBe(0)
     const log = Buffer.from(service.logs.join(''))
     for (const haystack of [tables, files, log]) {
@@ -166,7 +166,7 @@ describe('the contents of a share are gone after', () => {
     }
   })
 
-  test('the search finds what is there: a label is not secret', async () => {
+  test('the search of these tests finds a label, which is not secret', async () => {
     const label = canary()
     await project.make({ content: 'x', label })
     expect(holds(await dumpTables(), Buffer.from(label))).toEqual(['raw'])
@@ -174,7 +174,7 @@ describe('the contents of a share are gone after', () => {
   })
 })
 
-test('a living share is sealed, and its token and password are kept as hashes only', async () => {
+test('an active share is encrypted, and its token and password are stored only as hashes', async () => {
   const [content, password, value] = [canary(), canary(), canary()]
   const { token } = await project.make({ content, password, maxViews: 3 })
   await project.set('development', { CANARY: value })
@@ -191,13 +191,13 @@ test('a living share is sealed, and its token and password are kept as hashes on
   }
 })
 
-describe('of an end-to-end share', () => {
+describe('an end-to-end share', () => {
   let proxy: Server
   let url: string
   const wire: Buffer[] = []
   const sockets = new Set<Socket>()
 
-  /** Everything that goes to the service and comes from it, as bytes. */
+  /** Records all traffic to and from the service. */
   beforeAll(async () => {
     const target = new URL(service.url)
     proxy = createServer((client) => {
@@ -217,7 +217,7 @@ describe('of an end-to-end share', () => {
     await new Promise((resolve) => proxy.close(resolve))
   })
 
-  test('neither link secret, passphrase nor plaintext reaches the service, its database or its log', async () => {
+  test('never sends link secret, passphrase or plaintext to the service, its database or its log', async () => {
     const call = caller(url)
     const [plaintext, passphrase] = [canary(), canary()]
     const { envelope, fragment } = await seal({ t: 'text', v: plaintext }, passphrase)
@@ -249,14 +249,14 @@ describe('of an end-to-end share', () => {
       }
       expect(haystack.includes(fragment.slice(1)), place).toBe(false)
     }
-    // The proofs are shown to the service, which keeps their hashes only.
+    // The service sees the proofs and stores only their hashes.
     for (const proof of [key.linkProof, key.passProof ?? '']) {
       expect(holds(wireBytes, Buffer.from(proof, 'base64url'))).toEqual(['base64 at 0'])
       for (const haystack of [haystacks.tables, haystacks.files, haystacks.log]) {
         expect(holds(haystack, Buffer.from(proof, 'base64url'))).toEqual([])
       }
     }
-    // What it keeps of the content is sealed once more: not even the ciphertext is there as it was sent.
+    // The stored ciphertext is encrypted again, so not even the sent ciphertext is in the tables.
     expect(holds(haystacks.tables, Buffer.from(envelope.ciphertext, 'base64url'))).toEqual([])
   })
 })

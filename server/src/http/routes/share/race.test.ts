@@ -1,4 +1,4 @@
-/** Of any number of readers at once exactly as many as were meant to read a share, also when the process is killed. */
+/** A share is never viewed more often than maxViews, whatever the concurrency, even if the process is killed. */
 import { connect } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import type { AuditVerdict } from '@coffer/contract/audit'
@@ -27,7 +27,7 @@ const patienceMs = 300_000
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))
 
-describe('64 readers at once, 50 times over', () => {
+describe('64 concurrent readers, 50 times', () => {
   let database: Database
   /** Two nodes where the engine allows it. */
   let nodes: TestService[]
@@ -47,7 +47,7 @@ describe('64 readers at once, 50 times over', () => {
     await database.drop()
   })
 
-  /** Statuses only: nothing but the race matters here. */
+  /** Returns only the status: the race is all that matters here. */
   async function read(token: string, key: object, at: number): Promise<number> {
     const node = nodes[at % nodes.length]
     if (!node) throw new Error('there is such a node')
@@ -55,7 +55,7 @@ describe('64 readers at once, 50 times over', () => {
   }
 
   test.each([1, 5, 64])(
-    'exactly %i of them read a share for so many',
+    'exactly %i of them read a share with that maxViews',
     async (maxViews) => {
       for (let round = 0; round < rounds; round++) {
         const share = round % 2 ? await project.makeSealed({ t: 'text', v: 'x' }, undefined, { maxViews }) : undefined
@@ -73,7 +73,7 @@ describe('64 readers at once, 50 times over', () => {
     patienceMs,
   )
 
-  test('of an environment that is deleted while it is shared no copy is left', async () => {
+  test('an environment deleted while it is shared leaves no active share', async () => {
     for (let round = 0; round < 5; round++) {
       const { id } = await project.must<{ id: string }>('POST', '/environment', { name: 'short-lived' })
       const body = { environments: [id], mode: 'upsert', secrets: [{ key: 'SHORT_LIVED', value: 'x' }] }
@@ -91,7 +91,7 @@ describe('64 readers at once, 50 times over', () => {
     expect((await project.list()).filter(({ state }) => state === 'active')).toEqual([])
   })
 
-  test('a share that is revoked while it is read gives nobody anything afterwards', async () => {
+  test('a share revoked during reads cannot be read afterwards', async () => {
     for (let round = 0; round < 10; round++) {
       const { id, token } = await project.make({ content: 'x', maxViews: 100 })
       const [statuses] = await Promise.all([many(32, (at) => read(token, {}, at)), project.revoke(id)])
@@ -136,14 +136,14 @@ describe('a process that is killed', () => {
   const viewsOf = async (id: string) =>
     Number((await raw.query('select views from share where id = ?', [id]))[0]?.views)
 
-  /** Sends the request and never takes the answer. */
+  /** Sends the request and never reads the response. */
   function sendOff(token: string, claim: string): { leave(): void } {
     const body = JSON.stringify({ claim })
     const head = `POST /v1/share/${token}/view HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`
     const socket = connect(serving.port, '127.0.0.1', () =>
       socket.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}`),
     )
-    // Nothing is read from it, and the kill resets it.
+    // The kill resets the connection.
     socket.pause()
     socket.on('error', () => undefined)
     return { leave: () => void socket.destroy() }
@@ -155,7 +155,7 @@ describe('a process that is killed', () => {
   }
 
   test(
-    'between views and their answers takes nothing from the readers with the claims',
+    'between a view and its response costs the reader with the claim nothing',
     async () => {
       const shares = await many(3, async () => ({ ...(await make(1)), claim: newClaim() }))
       const requests = shares.map(({ token, claim }) => sendOff(token, claim))
@@ -177,12 +177,12 @@ describe('a process that is killed', () => {
   )
 
   test(
-    'at any moment gives nobody a view too many, and the reader with the claim always reads',
+    'at any moment allows no extra view, and a reader with the claim always reads',
     async () => {
       for (let round = 0; round < 3; round++) {
         const shares = await many(6, async () => ({ ...(await make(2)), claims: [newClaim(), newClaim()] }))
         const requests: ReturnType<typeof sendOff>[] = []
-        // When it ends, the first are read, the last have only been sent, and those in between are anywhere.
+        // At the kill, the first requests are done, the last are only sent, and the others are anywhere between.
         for (const [at, { id, token, claims }] of shares.entries()) {
           requests.push(...claims.map((claim) => sendOff(token, claim)))
           while (at < 4 && (await viewsOf(id)) === 0) await setImmediate()

@@ -1,4 +1,4 @@
-/** Shares that are refused leave nothing behind. */
+/** A refused share leaves nothing behind. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { describeChanges, readContent } from '../../../../../test/content.ts'
@@ -32,21 +32,29 @@ afterAll(() => service.stop())
 
 const secret = (key: string, environmentId = development) => ({ id: ids.get(key) ?? '', environmentId })
 
-describe('what is refused, and leaves nothing behind:', () => {
+describe('a refused share leaves nothing behind:', () => {
   const bytes = (count: number) => randomBytes(count).toString('base64url')
   const envelope = () => ({ ciphertext: bytes(284), commit: bytes(32), linkProofHash: bytes(32) })
   const refusals: [string, () => object, RegExp][] = [
-    ['nothing to share', () => ({}), /^content: send exactly one/],
-    ['two things at once', () => ({ content: 'x', secrets: [secret('DB_URL')] }), /^content: send exactly one/],
-    ['all three at once', () => ({ content: 'x', secrets: [secret('DB_URL')], envelope: envelope() }), /^content: /],
+    ['no content', () => ({}), /^content: send exactly one/],
+    ['two kinds of content', () => ({ content: 'x', secrets: [secret('DB_URL')] }), /^content: send exactly one/],
+    [
+      'all three kinds of content',
+      () => ({ content: 'x', secrets: [secret('DB_URL')], envelope: envelope() }),
+      /^content: /,
+    ],
     ['an empty text', () => ({ content: '' }), /^content: must not be empty/],
-    ['a text that is none', () => ({ content: 1 }), /^content: must be a string/],
+    ['a text that is not a string', () => ({ content: 1 }), /^content: must be a string/],
     ['no secrets', () => ({ secrets: [] }), /^secrets: /],
     ['the same value twice', () => ({ secrets: [secret('DB_URL'), secret('DB_URL')] }), /^secrets: names the same/],
     ['a secret by its name', () => ({ secrets: [{ ...secret('X'), id: 'DB_URL' }] }), /^secrets\.0\.id: /],
-    ['a life too short', () => ({ content: 'x', expiresIn: 299 }), /^expiresIn: must be 300 or more/],
-    ['a life too long', () => ({ content: 'x', expiresIn: 2_592_001 }), /^expiresIn: must be 2592000 or less/],
-    ['no life', () => ({ content: 'x', expiresIn: undefined }), /^expiresIn: is required/],
+    ['a lifetime that is too short', () => ({ content: 'x', expiresIn: 299 }), /^expiresIn: must be 300 or more/],
+    [
+      'a lifetime that is too long',
+      () => ({ content: 'x', expiresIn: 2_592_001 }),
+      /^expiresIn: must be 2592000 or less/,
+    ],
+    ['no lifetime', () => ({ content: 'x', expiresIn: undefined }), /^expiresIn: is required/],
     ['no views', () => ({ content: 'x', maxViews: 0 }), /^maxViews: must be 1 or more/],
     ['too many views', () => ({ content: 'x', maxViews: 101 }), /^maxViews: must be 100 or less/],
     ['too few failures', () => ({ content: 'x', maxFailures: 2 }), /^maxFailures: must be 3 or more/],
@@ -59,26 +67,30 @@ describe('what is refused, and leaves nothing behind:', () => {
       () => ({ envelope: envelope(), password: 'x' }),
       /^password: must not be sent for an end-to-end share/,
     ],
-    ['an envelope that is not padded', () => ({ envelope: { ...envelope(), ciphertext: bytes(300) } }), /^envelope\.c/],
+    ['an unpadded envelope', () => ({ envelope: { ...envelope(), ciphertext: bytes(300) } }), /^envelope\.c/],
     [
-      'an envelope too small',
+      'an envelope that is too small',
       () => ({ envelope: { ...envelope(), ciphertext: bytes(28) } }),
       /^envelope\.ciphertext: /,
     ],
     [
-      'one too large',
+      'an envelope that is too large',
       () => ({ envelope: { ...envelope(), ciphertext: bytes(512 * 1024 + 284) } }),
       /^envelope\.ciphertext: /,
     ],
-    ['a commitment too short', () => ({ envelope: { ...envelope(), commit: bytes(31) } }), /^envelope\.commit: /],
+    [
+      'a commitment that is too short',
+      () => ({ envelope: { ...envelope(), commit: bytes(31) } }),
+      /^envelope\.commit: /,
+    ],
     ['a hash with padding', () => ({ envelope: { ...envelope(), linkProofHash: `${bytes(32)}=` } }), /^envelope\.link/],
     [
-      'a hash in a second spelling',
+      'a hash in a non-canonical encoding',
       () => ({ envelope: { ...envelope(), commit: 'B'.repeat(43) } }),
       /^envelope\.commit/,
     ],
     [
-      'an envelope with more in it',
+      'an envelope with an unknown field',
       () => ({ envelope: { ...envelope(), key: 'x' } }),
       /^envelope\.key: is not a known/,
     ],
@@ -102,7 +114,7 @@ describe('what is refused, and leaves nothing behind:', () => {
     expectGone(answer)
   })
 
-  test('more living shares than a project may have', async () => {
+  test('more than 1,000 active shares in a project', async () => {
     const crowded = await createShareProject(service, owner.session)
     const { id } = await crowded.make({ content: 'the first' })
     const raw = await openRaw(service)

@@ -1,4 +1,4 @@
-/** Who may make, list and revoke shares. */
+/** Permissions to create, list and revoke shares. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { Role } from '@coffer/contract/field'
 import type { IssuedShare } from '@coffer/contract/share'
@@ -55,7 +55,7 @@ async function trail(query: string): Promise<AuditEntry[]> {
   return (await service.call<AuditEntry[]>('GET', path, { token: owner.session })).body
 }
 
-describe('who may', () => {
+describe('the permission to share', () => {
   let developer: TestUser
   let other: TestUser
   let member: TestUser
@@ -76,7 +76,7 @@ describe('who may', () => {
       typeof user === 'string' ? user : user.session,
     )
 
-  test('a developer makes, sees and revokes their own; another developer does not know of them', async () => {
+  test('a developer creates, lists and revokes their own shares, which other developers cannot see', async () => {
     const { id } = await project.make({ content: 'x' }, developer.session)
     expect((await project.list(developer.session)).map((share) => share.id)).toContain(id)
     expect((await project.list(other.session)).map((share) => share.id)).not.toContain(id)
@@ -91,14 +91,14 @@ describe('who may', () => {
     expect(await project.find(id)).toMatchObject({ state: 'revoked', createdById: developer.id })
   })
 
-  test('an admin sees and revokes everyone’s', async () => {
+  test('an admin lists and revokes the shares of everyone', async () => {
     const { id, token } = await project.make({ content: 'x' }, developer.session)
     expect((await project.list()).map((share) => share.id)).toContain(id)
     await project.revoke(id)
     expectGone(await project.view(token))
   })
 
-  test('a member may do none of it, nor may a read-only token make or revoke one', async () => {
+  test('a member can do nothing with shares, and a read-only token can neither create nor revoke them', async () => {
     const { id } = await project.make({ content: 'x' })
     const { token } = await createToken(service, owner.session, { permission: 'read' })
     const body = { content: 'x', expiresIn: 300 }
@@ -110,7 +110,7 @@ describe('who may', () => {
     expect((await ask(token, 'GET', '')).status).toBe(200)
   })
 
-  test('nobody shares what they cannot read', async () => {
+  test('nobody can share a secret that they cannot read', async () => {
     const inReach = { secrets: [secret('DB_HOST', staging)], expiresIn: 300 }
     expect((await ask(narrow, 'POST', '', inReach)).status).toBe(201)
     expectGone(await ask(narrow, 'POST', '', { secrets: [secret('DB_HOST')], expiresIn: 300 }))
@@ -120,7 +120,7 @@ describe('who may', () => {
     expectGone(await ask(token, 'POST', '', { secrets: [secret('DB_HOST')], expiresIn: 300 }))
   })
 
-  test('a reference is resolved with the rights of who shares it', async () => {
+  test('a reference is resolved with the rights of the creator of the share', async () => {
     await project.set(staging, { ACROSS: `\${development.DB_HOST}` })
     const [across] = await project.must<{ id: string }[]>('GET', '/secret?q=ACROSS')
     const body = { secrets: [{ id: across?.id ?? '', environmentId: staging }], expiresIn: 300 }
@@ -133,7 +133,7 @@ describe('who may', () => {
     expect(await valueFor(narrow)).toBe(`\${development.DB_HOST}`)
   })
 
-  test('a token sees of its maker’s shares only those that were made from what it reaches', async () => {
+  test('a token sees only those shares of its creator whose environments are in its scope', async () => {
     const { id } = await project.make({ secrets: [secret('DB_HOST')] }, developer.session)
     const text = await project.make({ content: 'x' }, developer.session)
     const { token } = await createToken(service, developer.session, { scope: { environments: [staging] } })
@@ -144,7 +144,7 @@ describe('who may', () => {
     expect((await ask(token, 'DELETE', `/${text.id}`)).status).toBe(200)
   })
 
-  test('an identity, which nobody stands behind, makes and revokes none', async () => {
+  test('an OIDC identity, which acts for no person, can neither create nor revoke shares', async () => {
     const { id } = await project.make({ content: 'x' })
     const issuer = await startIssuer()
     const rights = { permission: 'read-write', scope: { all: true } }
@@ -164,7 +164,7 @@ describe('who may', () => {
       'lost the environment',
       () => ({ role: 'developer', scope: { ...everything, all: false, environments: [staging] } }),
     ],
-  ])('a share opens for nobody while its maker %s', async (what, changeTo) => {
+  ])('a share cannot be opened while its creator %s', async (what, changeTo) => {
     const change = changeTo()
     const maker = await addMember(`maker-${what.replaceAll(' ', '-')}`, 'developer')
     const { token } = await project.make({ secrets: [secret('DB_HOST')], maxViews: 5 }, maker.session)
@@ -176,7 +176,7 @@ describe('who may', () => {
     expect((await project.view(token)).status).toBe(200)
   })
 
-  test('nor while they lost an environment that a reference led to', async () => {
+  test('a share cannot be opened while its creator has lost an environment that a reference led to', async () => {
     const elsewhere = await createShareProject(service, owner.session)
     await elsewhere.set(elsewhere.idOf('production'), { FAR: 'far away' })
     await project.set(staging, { TO_FAR: `\${${elsewhere.slug}.production.FAR}` })
@@ -195,7 +195,7 @@ describe('who may', () => {
     await expectErased(id, token)
   })
 
-  test('whoever is removed takes their shares along, also if they come back', async () => {
+  test('removing a member revokes their shares', async () => {
     const maker = await addMember('leaver', 'developer')
     const { id, token } = await project.make({ content: 'x' }, maker.session)
     await changeMember(service, owner, maker.memberId ?? '', 'removed')
@@ -204,7 +204,7 @@ describe('who may', () => {
     expect(entry?.after).toMatchObject({ removed: { shares: 1 } })
   })
 
-  /** Revoked, with nothing left in its row that could be opened. */
+  /** The share is revoked, and its row holds nothing that could be decrypted. */
   async function expectErased(id: string, token: string): Promise<void> {
     expectGone(await project.view(token))
     expect(await project.find(id)).toMatchObject({ state: 'revoked' })
@@ -215,7 +215,7 @@ describe('who may', () => {
     await raw.close()
   }
 
-  test('a share of an environment goes with it', async () => {
+  test('deleting an environment revokes its shares', async () => {
     const { id: fresh } = await project.must<{ id: string }>('POST', '/environment', { name: 'fresh' })
     const made = await project.must<{ results: { id: string }[] }>('POST', '/secret', {
       environments: [fresh],

@@ -1,4 +1,4 @@
-/** Making, listing and revoking shares: what they hold, who may, what is written down. */
+/** Creating, listing and revoking shares: their contents and their audit entries. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { NewShare, Share } from '@coffer/contract/share'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -39,7 +39,7 @@ async function trail(query: string): Promise<AuditEntry[]> {
 }
 
 describe('a share', () => {
-  test('of a text opens by its link', async () => {
+  test('with text opens by its link', async () => {
     const made = await project.make({ content: 'a text\nwith lines', label: 'For Anna', maxViews: 2 })
     expect(made.token).toMatch(/^[0-9A-Za-z]{32}$/)
     expect(made.url).toBe(`https://coffer.example.com/share/${made.token}`)
@@ -56,7 +56,7 @@ describe('a share', () => {
     expect(body).toEqual({ content: 'a text\nwith lines', viewsLeft: 1 })
   })
 
-  test('lives as long as was asked, and is for one reader unless more were asked for', async () => {
+  test('expires after expiresIn, and allows one view by default', async () => {
     const before = service.app.services.now()
     const { expiresAt, maxViews, id } = await project.make({ content: 'x', expiresIn: 300 })
     const after = service.app.services.now()
@@ -66,7 +66,7 @@ describe('a share', () => {
     expect(await project.find(id)).toMatchObject({ maxViews: 1, maxFailures: 10, views: 0, failures: 0 })
   })
 
-  test('of secrets holds their values in the order that was asked for, references resolved', async () => {
+  test('with secrets holds their values in the requested order, with references resolved', async () => {
     const { token } = await project.make({
       secrets: [secret('DB_URL'), secret('EMPTY'), secret('DB_HOST', staging), secret('DB_HOST')],
     })
@@ -79,7 +79,7 @@ describe('a share', () => {
     ])
   })
 
-  test('of secrets holds the values of its making, whatever happens to them later', async () => {
+  test('with secrets holds their values at its creation, whatever happens to them later', async () => {
     const results = await project.must<{ results: { id: string }[] }>('POST', '/secret', {
       environments: [development],
       secrets: [{ key: 'LATER', value: 'then' }],
@@ -93,7 +93,7 @@ describe('a share', () => {
     expect((await project.view(token)).body.secrets).toEqual([{ name: 'LATER', value: 'then' }])
   })
 
-  test('of secrets never holds a value of one’s own', async () => {
+  test('with secrets never holds a personal value', async () => {
     await project.allowPersonal('staging')
     const body = { environmentId: staging, value: 'mine alone', isPersonal: true }
     await project.must('PUT', '/secret/DB_HOST/value', body)
@@ -108,7 +108,7 @@ describe('a share', () => {
     await project.must('DELETE', `/secret/DB_HOST?environmentId=${staging}&personal=true`)
   })
 
-  test('of secrets loads the values that are in it, and no others', async () => {
+  test('with secrets loads only the shared values', async () => {
     const production = project.idOf('production')
     await project.set(production, { DB_HOST: 'other', EMPTY: '', DB_URL: 'production' })
     const { engine } = service.app.services
@@ -125,7 +125,7 @@ describe('a share', () => {
     ])
   })
 
-  test('sealed by its sender comes back as it was sent, to be opened by its reader', async () => {
+  test('encrypted by its sender is returned as it was sent, and decrypted by its reader', async () => {
     const share = await project.makeSealed({ t: 'text', v: 'end to end' }, undefined, { maxViews: 2 })
     const { body: meta } = await project.meta(share.token)
     expect(meta).toMatchObject({ kind: 'e2e', hasPassword: false, sizeBytes: 284 })
@@ -135,7 +135,7 @@ describe('a share', () => {
     expect(share.url).not.toContain('#')
   })
 
-  test('holds 512 KiB as JSON, by bytes and not by characters', async () => {
+  test('holds 512 KiB as JSON, counted in bytes and not in characters', async () => {
     const room = 512 * 1024 - JSON.stringify({ content: '' }).length
     const largest = 'é'.repeat(room / 2)
     const { token } = await project.make({ content: largest })
@@ -147,29 +147,32 @@ describe('a share', () => {
 
   const largestValues: [string, string][] = [
     ['letters', 'x'.repeat(65_536)],
-    ['letters of several bytes', '😀'.repeat(16_384)],
-    ['quotes and line ends', '"\n\\\t'.repeat(16_384)],
-    ['what takes JSON six bytes each', '\u0001'.repeat(65_536)],
+    ['multi-byte characters', '😀'.repeat(16_384)],
+    ['quotes and line breaks', '"\n\\\t'.repeat(16_384)],
+    ['characters that take six bytes in JSON', '\u0001'.repeat(65_536)],
   ]
-  test.each(largestValues)('holds the largest value of a secret, of %s, in each of its ways', async (_what, value) => {
-    const name = 'L'.repeat(255)
-    await project.set(development, { [name]: value })
-    const [largest] = await project.must<{ id: string }[]>('GET', '/secret?q=LLLL&view=keys')
-    const copied = await project.make({ secrets: [{ id: largest?.id ?? '', environmentId: development }] })
-    expect((await project.view(copied.token)).body.secrets).toEqual([{ name, value }])
-    const text = await project.make({ content: value })
-    expect((await project.view(text.token)).body.content).toBe(value)
-    for (const content of [
-      { t: 'text' as const, v: value },
-      { t: 'kv' as const, items: [{ name, value }] },
-    ]) {
-      const share = await project.makeSealed(content)
-      const { body } = await project.view(share.token, share.key)
-      expect(await share.open(body.ciphertext ?? '', body.commit ?? '')).toEqual(content)
-    }
-  })
+  test.each(largestValues)(
+    'holds the largest secret value, made of %s, in every kind of share',
+    async (_what, value) => {
+      const name = 'L'.repeat(255)
+      await project.set(development, { [name]: value })
+      const [largest] = await project.must<{ id: string }[]>('GET', '/secret?q=LLLL&view=keys')
+      const copied = await project.make({ secrets: [{ id: largest?.id ?? '', environmentId: development }] })
+      expect((await project.view(copied.token)).body.secrets).toEqual([{ name, value }])
+      const text = await project.make({ content: value })
+      expect((await project.view(text.token)).body.content).toBe(value)
+      for (const content of [
+        { t: 'text' as const, v: value },
+        { t: 'kv' as const, items: [{ name, value }] },
+      ]) {
+        const share = await project.makeSealed(content)
+        const { body } = await project.view(share.token, share.key)
+        expect(await share.open(body.ciphertext ?? '', body.commit ?? '')).toEqual(content)
+      }
+    },
+  )
 
-  test('of secrets holds 512 KiB together', async () => {
+  test('with secrets holds 512 KiB in total', async () => {
     const key = Array.from({ length: 9 }, (_, index) => `LARGE_${index}`)
     await project.set(development, Object.fromEntries(key.map((name) => [name, name.padEnd(60_000, 'x')])))
     const large = await project.must<{ id: string }[]>('GET', '/secret?q=LARGE_')
@@ -180,7 +183,7 @@ describe('a share', () => {
     expect((await project.view(token)).body.secrets?.[7]?.value).toHaveLength(60_000)
   })
 
-  test('keeps a reference that leads nowhere as it stands', async () => {
+  test('keeps an unresolved reference as it is', async () => {
     await project.set(development, { DANGLING: `\${HOME}/\${DB_HOST}` })
     const [dangling] = await project.must<{ id: string }[]>('GET', '/secret?q=DANGLING')
     const { token } = await project.make({ secrets: [{ id: dangling?.id ?? '', environmentId: development }] })
@@ -189,8 +192,8 @@ describe('a share', () => {
   })
 })
 
-describe('the list', () => {
-  test('shows every share with its state, newest first, and never a token or what it holds', async () => {
+describe('the list of shares', () => {
+  test('shows every share with its state, newest first, and never a token or contents', async () => {
     const alone = await createShareProject(service, owner.session)
     const active = await alone.make({ content: 'canary-1', label: 'active' })
     const viewed = await alone.make({ content: 'canary-2', label: 'viewed' })
@@ -219,8 +222,8 @@ describe('the list', () => {
     }
   })
 
-  test('keeps ended ones for 90 days, and their views with them', async () => {
-    // A service of its own: sessions do not live that long.
+  test('keeps ended shares and their views for 90 days', async () => {
+    // Uses its own service, because sessions expire earlier.
     const aged = await startService()
     const alone = await createShareProject(aged, (await registerOwner(aged)).session)
     const { id, token } = await alone.make({ content: 'x' })
@@ -236,7 +239,7 @@ describe('the list', () => {
     await aged.stop()
   })
 
-  test('of views tells from where, with what and how it ended', async () => {
+  test('has a list of views with IP address, user agent and outcome', async () => {
     const { id, token } = await project.make({ content: 'x', password: 'right', maxViews: 2 })
     await project.view(token, { password: 'wrong' }, { 'user-agent': 'first/1.0' })
     await project.view(token, { password: 'right' }, { 'user-agent': `second ${'x'.repeat(400)}` })
@@ -251,7 +254,7 @@ describe('the list', () => {
 })
 
 describe('the audit trail', () => {
-  test('has the making of a share of secrets as a read of them too, and no value', async () => {
+  test('records the creation of a share as a read of its secrets, too, without values', async () => {
     const { id } = await project.make({ secrets: [secret('DB_URL'), secret('EMPTY')], label: 'audited' })
     const [made] = await trail(`entity=${id}&action=CREATE`)
     expect(made).toMatchObject({ entity: { type: 'share', id, name: 'audited' }, projectId: project.id })
@@ -263,7 +266,7 @@ describe('the audit trail', () => {
     expect(JSON.stringify([made, read])).not.toContain('db.example.com')
   })
 
-  test('has every view with address and agent, every wrong password, and the revocation', async () => {
+  test('records every view with IP address and user agent, every wrong password, and the revocation', async () => {
     const { id, token } = await project.make({ content: 'x', password: 'right', maxViews: 2 })
     await project.view(token, { password: 'wrong' }, { 'user-agent': 'guesser' })
     await project.view(token, { password: 'right' }, { 'user-agent': 'reader' })
@@ -278,7 +281,7 @@ describe('the audit trail', () => {
     expect(entries[1]).toMatchObject({ actor: { type: 'anonymous' }, ip: '127.0.0.1', after: { viewsLeft: 1 } })
   })
 
-  test('keeps nothing of those who have no share to read', async () => {
+  test('records nothing for an unknown token', async () => {
     const before = await readContent(service.app.services)
     await project.view('unknown')
     await project.meta('unknown')
@@ -286,7 +289,7 @@ describe('the audit trail', () => {
   })
 })
 
-test('revoking what has ended changes nothing, and is no error', async () => {
+test('revoking an ended share changes nothing and succeeds', async () => {
   const { id, token } = await project.make({ content: 'x' })
   await project.view(token)
   const { trail } = await readContent(service.app.services)
@@ -296,7 +299,7 @@ test('revoking what has ended changes nothing, and is no error', async () => {
   expect((await readContent(service.app.services)).trail).toBe(trail)
 })
 
-test('the job changes nothing while nothing has ended', async () => {
+test('the job changes nothing while no share has ended', async () => {
   const { id } = await project.make({ content: 'x' } satisfies Partial<NewShare>)
   await endShares(service.app.services)
   const before = await readContent(service.app.services)

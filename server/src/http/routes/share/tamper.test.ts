@@ -1,4 +1,4 @@
-/** Shares that were changed behind the service's back open for nobody; those whose keys were turned open as before. */
+/** A tampered share cannot be opened; a share whose keys were rotated opens as before. */
 import type { IssuedShare } from '@coffer/contract/share'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { registerOwner, startService, type TestService } from '../../../../../test/harness.ts'
@@ -37,7 +37,7 @@ function changed(cell: Cell | undefined): Cell {
   return typeof cell === 'number' ? cell + 1 : `${cell ?? ''}x`
 }
 
-describe('a row with another', () => {
+describe('a row with a changed', () => {
   test.each([
     'label',
     'environment_ids',
@@ -51,7 +51,7 @@ describe('a row with another', () => {
     'link_proof_hash',
     'pass_proof_hash',
     'mac',
-  ])('%s opens for nobody, and the doctor finds it', async (column) => {
+  ])('%s cannot be opened, and the doctor command reports it', async (column) => {
     const share = await project.makeSealed({ t: 'text', v: 'x' }, 'passphrase', { maxViews: 3 })
     const before = await row(share.id)
     await set(share.id, column, changed(before[column]))
@@ -65,16 +65,16 @@ describe('a row with another', () => {
   })
 
   test.each([
-    ['password taken off', { password_hash: null, has_password: 0 }],
-    ['password taken off, and no MAC', { password_hash: null, has_password: 0, mac: null, mac_root_id: null }],
-  ])('%s opens for nobody', async (_what, cells) => {
+    ['password: removed', { password_hash: null, has_password: 0 }],
+    ['password: removed together with the MAC', { password_hash: null, has_password: 0, mac: null, mac_root_id: null }],
+  ])('%s, cannot be opened', async (_what, cells) => {
     const { id, token } = await project.make({ content: 'x', password: 'right' })
     for (const [column, cell] of Object.entries(cells)) await set(id, column, cell)
     expectGone(await project.view(token))
     await project.revoke(id)
   })
 
-  test('proof instead of a passphrase opens for nobody', async () => {
+  test('kind, from end-to-end to server, cannot be opened', async () => {
     const share = await project.makeSealed({ t: 'text', v: 'x' }, 'passphrase')
     await set(share.id, 'kind', 'server')
     expectGone(await project.view(share.token))
@@ -82,7 +82,7 @@ describe('a row with another', () => {
   })
 })
 
-test('a row without its MAC opens for nobody, is found by the doctor, and holds up no turn of the root key', async () => {
+test('a row without its MAC cannot be opened, is reported by the doctor command, and blocks no root key rotation', async () => {
   const { id, token } = await project.make({ content: 'x' })
   await set(id, 'mac', null)
   expectGone(await project.view(token))
@@ -95,7 +95,7 @@ test('a row without its MAC opens for nobody, is found by the doctor, and holds 
 })
 
 test.each(['[]x', '{}', 'null', '[1]', ''])(
-  'a row whose environments became %s is listed and revoked all the same',
+  'a row whose environments became %s can still be listed and revoked',
   async (ids) => {
     const { id, token } = await project.make({ content: 'x' })
     await set(id, 'environment_ids', ids)
@@ -124,7 +124,7 @@ test('the link of one share does not open another', async () => {
   expect((await project.view(mine.token)).body.content).toBe('mine')
 })
 
-test('contents with any byte changed are an error, and use up no view', async () => {
+test('contents with any changed byte are an error and use up no view', async () => {
   const { id, token } = await project.make({ content: 'x' })
   const { sealed } = await row(id)
   const length = sealed instanceof Uint8Array ? sealed.length : 0
@@ -138,7 +138,7 @@ test('contents with any byte changed are an error, and use up no view', async ()
   expect((await project.view(token)).body).toEqual({ content: 'x', viewsLeft: 0 })
 })
 
-describe('when keys are turned', () => {
+describe('after a key rotation', () => {
   const shares: (IssuedShare & { readonly content: string })[] = []
 
   beforeAll(async () => {
@@ -154,7 +154,7 @@ describe('when keys are turned', () => {
     expect((await project.view('nobody-has-this')).status).toBe(404)
   }
 
-  test('a new root leaves every share readable, and its row genuine', async () => {
+  test('with a new root key every share is readable, and its MAC is valid', async () => {
     await rotateRoot(ctx, () => undefined, 0)
     await expectReadable()
     const { engine, keys } = service.app.services
@@ -163,7 +163,7 @@ describe('when keys are turned', () => {
     for (const { id } of shares) expect((await row(id)).mac_root_id).toBe(active?.id)
   })
 
-  test('a new key of the workspace seals them anew, and the old one goes', async () => {
+  test('with a new workspace key shares are encrypted again, and the old key is deleted', async () => {
     const before = await Promise.all(shares.map(({ id }) => row(id)))
     await rotateWorkspaceKey(ctx, 'main', () => undefined, 0)
     await expectReadable()
@@ -175,11 +175,11 @@ describe('when keys are turned', () => {
     expect(await raw.query('select version from workspace_key')).toHaveLength(1)
   })
 
-  test('an old root goes with the last share that was made under it', async () => {
+  test('the old root key is deleted with the last share that was created under it', async () => {
     const [, old] = await listRootStatus(ctx)
     expect(old?.hashes).toBeGreaterThan(0)
     for (const { id } of await project.list()) await project.revoke(id)
-    // The session of the test finds its own way to the new root.
+    // The session of this test moves to the new root key by itself.
     await rotateRoot(ctx, () => undefined, 0)
     expect((await listRootStatus(ctx)).map(({ id }) => id)).not.toContain(old?.id)
   })

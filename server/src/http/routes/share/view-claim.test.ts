@@ -26,7 +26,7 @@ const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))
 
 describe('a claim', () => {
-  // By the second: no time passes but what a test waits.
+  // A frozen clock: only the tests move the time.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
   afterEach(() => void vi.useRealTimers())
 
@@ -46,7 +46,7 @@ describe('a claim', () => {
     expect((await project.views(id)).map(({ outcome }) => outcome)).toEqual(['repeated', 'success'])
   })
 
-  test('is good on a node whose clock is a little behind', async () => {
+  test('is valid on a node whose clock is slightly behind', async () => {
     const { token } = await project.make({ content: 'once' })
     const claim = newClaim()
     await project.view(token, { claim })
@@ -63,7 +63,7 @@ describe('a claim', () => {
     expect(await project.find(id)).toMatchObject({ views: 1 })
   })
 
-  test('is good for ten repetitions', async () => {
+  test('allows ten repetitions', async () => {
     const { token } = await project.make({ content: 'x', maxViews: 5 })
     const claim = newClaim()
     const statuses = []
@@ -71,7 +71,7 @@ describe('a claim', () => {
     expect(statuses).toEqual([...Array(11).fill(200), 404, 404])
   })
 
-  test('of an end-to-end share needs its proofs all the same', async () => {
+  test('does not replace the proofs of an end-to-end share', async () => {
     const share = await project.makeSealed({ t: 'text', v: 'x' }, 'passphrase')
     const claim = newClaim()
     expect((await project.view(share.token, { ...share.key, claim })).status).toBe(200)
@@ -82,7 +82,7 @@ describe('a claim', () => {
     expect((await project.view(share.token, { ...share.key, claim })).status).toBe(200)
   })
 
-  test('ends with the share: revoked is revoked', async () => {
+  test('ends when the share is revoked', async () => {
     const { id, token } = await project.make({ content: 'x' })
     const claim = newClaim()
     await project.view(token, { claim })
@@ -90,7 +90,7 @@ describe('a claim', () => {
     expectGone(await project.view(token, { claim }))
   })
 
-  test('ends with the share: expired is expired', async () => {
+  test('ends when the share expires', async () => {
     const { token } = await project.make({ content: 'x', expiresIn: 300 })
     const claim = newClaim()
     wait(299_000)
@@ -99,7 +99,7 @@ describe('a claim', () => {
     expectGone(await project.view(token, { claim }))
   })
 
-  test('of a while ago takes a view like any other', async () => {
+  test('uses up another view after its minute', async () => {
     const { id, token } = await project.make({ content: 'x', maxViews: 2 })
     const claim = newClaim()
     await project.view(token, { claim })
@@ -114,9 +114,9 @@ describe('a clock that is set back', () => {
 
   test.each<[string, (token: string) => Promise<unknown>]>([
     ['a reader', (token) => project.view(token)],
-    ['a question about it', (token) => project.meta(token)],
+    ['a request for its metadata', (token) => project.meta(token)],
     ['the job', () => endShares(service.app.services)],
-  ])('does not revive a share that %s has seen expired', async (_who, see) => {
+  ])('does not revive a share after %s found it expired', async (_who, see) => {
     const { id, token } = await project.make({ content: 'x', expiresIn: 300 })
     wait(hour)
     await see(token)
@@ -126,7 +126,7 @@ describe('a clock that is set back', () => {
     expect(await project.find(id)).toMatchObject({ state: 'expired' })
   })
 
-  test('does not revive a claim that was seen to be too late', async () => {
+  test('does not revive a claim that was refused as too late', async () => {
     const { id, token } = await project.make({ content: 'x' })
     const claim = newClaim()
     await project.view(token, { claim })
@@ -137,7 +137,7 @@ describe('a clock that is set back', () => {
     expect(await project.find(id)).toMatchObject({ state: 'exhausted', views: 1 })
   })
 
-  test('does not keep a claim alive, nor what was kept for it', async () => {
+  test('does not extend a claim, nor the contents kept for it', async () => {
     const { id, token } = await project.make({ content: 'x' })
     const claim = newClaim()
     await project.view(token, { claim })

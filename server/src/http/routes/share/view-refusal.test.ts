@@ -22,7 +22,7 @@ afterEach(() => {
   service.clock.offsetMs = 0
 })
 
-/** What runs by itself, whatever is asked. */
+/** Locks of background jobs, which run independently of requests. */
 const jobs = new Set(['share', 'usage', 'cleanup'])
 const proof = () => randomBytes(32).toString('base64url')
 const wait = (ms: number) => {
@@ -31,19 +31,19 @@ const wait = (ms: number) => {
 const many = <Result>(count: number, make: (at: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, at) => make(at)))
 
-describe('every refusal is the same one:', () => {
-  type Dead = { readonly token: string; readonly key?: ShareKey }
-  const kinds: [string, () => Promise<Dead>][] = [
-    ['a token that nobody has', async () => ({ token: randomBytes(24).toString('hex').slice(0, 32) })],
+describe('every refusal is the same response:', () => {
+  type Refused = { readonly token: string; readonly key?: ShareKey }
+  const kinds: [string, () => Promise<Refused>][] = [
+    ['an unknown token', async () => ({ token: randomBytes(24).toString('hex').slice(0, 32) })],
     ['a token cut short', async () => ({ token: (await project.make({ content: 'x' })).token.slice(0, -1) })],
     ['a token with one more character', async () => ({ token: `${(await project.make({ content: 'x' })).token}0` })],
-    ['a token in other letters', async () => ({ token: (await project.make({ content: 'x' })).token.toLowerCase() })],
-    ['something that is no token', async () => ({ token: 'x' })],
+    ['a token in lower case', async () => ({ token: (await project.make({ content: 'x' })).token.toLowerCase() })],
+    ['a malformed token', async () => ({ token: 'x' })],
     ['a very long token', async () => ({ token: 'x'.repeat(4_000) })],
-    ['strange characters', async () => ({ token: '%00%F0%9F%98%80%2F..%2F%27' })],
-    ['the id of a share', async () => ({ token: (await project.make({ content: 'x' })).id })],
+    ['escaped characters in place of a token', async () => ({ token: '%00%F0%9F%98%80%2F..%2F%27' })],
+    ['the id of a share in place of its token', async () => ({ token: (await project.make({ content: 'x' })).id })],
     [
-      'one that has just expired',
+      'a share that has just expired',
       async () => {
         const { token } = await project.make({ content: 'x', expiresIn: 300 })
         wait(300_000)
@@ -51,7 +51,7 @@ describe('every refusal is the same one:', () => {
       },
     ],
     [
-      'one that expired a while ago',
+      'a share that expired a while ago',
       async () => {
         const { token } = await project.make({ content: 'x', expiresIn: 300 })
         wait(300_000)
@@ -60,7 +60,7 @@ describe('every refusal is the same one:', () => {
       },
     ],
     [
-      'one that was revoked',
+      'a revoked share',
       async () => {
         const { id, token } = await project.make({ content: 'x' })
         await project.revoke(id)
@@ -68,7 +68,7 @@ describe('every refusal is the same one:', () => {
       },
     ],
     [
-      'one that is used up',
+      'an exhausted share',
       async () => {
         const { token } = await project.make({ content: 'x' })
         expect((await project.view(token)).status).toBe(200)
@@ -76,7 +76,7 @@ describe('every refusal is the same one:', () => {
       },
     ],
     [
-      'one that is used up and kept for its last reader',
+      'an exhausted share kept for its last reader',
       async () => {
         const { token } = await project.make({ content: 'x' })
         expect((await project.view(token, { claim: newClaim() })).status).toBe(200)
@@ -84,7 +84,7 @@ describe('every refusal is the same one:', () => {
       },
     ],
     [
-      'the same, with a claim of one’s own',
+      'an exhausted share with the claim of another reader',
       async () => {
         const { token } = await project.make({ content: 'x', password: 'right' })
         expect((await project.view(token, { password: 'right', claim: newClaim() })).status).toBe(200)
@@ -92,7 +92,7 @@ describe('every refusal is the same one:', () => {
       },
     ],
     [
-      'one that is locked',
+      'a locked share',
       async () => {
         const { token } = await project.make({ content: 'x', password: 'right', maxFailures: 3 })
         await many(3, () => project.view(token, { password: 'wrong' }))
@@ -100,7 +100,7 @@ describe('every refusal is the same one:', () => {
       },
     ],
     [
-      'one whose maker is gone',
+      'a share whose creator was removed',
       async () => {
         const { body } = await service.call<{ id: string }>('GET', '/v1/workspace/main', { token: owner.session })
         const email = `${randomBytes(4).toString('hex')}@example.com`
@@ -112,7 +112,7 @@ describe('every refusal is the same one:', () => {
     ],
   ]
   const sealed = () => project.makeSealed({ t: 'text', v: 'x' }, 'passphrase', { maxViews: 3 })
-  const wrongProofs: [string, () => Promise<Dead>][] = [
+  const wrongProofs: [string, () => Promise<Refused>][] = [
     ['a wrong proof of the link', async () => ({ token: (await sealed()).token, key: { linkProof: proof() } })],
     ['no proof of the link', async () => ({ token: (await sealed()).token, key: {} })],
     [
@@ -141,17 +141,17 @@ describe('every refusal is the same one:', () => {
     const [view] = await reference()
     const { token, key } = await make()
     expect(visible(await project.view(token, key))).toBe(visible(view))
-    // Only a view is refused: the share itself is there.
+    // Only the view is refused; the share stays active.
     expect((await project.meta(token)).body.viewsLeft).toBe(3)
   })
 
   test.each([...kinds.filter(([what]) => !/claim of|just/.test(what)), ...wrongProofs])(
-    '%s costs one look-up, and writes nothing',
+    '%s costs one query and writes nothing',
     async (_what, make) => {
       const { token, key } = await make()
       await endShares(service.app.services)
       const { engine } = service.app.services
-      // Once in a second an unknown token makes a node look for new keys, and a snapshot is loaded once.
+      // An unknown token makes a node reload keys once per second, and a snapshot is loaded once.
       vi.useFakeTimers({ toFake: ['Date'] })
       await project.view('nobody-has-this')
       await project.view(token, key)
@@ -161,7 +161,7 @@ describe('every refusal is the same one:', () => {
       try {
         await project.view(token, key)
         const texts = reads.mock.calls.map(([{ strings }]) => strings.join(''))
-        // A job looks for syncs that are due twice a second.
+        // A background job queries due syncs twice a second.
         expect(texts.filter((text) => !/from sync where due_at/.test(text))).toEqual([
           expect.stringMatching(/from share\b/),
         ])
@@ -177,7 +177,7 @@ describe('every refusal is the same one:', () => {
     },
   )
 
-  test('a body that is not valid is refused before the token matters', async () => {
+  test('an invalid body is refused alike for every token', async () => {
     const { token } = await project.make({ content: 'x' })
     for (const body of [
       { colour: 'red' },

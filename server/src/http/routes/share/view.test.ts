@@ -1,4 +1,4 @@
-/** Reading shares, by people who have nothing but a link, or not even that. */
+/** Reading shares without an account, with the link or without it. */
 import { randomBytes } from 'node:crypto'
 import type { OpenedShare, ShareKey } from '@coffer/contract/share'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -46,7 +46,7 @@ describe('only POST reads', () => {
     'Mozilla/5.0 (Windows NT 10.0; Win64; x64) SafeLinks',
   ]
 
-  test('1,000 requests of link previewers and scanners use up nothing', async () => {
+  test('1,000 requests from link previewers and scanners use up no view', async () => {
     const shares = [await project.make({ content: 'x' }), await project.makeSealed({ t: 'text', v: 'x' })]
     const methods = ['GET', 'HEAD', 'OPTIONS']
     const paths = (token: string) => ['', '/', '/meta', '/view', '/view/'].map((end) => `/v1/share/${token}${end}`)
@@ -71,7 +71,7 @@ describe('only POST reads', () => {
   })
 
   test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'])(
-    'a POST that says it is a %s is still nothing else',
+    'a %s with a method override to POST is not a view',
     async (verb) => {
       const { id, token } = await project.make({ content: 'x' })
       await service.call(verb, `/v1/share/${token}/view`, { headers: { 'x-http-method-override': 'POST' } })
@@ -81,7 +81,7 @@ describe('only POST reads', () => {
 })
 
 describe('a password', () => {
-  test('opens the share, and is asked for without being counted', async () => {
+  test('opens the share, and a missing password is no failure', async () => {
     const { id, token } = await project.make({ content: 'guarded', password: 'right', maxViews: 2 })
     expect((await project.meta(token)).body.hasPassword).toBe(true)
     for (let scan = 0; scan < 20; scan++) {
@@ -94,7 +94,7 @@ describe('a password', () => {
     expect((await project.view(token, { password: 'right' })).body).toEqual({ content: 'guarded', viewsLeft: 1 })
   })
 
-  test('that is wrong is counted, and the limit locks the share for good', async () => {
+  test('is counted as a failure when wrong, and maxFailures locks the share permanently', async () => {
     const { id, token } = await project.make({ content: 'guarded', password: 'right', maxFailures: 3 })
     for (let failures = 1; failures <= 3; failures++) {
       const answer = await project.view(token, { password: `guess ${failures}` })
@@ -106,7 +106,7 @@ describe('a password', () => {
     expect((await project.views(id)).map(({ outcome }) => outcome)).toEqual(['failure', 'failure', 'failure'])
   })
 
-  test('is guessed at no more often than the limit says, however many try at once', async () => {
+  test('can be guessed at most maxFailures times, whatever the concurrency', async () => {
     const { id, token } = await project.make({ content: 'guarded', password: 'right', maxFailures: 5 })
     const answers = await many(60, (at) => project.view(token, { password: `guess ${at}` }))
     expect(answers.filter(({ status }) => status === 403)).toHaveLength(5)
@@ -114,14 +114,14 @@ describe('a password', () => {
     expect(await project.find(id)).toMatchObject({ failures: 5, state: 'locked', views: 0 })
   })
 
-  test('that is right for many at once locks nobody out', async () => {
+  test('sent correctly by many concurrent readers locks nobody out', async () => {
     const { id, token } = await project.make({ content: 'guarded', password: 'right', maxFailures: 3, maxViews: 20 })
     const answers = await many(24, () => project.view(token, { password: 'right' }))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(20)
     expect(await project.find(id)).toMatchObject({ failures: 0, views: 20, state: 'exhausted' })
   })
 
-  test('is not needed where none was set: one that is sent is ignored', async () => {
+  test('is ignored if the share has none', async () => {
     const { token } = await project.make({ content: 'open' })
     expect((await project.view(token, { password: 'any' })).status).toBe(200)
   })
@@ -130,7 +130,7 @@ describe('a password', () => {
 describe('an end-to-end share', () => {
   const content = { t: 'kv', items: [{ name: 'KEY', value: 'value' }] } as const
 
-  test('with a passphrase opens with both proofs, and counts wrong passphrases of who has the link', async () => {
+  test('with a passphrase opens with both proofs, and counts wrong passphrases from holders of the link', async () => {
     const share = await project.makeSealed(content, 'passphrase', { maxFailures: 3 })
     const { linkProof } = share.key
     expect(await project.view(share.token, { linkProof })).toMatchObject({ status: 403 })
@@ -141,7 +141,7 @@ describe('an end-to-end share', () => {
     expect(await share.open(body.ciphertext ?? '', body.commit ?? '')).toEqual(content)
   })
 
-  test('is locked by wrong passphrases of who has the link', async () => {
+  test('is locked by wrong passphrases from holders of the link', async () => {
     const { id, token, key } = await project.makeSealed(content, 'passphrase', { maxFailures: 3 })
     for (let guess = 0; guess < 3; guess++) {
       expect((await project.view(token, { ...key, passProof: proof() })).status).toBe(403)
@@ -150,7 +150,7 @@ describe('an end-to-end share', () => {
     expect(await project.find(id)).toMatchObject({ state: 'locked' })
   })
 
-  test('cannot be counted, locked or used up by a stranger who has only its token', async () => {
+  test('cannot be locked or used up by someone who has only its token', async () => {
     const { id, token, key } = await project.makeSealed(content, 'passphrase', { maxFailures: 3 })
     const attempts: ShareKey[] = [
       {},
@@ -169,8 +169,8 @@ describe('an end-to-end share', () => {
   })
 })
 
-describe('the limits of the public routes', () => {
-  test('are their own: who has used them up is served everywhere else', async () => {
+describe('the rate limits of the public routes', () => {
+  test('are separate: a client that has used them up is served everywhere else', async () => {
     const limited = await startService({ COFFER_SHARE_RATE_LIMIT: '5', COFFER_RATE_LIMIT: '100' })
     try {
       const { session } = await registerOwner(limited)
@@ -193,7 +193,7 @@ describe('the limits of the public routes', () => {
     }
   })
 
-  test('come on top of the limit per address, and the headers tell the nearer of the two', async () => {
+  test('apply in addition to the limit per address, and the headers show the nearer one', async () => {
     const limited = await startService({ COFFER_SHARE_RATE_LIMIT: '50', COFFER_RATE_LIMIT: '3' })
     try {
       const statuses: number[] = []
@@ -208,7 +208,7 @@ describe('the limits of the public routes', () => {
     }
   })
 
-  test('a body for a view is 64 KiB at most', async () => {
+  test('the body of a view is at most 64 KiB', async () => {
     const { token } = await project.make({ content: 'x' })
     const body = `{"password":"${'x'.repeat(64 * 1024)}"}`
     const head = `POST /v1/share/${token}/view HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n`
@@ -218,7 +218,7 @@ describe('the limits of the public routes', () => {
   })
 })
 
-test('a flood of guesses from everywhere writes nothing, and costs nobody else an answer', async () => {
+test('a flood of guesses from many addresses writes nothing and blocks no other request', async () => {
   const flooded = await startService({
     COFFER_TRUSTED_PROXIES: '127.0.0.0/8',
     COFFER_SHARE_RATE_LIMIT: '60',
@@ -263,7 +263,7 @@ test('a flood of guesses from everywhere writes nothing, and costs nobody else a
   }
 })
 
-test('the answer to a view is not for any cache, and names no type that a browser would show', async () => {
+test('the response to a view is never cached, and has no content type that a browser would render', async () => {
   const { token } = await project.make({ content: '<script>alert(1)</script>' })
   const { headers, body }: Answer<OpenedShare> = await project.view(token)
   expect(headers.get('cache-control')).toBe('no-store')
