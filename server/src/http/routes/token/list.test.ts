@@ -1,4 +1,4 @@
-/** Tokens are bounded: a thousand of a person in a workspace, listed page by page. */
+/** A person has at most 1,000 tokens in a workspace, listed in pages. */
 import type { Token } from '@coffer/contract/token'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -31,7 +31,7 @@ afterAll(() => service.stop())
 
 const make = ({ session }: TestUser) => service.call<Token>('POST', tokens, { token: session, body: wish })
 
-/** As many requests would leave them, without what these cost. */
+/** Inserts tokens directly: as many requests would take too long. */
 async function addTokens(createdBy: string, count: number, endedAt: number | null): Promise<string[]> {
   const { engine, keys } = service.app.services
   const ids = Array.from({ length: count }, () => newId())
@@ -83,7 +83,7 @@ async function readPages(user: TestUser, limit?: number): Promise<{ ids: string[
   return { ids, lengths }
 }
 
-test('the list has pages of 50 unless asked for others, and every token is on one of them', async () => {
+test('the list has pages of 50 by default, and every token is on one of them', async () => {
   const made: string[] = []
   for (let count = 0; count < 3; count++) made.unshift((await createToken(service, owner.session)).id)
   made.push(...(await addTokens(owner.id, 118, null)))
@@ -96,7 +96,7 @@ test('the list has pages of 50 unless asked for others, and every token is on on
   }
 })
 
-test('a person has a thousand tokens in a workspace; ended ones give way, living ones do not', async () => {
+test('a person has at most 1,000 tokens in a workspace; expired ones are evicted, active ones are not', async () => {
   const [first, second] = await addTokens(member.id, 2, 1)
   await addTokens(member.id, 998, null)
   const { services } = service.app

@@ -40,12 +40,12 @@ afterAll(() => service.stop())
 
 const list = '/v1/workspace/main/tokens'
 const as = (user: TestUser, options = {}) => ({ token: user.session, ...options })
-const alive = async (token: string) => (await service.call('GET', '/v1/workspace/main', { token })).status
+const statusOf = async (token: string) => (await service.call('GET', '/v1/workspace/main', { token })).status
 const logIn = async ({ email }: TestUser) =>
   (await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email, password } })).body.accessToken
 const wish = { name: 'ci', permission: 'read', scope: { all: true }, expiresIn: '24h' }
 
-test('a token has the agreed form, is shown once and is listed by its first characters', async () => {
+test('a token has the documented format, is shown once and is listed by its first characters', async () => {
   const issued = await createToken(service, owner.session, { name: 'Deploys' })
   expect(issued.token).toMatch(/^cof_live_[0-9A-Za-z]{36}$/)
   expect(issued.prefix).toBe(issued.token.slice(0, 13))
@@ -73,21 +73,21 @@ test.each([
   ['3m', 91 * 24],
   ['6m', 182 * 24],
   ['1y', 365 * 24],
-] as const)('a token of %s lives %i hours', async (expiresIn, hours) => {
+] as const)('a token with expiresIn %s expires after %i hours', async (expiresIn, hours) => {
   const { expiresAt, token } = await createToken(service, owner.session, { expiresIn })
   const left = Date.parse(expiresAt ?? '') - Date.now()
   expect(Math.abs(left - hours * 3_600_000)).toBeLessThan(60_000)
   service.clock.offsetMs = hours * 3_600_000 - 60_000
-  expect(await alive(token)).toBe(200)
+  expect(await statusOf(token)).toBe(200)
   service.clock.offsetMs = hours * 3_600_000 + 1_000
-  expect(await alive(token)).toBe(401)
+  expect(await statusOf(token)).toBe(401)
   service.clock.offsetMs = 0
 })
 
 test('the list shows when and from where a token was last used', async () => {
   const { id, token } = await createToken(service, owner.session)
   const before = Date.now()
-  await alive(token)
+  await statusOf(token)
   const after = Date.now()
   const { body } = await service.call<Token[]>('GET', list, as(owner))
   const used = body.find((entry) => entry.id === id)
@@ -96,7 +96,7 @@ test('the list shows when and from where a token was last used', async () => {
   expect(Date.parse(used?.lastUsedAt ?? '')).toBeLessThanOrEqual(after)
 })
 
-test('everyone sees their own tokens, an admin of the whole workspace all of them', async () => {
+test('everyone sees their own tokens, and an admin of the whole workspace sees all of them', async () => {
   const mine = await createToken(service, developer.session, { name: 'mine' })
   const seenBy = async (user: TestUser) => (await service.call<Token[]>('GET', list, as(user))).body
   expect((await seenBy(developer)).map(({ id }) => id)).toContain(mine.id)
@@ -105,26 +105,26 @@ test('everyone sees their own tokens, an admin of the whole workspace all of the
   expect((await seenBy(narrow)).map(({ id }) => id)).not.toContain(mine.id)
 })
 
-test('a member may make read tokens only', async () => {
+test('a member can create only read tokens', async () => {
   const refused = await service.call('POST', list, as(member, { body: { ...wish, permission: 'read-write' } }))
   expect(refused.status).toBe(403)
   expect((await createToken(service, member.session, { permission: 'read' })).permission).toBe('read')
 })
 
-test('a token loses what its maker loses', async () => {
+test('a token loses the rights that its creator loses', async () => {
   const { token } = await createToken(service, developer.session)
   const workspaceId = (await service.call<{ id: string }>('GET', '/v1/workspace/main', { token })).body.id
   const { engine, snapshots, store } = service.app.services
   const { members } = await store.members.list(workspaceId)
   const membership = members.find(({ userId }) => userId === developer.id)
   expect(membership?.role).toBe('developer')
-  expect(await alive(token)).toBe(200)
+  expect(await statusOf(token)).toBe(200)
   await engine.transaction('test', async ({ db }) => {
     const { createStore } = await import('../../../store/store.ts')
     await createStore(db, service.app.services.keys).members.remove(membership?.id ?? '', workspaceId)
   })
   snapshots.drop(workspaceId)
-  expect(await alive(token)).toBe(401)
+  expect(await statusOf(token)).toBe(401)
   expect((await service.call('GET', '/v1/workspace/main', as(developer))).status).toBe(404)
 })
 
@@ -134,19 +134,27 @@ test.each([
     { scope: {} },
     'scope: grants nothing: set "all", or list teams, projects or environments.',
   ],
-  ['a scope of unknown things', { scope: { teams: ['01a1dcf1-b912-73cb-9386-016275561f1a'] } }, /^scope: teams names /],
+  ['a scope with unknown ids', { scope: { teams: ['01a1dcf1-b912-73cb-9386-016275561f1a'] } }, /^scope: teams names /],
   ['an unknown lifetime', { expiresIn: '2d' }, 'expiresIn: must be one of: 24h, 5d, 30d, 60d, 3m, 6m, 1y, never.'],
   ['an unknown permission', { permission: 'write' }, 'permission: must be one of: read, read-write.'],
-  ['a wrong address', { allowedIps: ['10.0.0.256'] }, 'allowedIps: 10.0.0.256 is not an IP address or CIDR range.'],
-  ['a slip', { allowedIps: ['10.0.0.1/8'] }, 'allowedIps: 10.0.0.1/8 has host bits set: write 10.0.0.0/8.'],
+  [
+    'an invalid IP address',
+    { allowedIps: ['10.0.0.256'] },
+    'allowedIps: 10.0.0.256 is not an IP address or CIDR range.',
+  ],
+  [
+    'a CIDR range with host bits',
+    { allowedIps: ['10.0.0.1/8'] },
+    'allowedIps: 10.0.0.1/8 has host bits set: write 10.0.0.0/8.',
+  ],
   ['an empty name', { name: '' }, 'name: must not be empty.'],
-])('refuses %s', async (_what, change, message) => {
+])('a token with %s is refused', async (_what, change, message) => {
   const answer = await service.call<{ message: string }>('POST', list, as(owner, { body: { ...wish, ...change } }))
   expect(answer.status).toBe(400)
   expect(answer.body.message).toMatch(message)
 })
 
-test('nobody grants what they do not reach', async () => {
+test('nobody can grant a scope beyond their own', async () => {
   const ask = (scope: unknown) => service.call('POST', list, as(narrow, { body: { ...wish, scope } }))
   expect((await ask({ all: true })).status).toBe(400)
   expect((await ask({ teams: [otherTeam] })).status).toBe(400)
@@ -154,50 +162,50 @@ test('nobody grants what they do not reach', async () => {
   expect((await ask({ environments: [project.environments[0]?.id] })).status).toBe(201)
 })
 
-test('a token is held to its addresses, and so is its JWT', async () => {
+test('a token works only from its allowed IP addresses, and so does its JWT', async () => {
   const elsewhere = await createToken(service, owner.session, { allowedIps: ['10.0.0.0/8', '2001:db8::/32'] })
-  expect(await alive(elsewhere.token)).toBe(401)
+  expect(await statusOf(elsewhere.token)).toBe(401)
   const here = await createToken(service, owner.session, { allowedIps: ['10.0.0.0/8', '127.0.0.1'] })
-  expect(await alive(here.token)).toBe(200)
-  expect(await alive(await exchange(service, here.token))).toBe(200)
+  expect(await statusOf(here.token)).toBe(200)
+  expect(await statusOf(await exchange(service, here.token))).toBe(200)
 })
 
-test('revoking ends a token and its JWTs with the very next request, and can be said twice', async () => {
+test('revoking a token ends it and its JWTs from the next request on, and can be repeated', async () => {
   const { id, token } = await createToken(service, owner.session)
   const jwt = await exchange(service, token)
-  expect([await alive(token), await alive(jwt)]).toEqual([200, 200])
+  expect([await statusOf(token), await statusOf(jwt)]).toEqual([200, 200])
   expect((await service.call('DELETE', `${list}/${id}`, as(owner))).body).toEqual({ success: true })
-  expect([await alive(token), await alive(jwt)]).toEqual([401, 401])
+  expect([await statusOf(token), await statusOf(jwt)]).toEqual([401, 401])
   expect((await service.call('DELETE', `${list}/${id}`, as(owner))).status).toBe(200)
   expect((await service.call('POST', `${list}/${id}/rotate`, as(owner))).status).toBe(409)
   const { body } = await service.call<Token[]>('GET', list, as(owner))
   expect(body.find((entry) => entry.id === id)?.revokedAt).toEqual(expect.any(String))
 })
 
-test('rotation keeps id and settings; the old value and its JWTs die at once', async () => {
+test('rotation keeps id and settings, and ends the old value and its JWTs at once', async () => {
   const before = await createToken(service, owner.session, { permission: 'read', name: 'rotating' })
   const jwt = await exchange(service, before.token)
   const { body: after } = await service.call<IssuedToken>('POST', `${list}/${before.id}/rotate`, as(owner))
   expect(after).toMatchObject({ id: before.id, name: 'rotating', permission: 'read', expiresAt: before.expiresAt })
   expect(after.token).not.toBe(before.token)
-  expect([await alive(before.token), await alive(jwt), await alive(after.token)]).toEqual([401, 401, 200])
+  expect([await statusOf(before.token), await statusOf(jwt), await statusOf(after.token)]).toEqual([401, 401, 200])
 })
 
-test('with a grace the old value lives exactly as long; a second rotation ends it', async () => {
+test('an old value is valid for exactly its grace period, and a second rotation ends it', async () => {
   const first = await createToken(service, owner.session)
   const rotate = async (graceSeconds: number) =>
     (await service.call<IssuedToken>('POST', `${list}/${first.id}/rotate`, as(owner, { body: { graceSeconds } }))).body
   const second = await rotate(60)
-  expect([await alive(first.token), await alive(second.token)]).toEqual([200, 200])
+  expect([await statusOf(first.token), await statusOf(second.token)]).toEqual([200, 200])
   service.clock.offsetMs = 61_000
-  expect([await alive(first.token), await alive(second.token)]).toEqual([401, 200])
+  expect([await statusOf(first.token), await statusOf(second.token)]).toEqual([401, 200])
   const third = await rotate(60)
   await rotate(0)
-  expect([await alive(second.token), await alive(third.token)]).toEqual([401, 401])
+  expect([await statusOf(second.token), await statusOf(third.token)]).toEqual([401, 401])
   service.clock.offsetMs = 0
 })
 
-test('an old value in its grace, and a JWT of a token that ends before it, say when they end', async () => {
+test('an old value in its grace period and a JWT that outlives its token show the actual expiry', async () => {
   const { id, token, expiresAt } = await createToken(service, owner.session, { expiresIn: '24h' })
   service.clock.offsetMs = 24 * 3_600_000 - 600_000
   const session = await logIn(owner)
@@ -215,42 +223,42 @@ test('an old value in its grace, and a JWT of a token that ends before it, say w
   service.clock.offsetMs = 0
 })
 
-test('a token that has expired is not rotated: its new value would be as dead', async () => {
+test('an expired token cannot be rotated, because its new value would be expired, too', async () => {
   const { id, token } = await createToken(service, owner.session, { expiresIn: '24h' })
   service.clock.offsetMs = 24 * 3_600_000
   const session = await logIn(owner)
   const rotated = await service.call('POST', `${list}/${id}/rotate`, { token: session })
   expect(rotated).toMatchObject({ status: 409, body: { message: 'This token has expired: create a new one.' } })
   expect((await service.call('DELETE', `${list}/${id}`, { token: session })).status).toBe(200)
-  expect(await alive(token)).toBe(401)
+  expect(await statusOf(token)).toBe(401)
   service.clock.offsetMs = 0
 })
 
-test('only the current value of a token rotates it: neither the one before, in its grace, nor a JWT', async () => {
+test('only the current value of a token can rotate it, not the previous one in its grace period and not a JWT', async () => {
   const { id, token: old } = await createToken(service, owner.session)
   const rotateWith = (token: string) =>
     service.call<IssuedToken>('POST', `${list}/${id}/rotate`, { token, body: { graceSeconds: 600 } })
   const { token } = (await rotateWith(old)).body
   const message = 'A token can rotate itself only with its current value, not with the previous one or a JWT.'
   for (const value of [old, await exchange(service, old), await exchange(service, token)]) {
-    expect(await alive(value)).toBe(200)
+    expect(await statusOf(value)).toBe(200)
     expect(await rotateWith(value)).toMatchObject({ status: 403, body: { message } })
   }
-  expect(await alive(token)).toBe(200)
+  expect(await statusOf(token)).toBe(200)
   expect((await rotateWith(token)).status).toBe(200)
-  // To end it is always allowed: that gives nothing to whoever does it.
+  // Revoking is always allowed: the caller gains nothing by it.
   expect((await service.call('DELETE', `${list}/${id}`, { token: await exchange(service, token) })).status).toBe(200)
 })
 
-test('of many rotations by the token itself at once one counts, also where the old value lives on', async () => {
+test('only one of many concurrent rotations by the token itself succeeds, even within a grace period', async () => {
   const { id, token } = await createToken(service, owner.session)
   const rotate = () => service.call<IssuedToken>('POST', `${list}/${id}/rotate`, { token, body: { graceSeconds: 600 } })
   const answers = await Promise.all(Array.from({ length: 8 }, rotate))
   expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 7 }, () => 403)])
-  expect(await alive(answers.find(({ status }) => status === 200)?.body.token ?? '')).toBe(200)
+  expect(await statusOf(answers.find(({ status }) => status === 200)?.body.token ?? '')).toBe(200)
 })
 
-test('a token makes no tokens, and rotates or revokes nothing but itself', async () => {
+test('a token creates no tokens, and rotates or revokes only itself', async () => {
   const acting = await createToken(service, owner.session)
   const other = await createToken(service, owner.session)
   expect((await service.call('POST', list, { token: acting.token, body: wish })).status).toBe(403)
@@ -259,16 +267,16 @@ test('a token makes no tokens, and rotates or revokes nothing but itself', async
   const rotated = await service.call<IssuedToken>('POST', `${list}/${acting.id}/rotate`, { token: acting.token })
   expect(rotated.status).toBe(200)
   expect((await service.call('DELETE', `${list}/${acting.id}`, { token: rotated.body.token })).status).toBe(200)
-  expect(await alive(rotated.body.token)).toBe(401)
+  expect(await statusOf(rotated.body.token)).toBe(401)
 })
 
-test('of many rotations at once every answer is a value of its own, and the last one lives', async () => {
+test('concurrent rotations return different values, and only the last one is valid', async () => {
   const { id } = await createToken(service, owner.session)
   const answers = await Promise.all(
     Array.from({ length: 10 }, () => service.call<IssuedToken>('POST', `${list}/${id}/rotate`, as(owner))),
   )
   expect(answers.every(({ status }) => status === 200)).toBe(true)
-  const living = await Promise.all(answers.map(({ body }) => alive(body.token)))
+  const living = await Promise.all(answers.map(({ body }) => statusOf(body.token)))
   expect(living.filter((status) => status === 200)).toHaveLength(1)
 })
 
@@ -287,7 +295,7 @@ test('a command-line token reads one environment for 8 hours', async () => {
   expect((await service.call('POST', `${list}/cli`, as(member, { body: unknown }))).status).toBe(404)
 })
 
-test('a command-line token is read only, of its one environment, and over after 8 hours', async () => {
+test('a command-line token is read-only, limited to its environment, and expires after 8 hours', async () => {
   const [development, staging] = project.environments
   const { body } = await makeCli(member.session, development?.id)
   const secrets = '/v1/workspace/main/project/api/secret'
@@ -298,9 +306,9 @@ test('a command-line token is read only, of its one environment, and over after 
   const write = { environments: [development?.id], secrets: [{ key: 'NEW', value: 'x' }] }
   expect((await service.call('POST', secrets, { token: body.token, body: write })).status).toBe(403)
   service.clock.offsetMs = 8 * 3_600_000 - 60_000
-  expect(await alive(body.token)).toBe(200)
+  expect(await statusOf(body.token)).toBe(200)
   service.clock.offsetMs = 8 * 3_600_000 + 1_000
-  expect(await alive(body.token)).toBe(401)
+  expect(await statusOf(body.token)).toBe(401)
   service.clock.offsetMs = 0
 })
 
@@ -310,7 +318,7 @@ const makeCli = (token: string, environmentId: string | undefined, workspace = '
     body: { environmentId },
   })
 
-test('a command-line token shows its maker their own values', async () => {
+test('a command-line token shows its creator their personal values', async () => {
   const [environment] = project.environments
   const at = '/v1/workspace/main/project/api'
   const setting = { hasPersonalOverrides: true }
@@ -327,7 +335,7 @@ test('a command-line token shows its maker their own values', async () => {
   expect(await seen(owner)).not.toContain('"mine"')
 })
 
-test('sessions of every role and of the command line make command-line tokens; no token and no JWT does', async () => {
+test('sessions of every role and of the command line create command-line tokens, tokens and JWTs do not', async () => {
   const [environment] = project.environments
   for (const user of [owner, member, narrow]) expect((await makeCli(user.session, environment?.id)).status).toBe(201)
   const { body: codes } = await service.call<{ deviceCode: string; userCode: string }>('POST', '/v1/auth/device/code', {
@@ -348,7 +356,7 @@ test('sessions of every role and of the command line make command-line tokens; n
   }
 })
 
-test('a command-line token is for an environment within reach, of this workspace', async () => {
+test('a command-line token needs an environment of this workspace in the scope of its creator', async () => {
   const outside = await createProject(service, owner.session, 'outside', { teamId: otherTeam })
   const stranger = await addUser(service, 'elsewhere@example.com')
   await service.call('POST', '/v1/workspace', as(stranger, { body: { name: 'Elsewhere', slug: 'elsewhere' } }))
@@ -363,7 +371,7 @@ test('a command-line token is for an environment within reach, of this workspace
   expect(malformed).toMatchObject({ status: 400, body: { message: 'environmentId: must have 36 characters or more.' } })
 })
 
-test('a command-line token ends with its environment, and is listed and revoked like any other', async () => {
+test('a command-line token ends with its environment, and is listed and revoked like any other token', async () => {
   const passing = await createProject(service, owner.session, 'passing')
   const [first, second] = passing.environments
   const [ending, revoked] = [await makeCli(owner.session, first?.id), await makeCli(owner.session, second?.id)]
@@ -380,7 +388,7 @@ test('a command-line token ends with its environment, and is listed and revoked 
   expect(trail).toMatchObject([{ action: 'DELETE' }, { action: 'CREATE', after: { type: 'cli', permission: 'read' } }])
 })
 
-test('making, rotating and revoking are in the audit trail, and none of the values', async () => {
+test('the audit trail records creation, rotation and revocation, without token values', async () => {
   const { id, token } = await createToken(service, owner.session, { name: 'told' })
   const rotated = await service.call<IssuedToken>(
     'POST',

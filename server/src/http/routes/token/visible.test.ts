@@ -1,4 +1,4 @@
-/** Which tokens a token and a person see, and which ids of their scopes. */
+/** Visibility of tokens, and of the ids in their scopes, to tokens and people. */
 import type { Token } from '@coffer/contract/token'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -26,7 +26,7 @@ afterAll(() => service.stop())
 const list = '/v1/workspace/main/tokens'
 const as = (user: TestUser, options = {}) => ({ token: user.session, ...options })
 
-test('a token sees itself and those of its maker that reach no further, and no id out of its scope', async () => {
+test('a token sees itself and the tokens of its creator within its scope, and no id outside of it', async () => {
   const project = await createProject(service, owner.session, 'visible-tokens')
   const [development, staging, production] = project.environments.map(({ id }) => id)
   const person = await addUser(service, 'maker@example.com', { workspaceId, role: 'developer' })
@@ -52,7 +52,7 @@ test('a token sees itself and those of its maker that reach no further, and no i
   expect(own).toHaveLength(6)
 })
 
-test('whose scope was narrowed since sees their tokens, without the ids that they lost', async () => {
+test('a person with a narrowed scope sees their tokens without the lost ids', async () => {
   const project = await createProject(service, owner.session, 'lost-tokens')
   const [development, staging] = project.environments.map(({ id }) => id)
   const person = await addUser(service, 'narrowed@example.com', { workspaceId, role: 'developer' })

@@ -1,4 +1,4 @@
-/** `COFFER_TOKEN_PREFIX` sets the first word of new tokens; a token is the same whatever its first word is. */
+/** `COFFER_TOKEN_PREFIX` sets the first word of new tokens; a token is valid with any first word. */
 import type { Token } from '@coffer/contract/token'
 import { expect, test } from 'vitest'
 import {
@@ -14,7 +14,7 @@ import {
 const tokens = '/v1/workspace/main/tokens'
 const statusOf = async ({ call }: TestService, token: string) => (await call('GET', '/v1/me', { token })).status
 
-test('new tokens begin with the configured word, tokens of before stay valid, and all are shown with that word', async () => {
+test('new tokens start with the configured word, older tokens stay valid, and all are listed with that word', async () => {
   const database = await createDatabase({ hasSchema: true })
   const first = await openService(database.settings, database.dataDir)
   const { session } = await registerOwner(first)
@@ -47,7 +47,7 @@ test('new tokens begin with the configured word, tokens of before stay valid, an
   await database.drop()
 })
 
-test('a revoked token is dead with every first word, also with one that has just been seen', async () => {
+test('a revoked token is invalid with every first word, even one that was just used', async () => {
   const service = await startService({ COFFER_TOKEN_PREFIX: 'acme' })
   const { session } = await registerOwner(service)
   const { id, token } = await createToken(service, session)
