@@ -28,7 +28,7 @@ function cookieOf(headers: Headers): string {
   return (headers.get('set-cookie') ?? '').split(';')[0] ?? ''
 }
 
-test('the address is kept in lower case and compared without regard to case', async () => {
+test('the email address is stored in lower case and compared case-insensitively', async () => {
   const { body, status } = await login({ email: 'OWNER@example.COM', password })
   expect(status).toBe(200)
   expect(body).toMatchObject({
@@ -38,14 +38,14 @@ test('the address is kept in lower case and compared without regard to case', as
   })
 })
 
-test('a second account is refused while sign-up is by invite, and an unknown invite does not help', async () => {
+test('a second account is refused while sign-up is by invite, even with an unknown invite', async () => {
   const body = { email: 'second@example.com', name: 'Second', password }
   expect((await service.call('POST', '/v1/auth/register', { body })).status).toBe(403)
   const invited = await service.call('POST', '/v1/auth/register', { body: { ...body, inviteToken: 'made-up' } })
   expect(invited.status).toBe(403)
 })
 
-test('of several first accounts at once where sign-up is open, one owns the first workspace and all are made', async () => {
+test('with open sign-up, several concurrent first accounts are all created and one owns the first workspace', async () => {
   const open = await startService({ COFFER_SIGNUP: 'open' })
   const made = await Promise.all(
     ['a', 'b', 'c', 'd'].map((name) =>
@@ -60,7 +60,7 @@ test('of several first accounts at once where sign-up is open, one owns the firs
   await open.stop()
 })
 
-test('where sign-up is open anyone gets an account, with a workspace if they ask for one', async () => {
+test('with open sign-up, anyone gets an account, with a workspace on request', async () => {
   const open = await startService({ COFFER_SIGNUP: 'open' })
   const register = (body: Record<string, unknown>) =>
     open.call<SignedIn>('POST', '/v1/auth/register', { body: { name: 'N', password, ...body } })
@@ -83,16 +83,20 @@ test('where sign-up is open anyone gets an account, with a workspace if they ask
 test.each([
   ['a short password', { password: 'eleven char' }, 'password: must have 12 characters or more.'],
   ['a password of 257 characters', { password: 'x'.repeat(257) }, 'password: must have 256 characters or fewer.'],
-  ['no address', { email: undefined }, 'email: is required.'],
-  ['an address without @', { email: 'owner' }, 'email: has characters or a format that is not allowed.'],
-  ['a reserved workspace', { workspace: { name: 'x', slug: 'team' } }, 'workspace.slug: "team" is a reserved word.'],
+  ['no email address', { email: undefined }, 'email: is required.'],
+  ['an email address without @', { email: 'owner' }, 'email: has characters or a format that is not allowed.'],
+  [
+    'a reserved workspace slug',
+    { workspace: { name: 'x', slug: 'team' } },
+    'workspace.slug: "team" is a reserved word.',
+  ],
   ['an unknown field', { admin: true }, 'admin: is not a known field.'],
 ])('registration refuses %s', async (_what, change, message) => {
   const body = { email: 'new@example.com', name: 'New', password, ...change }
   expect(await service.call('POST', '/v1/auth/register', { body })).toMatchObject({ status: 400, body: { message } })
 })
 
-test('the cookie of a sign-in is HttpOnly, Strict and bound to this host', async () => {
+test('the session cookie is HttpOnly, SameSite=Strict and bound to this host', async () => {
   const { headers } = await login({ email: owner.email, password })
   const cookie = headers.get('set-cookie')
   expect(cookie).toMatch(
@@ -100,7 +104,7 @@ test('the cookie of a sign-in is HttpOnly, Strict and bound to this host', async
   )
 })
 
-test('a cookie counts only for requests of the same origin, and never beside an Authorization header', async () => {
+test('a session cookie is accepted only from the same origin, and never beside an Authorization header', async () => {
   const { headers } = await login({ email: owner.email, password })
   const cookie = cookieOf(headers)
   const sameOrigin = { cookie, 'sec-fetch-site': 'same-origin' }
@@ -123,7 +127,7 @@ test('an API token in a cookie is not a session', async () => {
   expect((await me(headers)).status).toBe(401)
 })
 
-test('logout ends this session at once, as bearer and as cookie, and no other', async () => {
+test('logout ends only this session at once, as bearer token and as cookie', async () => {
   const [ending, staying] = [
     await login({ email: owner.email, password }),
     await login({ email: owner.email, password }),
@@ -139,7 +143,7 @@ test('logout ends this session at once, as bearer and as cookie, and no other', 
   expect((await service.call('GET', '/v1/me', { token: staying.body.accessToken })).status).toBe(401)
 })
 
-test('the exchange gives a JWT of 900 seconds with the rights of its token', async () => {
+test('the exchange returns a JWT for 900 seconds with the rights of its token', async () => {
   const { token, id } = await createToken(service, owner.session, { permission: 'read' })
   const { body, status } = await service.call('POST', '/v1/auth/exchange', { token })
   expect(status).toBe(200)
@@ -159,7 +163,7 @@ test('the exchange gives a JWT of 900 seconds with the rights of its token', asy
   expect(audit).toMatchObject([{ action: 'EXCHANGE' }, { action: 'EXCHANGE' }])
 })
 
-test('a session and a JWT cannot be exchanged, and are told so while they are valid', async () => {
+test('a valid session or JWT cannot be exchanged and gets a 403, an invalid one gets a 401', async () => {
   const { id, token } = await createToken(service, owner.session)
   const jwt = await exchange(service, token)
   const ask = (value: string) => service.call('POST', '/v1/auth/exchange', { token: value })
@@ -172,11 +176,11 @@ test('a session and a JWT cannot be exchanged, and are told so while they are va
   for (const value of [jwt, token]) expect((await ask(value)).status).toBe(401)
 })
 
-test('sign-ins are in the audit trail of every workspace of the person, failed ones too, without the password', async () => {
+test('the audit trail of each workspace of a person records successful and failed sign-ins, without the password', async () => {
   const [main] = (await service.call<{ id: string }[]>('GET', '/v1/workspace', { token: owner.session })).body
   const person = await addUser(service, 'told@example.com', { workspaceId: main?.id ?? '', role: 'member' })
   await login({ email: person.email, password: 'a wrong password' })
-  // The answer to a wrong password does not wait for this.
+  // The response to a wrong password does not wait for the audit entry.
   await vi.waitFor(async () => {
     const path = `/v1/workspace/main/audit?entity=${person.id}`
     const { body, text } = await service.call('GET', path, { token: owner.session })

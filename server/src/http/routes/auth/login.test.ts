@@ -1,4 +1,4 @@
-/** Failed logins are bounded for everybody, and nobody can use that to lock a person out. */
+/** Failed logins are limited for everybody, and the limit cannot be used to lock a person out. */
 import type { SignedIn } from '@coffer/contract/auth'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import {
@@ -28,7 +28,7 @@ afterAll(async () => {
   vi.useRealTimers()
   await service.stop()
 })
-/** Somebody who has signed in at home. */
+/** Creates a person who has signed in at home. */
 beforeEach(async () => {
   service.clock.offsetMs = 0
   person = await addUser(service, `person${++people}@example.com`)
@@ -50,7 +50,7 @@ async function hammer(email: string, ip = elsewhere): Promise<void> {
   expect((await logIn(email, password, ip)).status).toBe(429)
 }
 
-test('a password that is changed while it is looked at opens nothing any more', async () => {
+test('a password changed during its check is refused', async () => {
   const looking = holdOnce(service.app.services.store.accounts, 'findByEmail')
   const late = logIn(person.email, password, home)
   await looking.isDone
@@ -60,17 +60,17 @@ test('a password that is changed while it is looked at opens nothing any more', 
   expect((await late).status).toBe(401)
 })
 
-test('while somebody fails on purpose, the person comes in from where they have signed in before', async () => {
+test('a person can sign in from a known network while others exhaust the limit of the account', async () => {
   for (let windows = 0; windows < 3; windows++) {
     await hammer(person.email)
     expect((await logIn(person.email, password, home)).status).toBe(200)
-    // That opens nothing to the others.
+    // The others stay locked out.
     expect((await logIn(person.email, password, elsewhere)).status).toBe(429)
     service.clock.offsetMs += 600_000
   }
 })
 
-test('an attempt that was refused does not prolong the wait', async () => {
+test('a refused attempt does not extend the lock', async () => {
   await hammer(person.email)
   service.clock.offsetMs = 599_999
   for (let tries = 0; tries < 30; tries++) expect((await logIn(person.email, 'wrong', elsewhere)).status).toBe(429)
@@ -78,20 +78,20 @@ test('an attempt that was refused does not prolong the wait', async () => {
   expect((await logIn(person.email, password, elsewhere)).status).toBe(200)
 })
 
-test('a clock that was ahead and is set back keeps nobody waiting longer', async () => {
+test('a clock that was ahead and is set back extends no lock', async () => {
   service.clock.offsetMs = 24 * 3_600_000
   await hammer(person.email)
   service.clock.offsetMs = 0
   expect((await logIn(person.email, password, elsewhere)).status).toBe(200)
 })
 
-test('another node whose clock is somewhat behind does not begin to count anew', async () => {
+test('a node whose clock is slightly behind does not reset the count', async () => {
   await hammer(person.email)
   service.clock.offsetMs = -2_000
   expect((await logIn(person.email, password, elsewhere)).status).toBe(429)
 })
 
-test('who is locked out cannot tell an account from none, wherever they are', async () => {
+test('a locked-out client cannot distinguish an account from a missing one, on any network', async () => {
   const nobody = `nobody${people}@example.com`
   await hammer(person.email)
   await hammer(nobody)
@@ -101,7 +101,7 @@ test('who is locked out cannot tell an account from none, wherever they are', as
   for (const email of [person.email, nobody]) expect(visible(await logIn(email, 'wrong', home))).toEqual(refused)
 })
 
-test('a known network has ten failures of its own, and no more', async () => {
+test('a known network has its own limit of ten failures', async () => {
   await hammer(person.email)
   for (let tries = 0; tries < 10; tries++) await logIn(person.email, `wrong ${tries}`, home)
   expect((await logIn(person.email, password, home)).status).toBe(429)
@@ -118,14 +118,14 @@ test('the network of one person is not known for another', async () => {
   expect((await logIn(other.email, password, home)).status).toBe(429)
 })
 
-test('the addresses of one IPv6 network are one', async () => {
+test('all addresses of one IPv6 network count as one', async () => {
   expect((await logIn(person.email, password, '2001:db8:1:2::1')).status).toBe(200)
   await hammer(person.email)
   expect((await logIn(person.email, password, '2001:db8:1:2:3:4:5:6')).status).toBe(200)
   expect((await logIn(person.email, password, '2001:db8:1:3::1')).status).toBe(429)
 })
 
-test('a network is forgotten after 90 days, and kept as a hash until then', async () => {
+test('a known network is forgotten after 90 days, and stored as a hash until then', async () => {
   const raw = await openRaw(service)
   await cleanUp(service.app.services)
   const rows = await raw.query('select * from login_address')

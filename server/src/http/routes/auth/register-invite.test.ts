@@ -1,4 +1,4 @@
-/** Registering with an invite: what the holder of the link, who may be the inviter, learns about the address. */
+/** Registration with an invite must not tell the holder of the link, maybe the inviter, whether an address has an account. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { addUser, password, registerOwner, startService, type TestService } from '../../../../../test/harness.ts'
 import { createMemberWorkspace, type MemberWorkspace } from '../../../../../test/member-workspace.ts'
@@ -19,7 +19,7 @@ const register = (email: string, inviteToken: string, slug: string) => {
   })
 }
 
-test('a taken slug is refused alike, whether or not the address has an account', async () => {
+test('a taken slug gets the same refusal, whether or not the address has an account', async () => {
   const { email: known } = await addUser(service, place.newAddress())
   const unknown = place.newAddress()
   const answers = []
@@ -32,7 +32,7 @@ test('a taken slug is refused alike, whether or not the address has an account',
   expect(first).toEqual(second)
 })
 
-test('a refused registration leaves neither an account nor a workspace, and the invite open', async () => {
+test('a refused registration creates neither an account nor a workspace, and leaves the invite open', async () => {
   const { email: known } = await addUser(service, place.newAddress())
   const { inviteToken } = await place.mustInvite({ email: known })
   expect(await register(known, inviteToken, 'never-made')).toMatchObject({

@@ -1,4 +1,4 @@
-/** The first account: who needs the setup code for it. What is logged at the start: operator/process.test.ts. */
+/** The setup code for the first account. The startup log is tested in operator/process.test.ts. */
 import { expect, test } from 'vitest'
 import { password, startService } from '../../../../../test/harness.ts'
 
@@ -7,10 +7,10 @@ const refusal =
 const body = { email: 'owner@example.com', name: 'Owner', password }
 
 test.each<[string, Record<string, string>]>([
-  ['the public URL is one of the world', { COFFER_PUBLIC_URL: 'https://coffer.example.com' }],
+  ['the public URL is not local', { COFFER_PUBLIC_URL: 'https://coffer.example.com' }],
   ['a proxy on the same host is trusted', { COFFER_TRUSTED_PROXIES: '127.0.0.1' }],
-  ['the operator has chosen one', { COFFER_SETUP_CODE: 'chosen-by-hand' }],
-])('the code is needed on loopback too where %s', async (_what, settings) => {
+  ['the operator has set a code', { COFFER_SETUP_CODE: 'chosen-by-hand' }],
+])('the setup code is required on loopback, too, if %s', async (_what, settings) => {
   const service = await startService(settings)
   const { value } = service.app.services.setupCode
   const register = (setupCode?: string) =>
@@ -22,7 +22,7 @@ test.each<[string, Record<string, string>]>([
   await service.stop()
 })
 
-test('on loopback alone a request that a proxy has passed on needs the code, and a plain one does not', async () => {
+test('a proxied request to a loopback service needs the setup code, a direct one does not', async () => {
   const service = await startService()
   const register = (headers: Record<string, string>, more = {}) =>
     service.call('POST', '/v1/auth/register', { headers, body: { ...body, ...more } })
@@ -48,7 +48,7 @@ test('on loopback alone a request that a proxy has passed on needs the code, and
   await service.stop()
 })
 
-test('the code opens the way through a proxy that the settings do not know of', async () => {
+test('the setup code allows registration through a proxy that the settings do not name', async () => {
   const service = await startService()
   const setupCode = service.app.services.setupCode.value
   const headers = { host: 'coffer.example.com', 'x-forwarded-for': '192.0.2.1' }
