@@ -8,17 +8,21 @@ import type { WorkspaceSnapshot } from '../cache/workspace-snapshot.ts'
 import type { Context } from '../context.ts'
 import type { Place } from './reference/graph.ts'
 
-/** The bases used last. Cached responses share their texts, which may be megabytes long. */
-const lastBases = new WeakMap<WorkspaceSnapshot, Map<string, KeyList>>()
+/**
+ * The bases used last. Cached responses share their texts, which may be megabytes long. Held weakly: only the response
+ * cache, which counts their bytes, keeps them in memory.
+ */
+const lastBases = new WeakMap<WorkspaceSnapshot, Map<string, WeakRef<KeyList>>>()
 
 /** `names` must be without duplicates; `use` tells the lists of one workspace apart. */
 function baseOf(snapshot: WorkspaceSnapshot, use: string, names: readonly string[], prefix = ''): NameBase {
-  const known = lastBases.get(snapshot) ?? new Map<string, KeyList>()
+  const known = lastBases.get(snapshot) ?? new Map<string, WeakRef<KeyList>>()
   lastBases.set(snapshot, known)
   const text = JSON.stringify(names)
-  const last = known.get(use)
-  const list = last?.text === text ? last : toKeyList(text)
-  known.set(use, list)
+  const last = known.get(use)?.deref()
+  if (last?.text === text) return { prefix, names, list: last }
+  const list = toKeyList(text)
+  known.set(use, new WeakRef(list))
   return { prefix, names, list }
 }
 
