@@ -1,0 +1,243 @@
+/** What the authorisation matrix expects: the role table of the specification, written down once more. */
+import { type EndpointName, endpoints } from '@coffer/contract/api'
+import type { Permission, Role, Scope } from '@coffer/contract/field'
+import type { Ask, TokenIds } from './ask.ts'
+import type { CallOptions } from './harness.ts'
+import type { World } from './world.ts'
+
+/** What the specification asks for: a living credential of some kind, or a right within a workspace. */
+type Right =
+  | 'public'
+  | 'any credential'
+  | 'an API token'
+  | 'a session'
+  | 'a session in a browser'
+  | 'a scope of one environment'
+  | {
+      readonly role: Role | 'owner'
+      readonly writes?: true
+      /** Belongs to the workspace as a whole: needs scope `all`. */
+      readonly whole?: true
+      readonly sessionOnly?: true
+      /** Not for an identity that an outside issuer vouches for. */
+      readonly personOnly?: true
+      /** Concerns a part of what the path names: what must be held is named by the request. */
+      readonly within?: true
+    }
+
+const writesSecrets = { role: 'developer', writes: true, within: true } as const
+/** Members may write their own values; what else a request needs is said with it. */
+const updatesSecrets = { role: 'member', writes: true, within: true } as const
+const setsUpSyncs = { role: 'admin', writes: true, within: true, personOnly: true } as const
+
+export const rights: Record<EndpointName, Right> = {
+  exchangeToken: 'an API token',
+  register: 'public',
+  login: 'public',
+  logout: 'a session',
+  logoutCli: 'a session',
+  createDeviceCode: 'public',
+  pollDevice: 'public',
+  readDevice: 'a session in a browser',
+  answerDevice: 'a session in a browser',
+  readMe: 'any credential',
+  updateMe: 'a session',
+  readPreferences: 'a session',
+  updatePreferences: 'a session',
+  changePassword: 'a session',
+  listSessions: 'a session',
+  revokeSession: 'a session',
+  revokeOtherSessions: 'a session',
+  verifyEmail: 'a session',
+  confirmEmail: 'a session',
+  changeEmail: 'a session in a browser',
+  enrolTotp: 'a session in a browser',
+  confirmTotp: 'a session in a browser',
+  removeTotp: 'a session in a browser',
+  listWorkspaces: 'any credential',
+  createWorkspace: 'a session',
+  readWorkspace: { role: 'member' },
+  updateWorkspace: { role: 'admin', writes: true, whole: true },
+  deleteWorkspace: { role: 'owner', writes: true, whole: true },
+  handOverWorkspace: { role: 'owner', writes: true, whole: true, sessionOnly: true },
+  listMembers: { role: 'admin', whole: true },
+  createInvite: { role: 'admin', writes: true, whole: true },
+  updateMember: { role: 'admin', writes: true, whole: true },
+  removeMember: { role: 'admin', writes: true, whole: true },
+  resendInvite: { role: 'admin', writes: true, whole: true },
+  acceptInvite: 'a session',
+  declineInvite: 'a session',
+  listTeams: { role: 'member' },
+  createTeam: { role: 'admin', writes: true, whole: true },
+  updateTeam: { role: 'admin', writes: true },
+  deleteTeam: { role: 'admin', writes: true },
+  listProjects: { role: 'member' },
+  createProject: { role: 'admin', writes: true },
+  readProject: { role: 'member' },
+  updateProject: { role: 'admin', writes: true },
+  deleteProject: { role: 'admin', writes: true },
+  listEnvironments: { role: 'member' },
+  createEnvironment: { role: 'admin', writes: true },
+  updateEnvironment: { role: 'admin', writes: true },
+  deleteEnvironment: { role: 'admin', writes: true },
+  listSecrets: { role: 'member' },
+  readSecret: { role: 'member' },
+  listScopedSecrets: 'a scope of one environment',
+  createSecrets: writesSecrets,
+  updateSecret: updatesSecrets,
+  writeSecretValue: updatesSecrets,
+  deleteSecret: updatesSecrets,
+  listTrash: { role: 'member' },
+  restoreSecret: writesSecrets,
+  writeBatch: writesSecrets,
+  importSecrets: writesSecrets,
+  exportSecrets: { role: 'member' },
+  putReminder: writesSecrets,
+  deleteReminder: writesSecrets,
+  listVersions: { role: 'member' },
+  readVersion: { role: 'member' },
+  restoreVersion: writesSecrets,
+  listRevisions: { role: 'member' },
+  restoreRevision: writesSecrets,
+  diffSecrets: { role: 'member' },
+  promoteSecrets: writesSecrets,
+  createShare: { ...writesSecrets, personOnly: true },
+  listShares: { role: 'developer' },
+  revokeShare: { ...writesSecrets, personOnly: true },
+  listShareViews: { role: 'developer' },
+  readShareMeta: 'public',
+  openShare: 'public',
+  listSyncProviders: 'any credential',
+  startSync: setsUpSyncs,
+  readFlowStep: setsUpSyncs,
+  submitFlowStep: setsUpSyncs,
+  listSyncs: { role: 'admin' },
+  readSync: { role: 'admin' },
+  planSync: setsUpSyncs,
+  runSync: setsUpSyncs,
+  pauseSync: setsUpSyncs,
+  resumeSync: setsUpSyncs,
+  deleteSync: setsUpSyncs,
+  listSyncRuns: { role: 'admin' },
+  readSyncRun: { role: 'admin' },
+  listTokens: { role: 'member' },
+  createToken: { role: 'member', writes: true, sessionOnly: true },
+  createCliToken: { role: 'member', writes: true, sessionOnly: true },
+  rotateToken: { role: 'member', writes: true },
+  revokeToken: { role: 'member', writes: true },
+  exchangeIdentity: 'public',
+  listIdentities: { role: 'admin', whole: true },
+  createIdentity: { role: 'admin', writes: true, whole: true },
+  listIdentityPresets: { role: 'admin', whole: true },
+  readIdentity: { role: 'admin', whole: true },
+  updateIdentity: { role: 'admin', writes: true, whole: true },
+  deleteIdentity: { role: 'admin', writes: true, whole: true },
+  testIdentity: { role: 'admin', whole: true },
+  listAudit: { role: 'admin', whole: true },
+  verifyAudit: { role: 'admin', whole: true },
+}
+
+export type Caller = {
+  readonly name: string
+  readonly options: CallOptions
+  readonly isAlive: boolean
+  readonly kind: 'session' | 'token' | 'jwt' | 'oidc'
+  /** A session of a command line. */
+  readonly isCli?: true
+  readonly permission: Permission
+  /** Undefined for whoever does not belong to the workspace. */
+  readonly role: Role | 'owner' | undefined
+  /** Of the membership, and of the token where there is one. */
+  readonly scopes: readonly Scope[]
+  readonly tokens: TokenIds
+}
+
+const ranks = { member: 0, developer: 1, admin: 2, owner: 3 }
+
+export function expectedStatus(world: World, caller: Caller, name: EndpointName, ask: Ask): number {
+  const right = rights[name]
+  const success = ask.status ?? endpoints[name].status
+  if (right === 'public') return ask.isMalformed ? 400 : success
+  if (!caller.isAlive) return 401
+  if (ask.isMalformed) return 400
+  if (right === 'any credential') return success
+  if (right === 'an API token') return caller.kind === 'token' ? success : 403
+  if (right === 'a session') return caller.kind === 'session' ? success : 403
+  if (right === 'a session in a browser') return caller.kind === 'session' && !caller.isCli ? success : 403
+  if (right === 'a scope of one environment') return scopedStatus(world, caller, success)
+  const { role } = caller
+  if (role === undefined) return 404
+  if (ask.on !== undefined && !sees(world, caller, ask.on)) return 404
+  if (ask.token !== undefined && !seesToken(caller, ask.token)) return 404
+  if (right.sessionOnly && caller.kind !== 'session') return 403
+  if (right.personOnly && caller.kind === 'oidc') return 403
+  if (right.writes && caller.permission === 'read') return 403
+  if (ranks[role] < ranks[right.role]) return 403
+  if (right.whole && !holdsAll(caller)) return 403
+  if (ask.isAboutShare && !seesShare(world, caller)) return 404
+  if (right.writes && !right.within && ask.on !== undefined && !holds(world, caller, ask.on)) return 403
+  // All rows of an update are found before it is known what kind of values they are.
+  if (name === 'updateSecret' && ask.into !== undefined && !sees(world, caller, ask.into)) return 404
+  if (ask.isPersonal && caller.kind !== 'session') return 403
+  if (ask.needs && ranks[role] < ranks[ask.needs]) return 403
+  if (ask.whole !== undefined && !holds(world, caller, ask.whole)) return 403
+  if (ask.token !== undefined && caller.kind !== 'session' && ask.token !== 'itself') return 403
+  // A new value outlives a JWT by far.
+  if (name === 'rotateToken' && caller.kind === 'jwt') return 403
+  // The token of others that an admin sees is the owner's, which may do more than an admin.
+  if (name === 'rotateToken' && ask.token === 'others' && role !== 'owner') return 403
+  if (ask.newToken?.permission === 'read-write' && role === 'member') return 403
+  if (ask.newToken && !holdsScope(world, caller, ask.newToken.scope)) return 400
+  if (ask.into !== undefined && !sees(world, caller, ask.into)) return 404
+  if (ask.into !== undefined && !holds(world, caller, ask.into)) return 403
+  return success
+}
+
+/** The scope is that of the credential itself: a session has none. */
+function scopedStatus(world: World, caller: Caller, success: number): number {
+  const scope = caller.kind === 'session' ? undefined : caller.scopes.at(-1)
+  const [environmentId] = scope?.environments ?? []
+  if (environmentId === undefined) return 400
+  return holds(world, caller, environmentId) ? success : 404
+}
+
+const holdsAll = ({ scopes }: Caller) => scopes.every(({ all }) => all)
+
+/** Every scope of the caller names it, or something that it lies in. */
+export function holds(world: World, { scopes }: Caller, id: string): boolean {
+  const start = world.homes.get(id) ?? id
+  if (!world.containers.has(start)) return false
+  const chain: string[] = []
+  for (let next: string | undefined = start; next !== undefined; next = world.containers.get(next)) chain.push(next)
+  return scopes.every(
+    ({ all, teams, projects, environments }) =>
+      all || [...teams, ...projects, ...environments].some((named) => chain.includes(named)),
+  )
+}
+
+/** It is held, or something in it is. */
+export function sees(world: World, caller: Caller, id: string): boolean {
+  if (holds(world, caller, id)) return true
+  return [...world.containers].some(([part, container]) => container === id && sees(world, caller, part))
+}
+
+function seesToken(caller: Caller, token: keyof TokenIds | 'absent'): boolean {
+  // No token was made by an identity.
+  if (caller.kind === 'oidc') return false
+  if (token === 'itself') return true
+  // It is for all of the workspace: a token sees those of its maker that reach no further than itself.
+  if (token === 'own') return caller.kind === 'session' || holdsAll(caller)
+  return token === 'others' && managesTokens(caller)
+}
+
+export const managesTokens = (caller: Caller) =>
+  caller.role !== undefined && ranks[caller.role] >= ranks.admin && holdsAll(caller)
+
+/** One's own, and for an admin of the whole project everyone's. */
+export const seesShare = (world: World, caller: Caller) =>
+  caller.role === 'owner' || (caller.role === 'admin' && holds(world, caller, world.projects.right))
+
+/** Nobody grants what they do not hold: to see something as the container of a part is not to hold it. */
+export function holdsScope(world: World, caller: Caller, { all, teams, projects, environments }: Scope): boolean {
+  return all ? holdsAll(caller) : [...teams, ...projects, ...environments].every((id) => holds(world, caller, id))
+}
