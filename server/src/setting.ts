@@ -61,7 +61,7 @@ export const settings: readonly Setting[] = [
   {
     name: 'COFFER_SETUP_CODE',
     default: 'generated at start',
-    meaning: 'code for the first account; not required for an entirely local request',
+    meaning: 'code for the first account; always required if set, a generated code only if the request may be remote',
   },
   {
     name: 'COFFER_AUDIT_DAYS',
