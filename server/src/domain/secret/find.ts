@@ -28,56 +28,45 @@ export async function requireSecret(
   return secret
 }
 
-const none: ReadonlySet<string> = new Set()
-
 /** Secrets that do not exist for a caller who reaches only part of the project, as they have no value within reach. */
 export async function findUnseen(
   ctx: Context,
   access: ProjectAccess,
   secretIds: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  if (reachesProject(access.reach, access.project)) return none
-  const unseen = await listUnseen(
-    ctx.store,
-    secretIds.map((secretId) => ({ ctx, access, secretId })),
-  )
-  return new Set(unseen.map(({ secretId }) => secretId))
+  const caller = { ctx, access }
+  return (await findUnseenByEach(ctx.store, [caller], () => secretIds)).get(caller) ?? new Set()
 }
 
-/** One check of a batch: may this caller see this secret? All secrets of a batch belong to the same project. */
-type Look = { readonly ctx: Context; readonly access: ProjectAccess; readonly secretId: string }
+type Caller = { readonly ctx: Context; readonly access: ProjectAccess }
 
-/** The checks whose caller does not see the secret. One query serves the whole batch and loads no value. */
-export async function listUnseen<One extends Look>(
+/** `findUnseen` for several callers in one project. One query serves them all and loads no value. */
+export async function findUnseenByEach<One extends Caller>(
   { secretValues }: Store,
-  looks: readonly One[],
-): Promise<readonly One[]> {
-  const partial = looks.filter(({ access: { reach, project } }) => !reachesProject(reach, project))
-  if (partial.length === 0) return partial
-  const sights = new Map(partial.map(({ access, ctx }) => [access, sightOf(ctx, access)]))
-  const distinct = (of: (sight: Sight) => Iterable<string>) => [
-    ...new Set([...sights.values()].flatMap((s) => [...of(s)])),
+  callers: readonly One[],
+  secretIdsOf: (caller: One) => readonly string[],
+): Promise<ReadonlyMap<One, ReadonlySet<string>>> {
+  const looks = callers.flatMap((caller) => {
+    const { reach, project } = caller.access
+    if (reachesProject(reach, project)) return []
+    const environmentIds = new Set(reachedEnvironments(reach, project).map(({ id }) => id))
+    const ownerIds = new Set(ownersSeen(personalOwner(caller.ctx)))
+    return [{ caller, secretIds: secretIdsOf(caller), environmentIds, ownerIds }]
+  })
+  const distinct = (of: (look: (typeof looks)[number]) => Iterable<string>) => [
+    ...new Set(looks.flatMap((look) => [...of(look)])),
   ]
   const places = await secretValues.listPlacesOf(
     distinct(({ environmentIds }) => environmentIds),
-    [...new Set(partial.map(({ secretId }) => secretId))],
+    distinct(({ secretIds }) => secretIds),
     distinct(({ ownerIds }) => ownerIds),
   )
   const placesOf = Map.groupBy(places, ({ secretId }) => secretId)
-  return partial.filter(({ access, secretId }) => {
-    const sight = sights.get(access)
-    return !placesOf
-      .get(secretId)
-      ?.some(({ environmentId, ownerId }) => sight?.environmentIds.has(environmentId) && sight.ownerIds.has(ownerId))
-  })
-}
-
-type Sight = { readonly environmentIds: ReadonlySet<string>; readonly ownerIds: ReadonlySet<string> }
-
-/** The environments that the caller reaches, and the owners whose values the caller sees there. */
-function sightOf(ctx: Context, { reach, project }: ProjectAccess): Sight {
-  return {
-    environmentIds: new Set(reachedEnvironments(reach, project).map(({ id }) => id)),
-    ownerIds: new Set(ownersSeen(personalOwner(ctx))),
-  }
+  return new Map(
+    looks.map(({ caller, secretIds, environmentIds, ownerIds }) => {
+      const isSeen = (secretId: string) =>
+        placesOf.get(secretId)?.some((place) => environmentIds.has(place.environmentId) && ownerIds.has(place.ownerId))
+      return [caller, new Set(secretIds.filter((secretId) => !isSeen(secretId)))]
+    }),
+  )
 }

@@ -25,8 +25,8 @@ export type Comparison = {
 }
 
 /**
- * Required by every function that compares values in a transaction: each adds its comparisons to `compared`. Only
- * `inSecretTransaction` creates one.
+ * Required by every function that compares values in a transaction: each adds its comparisons to `compared`. Created
+ * by `inSecretTransaction`, and for each request of a joint write, inside `recordingComparison`.
  */
 export type CompareContext = WriteContext & { readonly compared: Comparison[]; readonly isDryRun: boolean }
 

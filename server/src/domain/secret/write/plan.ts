@@ -47,7 +47,7 @@ export type Planned = {
   readonly version: number
   readonly authors: string
 }
-type WritePlan = {
+export type WritePlan = {
   readonly results: WriteResult[]
   readonly planned: Planned[]
   /** Secrets that do not exist yet. */
@@ -60,7 +60,7 @@ export function planEdits(
   ctx: WriteContext,
   access: ProjectAccess,
   edits: readonly Edit[],
-  mode: WriteMode,
+  { mode, revisions }: { readonly mode: WriteMode; readonly revisions: { readonly at: number } },
   present: Present,
   personalOwnerId: string,
 ): WritePlan {
@@ -68,7 +68,7 @@ export function planEdits(
   const plan: WritePlan = { results: [], planned: [], fresh: new Map(), described: new Map() }
   const taken: string[] = []
   for (const edit of edits) {
-    const secret = known.get(edit.key) ?? plan.fresh.get(edit.key) ?? newSecret(ctx, access, edit)
+    const secret = known.get(edit.key) ?? plan.fresh.get(edit.key) ?? newSecret(access, edit, revisions.at)
     const ownerId = edit.isPersonal ? personalOwnerId : ''
     const current = values.get(valueName(edit.environment.id, secret.id, ownerId))
     const exists = current?.isThere ?? false
@@ -124,15 +124,6 @@ export function presentValues(
   )
 }
 
-export const hasValue = ({ values }: Present, environmentId: string, secretId: string, ownerId = ''): boolean =>
-  values.get(valueName(environmentId, secretId, ownerId))?.isThere ?? false
-
-/** Ids of secrets that exist but have no value in the environments that were loaded. */
-export function listWithoutValue({ secrets, values }: Present): string[] {
-  const holding = new Set([...values.values()].flatMap(({ secretId, isThere }) => (isThere ? [secretId] : [])))
-  return [...secrets.values()].flatMap(({ id }) => (holding.has(id) ? [] : [id]))
-}
-
 /** Map key of a secret's value in an environment: the shared one, or that of a person. */
 export const valueName = (environmentId: string, secretId: string, ownerId: string): string =>
   `${environmentId} ${secretId} ${ownerId}`
@@ -176,8 +167,7 @@ export function listKeys(keys: readonly string[]): string {
   return unique.length > 20 ? `${unique.slice(0, 20).join(', ')} and ${unique.length - 20} more` : unique.join(', ')
 }
 
-function newSecret(ctx: WriteContext, access: ProjectAccess, edit: Edit): SecretRecord {
-  const now = ctx.now()
+function newSecret(access: ProjectAccess, edit: Edit, now: number): SecretRecord {
   return {
     id: newId(),
     workspaceId: access.snapshot.workspace.id,
