@@ -51,8 +51,8 @@ async function tokensOf(person: Person): Promise<string[]> {
   return [token, await exchange(service, token), cli.body.token, await exchange(service, cli.body.token)]
 }
 
-describe('the list', () => {
-  test('begins with the owner and shows everybody with role, scope and date', async () => {
+describe('the list of members', () => {
+  test('starts with the owner and shows everyone with role, scope and date', async () => {
     const [first] = await place.members()
     expect(first).toEqual({
       id: expect.any(String),
@@ -78,7 +78,7 @@ describe('the list', () => {
     expect(await statusOf(stranger.session, '/rbac')).toBe(404)
   })
 
-  test('is empty of those whose row was changed behind the service’s back', async () => {
+  test('omits members whose row was changed directly in the database', async () => {
     const person = await place.join({ role: 'member' })
     await raw.restoring(['member'], async () => {
       await raw.query('update member set role = ? where id = ?', ['admin', person.memberId])
@@ -89,7 +89,7 @@ describe('the list', () => {
     service.app.services.snapshots.clear()
   })
 
-  test('still shows everybody when the account of one was changed behind the service’s back', async () => {
+  test('stays complete when an account was changed directly in the database', async () => {
     const person = await place.join({ role: 'member' })
     await raw.restoring(['account'], async () => {
       await raw.query('update account set email = ? where id = ?', ['forged@example.com', person.id])
@@ -101,7 +101,7 @@ describe('the list', () => {
 
 describe('a change of role or scope', () => {
   test.each(['member', 'invite'])(
-    'takes the scope of a %s as it is shown, though a part of it is gone',
+    'accepts the scope of a %s back as it is shown, although a part of it was deleted',
     async (what) => {
       const doomed = await createProject(service, owner.session, `doomed-${what}`, { workspace: place.slug })
       const team = await createTeam(service, owner.session, `doomed ${what}`, place.slug)
@@ -117,7 +117,7 @@ describe('a change of role or scope', () => {
       expect(changed.status, changed.text).toBe(200)
       const left = { all: false, teams: [], projects: [project.id], environments: [production?.id] }
       expect(await place.row(id)).toMatchObject({ role: 'developer', scope: left })
-      // What the row did not name before is still a mistake.
+      // An id that the row did not contain is still refused.
       const wrong = await place.ask('PUT', `/rbac/${id}`, { scope: { ...left, teams: [team] } })
       expect(wrong).toMatchObject({
         status: 400,
@@ -132,7 +132,7 @@ describe('a change of role or scope', () => {
     },
   )
 
-  test('is answered with the row as it is then, and recorded with before and after', async () => {
+  test('returns the updated row, and is recorded with before and after', async () => {
     const person = await place.join({ role: 'member' })
     const scope = { all: false, teams: [], projects: [project.id], environments: [] }
     const path = `/rbac/${person.memberId}`
@@ -153,7 +153,7 @@ describe('a change of role or scope', () => {
     ])
   })
 
-  test('holds from the next request on, for sessions, tokens and JWTs that were there before', async () => {
+  test('takes effect with the next request, for existing sessions, tokens and JWTs', async () => {
     const person = await place.join({ role: 'admin' })
     const credentials = [person.session, ...(await tokensOf(person))]
     const { token: audit } = await createToken(service, person.session, {}, place.slug)
@@ -171,7 +171,7 @@ describe('a change of role or scope', () => {
     for (const credential of credentials) expect(await statusOf(credential), 'again').toBe(200)
   })
 
-  test('of the owner is refused, unless it changes nothing', async () => {
+  test('is refused for the owner, unless it changes nothing', async () => {
     const row = await ownerRow()
     const path = `/rbac/${row?.id}`
     for (const body of [{ role: 'developer' }, { role: 'member' }, { scope: { projects: [project.id] } }]) {
@@ -190,7 +190,7 @@ describe('a change of role or scope', () => {
     ['an unknown role', { role: 'owner' }, 'role: must be one of: member, developer, admin.'],
     ['ownership', { isOwner: true }, 'isOwner: is not a known field.'],
     [
-      'a scope of nothing',
+      'an empty scope',
       { scope: { all: false } },
       'scope: grants nothing: set "all", or list teams, projects or environments.',
     ],
@@ -202,7 +202,7 @@ describe('a change of role or scope', () => {
     expect(await place.row(person.memberId)).toEqual(before)
   })
 
-  test('is made by an admin of the whole workspace, also of oneself, and never by others', async () => {
+  test('needs an admin of the whole workspace, who may also change themselves', async () => {
     const admin = await place.join({ role: 'admin' })
     const part = await place.join({ role: 'admin', scope: { projects: [project.id] } })
     const developer = await place.join({ role: 'developer' })
@@ -219,8 +219,8 @@ describe('a change of role or scope', () => {
   })
 })
 
-describe('whoever is removed', () => {
-  test('loses the workspace at once, with every token there; sessions live on elsewhere', async () => {
+describe('a removed member', () => {
+  test('loses the workspace and all tokens there at once; sessions stay valid elsewhere', async () => {
     const person = await place.join({ role: 'developer' })
     const tokens = await tokensOf(person)
     await service.call('POST', '/v1/workspace', {
@@ -241,7 +241,7 @@ describe('whoever is removed', () => {
     expect((await place.ask('DELETE', `/rbac/${person.memberId}`)).status).toBe(404)
   })
 
-  test('takes personal values along; shared ones, those of others and the trail stay', async () => {
+  test('loses personal values; shared values, those of others and the audit trail stay', async () => {
     const [leaver, stayer] = [await place.join({ role: 'developer' }), await place.join({ role: 'developer' })]
     const write = (person: Person, value: string, isPersonal: boolean, key = 'KEY') =>
       place.ask(
@@ -270,7 +270,7 @@ describe('whoever is removed', () => {
     })
   })
 
-  test('begins anew when invited again: nothing of before comes back', async () => {
+  test('starts over when invited again: no earlier token or value returns', async () => {
     const person = await place.join({ role: 'developer' })
     const tokens = await tokensOf(person)
     const value = { environmentId: development, value: 'own', isPersonal: true }
@@ -284,7 +284,7 @@ describe('whoever is removed', () => {
     expect((await place.ask('GET', '/tokens', undefined, person.session)).body).toEqual([])
   })
 
-  test('can be an admin, also by their own hand, but never the owner', async () => {
+  test('can be an admin, removed by themselves too, but never the owner', async () => {
     const admin = await place.join({ role: 'admin' })
     const row = await ownerRow()
     const refused = await place.ask('DELETE', `/rbac/${row?.id}`, undefined, admin.session)
@@ -300,7 +300,7 @@ describe('whoever is removed', () => {
 })
 
 describe('ownership', () => {
-  test('passes to a member, whose new role is recorded, and then protects them', async () => {
+  test('passes to a member, whose new role is recorded and who is then protected', async () => {
     const there = await createMemberWorkspace(service, owner)
     const heir = await there.join({
       role: 'member',
@@ -328,7 +328,7 @@ describe('ownership', () => {
     expect((await there.ask('DELETE', `/rbac/${rows[0]?.id}`, undefined, heir.session)).status).toBe(200)
   })
 
-  test('passes to nobody who has not accepted, is not there or was removed', async () => {
+  test('cannot pass to someone who is invited, unknown or removed', async () => {
     const there = await createMemberWorkspace(service, owner)
     const { id } = await there.mustInvite({ role: 'admin' })
     const gone = await there.join({ role: 'admin' })
@@ -340,7 +340,7 @@ describe('ownership', () => {
     expect((await there.ask('POST', '/owner', { memberId: 'x' })).status).toBe(400)
   })
 
-  test('is passed on by the owner’s session alone', async () => {
+  test('is transferred only with a session of the owner', async () => {
     const there = await createMemberWorkspace(service, owner)
     const admin = await there.join({ role: 'admin' })
     const { token } = await createToken(service, owner.session, {}, there.slug)

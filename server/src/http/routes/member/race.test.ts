@@ -1,6 +1,6 @@
 /**
- * What happens when two want to change the same membership at the same moment: whatever the order, the outcome is one
- * that some order explains. On PostgreSQL the two sides ask different nodes.
+ * Concurrent changes to one membership: every outcome is one that some order explains. On PostgreSQL the requests
+ * alternate between two nodes.
  */
 import type { IssuedInvite } from '@coffer/contract/invite'
 import type { Member } from '@coffer/contract/member'
@@ -37,9 +37,9 @@ afterAll(async () => {
 
 type Call = readonly [method: string, path: string, token: string, body?: unknown]
 
-/** All at once, in turn over the nodes; the statuses in the order of the calls. */
+/** Sends all calls at once, alternating over the nodes; returns the statuses in the order of the calls. */
 async function together(...calls: readonly Call[]): Promise<number[]> {
-  // What was prepared on one node is known to the other within a second: it need not be waited for.
+  // Another node would see the prepared state within a second; clearing the snapshots saves the wait.
   for (const node of nodes) node.app.services.snapshots.clear()
   const answers = await Promise.all(
     calls.map(([method, path, token, body], index) =>
@@ -58,7 +58,7 @@ async function invited(body: Record<string, unknown> = {}): Promise<{ user: Test
   return { user, invite: await place.mustInvite({ email, ...body }) }
 }
 
-/** A few are prepared before they race, so that the rounds follow each other closely. */
+/** One race per round, each with a new membership or invite. */
 async function repeat<Prepared>(prepare: () => Promise<Prepared>, race: (prepared: Prepared) => Promise<void>) {
   for (let round = 0; round < rounds; round++) await race(await prepare())
 }
@@ -69,7 +69,7 @@ const oneOwner = (rows: readonly Member[]) => {
   return owners[0]?.user.id
 }
 
-test('of 20 who accept one invite at once, one joins', async () => {
+test('of 20 concurrent accepts of one invite, one succeeds', async () => {
   const { user, invite } = await invited()
   const call: Call = ['POST', acceptPath, user.session, { token: invite.inviteToken }]
   const statuses = await together(...Array.from({ length: 20 }, () => call))
@@ -79,7 +79,7 @@ test('of 20 who accept one invite at once, one joins', async () => {
   expect((await place.trail(invite.id)).map(({ action }) => action)).toEqual(['CREATE', 'ACCEPT'])
 })
 
-test('of 20 who register with one invite at once, one gets the account and joins', async () => {
+test('of 20 concurrent registrations with one invite, one creates the account and joins', async () => {
   const email = place.newAddress()
   const { id, inviteToken } = await place.mustInvite({ email })
   const body = { email, name: 'New', password: 'correct horse battery staple', inviteToken }
@@ -93,14 +93,14 @@ test('of 20 who register with one invite at once, one gets the account and joins
   expect((await place.trail(id)).map(({ action }) => action)).toEqual(['CREATE', 'ACCEPT'])
 })
 
-test('of 20 invites of one address at once, one is made', async () => {
+test('of 20 concurrent invites to one address, one succeeds', async () => {
   const body = { email: place.newAddress(), role: 'member', scope: { all: true } }
   const call: Call = ['POST', `${place.root}/rbac`, owner.session, body]
   const statuses = await together(...Array.from({ length: 20 }, () => call))
   expect(statuses.sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)])
 })
 
-test('accepted and removed at once: nobody is left', () =>
+test('an invite that is accepted and removed concurrently leaves no member', () =>
   repeat(invited, async ({ user, invite }) => {
     const [accepted, removed] = await together(
       ['POST', acceptPath, user.session, { token: invite.inviteToken }],
@@ -112,7 +112,7 @@ test('accepted and removed at once: nobody is left', () =>
     expect((await service.call('GET', place.root, { token: user.session })).status).toBe(404)
   }))
 
-test('accepted and sent again at once: either a member or a new token, never both', () =>
+test('an invite that is accepted and resent concurrently gives a member or a new token, never both', () =>
   repeat(invited, async ({ user, invite }) => {
     const [accepted, resent] = await together(
       ['POST', acceptPath, user.session, { token: invite.inviteToken }],
@@ -126,7 +126,7 @@ test('accepted and sent again at once: either a member or a new token, never bot
     expect(await place.row(invite.id)).toMatchObject({ status })
   }))
 
-test('accepted and declined at once: one of them counts', () =>
+test('of a concurrent accept and decline of one invite, one succeeds', () =>
   repeat(invited, async ({ user, invite }) => {
     const body = { token: invite.inviteToken }
     const statuses = await together(
@@ -138,7 +138,7 @@ test('accepted and declined at once: one of them counts', () =>
     expect(await place.row(invite.id)).toMatchObject({ status })
   }))
 
-test('accepted and narrowed at once: the narrower right counts, whoever was first', () =>
+test('an invite that is accepted and narrowed concurrently ends with the narrower role', () =>
   repeat(
     () => invited({ role: 'admin' }),
     async ({ user, invite }) => {
@@ -151,7 +151,7 @@ test('accepted and narrowed at once: the narrower right counts, whoever was firs
     },
   ))
 
-test('whoever is demoted cannot use the same moment to raise themselves again', () =>
+test('an admin who is demoted cannot promote themselves concurrently', () =>
   repeat(
     () => place.join({ role: 'admin' }),
     async (admin: Person) => {
@@ -168,7 +168,7 @@ test('whoever is demoted cannot use the same moment to raise themselves again', 
     },
   ))
 
-test('whoever is removed cannot use the same moment to invite or to leave a token or value behind', async () => {
+test('an admin who is removed cannot concurrently invite anyone or leave a token or value behind', async () => {
   const { environments } = await createProject(service, owner.session, 'left', { workspace: place.slug })
   const environmentId = environments[0]?.id ?? ''
   await place.ask('PUT', `/project/left/environment/${environmentId}`, { hasPersonalOverrides: true })
@@ -199,7 +199,7 @@ test('whoever is removed cannot use the same moment to invite or to leave a toke
   )
 })
 
-test('a token that goes with its maker is revoked before, or not found', () =>
+test('revoking a token concurrently with the removal of its creator succeeds before it, or is 404', () =>
   repeat(
     async () => {
       const person = await place.join({ role: 'developer' })
@@ -218,7 +218,7 @@ test('a token that goes with its maker is revoked before, or not found', () =>
     },
   ))
 
-test('of two admins who remove each other at once, one stays', () =>
+test('of two admins who remove each other concurrently, one stays', () =>
   repeat(
     async () => [await place.join({ role: 'admin' }), await place.join({ role: 'admin' })] as const,
     async ([one, other]) => {
@@ -232,7 +232,7 @@ test('of two admins who remove each other at once, one stays', () =>
     },
   ))
 
-test('handed over to two at once: one of them owns it', async () => {
+test('of two concurrent ownership transfers, one succeeds', async () => {
   let current = owner
   for (let round = 0; round < rounds; round++) {
     const heirs = [await place.join({ role: 'member' }), await place.join({ role: 'admin' })]
@@ -245,13 +245,13 @@ test('handed over to two at once: one of them owns it', async () => {
     expect(oneOwner(body)).toBe(heir?.id)
     if (heir) current = heir
   }
-  // Back to whom the other tests know as the owner.
+  // Back to the owner that the other tests expect.
   const rows = (await place.ask<Member[]>('GET', '/rbac')).body
   const memberId = rows.find(({ user }) => user.id === owner.id)?.id
   expect(await together(['POST', `${place.root}/owner`, current.session, { memberId }])).toEqual([200])
 })
 
-test('handed over to somebody who is demoted or removed at once: there is one owner, and an admin', async () => {
+test('an ownership transfer to someone who is concurrently demoted or removed leaves one owner, who is an admin', async () => {
   for (const removal of [false, true]) {
     for (let round = 0; round < rounds / 2; round++) {
       const there = await createMemberWorkspace(service, owner, addSignedIn)
@@ -278,6 +278,6 @@ test('handed over to somebody who is demoted or removed at once: there is one ow
   }
 })
 
-test('the trail of all this is whole', async () => {
+test('the audit trail of all these races verifies', async () => {
   expect((await place.ask('GET', '/audit/verify')).body).toMatchObject({ ok: true })
 })

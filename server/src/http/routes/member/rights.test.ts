@@ -1,7 +1,6 @@
 /**
- * Random sequences of calls by people of all roles, with all of their credentials. Whatever they try: nobody raises
- * their own rights, nobody but an admin of the whole workspace changes those of others, and no credential reads what
- * the membership of its owner does not cover.
+ * Random sequences of calls by people of all roles, with all their credentials: nobody raises their own rights, only an
+ * admin of the whole workspace changes those of others, and no credential reads beyond the membership of its owner.
  */
 import type { Role, Scope } from '@coffer/contract/field'
 import type { IssuedInvite } from '@coffer/contract/invite'
@@ -41,7 +40,7 @@ afterAll(async () => {
   await service.stop()
 })
 
-/** Credentials of a person, with the scope that they are narrowed to by themselves. */
+/** A credential of a person, with its own scope. */
 type Held = { readonly value: string; readonly person: number; readonly scope: Scope }
 type Invited = IssuedInvite & { readonly person: number; grant: { role: Role; scope: Scope } }
 type World = {
@@ -51,11 +50,11 @@ type World = {
   readonly teams: readonly string[]
   readonly scopes: readonly Scope[]
   readonly held: Held[]
-  /** By the id of the invite; the newest token of each. */
+  /** By invite id, with the newest token of each. */
   readonly invites: Map<string, Invited>
 }
 
-/** Two teams with a project each; people 1 to 6 have joined in this order of roles, the last one has not. */
+/** Two teams with one project each. People 1 to 6 join with these roles, the last one does not. */
 const starts: readonly [Role, (scopes: readonly Scope[]) => Scope | undefined][] = [
   ['admin', ([all]) => all],
   ['admin', ([, firstTeam]) => firstTeam],
@@ -68,7 +67,7 @@ const starts: readonly [Role, (scopes: readonly Scope[]) => Scope | undefined][]
 async function createWorld(): Promise<World> {
   const slug = `rights-${++workspaces}`
   const [owner] = people
-  if (!owner) throw new Error('there are people')
+  if (!owner) throw new Error('there is no owner')
   const { session } = owner
   const made = await service.call<Workspace>('POST', '/v1/workspace', { token: session, body: { name: slug, slug } })
   const teams = [await createTeam(service, session, 'One', slug), await createTeam(service, session, 'Two', slug)]
@@ -133,7 +132,7 @@ async function createToken(world: World, person: number, permission: string, sco
 type Rights = { readonly rank: number; readonly isOwner: boolean; readonly reached: ReadonlySet<string> }
 const ranks: Record<Role, number> = { member: 0, developer: 1, admin: 2 }
 
-/** Everything that a scope holds, by id; the whole is a thing of its own. */
+/** All ids that a scope covers; `all` stands for the whole workspace. */
 function reachedBy(world: World, scope: Scope): Set<string> {
   const reached = new Set<string>(scope.all ? ['all'] : [])
   for (const id of world.teams) if (scope.all || scope.teams.includes(id)) reached.add(id)
@@ -145,7 +144,7 @@ function reachedBy(world: World, scope: Scope): Set<string> {
   return reached
 }
 
-/** As it is stored: what people really hold, whatever anybody is told. */
+/** From the store: the rights that people really have, whatever the API says. */
 async function readRights(world: World): Promise<Map<number, Rights>> {
   const { members } = await service.app.services.store.members.list(world.id)
   return new Map(
@@ -170,7 +169,7 @@ const isSame = (before: Rights | undefined, after: Rights | undefined) =>
   !isMore(before, after) && !isMore(after, before)
 const managesAll = (rights: Rights | undefined) => rights?.rank === ranks.admin && rights.reached.has('all')
 
-/** No value of an environment that the membership or the credential does not reach; for a session, all that it does. */
+/** A session shows exactly the environments that it covers, other credentials no more than that. */
 async function checkReads(world: World, held: Held): Promise<void> {
   const mine = (await readRights(world)).get(held.person)
   const narrowed = reachedBy(world, held.scope)
@@ -186,7 +185,7 @@ async function checkReads(world: World, held: Held): Promise<void> {
 
 type Step = {
   readonly actor: number
-  /** Of the actor's own: the session every other time. */
+  /** An index into the actor's credentials; the session every other time. */
   readonly credential: number
   readonly target: number
   readonly act: 'invite' | 'accept' | 'decline' | 'resend' | 'change' | 'remove' | 'handover' | 'token'
@@ -197,7 +196,7 @@ type Step = {
 }
 
 const step: fc.Arbitrary<Step> = fc.record({
-  // Those who may do most of this ask more often.
+  // The owner and an admin act more often, since they may do most of this.
   actor: fc.oneof(fc.nat(7), fc.nat(1)),
   credential: fc.nat(20),
   target: fc.nat(7),
@@ -215,8 +214,8 @@ const step: fc.Arbitrary<Step> = fc.record({
 })
 
 /**
- * Who asks. Every other step is that of somebody who may take it (the owner, or the person who is invited),
- * so that enough of a sequence comes true, whatever the seed.
+ * Every other step is taken by someone who is allowed to (the owner, or the invited person), so that enough steps
+ * succeed with any seed.
  */
 function actorOf(world: World, step: Step, owner: number): number {
   if (step.credential % 2 === 1) return step.actor
@@ -270,7 +269,7 @@ async function take(world: World, step: Step, actor: number): Promise<number> {
   }
 }
 
-/** The row of a person in the list: a membership, or an invite. */
+/** The row of a person in the list of members: a membership or an invite. */
 async function rowOf(world: World, person: number): Promise<string> {
   const { store } = service.app.services
   const { members } = await store.members.list(world.id)
@@ -279,7 +278,7 @@ async function rowOf(world: World, person: number): Promise<string> {
   return member?.id ?? invite?.id ?? world.id
 }
 
-test('nobody raises their own rights, and no credential reads what its owner may not', async () => {
+test('nobody raises their own rights, and no credential reads more than its owner may', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 40, maxLength: 60 }), async (sequence) => {
       const world = await createWorld()
@@ -300,7 +299,7 @@ test('nobody raises their own rights, and no credential reads what its owner may
           expect(status, what).toBe(200)
           if (person !== who) expect(managesAll(actor), what).toBe(true)
           else if (isMore(was, is)) {
-            // The one way up: from nothing, by an invite that somebody else made, to exactly what it grants.
+            // The only way up: from no membership, with an invite by someone else, to exactly what it grants.
             expect([one.act, was], what).toEqual(['accept', undefined])
             const grant = [...world.invites.values()].findLast((invite) => invite.person === person)?.grant
             expect(is, what).toEqual({

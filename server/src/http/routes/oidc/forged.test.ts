@@ -1,6 +1,6 @@
 /**
- * Tokens of outside issuers that are not what they say. Every one of them is refused in the same words, whatever is
- * wrong with it; the reason stands in the audit trail of the workspace, and `test` tells it to an admin.
+ * Forged tokens of external issuers. Each gets the same response, whatever is wrong with it; the reason is in the audit
+ * trail of the workspace, and `test` shows it to an admin.
  */
 import { createHmac, createSign, generateKeyPairSync, type KeyObject, sign as signBytes } from 'node:crypto'
 import type { AuditEntry } from '@coffer/contract/audit'
@@ -83,7 +83,7 @@ const claims = (more: Claims = {}) => ({
 })
 const rs256 = { alg: 'RS256', kid: 'first', typ: 'JWT' }
 
-/** The issuer's own key over whatever text. */
+/** Signs any text with the issuer's own key. */
 async function signed(head: unknown, body: unknown): Promise<string> {
   const text = `${encode(head)}.${encode(body)}`
   const key = await crypto.subtle.exportKey('pkcs8', issuer.key.privateKey)
@@ -97,7 +97,7 @@ const hmac = (secret: string | Buffer, head: object) => {
 }
 
 async function byAttacker(header: Claims): Promise<string> {
-  if (!attacker.key) throw new Error('made before all')
+  if (!attacker.key) throw new Error('the key of the attacker is missing')
   return issuer.sign({}, { kid: 'first', ...header }, attacker.key)
 }
 
@@ -113,7 +113,7 @@ function bySmallKey(key: KeyObject): string {
 
 async function byKey(name: string, header: Claims): Promise<string> {
   const key = keys.get(name)
-  if (!key) throw new Error(`${name} was not made`)
+  if (!key) throw new Error(`there is no key ${name}`)
   const { privateKey } = key
   const text = `${encode(header)}.${encode(claims())}`
   const algorithm = { name: privateKey.algorithm.name, hash: 'SHA-256', saltLength: 32 }
@@ -149,11 +149,11 @@ const headers: Forgery[] = [
   ...['unknown', '', 'FIRST', ' first', 'first\0', '../first', '/dev/null', "first' or '1'='1", '__proto__', '0'].map(
     (kid): Forgery => [`the kid ${JSON.stringify(kid)}`, 'signature', () => signed({ ...rs256, kid }, claims())],
   ),
-  ['a kid as long as it may be', 'signature', () => signed({ ...rs256, kid: 'k'.repeat(8_000) }, claims())],
-  ['no kid where several keys fit', 'signature', () => signed({ alg: 'RS256', typ: 'JWT' }, claims())],
+  ['a kid of the maximum length', 'signature', () => signed({ ...rs256, kid: 'k'.repeat(8_000) }, claims())],
+  ['no kid although several keys fit', 'signature', () => signed({ alg: 'RS256', typ: 'JWT' }, claims())],
   ['the algorithm twice', 'form', () => signed('{"alg":"none","kid":"first","alg":"RS256"}', claims())],
-  ['a header that is a list', 'form', () => signed([rs256], claims())],
-  ['a header that is null', 'form', () => signed(null, claims())],
+  ['a list as header', 'form', () => signed([rs256], claims())],
+  ['null as header', 'form', () => signed(null, claims())],
 ]
 
 const others: Forgery[] = [
@@ -166,7 +166,7 @@ const others: Forgery[] = [
   ['another key under its own kid', 'signature', () => byAttacker({ kid: 'attacker' })],
   ['an RSA key of 1024 bits', 'signature', () => bySmallKey(small.privateKey)],
   ['a key of another curve', 'signature', () => byKey('other curve', { alg: 'ES256', kid: 'other curve' })],
-  ['a key that is for sealing', 'signature', () => byKey('sealing', { alg: 'RS256', kid: 'sealing' })],
+  ['a key for encryption', 'signature', () => byKey('sealing', { alg: 'RS256', kid: 'sealing' })],
   ['RS256 by a key for PS256', 'signature', () => byKey('PS256', { alg: 'RS256', kid: 'key PS256' })],
   ['PS256 by a key for RS256', 'signature', () => signed({ ...rs256, alg: 'PS256' }, claims())],
   [
@@ -176,12 +176,12 @@ const others: Forgery[] = [
   ],
   ['a shorter signature', 'signature', () => mangled(([h, b, s]) => `${h}.${b}.${s.slice(0, -6)}`)],
   ['another subject', 'signature', () => mangled(([h, , s]) => `${h}.${encode(claims({ sub: 'other' }))}.${s}`)],
-  ['a later end', 'signature', () => mangled(([h, , s]) => `${h}.${encode(claims({ exp: seconds() + 900 }))}.${s}`)],
-  ['a claim added', 'signature', () => mangled(([h, , s]) => `${h}.${encode(claims({ admin: true }))}.${s}`)],
-  ['the signature in another spelling', 'form', () => mangled(([h, b, s]) => `${h}.${b}.${s}=`)],
+  ['a later expiry', 'signature', () => mangled(([h, , s]) => `${h}.${encode(claims({ exp: seconds() + 900 }))}.${s}`)],
+  ['an added claim', 'signature', () => mangled(([h, , s]) => `${h}.${encode(claims({ admin: true }))}.${s}`)],
+  ['a padded signature', 'form', () => mangled(([h, b, s]) => `${h}.${b}.${s}=`)],
   ['a padded payload', 'form', () => mangled(([h, b, s]) => `${h}.${b}==.${s}`)],
-  ['a line end within', 'form', () => mangled(([h, b, s]) => `${h}.${b.slice(0, 10)}\n${b.slice(10)}.${s}`)],
-  ['a space before', 'form', () => mangled((parts) => ` ${parts.join('.')}`)],
+  ['a line break inside', 'form', () => mangled(([h, b, s]) => `${h}.${b.slice(0, 10)}\n${b.slice(10)}.${s}`)],
+  ['a leading space', 'form', () => mangled((parts) => ` ${parts.join('.')}`)],
   ['a fourth part', 'form', () => mangled((parts) => `${parts.join('.')}.${parts[2]}`)],
   ['five parts', 'form', () => mangled(([h, b, s]) => [h, b, b, b, s].join('.'))],
   ['no payload', 'form', () => mangled(([h, , s]) => `${h}..${s}`)],
@@ -191,13 +191,13 @@ const others: Forgery[] = [
     () => mangled(([h, b, s]) => JSON.stringify({ protected: h, payload: b, signature: s })),
   ],
   [
-    'bytes that are no UTF-8',
+    'invalid UTF-8',
     'form',
     () => mangled(([h, , s]) => `${h}.${Buffer.from('7b2261223a22ff227d', 'hex').toString('base64url')}.${s}`),
   ],
   ['nothing', 'form', () => '.'],
   ['dots', 'form', () => '..'],
-  ['a token of ours', 'issuer', () => ownJwt],
+  ['a JWT of Coffer', 'issuer', () => ownJwt],
 ]
 const hs256 = { alg: 'HS256', kid: 'first', typ: 'JWT' }
 
@@ -207,12 +207,12 @@ const withClaims = (what: string, check: string, more: () => Claims): Forgery =>
   () => signed(rs256, claims(more())),
 ]
 const claimed: Forgery[] = [
-  withClaims('the issuer with a slash', 'issuer', () => ({ iss: `${issuer.url}/` })),
+  withClaims('the issuer with a trailing slash', 'issuer', () => ({ iss: `${issuer.url}/` })),
   withClaims('the issuer in capitals', 'issuer', () => ({ iss: issuer.url.toUpperCase() })),
   withClaims('another issuer', 'issuer', () => ({ iss: stranger.url })),
   withClaims('an issuer with NUL', 'issuer', () => ({ iss: `${issuer.url}\0` })),
-  withClaims('an issuer with half a character', 'issuer', () => ({ iss: `${issuer.url}\ud800` })),
-  withClaims('an issuer as long as it may be', 'issuer', () => ({ iss: `https://${'x'.repeat(8_000)}` })),
+  withClaims('an issuer with a lone surrogate', 'issuer', () => ({ iss: `${issuer.url}\ud800` })),
+  withClaims('an issuer of the maximum length', 'issuer', () => ({ iss: `https://${'x'.repeat(8_000)}` })),
   withClaims('a list of issuers', 'issuer', () => ({ iss: [issuer.url] })),
   withClaims('no issuer', 'issuer', () => ({ iss: undefined })),
   withClaims('another audience', 'audience', () => ({ aud: 'another' })),
@@ -221,56 +221,56 @@ const claimed: Forgery[] = [
   withClaims('an empty list of audiences', 'audience', () => ({ aud: [] })),
   withClaims('a list without our audience', 'audience', () => ({ aud: ['another'] })),
   withClaims('our audience in a list in a list', 'audience', () => ({ aud: [['coffer']] })),
-  withClaims('an audience of null beside ours', 'audience', () => ({ aud: ['coffer', null], azp: 'coffer' })),
+  withClaims('a null audience beside ours', 'audience', () => ({ aud: ['coffer', null], azp: 'coffer' })),
   withClaims('several audiences and no azp', 'authorizedParty', () => ({ aud: ['coffer', 'another'] })),
   withClaims('several audiences and another azp', 'authorizedParty', () => ({
     aud: ['coffer', 'another'],
     azp: 'another',
   })),
   withClaims('the same audience twice', 'authorizedParty', () => ({ aud: ['coffer', 'coffer'] })),
-  withClaims('an azp that is a list', 'authorizedParty', () => ({ azp: ['coffer'] })),
-  withClaims('no end', 'expires', () => ({ exp: undefined })),
-  withClaims('an end 61 seconds ago', 'expires', () => ({ exp: seconds() - 61 })),
-  withClaims('an end that is text', 'expires', () => ({ exp: String(seconds() + 300) })),
-  withClaims('an end beyond all time', 'expires', () => ({ exp: 1e300 })),
-  withClaims('an end of null', 'expires', () => ({ exp: null })),
+  withClaims('a list as azp', 'authorizedParty', () => ({ azp: ['coffer'] })),
+  withClaims('no expiry', 'expires', () => ({ exp: undefined })),
+  withClaims('an expiry 61 seconds ago', 'expires', () => ({ exp: seconds() - 61 })),
+  withClaims('an expiry as text', 'expires', () => ({ exp: String(seconds() + 300) })),
+  withClaims('an expiry beyond any date', 'expires', () => ({ exp: 1e300 })),
+  withClaims('a null expiry', 'expires', () => ({ exp: null })),
   withClaims('a start in two minutes', 'notBefore', () => ({ nbf: seconds() + 120 })),
-  withClaims('a start that is text', 'notBefore', () => ({ nbf: 'now' })),
-  withClaims('a start of null', 'notBefore', () => ({ nbf: null })),
-  withClaims('issued in two minutes', 'issuedAt', () => ({ iat: seconds() + 120 })),
-  withClaims('issued never', 'issuedAt', () => ({ iat: undefined })),
-  withClaims('issued at a text', 'issuedAt', () => ({ iat: '1' })),
-  withClaims('issued before all time', 'issuedAt', () => ({ iat: -1 })),
+  withClaims('a start as text', 'notBefore', () => ({ nbf: 'now' })),
+  withClaims('a null start', 'notBefore', () => ({ nbf: null })),
+  withClaims('an issue time in two minutes', 'issuedAt', () => ({ iat: seconds() + 120 })),
+  withClaims('no issue time', 'issuedAt', () => ({ iat: undefined })),
+  withClaims('an issue time as text', 'issuedAt', () => ({ iat: '1' })),
+  withClaims('a negative issue time', 'issuedAt', () => ({ iat: -1 })),
   withClaims('another subject', 'subject', () => ({ sub: 'somebody-else' })),
   withClaims('a subject with NUL', 'subject', () => ({ sub: 'somebody\0' })),
-  withClaims('a subject with half a character', 'subject', () => ({ sub: '\ud800' })),
+  withClaims('a subject with a lone surrogate', 'subject', () => ({ sub: '\ud800' })),
   withClaims('a list of subjects', 'subject', () => ({ sub: ['somebody'] })),
   withClaims('no subject', 'subject', () => ({ sub: undefined })),
-  withClaims('the pattern itself with more', 'subject', () => ({ sub: 'somebody*' })),
-  ['the subject twice', 'form', () => signed(rs256, `${JSON.stringify(claims()).slice(0, -1)},"sub":"somebody"}`)],
+  withClaims('the subject with a star added', 'subject', () => ({ sub: 'somebody*' })),
+  ['a duplicate subject', 'form', () => signed(rs256, `${JSON.stringify(claims()).slice(0, -1)},"sub":"somebody"}`)],
   [
-    'the issuer twice, once escaped',
+    'a duplicate issuer, once escaped',
     'form',
     () => signed(rs256, `{"\\u0069ss":"${stranger.url}",${JSON.stringify(claims()).slice(1)}`),
   ],
   [
-    'a name twice further in',
+    'a duplicate name in a nested object',
     'form',
     () => signed(rs256, `${JSON.stringify(claims()).slice(0, -1)},"act":{"sub":"a","sub":"b"}}`),
   ],
   [
-    'an issuer nested six thousand times',
+    'a deeply nested issuer',
     'form',
     () => `${encode(rs256)}.${encode(`{"iss":${'['.repeat(5_900)}${']'.repeat(5_900)}}`)}.${encode('x')}`,
   ],
   [
-    'a claim nested two thousand times',
+    'a deeply nested claim',
     'form',
     () => signed(rs256, `${JSON.stringify(claims()).slice(0, -1)},"act":${'{"a":'.repeat(1_500)}1${'}'.repeat(1_501)}`),
   ],
-  ['claims that are a list', 'form', () => signed(rs256, [claims()])],
-  ['claims that are null', 'form', () => signed(rs256, 'null')],
-  ['claims with text after them', 'form', () => signed(rs256, `${JSON.stringify(claims())} x`)],
+  ['a list as claims', 'form', () => signed(rs256, [claims()])],
+  ['null as claims', 'form', () => signed(rs256, 'null')],
+  ['claims followed by text', 'form', () => signed(rs256, `${JSON.stringify(claims())} x`)],
 ]
 
 const volatileHeaders = new Set(['date', 'x-request-id', 'ratelimit-remaining', 'ratelimit-reset'])
@@ -290,9 +290,9 @@ type Reasons = { readonly reasons: readonly IdentityCheck[] }
 
 let refusal: ReturnType<typeof visible> | undefined
 
-describe('is refused in the same words, with the reason in the trail and in `test`', () => {
+describe('a forged token gets the same 401 as any other, with the reason in the audit trail and in `test`', () => {
   test.each([...headers, ...others, ...claimed])('%s (%s)', async (_what, check, make) => {
-    // A new minute, so that every refusal is recorded.
+    // A new minute, so that every refusal is recorded despite the limit.
     service.clock.offsetMs += 60_000
     const token = await make()
     const answer = await tryFederation(service, token)
@@ -311,12 +311,12 @@ describe('is refused in the same words, with the reason in the trail and in `tes
     expect(checks.find((one) => !one.ok)?.check, JSON.stringify(checks)).toBe(check)
   })
 
-  test('and nobody else was called meanwhile', () => {
+  test('no other server is called', () => {
     expect(stranger.requests).toEqual([])
     expect([...new Set(issuer.requests)].sort()).toEqual(['/.well-known/openid-configuration', '/keys'])
   })
 
-  test('a workspace that is not there, and one that trusts nobody, say the same', async () => {
+  test('an unknown workspace and one without identities respond in the same way', async () => {
     const body = { name: 'Quiet', slug: 'quiet' }
     await service.call('POST', '/v1/workspace', { token: owner.session, body })
     const token = await issuer.sign()
@@ -325,17 +325,17 @@ describe('is refused in the same words, with the reason in the trail and in `tes
     }
   })
 
-  test('nothing of it is logged', () => {
+  test('nothing of a forged token is logged', () => {
     const lines = service.logs.join('\n')
     expect(lines).not.toContain('"level":"error"')
     expect(lines).not.toContain('somebody-else')
-    // Longer than the id of a request, which may begin like a token by chance.
+    // Longer than a request id, which may start like a token by chance.
     expect(lines).not.toMatch(/eyJ[\w-]{14}/)
   })
 })
 
-describe('is accepted', () => {
-  // Or an end 55 seconds ago would be one 61 seconds ago where a test takes long.
+describe('a token is accepted with', () => {
+  // The clock is frozen: in a slow test, an expiry 55 seconds ago would become one of more than 60.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'], now: Date.now() }))
   afterEach(() => void vi.useRealTimers())
 
@@ -345,17 +345,17 @@ describe('is accepted', () => {
 
   test.each<[string, () => Claims, Claims]>([
     ['no type', () => ({}), { typ: undefined }],
-    ['an access token', () => ({}), { typ: 'at+jwt' }],
-    ['an access token by its long name', () => ({}), { typ: 'application/at+jwt' }],
-    ['a type in small letters', () => ({}), { typ: 'jwt' }],
+    ['the type of an access token', () => ({}), { typ: 'at+jwt' }],
+    ['the long type of an access token', () => ({}), { typ: 'application/at+jwt' }],
+    ['a lower-case type', () => ({}), { typ: 'jwt' }],
     ['a thumbprint in the header', () => ({}), { x5t: 'abc' }],
-    ['a list of our audience alone', () => ({ aud: ['coffer'] }), {}],
-    ['several audiences, made for us', () => ({ aud: ['another', 'coffer'], azp: 'coffer' }), {}],
+    ['a list of only our audience', () => ({ aud: ['coffer'] }), {}],
+    ['several audiences and our azp', () => ({ aud: ['another', 'coffer'], azp: 'coffer' }), {}],
     ['one audience and another azp', () => ({ azp: '1234567890' }), {}],
-    ['an end 55 seconds ago', () => ({ exp: seconds() - 55 }), {}],
+    ['an expiry 55 seconds ago', () => ({ exp: seconds() - 55 }), {}],
     ['a start in 55 seconds', () => ({ nbf: seconds() + 55 }), {}],
-    ['issued in 55 seconds', () => ({ iat: seconds() + 55 }), {}],
-    ['times with fractions', () => ({ iat: seconds() + 0.25, exp: seconds() + 10.5 }), {}],
+    ['an issue time in 55 seconds', () => ({ iat: seconds() + 55 }), {}],
+    ['fractional times', () => ({ iat: seconds() + 0.25, exp: seconds() + 10.5 }), {}],
   ])('%s', async (_what, more, header) => {
     await federate(service, await issuer.sign(more(), header))
   })

@@ -1,4 +1,4 @@
-/** Identities of outside issuers: creation, changes, listing and limits. */
+/** Identities of external issuers: creation, changes, listing and limits. */
 import type { AuditEntry } from '@coffer/contract/audit'
 import type { Identity, IdentityPreset } from '@coffer/contract/oidc'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -82,7 +82,7 @@ describe('identities', () => {
     }
   })
 
-  test('take their scope as it is shown, though a part of it is gone', async () => {
+  test('accept their scope back as it is shown, although a part of it was deleted', async () => {
     const doomed = await createProject(service, owner.session, 'doomed')
     const made = await trust({ name: 'kept', subject: 'kept', scope: { projects: [doomed.id, project.id] } })
     await service.call('DELETE', '/v1/workspace/main/project/doomed', { token: owner.session })
@@ -104,13 +104,13 @@ describe('identities', () => {
   }
   test.each([
     ['no subject and no claims', { subject: undefined }, 'subject: '],
-    ['a subject of null and no claims', { subject: null }, 'subject: '],
+    ['a null subject and no claims', { subject: null }, 'subject: '],
     ['empty claims and no subject', { subject: undefined, claims: {} }, 'subject: '],
-    ['a subject that says nothing', { subject: '**' }, 'subject: '],
-    ['claims that say nothing', { subject: undefined, claims: { ref: '*', x: ['main', '*'] } }, 'claims: '],
+    ['a subject that matches everything', { subject: '**' }, 'subject: '],
+    ['claims that match everything', { subject: undefined, claims: { ref: '*', x: ['main', '*'] } }, 'claims: '],
     ['an empty subject', { subject: '' }, 'subject: '],
     ['an empty list for a claim', { claims: { ref: [] } }, 'claims.ref: must not be empty.'],
-    ['an empty text in the list of a claim', { claims: { ref: ['main', ''] } }, 'claims.ref.1: must not be empty.'],
+    ['an empty string in the list of a claim', { claims: { ref: ['main', ''] } }, 'claims.ref.1: must not be empty.'],
     [
       'a number for a claim',
       { claims: { 'https://example.com/x': 1 } },
@@ -119,7 +119,7 @@ describe('identities', () => {
     ['a nested list for a claim', { claims: { ref: [['main']] } }, 'claims.ref.0: must be a string.'],
     ['a claim without a name', { claims: { '': 'x' } }, 'claims: '],
     ['a name with a control character', { claims: { 'a\u0000b': 'x' } }, 'claims: '],
-    ['a name too long', { claims: { [`n${'x'.repeat(200)}`]: 'x' } }, 'claims: '],
+    ['a name that is too long', { claims: { [`n${'x'.repeat(200)}`]: 'x' } }, 'claims: '],
     [
       'too many claims',
       { claims: Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`c${n}`, 'x'])) },
@@ -127,29 +127,25 @@ describe('identities', () => {
     ],
     ['too many values', { claims: { ref: Array.from({ length: 21 }, (_, n) => `v${n}`) } }, 'claims.ref: '],
     [
-      'rules that are long in all',
+      'rules that are too long in total',
       { claims: Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`c${n}`, 'x'.repeat(200)])) },
       'claims: must not have more than 4096 characters',
     ],
-    ['an issuer that is no address', { issuer: 'issuer.example.com' }, 'issuer: '],
+    ['an issuer that is not a URL', { issuer: 'issuer.example.com' }, 'issuer: '],
     ['an issuer of another scheme', { issuer: 'ftp://issuer.example.com' }, 'issuer: '],
     ['an issuer with a query', { issuer: 'https://issuer.example.com/?a=b' }, 'issuer: '],
     ['an issuer with a fragment', { issuer: 'https://issuer.example.com/#a' }, 'issuer: '],
     ['an issuer with a password', { issuer: 'https://user:word@issuer.example.com' }, 'issuer: '],
     ['an issuer without a host', { issuer: 'https://[' }, 'issuer: '],
-    ['an issuer too long', { issuer: `https://issuer.example.com/${'x'.repeat(500)}` }, 'issuer: '],
+    ['an issuer that is too long', { issuer: `https://issuer.example.com/${'x'.repeat(500)}` }, 'issuer: '],
     ['no audience', { audience: undefined }, 'audience: '],
     ['an empty audience', { audience: '' }, 'audience: '],
-    ['a permission that is none', { permission: 'admin' }, 'permission: '],
+    ['an unknown permission', { permission: 'admin' }, 'permission: '],
     ['a scope that grants nothing', { scope: {} }, 'scope: '],
-    [
-      'a scope that names nothing of ours',
-      { scope: { projects: ['01890000-0000-7000-8000-00000000dead'] } },
-      'scope: ',
-    ],
+    ['a scope with an unknown project', { scope: { projects: ['01890000-0000-7000-8000-00000000dead'] } }, 'scope: '],
     ['an unknown field', { colour: 'red' }, 'colour: '],
-    ['a switch that is text', { enabled: 'yes' }, 'enabled: '],
-  ])('refuse %s, naming the field', async (_what, wrong, start) => {
+    ['a string as enabled', { enabled: 'yes' }, 'enabled: '],
+  ])('are refused with %s, and the error names the field', async (_what, wrong, start) => {
     const before = (await ask(owner.session, list)).text
     const body = { ...good, ...wrong }
     const created = await service.call<{ message: string }>('POST', list, { token: owner.session, body })
@@ -158,7 +154,7 @@ describe('identities', () => {
     expect((await ask(owner.session, list)).text).toBe(before)
   })
 
-  test('a change may not take the last rule away, and changes nothing then', async () => {
+  test('keep their last rule: an update that removes it is refused as a whole', async () => {
     const { id } = await trust({ subject: 'last rule' })
     for (const body of [{ subject: null }, { subject: '*' }, { subject: null, claims: { ref: '*' } }, {}]) {
       expect((await change(id, body)).status).toBe(400)
@@ -166,14 +162,14 @@ describe('identities', () => {
     expect((await ask(owner.session, `${list}/${id}`)).body).toMatchObject({ subject: 'last rule', claims: {} })
   })
 
-  test('a change may not make the rules long either', async () => {
+  test('have the same length limit in an update', async () => {
     const { id } = await trust({ subject: 'short rules' })
     const claims = { ref: Array.from({ length: 20 }, (_, n) => `${n}${'x'.repeat(200)}`) }
     expect((await change(id, { claims })).status).toBe(400)
     expect((await change(id, { claims: { ref: claims.ref.slice(0, 19) } })).status).toBe(200)
   })
 
-  test('plain http is refused where the operator allows nothing private', async () => {
+  test('are refused with a plain http issuer if the operator allows no private host', async () => {
     const strict = await startService()
     try {
       const { session } = await registerOwner(strict)
@@ -186,7 +182,7 @@ describe('identities', () => {
     }
   })
 
-  test('are bounded in number', async () => {
+  test('are limited to 200 in a workspace', async () => {
     const body = { name: 'Full', slug: 'full' }
     await service.call('POST', '/v1/workspace', { token: owner.session, body })
     const answers = await Promise.all(
@@ -198,7 +194,7 @@ describe('identities', () => {
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(10)
   })
 
-  test('presets are forms that can be posted once their capitals are filled in', async () => {
+  test('can be created from every preset', async () => {
     const { body } = await service.call<IdentityPreset[]>('GET', `${list}/preset`, { token: owner.session })
     expect(body.map(({ id }) => id)).toEqual(
       expect.arrayContaining(['github-actions', 'gitlab', 'kubernetes', 'terraform-cloud', 'generic']),
@@ -212,7 +208,7 @@ describe('identities', () => {
     }
   })
 
-  test('an admin of a part of the workspace, a developer and a member may not even list them', async () => {
+  test('cannot be listed by a scoped admin, a developer or a member', async () => {
     const { id: workspaceId } = (await ask(owner.session, '/v1/workspace/main')).body as { id: string }
     const scope = { all: false, teams: [], projects: [project.id], environments: [] }
     for (const [index, membership] of [

@@ -1,6 +1,6 @@
 /**
- * Where the keys of an issuer come from: through the one door to the outside, only for issuers that somebody trusts, no
- * oftener than needed, and from nowhere private that the operator did not open.
+ * Fetching the keys of an issuer: through the outbound client, only for trusted issuers, no more often than needed, and
+ * from no private address that the operator did not allow.
  */
 import dns from 'node:dns/promises'
 import { syncBuiltinESMExports } from 'node:module'
@@ -34,7 +34,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-/** A token that says it is of that issuer: nobody gets as far as its signature. */
+/** A token that names this issuer; its signature is never checked. */
 async function tokenOf(iss: string): Promise<string> {
   const seconds = Math.floor(now() / 1000)
   const claims = { iss, aud: 'coffer', sub: 'somebody', iat: seconds, exp: seconds + 300 }
@@ -52,7 +52,7 @@ const problem = (token: string) => signatureProblem(service, owner.session, iden
 
 describe('the keys of an issuer', () => {
   beforeEach(async () => {
-    // The clock stands still but for what a test moves it: a second less than ten minutes is less, however long that takes.
+    // The clock is frozen, so that a slow test does not cross the ten minutes.
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() })
     issuer = await startIssuer(now)
     identity = await createIdentity(service, owner.session, { issuer: issuer.url, subject: 'somebody' })
@@ -62,14 +62,14 @@ describe('the keys of an issuer', () => {
     await issuer.stop()
   })
 
-  test('are fetched once, however many ask at once', async () => {
+  test('are fetched once for many concurrent requests', async () => {
     const token = await issuer.sign()
     const answers = await Promise.all(Array.from({ length: 40 }, () => tryFederation(service, token)))
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
     expect(issuer.requests).toEqual(['/.well-known/openid-configuration', '/keys'])
   })
 
-  test('are fetched for nobody whose identity is disabled, in another workspace, or not there', async () => {
+  test('are not fetched for a disabled identity, or for a workspace without one', async () => {
     const token = await issuer.sign()
     await service.call('PUT', `/v1/workspace/main/oidc/${identity.id}`, {
       token: owner.session,
@@ -82,7 +82,7 @@ describe('the keys of an issuer', () => {
     expect(issuer.requests).toEqual([])
   })
 
-  test('that are new are found at once, for one unknown key id a minute', async () => {
+  test('are fetched again for an unknown key id, once a minute at most', async () => {
     await federate(service, await issuer.sign())
     expect(issuer.requests).toHaveLength(2)
     const next = await createKey('ES256', 'second')
@@ -105,7 +105,7 @@ describe('the keys of an issuer', () => {
     await federate(service, await issuer.sign())
   })
 
-  test('are asked for once, where the very first token bears a key id that is not among them', async () => {
+  test('are fetched again once if the very first token has an unknown key id', async () => {
     const unknown = await issuer.sign({}, {}, await createKey('ES256', 'never'))
     expect((await tryFederation(service, unknown)).status).toBe(401)
     expect(issuer.requests).toHaveLength(2)
@@ -114,7 +114,7 @@ describe('the keys of an issuer', () => {
     expect(issuer.requests).toHaveLength(4)
   })
 
-  test('that the issuer took back are refused after ten minutes', async () => {
+  test('are refused ten minutes after the issuer removed them', async () => {
     await federate(service, await issuer.sign())
     const next = await createKey('ES256', 'second')
     issuer.keys.splice(0, 1, next.jwk)
@@ -125,7 +125,7 @@ describe('the keys of an issuer', () => {
     await federate(service, await issuer.sign({}, {}, next))
   })
 
-  test('serve for an hour while the issuer does not answer, and are asked for again when it does', async () => {
+  test('stay valid for an hour while the issuer fails, and are fetched again once it responds', async () => {
     await federate(service, await issuer.sign())
     issuer.answer = (_request, response) => {
       response.writeHead(500).end()
@@ -139,7 +139,7 @@ describe('the keys of an issuer', () => {
     expect((await tryFederation(service, token)).status).toBe(401)
     expect(await problem(token)).toBe('no keys: the request for its discovery document returned status 500.')
     expect((await tryFederation(service, token)).status).toBe(401)
-    // A failure is not tried again for ten seconds, by whomever.
+    // A failed fetch is not repeated for ten seconds, whoever asks.
     expect(issuer.requests).toHaveLength(before + 1)
     issuer.answer = undefined
     expect((await tryFederation(service, token)).status).toBe(401)
@@ -150,30 +150,35 @@ describe('the keys of an issuer', () => {
   const json = (body: unknown) => ({ status: 200, body: JSON.stringify(body) })
   type Served = { status: number; body?: string; headers?: Record<string, string> }
   test.each<[string, () => Served, (() => Served) | undefined, RegExp]>([
-    ['a discovery document that is absent', () => ({ status: 404 }), undefined, /discovery document.* 404/],
+    ['a missing discovery document', () => ({ status: 404 }), undefined, /discovery document.* 404/],
     ['a redirect', () => ({ status: 302, headers: { location: `${issuer.url}/x` } }), undefined, /redirect/],
     ['another issuer', () => json({ issuer: `${issuer.url}/`, jwks_uri: `${issuer.url}/keys` }), undefined, /another/],
     ['no issuer', () => json({ jwks_uri: `${issuer.url}/keys` }), undefined, /another issuer/],
     ['no jwks_uri', () => json({ issuer: issuer.url }), undefined, /no jwks_uri/],
-    ['a jwks_uri that is no address', () => json({ issuer: issuer.url, jwks_uri: 'keys' }), undefined, /valid URL/],
-    ['a jwks_uri that is a file', () => json({ issuer: issuer.url, jwks_uri: 'file:///etc/x' }), undefined, /https/],
-    ['a discovery document that is a list', () => json([]), undefined, /discovery document is not/],
-    ['a discovery document that is no JSON', () => ({ status: 200, body: '<html>' }), undefined, /document is not/],
+    ['a malformed jwks_uri', () => json({ issuer: issuer.url, jwks_uri: 'keys' }), undefined, /valid URL/],
+    ['a file as jwks_uri', () => json({ issuer: issuer.url, jwks_uri: 'file:///etc/x' }), undefined, /https/],
+    ['a list as discovery document', () => json([]), undefined, /discovery document is not/],
+    ['a discovery document that is not JSON', () => ({ status: 200, body: '<html>' }), undefined, /document is not/],
     ['a huge discovery document', () => json({ x: 'x'.repeat(200_000) }), undefined, /larger than 131072 bytes/],
-    ['a JWKS that is absent', right, () => ({ status: 410 }), /JWKS.* 410/],
-    ['a JWKS that is a redirect', right, () => ({ status: 307, headers: { location: '/keys' } }), /redirect/],
+    ['a missing JWKS', right, () => ({ status: 410 }), /JWKS.* 410/],
+    ['a redirected JWKS', right, () => ({ status: 307, headers: { location: '/keys' } }), /redirect/],
     ['a JWKS without keys', right, () => json({}), /no list of keys/],
-    ['a JWKS of nothing', right, () => json({ keys: [] }), /no key that matches/],
-    ['a JWKS of nonsense', right, () => json({ keys: [null, 1, {}, { kty: 'RSA', n: 1 }, []] }), /no key that matches/],
+    ['an empty JWKS', right, () => json({ keys: [] }), /no key that matches/],
+    [
+      'a JWKS of malformed keys',
+      right,
+      () => json({ keys: [null, 1, {}, { kty: 'RSA', n: 1 }, []] }),
+      /no key that matches/,
+    ],
     ['a huge JWKS', right, () => json({ keys: ['x'.repeat(600_000)] }), /larger than 524288 bytes/],
-    ['a key with half of its fields', right, () => json({ keys: [{ kty: 'RSA', kid: 'first' }] }), /cannot be used/],
+    ['a key with missing fields', right, () => json({ keys: [{ kty: 'RSA', kid: 'first' }] }), /cannot be used/],
     [
       'a key of 65536 bits',
       right,
       () => json({ keys: [{ kty: 'RSA', kid: 'first', e: 'AQAB', n: 'w'.repeat(10_923) }] }),
       /no key that matches/,
     ],
-  ])('%s: refused, and the admin is told', async (_what, discovery, keys, expected) => {
+  ])('are refused with %s, and an admin sees the reason', async (_what, discovery, keys, expected) => {
     issuer.answer = (request, response) => {
       const served = request.url === '/keys' ? keys?.() : discovery()
       if (!served) return false
@@ -189,7 +194,7 @@ describe('the keys of an issuer', () => {
     return json({ issuer: issuer.url, jwks_uri: `${issuer.url}/keys` })
   }
 
-  test('of an issuer that never answers are not waited for without end', async () => {
+  test('are not waited for without end if the issuer never responds', async () => {
     issuer.answer = () => true
     const token = await issuer.sign()
     const answers = await Promise.all(Array.from({ length: 5 }, () => tryFederation(service, token)))
@@ -198,14 +203,14 @@ describe('the keys of an issuer', () => {
     expect(await problem(token)).toMatch(/did not answer in time/)
   })
 
-  test('of an issuer that is gone are not there', async () => {
+  test('are missing if the issuer is unreachable', async () => {
     const token = await issuer.sign()
     await issuer.stop()
     expect((await tryFederation(service, token)).status).toBe(401)
     expect(await problem(token)).toMatch(/^no keys: 127\.0\.0\.1 could not be reached \(ECONNREFUSED\)/)
   })
 
-  test('are found behind an issuer with a path, with and without a slash at its end', async () => {
+  test('are found for an issuer with a path, with and without a trailing slash', async () => {
     for (const path of ['/realms/main', '/tenant/']) {
       const other = await startIssuer(now, { path })
       await createIdentity(service, owner.session, { issuer: other.url, subject: 'somebody' })
@@ -216,7 +221,7 @@ describe('the keys of an issuer', () => {
   })
 })
 
-describe('nothing private is called', () => {
+describe('no request goes to a private address', () => {
   let strict: TestService
   let strictOwner: TestUser
   let canary: Server
@@ -230,7 +235,7 @@ describe('nothing private is called', () => {
       connections++
       socket.destroy()
     })
-    // On every address of the machine, loopback in all its spellings included.
+    // Listens on every address of the machine, including all forms of loopback.
     await new Promise<void>((resolve) => void canary.listen(0, '::', resolve))
     const address = canary.address()
     port = typeof address === 'object' && address ? address.port : 0
@@ -285,11 +290,11 @@ describe('nothing private is called', () => {
     expect(connections).toBe(0)
   })
 
-  test('what the operator lists is opened, on any port and by plain http, and its neighbours are not', async () => {
+  test('a host that the operator lists is allowed on any port and over plain http, its neighbours are not', async () => {
     const [listed, neighbour] = await Promise.all(
       ['127.0.0.1', '127.0.0.2'].map((host) => startIssuer(() => strict.app.services.now(), { host })),
     )
-    if (!listed || !neighbour) throw new Error('two issuers were asked for')
+    if (!listed || !neighbour) throw new Error('two issuers are needed')
     for (const { url } of [listed, neighbour]) {
       await createIdentity(strict, strictOwner.session, { issuer: url, subject: 'somebody' })
     }
@@ -300,21 +305,24 @@ describe('nothing private is called', () => {
     await neighbour.stop()
   })
 
-  test.each(['redirects there', 'says that its keys are there'])('an issuer that %s is refused', async (what) => {
-    const luring = await startIssuer(() => strict.app.services.now())
-    const target = `http://127.0.0.2:${port}/keys`
-    luring.answer = (_request, response) => {
-      if (what === 'redirects there') response.writeHead(302, { location: target }).end()
-      else response.writeHead(200).end(JSON.stringify({ issuer: luring.url, jwks_uri: target }))
-      return true
-    }
-    expect(await refuse(strict, strictOwner.session, luring.url)).toMatch(/redirect|private or reserved/)
-    expect(luring.requests).toHaveLength(1)
-    expect(connections).toBe(0)
-    await luring.stop()
-  })
+  test.each(['redirects to a private address', 'has its keys at a private address'])(
+    'an issuer that %s is refused',
+    async (what) => {
+      const luring = await startIssuer(() => strict.app.services.now())
+      const target = `http://127.0.0.2:${port}/keys`
+      luring.answer = (_request, response) => {
+        if (what === 'redirects to a private address') response.writeHead(302, { location: target }).end()
+        else response.writeHead(200).end(JSON.stringify({ issuer: luring.url, jwks_uri: target }))
+        return true
+      }
+      expect(await refuse(strict, strictOwner.session, luring.url)).toMatch(/redirect|private or reserved/)
+      expect(luring.requests).toHaveLength(1)
+      expect(connections).toBe(0)
+      await luring.stop()
+    },
+  )
 
-  describe('by a name', () => {
+  describe('through a host name', () => {
     const { lookup } = dns
     let answers: string[][] = []
     let asked: string[] = []
@@ -340,7 +348,7 @@ describe('nothing private is called', () => {
       ['mapped loopback', ['::ffff:127.0.0.2']],
       ['the cloud’s metadata', ['169.254.169.254']],
       ['a private address among public ones', ['93.184.216.34', '10.0.0.1', '2606:2800:220:1::1']],
-    ])('that leads to %s', async (what, addresses) => {
+    ])('resolving to %s', async (what, addresses) => {
       answers = [addresses]
       const iss = `https://${what.replaceAll(/[^a-z]/gi, '-')}.example.test:${port}`
       expect(await refuse(strict, strictOwner.session, iss)).toMatch(/refused: it has a private or reserved address/)
@@ -348,22 +356,22 @@ describe('nothing private is called', () => {
       expect(connections).toBe(0)
     })
 
-    test('that changes its address between two looks is looked at once, and its connection goes nowhere else', async () => {
-      // Public at the first look; whoever looks again before connecting would reach the canary.
+    test('resolved once per fetch, so that a changed address is never connected to', async () => {
+      // Public on the first lookup; a second lookup before connecting would reach the canary.
       answers = [['93.184.216.34'], ['127.0.0.2']]
       const iss = 'https://rebinding.example.test'
       const { id } = await createIdentity(strict, strictOwner.session, { issuer: iss, subject: 'somebody' })
       const token = await tokenOf(iss)
       expect((await tryFederation(strict, token)).status).toBe(401)
       expect(asked).toEqual(['rebinding.example.test'])
-      // The next fetch looks again, and sees what the name is by then.
+      // The next fetch resolves the name again, and gets the private address.
       strict.clock.offsetMs += minuteMs
       expect(await signatureProblem(strict, strictOwner.session, id, token)).toMatch(/private or reserved/)
       expect(asked).toHaveLength(2)
       expect(connections).toBe(0)
     })
 
-    test('that the operator lists is opened by its name alone', async () => {
+    test('unless the operator lists this very name', async () => {
       const open = await startService({ COFFER_OUTBOUND_ALLOW: 'issuer.internal.example.test' })
       const { session } = await registerOwner(open)
       answers = [['127.0.0.1']]

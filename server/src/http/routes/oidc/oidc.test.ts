@@ -55,7 +55,7 @@ async function newest(filter = ''): Promise<AuditEntry | undefined> {
 }
 
 describe('the exchange', () => {
-  test('gives a JWT of 900 seconds that is the identity, with its permission and scope', async () => {
+  test('returns a JWT for 900 seconds that acts as the identity, with its permission and scope', async () => {
     const scope = { environments: [environment()] }
     const { id } = await trust({ name: 'one environment', subject: 'reader', scope })
     const answer = await tryFederation(service, await issuer.sign({ sub: 'reader', jti: 'run-1' }))
@@ -90,7 +90,7 @@ describe('the exchange', () => {
     expect((await ask(owner.session, `${list}/${id}`)).body).toMatchObject({ lastUsedAt: expect.any(String) })
   })
 
-  test('read-write writes secrets like a developer and nothing that needs an admin', async () => {
+  test('with read-write permission allows writing secrets like a developer, and nothing that needs an admin', async () => {
     await trust({ name: 'writer', subject: 'writer', permission: 'read-write' })
     const token = await federate(service, await issuer.sign({ sub: 'writer' }))
     const path = '/v1/workspace/main/project/api'
@@ -105,7 +105,7 @@ describe('the exchange', () => {
     expect((await service.call('POST', '/v1/auth/logout', { token })).status).toBe(403)
   })
 
-  test('an identity never sees or writes a value of a person’s own', async () => {
+  test('gives no access to personal values', async () => {
     const path = '/v1/workspace/main/project/api'
     const { session } = owner
     const allow = { token: session, body: { hasPersonalOverrides: true } }
@@ -120,7 +120,7 @@ describe('the exchange', () => {
     expect((await service.call('PUT', `${path}/secret/KEY/value`, { token, body: own })).status).toBe(403)
   })
 
-  test('two identities with the same question get each their own answer', async () => {
+  test('keeps the responses to two identities apart', async () => {
     const path = '/v1/workspace/main/project/api/secret'
     const answers: string[] = []
     for (const index of [0, 1]) {
@@ -144,7 +144,7 @@ describe('the exchange', () => {
     ['given another audience', { audience: 'another' }],
     ['given another issuer', { issuer: 'https://issuer.example.com' }],
     ['deleted', undefined],
-  ])('its JWT ends with the next request when the identity is %s', async (what, body) => {
+  ])('gives a JWT that ends with the next request when the identity is %s', async (what, body) => {
     const scope = { environments: [environment()] }
     const { id } = await trust({ name: 'ending', subject: `ends ${what}`, scope })
     const jwt = await federate(service, await issuer.sign({ sub: `ends ${what}` }))
@@ -152,7 +152,7 @@ describe('the exchange', () => {
     const method = body ? 'PUT' : 'DELETE'
     expect((await service.call(method, `${list}/${id}`, { token: owner.session, body })).status).toBe(200)
     expect((await ask(jwt, '/v1/me')).status).toBe(401)
-    // Switched on again, it gives new JWTs; the old one stays dead.
+    // Once enabled again, the identity gets new JWTs; the old one stays invalid.
     if (what === 'disabled') {
       expect((await tryFederation(service, await issuer.sign({ sub: 'ends disabled' }))).status).toBe(401)
       await change(id, { enabled: true })
@@ -161,17 +161,17 @@ describe('the exchange', () => {
     }
   })
 
-  test('a new name ends nothing', async () => {
+  test('gives a JWT that stays valid when the identity is renamed', async () => {
     const { id } = await trust({ name: 'old name', subject: 'renamed' })
     const jwt = await federate(service, await issuer.sign({ sub: 'renamed' }))
     await change(id, { name: 'new name' })
     expect((await ask(jwt, '/v1/me')).body).toMatchObject({ name: 'new name' })
   })
 
-  test('its JWT ends after 900 seconds', async () => {
+  test('gives a JWT that expires after 900 seconds', async () => {
     await trust({ subject: 'late' })
     const { offsetMs } = service.clock
-    // A JWT counts whole seconds: the clock stands still at the beginning of one.
+    // A JWT has whole seconds: the clock is frozen at the start of one.
     vi.useFakeTimers({ toFake: ['Date'], now: Math.ceil(Date.now() / 1000) * 1000 })
     try {
       const jwt = await federate(service, await issuer.sign({ sub: 'late' }))
@@ -186,7 +186,7 @@ describe('the exchange', () => {
     }
   })
 
-  test('reaches no other workspace, though that one has the same identity', async () => {
+  test('gives no access to another workspace with the same identity', async () => {
     await service.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Beta', slug: 'beta' } })
     await trust({ subject: 'twin' })
     await createIdentity(service, owner.session, { issuer: issuer.url, subject: 'twin' }, 'beta')
@@ -196,7 +196,7 @@ describe('the exchange', () => {
     expect((await ask(jwt, '/v1/workspace')).body).toMatchObject([{ slug: 'beta' }])
   })
 
-  test('takes the workspace by id too, and needs the form of one', async () => {
+  test('accepts the workspace by id too, and refuses a malformed one', async () => {
     await trust({ subject: 'by id' })
     const { id } = (await ask(owner.session, '/v1/workspace/main')).body as { id: string }
     const token = await issuer.sign({ sub: 'by id' })
@@ -207,7 +207,7 @@ describe('the exchange', () => {
     expect((await service.call('POST', '/v1/auth/oidc/exchange', { body: huge })).status).toBe(400)
   })
 
-  test('the same token at once from many gives each a JWT, and the trail stays whole', async () => {
+  test('succeeds for concurrent requests with the same token, and the audit trail verifies', async () => {
     await trust({ subject: 'many' })
     const token = await issuer.sign({ sub: 'many' })
     const answers = await Promise.all(Array.from({ length: 40 }, () => tryFederation(service, token)))
@@ -215,7 +215,7 @@ describe('the exchange', () => {
     expect((await ask(owner.session, '/v1/workspace/main/audit/verify')).body).toMatchObject({ ok: true })
   })
 
-  test('a disable that races exchanges leaves no living JWT behind', async () => {
+  test('leaves no valid JWT behind when the identity is disabled concurrently', async () => {
     const { id } = await trust({ subject: 'racing' })
     const token = await issuer.sign({ sub: 'racing' })
     const racing = Array.from({ length: 20 }, () => tryFederation(service, token))
@@ -227,15 +227,15 @@ describe('the exchange', () => {
   })
 })
 
-describe('of several identities that fit', () => {
-  async function whoGetsIn(claims: Claims): Promise<string> {
+describe('among several matching identities', () => {
+  async function admittedName(claims: Claims): Promise<string> {
     const jwt = await federate(service, await issuer.sign(claims))
     const me = (await ask(jwt, '/v1/me')).body as Me
     expect(await newest('&action=LOGIN')).toMatchObject({ entity: { id: me.id, name: me.name } })
     return me.name
   }
 
-  test('an exact one goes before one with a star, and then the newest, with its rights alone', async () => {
+  test('an exact one wins over one with a star, then the newest, with only its own rights', async () => {
     const one = { environments: [environment()] }
     const first = await trust({ name: 'exact, older', subject: 'several', scope: one })
     const second = await trust({ name: 'exact, newer', subject: 'several', scope: { environments: [environment(1)] } })
@@ -244,18 +244,18 @@ describe('of several identities that fit', () => {
     const claims = { sub: 'several', ref: 'main' }
     const order: string[] = []
     for (const { id } of [second, first, fourth, third]) {
-      order.push(await whoGetsIn(claims))
+      order.push(await admittedName(claims))
       await change(id, { enabled: false })
     }
     expect(order).toEqual(['exact, newer', 'exact, older', 'star, newer', 'star, older'])
     expect((await tryFederation(service, await issuer.sign(claims))).status).toBe(401)
   })
 
-  test('one that does not fit in the end is passed over', async () => {
+  test('one that fails a later check is skipped', async () => {
     await trust({ name: 'fits', subject: 'passed*' })
     await trust({ name: 'wrong audience', subject: 'passed over', audience: 'another' })
     await trust({ name: 'wrong claim', subject: 'passed over', claims: { ref: 'release' } })
-    expect(await whoGetsIn({ sub: 'passed over', ref: 'main' })).toBe('fits')
+    expect(await admittedName({ sub: 'passed over', ref: 'main' })).toBe('fits')
   })
 })
 
@@ -263,7 +263,7 @@ describe('test', () => {
   const check = async (id: string, token: string, by = owner.session) =>
     service.call<IdentityVerdict>('POST', `${list}/${id}/test`, { token: by, body: { token } })
 
-  test('explains rule by rule, grants nothing and leaves no trace', async () => {
+  test('explains every rule, grants nothing and records nothing', async () => {
     const { id } = await trust({ subject: 'repo:octo-org/*', claims: { ref: ['main', 'release/*'], team: 'core' } })
     const before = await newest()
     const right = await check(id, await issuer.sign({ sub: 'repo:octo-org/a', ref: 'main', team: ['core', 'web'] }))
@@ -298,7 +298,7 @@ describe('test', () => {
     expect((await ask(owner.session, `${list}/${id}`)).body).toMatchObject({ lastUsedAt: null })
   })
 
-  test('says that the identity is disabled, and never calls another issuer', async () => {
+  test('reports a disabled identity, and never calls another issuer', async () => {
     const { id } = await trust({ subject: 'disabled', enabled: false })
     const { body } = await check(id, await issuer.sign({ sub: 'disabled' }))
     expect(body.ok).toBe(false)
@@ -314,7 +314,7 @@ describe('test', () => {
     await stranger.stop()
   })
 
-  test('may be asked with a read token of an admin, and by nobody less', async () => {
+  test('is allowed with a read token of an admin, and with nothing less', async () => {
     const { id } = await trust({ subject: 'asked' })
     const token = await issuer.sign({ sub: 'asked' })
     const read = await createToken(service, owner.session, { permission: 'read' })
@@ -327,8 +327,8 @@ describe('test', () => {
 })
 
 describe('refused exchanges', () => {
-  test('stand in the trail of the workspace with the reason, the answer says nothing of it', async () => {
-    // Others were refused in this minute already.
+  test('are in the audit trail of the workspace with the reason, which the response does not reveal', async () => {
+    // Earlier tests may have used up the entries of this minute.
     service.clock.offsetMs += 60_000
     const identity = await trust({ subject: 'refused', claims: { ref: 'main' } })
     const refused = await tryFederation(service, await issuer.sign({ sub: 'refused', ref: 'dev' }))
@@ -345,7 +345,7 @@ describe('refused exchanges', () => {
     expect(entry?.after?.reasons).toContainEqual(reason)
   })
 
-  test('are recorded up to twenty a minute; the next one tells how many there were besides', async () => {
+  test('are recorded up to twenty a minute; the next entry counts the others', async () => {
     service.clock.offsetMs += 120_000
     const token = await issuer.sign({ sub: 'flooding' })
     const before = (await newest())?.sequence ?? 0
@@ -356,7 +356,7 @@ describe('refused exchanges', () => {
     expect((await newest())?.after).toMatchObject({ unrecorded: 30 })
   })
 
-  test('write nothing where the workspace trusts nobody, and look the same there', async () => {
+  test('record nothing in a workspace without identities, and get the same response there', async () => {
     await service.call('POST', '/v1/workspace', { token: owner.session, body: { name: 'Quiet', slug: 'quiet' } })
     const path = '/v1/workspace/quiet/audit'
     const before = (await ask(owner.session, path)).text
@@ -370,7 +370,7 @@ describe('refused exchanges', () => {
   })
 })
 
-test('the exchange stands under the limit of its client’s address, before anything is looked at', async () => {
+test('the exchange is rate limited by client address, before the token is examined', async () => {
   const limited = await startService({ ...loopbackAllowed, COFFER_RATE_LIMIT: '4' })
   try {
     const { session } = await registerOwner(limited)
@@ -385,7 +385,7 @@ test('the exchange stands under the limit of its client’s address, before anyt
   }
 })
 
-test('however many rules a token with long lists is held against, others are answered in between', async () => {
+test('checking a token with long lists against many rules yields to other requests', async () => {
   const crowded = await startService({ ...loopbackAllowed, COFFER_RATE_LIMIT: '0' })
   const apart = await startIssuer()
   const { session } = await registerOwner(crowded)
@@ -397,10 +397,10 @@ test('however many rules a token with long lists is held against, others are ans
   }
   const texts = (nth: number) => Array.from({ length: 100 }, (_, n) => (nth * 100 + n).toString(36))
   const token = await apart.sign(Object.fromEntries(names.map((name, nth) => [name, texts(nth)])))
-  const turns = vi.spyOn(globalThis, 'setImmediate')
+  const yields = vi.spyOn(globalThis, 'setImmediate')
   expect((await tryFederation(crowded, token)).status).toBe(401)
-  expect(turns.mock.calls.length).toBeGreaterThan(90)
-  turns.mockRestore()
+  expect(yields.mock.calls.length).toBeGreaterThan(90)
+  yields.mockRestore()
   await crowded.stop()
   await apart.stop()
 })

@@ -1,4 +1,7 @@
-/** A certified OpenID provider as issuer: its own discovery, keys, access tokens and ID tokens get in, and no others. */
+/**
+ * A certified OpenID provider as issuer: its own discovery, keys, access tokens and ID tokens are accepted, and no
+ * others.
+ */
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Me } from '@coffer/contract/me'
@@ -26,7 +29,7 @@ beforeAll(async () => {
   const provider = new Provider(issuer, await configuration())
   const callback = provider.callback()
 
-  /** The person at the browser signs in and consents at once. */
+  /** Signs in and consents at once, in place of the person at the browser. */
   async function interact(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { prompt, params } = await provider.interactionDetails(request, response)
     if (prompt.name === 'login') {
@@ -100,7 +103,7 @@ async function accessToken(clientId: string, resource = audience): Promise<strin
   return answer.access_token ?? ''
 }
 
-/** The authorization code flow of a person, by a browser that keeps its cookies. */
+/** The authorization code flow of a person, in a browser with cookies. */
 async function idToken(): Promise<string> {
   const verifier = randomBytes(32).toString('base64url')
   const query = new URLSearchParams({
@@ -138,7 +141,7 @@ async function idToken(): Promise<string> {
   return answer.id_token ?? ''
 }
 
-test.each(algorithms)('an access token by %s that was made for us gets in', async (alg) => {
+test.each(algorithms)('an access token signed with %s for our audience is accepted', async (alg) => {
   const name = `machine ${alg}`
   const rules = { subject: `machine-${alg}`, claims: { client_id: 'machine-*', scope: 'deploy' } }
   await createIdentity(service, owner.session, { name, issuer, audience, ...rules })
@@ -147,13 +150,13 @@ test.each(algorithms)('an access token by %s that was made for us gets in', asyn
   expect(body).toMatchObject({ name, credential: { type: 'oidc', permission: 'read' } })
 })
 
-test('an ID token of a person gets in where it is the audience that we expect', async () => {
+test('an ID token of a person is accepted if it is the expected audience', async () => {
   await createIdentity(service, owner.session, { name: 'alice', issuer, audience: 'dashboard', subject: 'alice' })
   const jwt = await federate(service, await idToken())
   expect((await service.call<Me>('GET', '/v1/me', { token: jwt })).body).toMatchObject({ name: 'alice' })
 })
 
-test('a token for somebody else, or one that is no JWT, does not', async () => {
+test('a token for another audience and an opaque token are refused', async () => {
   for (const resource of ['https://other.example.com', 'https://opaque.example.com']) {
     expect((await tryFederation(service, await accessToken('machine-RS256', resource))).status).toBe(401)
   }

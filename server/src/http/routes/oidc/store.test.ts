@@ -1,4 +1,4 @@
-/** Identities as they are kept: rows that were changed grant nothing, keys are turned under them, every node knows them. */
+/** Stored identities: tampered rows grant nothing, key rotations keep them valid, and every node sees changes. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   createDatabase,
@@ -30,7 +30,7 @@ import { countRootUses } from '../../../store/key/rotation.ts'
 const list = '/v1/workspace/main/oidc'
 const everything = JSON.stringify({ all: true, teams: [], projects: [], environments: [] })
 
-describe('a row that was changed behind our back', () => {
+describe('a row that was changed directly in the database', () => {
   let service: TestService
   let issuer: TestIssuer
   let owner: TestUser
@@ -57,7 +57,7 @@ describe('a row that was changed behind our back', () => {
   })
 
   const statusOfJwt = async () => {
-    // What is remembered in memory is not what is tested here.
+    // Without the caches, which are not tested here.
     service.app.services.snapshots.clear()
     service.app.services.credentials.clear()
     return (await service.call('GET', '/v1/me', { token: jwt })).status
@@ -72,7 +72,7 @@ describe('a row that was changed behind our back', () => {
     ['other claims', () => ({ claims: '{"ref":"main"}' })],
     ['another audience', () => ({ audience: 'mallory' })],
     ['another generation', () => ({ generation: 2 })],
-    ['another time of making', () => ({ created_at: 1 })],
+    ['another creation time', () => ({ created_at: 1 })],
     ['a MAC of zeros', () => ({ mac: Buffer.alloc(32) })],
     ['no MAC', () => ({ mac: Buffer.alloc(0) })],
   ])('grants nothing: %s', async (_what, change) => {
@@ -95,7 +95,7 @@ describe('a row that was changed behind our back', () => {
     expect((await tryFederation(service, await issuer.sign())).status).toBe(200)
   })
 
-  test('stays dead: disabled, then enabled', async () => {
+  test('stays disabled when it was enabled there', async () => {
     await raw.restoring(['oidc_identity'], async () => {
       const disabled = { token: owner.session, body: { enabled: false } }
       expect((await service.call('PUT', `${list}/${identityId}`, disabled)).status).toBe(200)
@@ -105,7 +105,7 @@ describe('a row that was changed behind our back', () => {
     })
   })
 
-  test('leads into no other workspace', async () => {
+  test('gives no access to another workspace', async () => {
     await raw.restoring(['oidc_identity'], async () => {
       const [other] = await raw.query("select id from workspace where slug = 'other'")
       await raw.query('update oidc_identity set workspace_id = ?', [other?.id ?? null])
@@ -143,7 +143,7 @@ describe('with several nodes', () => {
     ['disabled', { enabled: false }],
     ['given other rights', { permission: 'read-write' }],
     ['deleted', undefined],
-  ])('an identity that is %s on one is dead on the other within a second', async (what, body) => {
+  ])('an identity that is %s on one is invalid on the other within a second', async (what, body) => {
     const { id } = await createIdentity(here, owner.session, { issuer: issuer.url, subject: what })
     const token = await issuer.sign({ sub: what })
     const jwts = [await federate(here, token), await federate(there, token)]
@@ -155,17 +155,17 @@ describe('with several nodes', () => {
       expect(await status(here, jwt)).toBe(401)
       const hasHeard = async () => (await status(there, jwt)) === 401 || undefined
       const leftMs = 1_000 - (performance.now() - acknowledgedAt)
-      await until(hasHeard, leftMs, 'the other node has heard of it')
+      await until(hasHeard, leftMs, 'the other node knows of the change')
     }
-    // The exchange asks the store itself: it is never behind.
+    // The exchange reads the store, so it is never behind.
     expect((await tryFederation(there, token)).status).toBe(what === 'given other rights' ? 200 : 401)
   })
 
-  test('when it was last used is known after the next flush, wherever it was', async () => {
+  test('the last use of an identity is stored by the next flush, on whichever node it was', async () => {
     const { services } = there.app
     const { usage } = services
     const { take } = usage
-    // The job that writes it every few seconds finds nothing to write.
+    // Keeps the periodic job from writing it.
     usage.take = () => ({ tokens: new Map(), identities: new Map(), sessions: new Map() })
     const flush = () => flushUsage({ ...services, usage: { ...usage, take } })
     const { id } = await createIdentity(here, owner.session, { issuer: issuer.url, subject: 'used' })
@@ -186,7 +186,7 @@ describe('with several nodes', () => {
     expect(Date.parse((await usedAt()) ?? '')).toBeGreaterThanOrEqual(Date.parse(exchangedAt ?? '') + 4_000)
   })
 
-  test('the keys are turned under identities and their JWTs, and the old root can go', async () => {
+  test('identities and their JWTs survive a root key rotation, and the old root is no longer needed', async () => {
     await createIdentity(here, owner.session, { issuer: issuer.url, subject: 'turned' })
     const token = await issuer.sign({ sub: 'turned' })
     const jwt = await federate(here, token)

@@ -1,4 +1,4 @@
-/** Tokens of well-known issuers, as they issue them. */
+/** Tokens of well-known issuers, in their real form. */
 import type { IdentityVerdict } from '@coffer/contract/oidc'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -39,7 +39,7 @@ afterAll(async () => {
 const trust = (body: Readonly<Record<string, unknown>>) =>
   createIdentity(service, owner.session, { issuer: issuer.url, ...body })
 
-describe('tokens as they come from', () => {
+describe('tokens as issued by', () => {
   const github = {
     repository: 'octo-org/octo-repo',
     repository_id: '456789',
@@ -184,7 +184,7 @@ describe('tokens as they come from', () => {
       [{ 'https://example.com/roles': ['deployer-2'], 'https://example.com/org': { name: 'acme' } }],
     ],
   ]
-  test.each(cases)('%s: what fits gets in, and nothing else', async (what, rules, fits, others) => {
+  test.each(cases)('%s: only a matching token is accepted', async (what, rules, fits, others) => {
     const { id } = await trust({ name: what.slice(0, 64), ...rules })
     const nbf = Math.floor(service.app.services.now() / 1000) - 5
     expect((await tryFederation(service, await issuer.sign({ nbf, ...fits }))).status).toBe(200)
