@@ -1,4 +1,7 @@
-/** Deleting what holds very many values: gone at once for everybody, taken away step by step, whoever ends in between. */
+/**
+ * Deleting places with very many values: they are gone at once for everyone, and removed in steps, also across
+ * restarts.
+ */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
@@ -47,7 +50,7 @@ afterEach(async () => {
   await service.stop()
 })
 
-/** So many more versions of each, with numbers that nobody gets to. */
+/** Adds versions to every secret, with numbers beyond those that tests reach. */
 async function multiplyVersions(environmentId: string, more: number): Promise<void> {
   const numbers =
     engine === 'sqlite'
@@ -78,14 +81,14 @@ const keptState = async () => [
   await kept.revisions('development'),
 ]
 
-describe('a deletion', () => {
+describe('deleting', () => {
   const deletions: [what: string, path: () => string, environments: string[]][] = [
     ['an environment', () => `${doomed.root}/environment/${doomed.idOf('development')}`, ['development']],
     ['a project', () => doomed.root, ['development', 'staging']],
   ]
 
   test.each(deletions)(
-    'of %s is complete at once, and the values are gone after the next clean-up',
+    '%s is complete at once, and its values are gone after the next cleanup',
     async (_what, path, names) => {
       const ids = names.map((name) => doomed.idOf(name))
       const before = await keptState()
@@ -93,7 +96,7 @@ describe('a deletion', () => {
       const answer = await service.call('DELETE', path(), { token: owner.session })
       expect(answer.status, answer.text).toBe(200)
       for (const id of ids) {
-        // Nobody can open them any more; they only take room.
+        // Without the key nobody can open the values; they only take space.
         expect(await count('environment_key', id)).toBe(0)
         expect(await count('secret_value', id)).toBeGreaterThan(0)
         const { status } = await service.call('GET', `${doomed.root}/secret?environmentId=${id}`, {
@@ -112,7 +115,7 @@ describe('a deletion', () => {
     },
   )
 
-  test('of an environment frees its name: the next one of that name begins empty', async () => {
+  test('an environment frees its name: the next one of that name starts empty', async () => {
     const path = `${doomed.root}/environment`
     expect(
       (await service.call('DELETE', `${path}/${doomed.idOf('development')}`, { token: owner.session })).status,
@@ -127,7 +130,7 @@ describe('a deletion', () => {
     expect(secrets.find(({ name }) => name === 'A')?.values).toMatchObject([{ version: 1 }])
   })
 
-  test('of a workspace leaves nothing of its values and touches no other', async () => {
+  test('a workspace leaves none of its values and changes no other workspace', async () => {
     const before = await keptState()
     const { body } = await service.call<{ id: string }>('POST', '/v1/workspace', {
       token: owner.session,
@@ -147,7 +150,7 @@ describe('a deletion', () => {
     expect(await keptState()).toEqual(before)
   })
 
-  test('is followed in steps of a bounded size', async () => {
+  test('a project is followed by steps of a bounded size', async () => {
     const id = doomed.idOf('development')
     await multiplyVersions(id, 200)
     await service.call('DELETE', doomed.root, { token: owner.session })
@@ -162,7 +165,7 @@ describe('a deletion', () => {
     expect(await countsOf(id)).toEqual([0, 0, 0])
   })
 
-  test('keeps no stop waiting: what is left of it is for the next clean-up', async () => {
+  test('a project does not delay a stop: the next cleanup removes the rest', async () => {
     const id = doomed.idOf('development')
     await multiplyVersions(id, 1_000)
     await service.call('DELETE', doomed.root, { token: owner.session })
@@ -176,7 +179,7 @@ describe('a deletion', () => {
     expect(await countsOf(id)).toEqual([0, 0, 0])
   })
 
-  test('that is followed by a process that is killed is followed to its end by the next', {
+  test('a project is completed by the next process if the cleanup is killed', {
     timeout: 120_000,
   }, async () => {
     const id = doomed.idOf('development')
@@ -187,7 +190,7 @@ describe('a deletion', () => {
     for (let kill = 0; kill < 3; kill++) {
       const cleaning = startCleaning()
       const has = (text: string) => cleaning.out().includes(text)
-      await until(() => has('cleaning') || cleaning.hasEnded() || undefined, 30_000, 'it cleans')
+      await until(() => has('cleaning') || cleaning.hasEnded() || undefined, 30_000, 'the cleanup runs')
       const start = sizes.at(-1) ?? 0
       await until(async () => (await count('secret_version', id)) < start || undefined, 30_000, 'a step is done')
       cleaning.kill('SIGKILL')
@@ -201,7 +204,7 @@ describe('a deletion', () => {
     expect(await keptState()).toEqual(before)
   })
 
-  test('amidst writes leaves none of them behind: each is refused, or goes with what was deleted', async () => {
+  test('an environment during writes leaves none of them behind: each is refused, or deleted with it', async () => {
     const environmentId = doomed.idOf('development')
     const write = (index: number) =>
       index % 2 === 0
@@ -225,7 +228,7 @@ describe('a deletion', () => {
     expect(body).toMatchObject({ ok: true })
   })
 
-  /** A process that does nothing but clean up, in small steps. */
+  /** A process that only cleans up. */
   function startCleaning(): Program {
     const at = (name: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, '..', name)).href)
     const script = `
@@ -240,14 +243,14 @@ describe('a deletion', () => {
   }
 })
 
-/** No session lasts that long. */
+/** No session lasts that long, so the owner signs in again. */
 async function signInAfter(ms: number): Promise<string> {
   service.clock.offsetMs = ms
   const body = { email: owner.email, password }
   return (await service.call<SignedIn>('POST', '/v1/auth/login', { body })).body.accessToken
 }
 
-test('a token for a command line is gone from the list thirty days after it has ended, and no other token is', async () => {
+test('a command-line token leaves the list thirty days after it ended, and no other token does', async () => {
   const tokens = '/v1/workspace/main/tokens'
   const typesAfter = async (ms: number) => {
     const token = await signInAfter(ms)
@@ -266,7 +269,7 @@ test('a token for a command line is gone from the list thirty days after it has 
 })
 
 describe('the trash', () => {
-  test('after thirty days a secret is gone with all of its versions, and cannot be taken back while it goes', async () => {
+  test('removes a secret with all its versions after thirty days, and it cannot be restored meanwhile', async () => {
     const id = doomed.idOf('development')
     await multiplyVersions(id, 300)
     const [secret] = await raw.query(`select id from secret where name = 'A' and project_id = ?`, [doomed.id])
@@ -290,7 +293,7 @@ describe('the trash', () => {
     ])
   })
 
-  const takeAway = () =>
+  const removeExpired = () =>
     inQuietTransaction(service.app.services, 'cleanup', (store) =>
       store.secrets.removeTrashedBefore(Date.now() + 1_000, 200),
     )
@@ -298,38 +301,38 @@ describe('the trash', () => {
     await doomed.must('DELETE', '/secret/A')
     const [row] = await raw.query('select workspace_id from project where id = ?', [doomed.id])
     const [secret] = await service.app.services.store.secrets.listTrash(doomed.id, String(row?.workspace_id))
-    if (!secret) throw new Error('there is nothing in the trash')
+    if (!secret) throw new Error('the trash is empty')
     return secret
   }
 
-  test('a secret that is taken back at the moment when its time ends stays, with its versions', async () => {
+  test('keeps a secret that is restored at the moment of its removal, with its versions', async () => {
     const secret = await findTrashed()
-    let taking: Promise<boolean> | undefined
+    let removing: Promise<boolean> | undefined
     await inQuietTransaction(service.app.services, 'restore', async (store) => {
       await store.secrets.update({ ...secret, trashedAt: null })
-      taking = takeAway()
-      // On PostgreSQL transactions overlap; on SQLite the other one comes after this.
-      await Promise.race([taking, sleep(300)])
+      removing = removeExpired()
+      // PostgreSQL transactions overlap; on SQLite the removal runs after this one.
+      await Promise.race([removing, sleep(300)])
     })
-    expect(await taking).toBe(false)
+    expect(await removing).toBe(false)
     expect(await raw.query('select id from secret where id = ?', [secret.id])).toHaveLength(1)
     expect(await raw.query('select version from secret_version where secret_id = ?', [secret.id])).not.toEqual([])
   })
 
-  test('a secret whose time ends while it is taken back is not found', async () => {
+  test('does not restore a secret that was removed meanwhile', async () => {
     const secret = await findTrashed()
-    expect(await takeAway()).toBe(true)
+    expect(await removeExpired()).toBe(true)
     const restored = { ...secret, trashedAt: null }
     for (const method of ['update', 'updateMany'] as const) {
-      const taken = inQuietTransaction(service.app.services, 'restore', ({ secrets }) =>
+      const restoring = inQuietTransaction(service.app.services, 'restore', ({ secrets }) =>
         method === 'update' ? secrets.update(restored) : secrets.updateMany([restored]),
       )
-      await expect(taken, method).rejects.toMatchObject({ code: 'notFound' })
+      await expect(restoring, method).rejects.toMatchObject({ code: 'notFound' })
     }
     expect(await raw.query('select id from secret where id = ?', [secret.id])).toEqual([])
   })
 
-  test('a secret that is purged takes every version with it at once', async () => {
+  test('loses every version of a purged secret at once', async () => {
     await multiplyVersions(doomed.idOf('development'), 50)
     const [secret] = await raw.query(`select id from secret where name = 'RENAMED' and project_id = ?`, [doomed.id])
     await doomed.must('DELETE', '/secret/RENAMED?purge=true')

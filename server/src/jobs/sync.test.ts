@@ -8,7 +8,7 @@ import { sql } from '../store/engine/sql.ts'
 import { pushSyncs } from './sync.ts'
 
 let world: SyncWorld & { stop(): Promise<void> }
-/** Requests that the vendor has taken and does not answer before `release`. */
+/** Requests that the vendor has received and answers only after `release`. */
 let held = 0
 let isSlow = false
 let release = (): void => undefined
@@ -30,7 +30,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.stop())
 
-test('slow targets of one workspace leave places to the syncs of another', async () => {
+test('slow targets of one workspace leave slots to the syncs of another', async () => {
   const { service, owner, project } = world
   const { services } = service.app
   const { engine } = services
@@ -42,7 +42,7 @@ test('slow targets of one workspace leave places to the syncs of another', async
   const [environment] = other.environments
   const idOf = () => environment?.id ?? ''
   await setUpSync({ ...world, project: { ...project, id: other.id, idOf } }, { prefix: 'Q_' })
-  // Every sync as if it had a credential of its own; that of the other workspace comes last.
+  // Every sync as if it had its own credential; the one of the other workspace comes last.
   await engine.transaction('test', ({ db }) => db.run(sql`update sync set concurrency = 10, due_at = 1`))
   isSlow = true
   const stop = new AbortController()

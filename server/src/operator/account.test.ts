@@ -1,4 +1,4 @@
-/** `coffer-server account …`, run as the operator runs it, on the store of a service. */
+/** `coffer-server account …`, run as an operator runs it, on the store of a service. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { setUpTotp } from '../../../test/authenticator.ts'
 import { runHere } from '../../../test/command.ts'
@@ -20,7 +20,7 @@ let mailServer: MailServer
 let owner: TestUser
 let token: string
 
-/** With a second factor that nobody has the codes of any more. */
+/** The owner has a second factor, and its codes are lost. */
 beforeAll(async () => {
   mailServer = await startMailServer()
   database = await createDatabase({ hasSchema: true })
@@ -38,7 +38,7 @@ afterAll(async () => {
 const reset = (email: string, settings: Record<string, string> = {}) =>
   runHere(['account', 'reset-mfa', email], { ...database.settings, ...settings })
 
-test('an address without an account is refused, and a command that is incomplete', async () => {
+test('an unknown address and an incomplete command are refused', async () => {
   expect(await reset('nobody@example.com')).toMatchObject({
     code: 1,
     err: 'There is no account with this email address.\n',
@@ -47,7 +47,7 @@ test('an address without an account is refused, and a command that is incomplete
   expect(await runHere(['account', 'reset'], database.settings)).toMatchObject({ code: 2 })
 })
 
-test('reset-mfa removes the second factor and nothing else, tells the person, and is recorded', async () => {
+test('reset-mfa removes only the second factor, notifies the person, and is recorded', async () => {
   const mail = { COFFER_SMTP_URL: `smtp://127.0.0.1:${mailServer.port}`, COFFER_MAIL_FROM: 'coffer@example.com' }
   const { code, out, err } = await reset('OWNER@example.com', mail)
   expect({ code, err }).toEqual({ code: 0, err: '' })
@@ -75,7 +75,7 @@ test('reset-mfa removes the second factor and nothing else, tells the person, an
   await raw.close()
   await service.stop()
 
-  // A second time there is nothing to do, and without a mail server the operator is told so.
+  // A second reset finds nothing to remove.
   expect(await reset(owner.email)).toMatchObject({
     code: 1,
     err: 'This account has no second factor: nothing was changed.\n',

@@ -1,4 +1,4 @@
-/** After a rotation: old credentials, old roots and several nodes. */
+/** After a rotation: existing credentials, old roots and several nodes. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { AuditVerdict } from '@coffer/contract/audit'
@@ -60,7 +60,7 @@ describe('after a rotation', () => {
   const rotate = (on: TestService) => rotateRoot(operator(on), () => undefined, 0)
   const status = async (on: TestService, token: string) => (await on.call('GET', `${workspace}/team`, { token })).status
   const rootIds = async () => (await countRootUses(service.app.services.engine)).map(({ id }) => id)
-  /** All hashes but so many are under the active root. */
+  /** Waits until all hashes except this many are under the active root. */
   const moved = (but: number) =>
     until(
       async () => {
@@ -71,7 +71,7 @@ describe('after a rotation', () => {
       'the hashes are under the active root',
     )
 
-  test('a token that can never be used again does not keep the old root', async () => {
+  test('a revoked or expired token does not keep the old root', async () => {
     const [first] = await rootIds()
     const revoked = await createToken(service, owner.session)
     const expired = await createToken(service, owner.session, { expiresIn: '24h' })
@@ -82,7 +82,7 @@ describe('after a rotation', () => {
     service.clock.offsetMs = 25 * 3_600_000
     const login = await service.call<SignedIn>('POST', '/v1/auth/login', { body: { email: owner.email, password } })
     expect(await status(service, login.body.accessToken)).toBe(200)
-    // Sessions that are over are removed by a job of the service; here it has no time to come round.
+    // A job removes expired sessions; here it has no time to run.
     await service.call('POST', '/v1/auth/logout', { token: login.body.accessToken })
     await service.app.services.engine.transaction('test', ({ db }) => db.run(sql`delete from session`))
     await rotate(service)
@@ -91,7 +91,7 @@ describe('after a rotation', () => {
     expect(await status(service, expired.token)).toBe(401)
   })
 
-  test('the former value of a token that was rotated with a grace works to the end of it, and then lets the root go', async () => {
+  test('the previous value of a token that was rotated with a grace period works until its end, then releases the root', async () => {
     const [first] = await rootIds()
     const token = await createToken(service, owner.session)
     const path = `${workspace}/tokens/${token.id}/rotate`
@@ -109,7 +109,7 @@ describe('after a rotation', () => {
     expect(await status(service, next.body.token)).toBe(200)
   })
 
-  test('a JWT of before it is valid until it expires, and not longer', async () => {
+  test('an existing JWT is valid until it expires, and no longer', async () => {
     const token = await createToken(service, owner.session)
     const jwt = await exchange(service, token.token)
     for (let turn = 0; turn < 3; turn++) await rotate(service)
@@ -120,7 +120,7 @@ describe('after a rotation', () => {
     expect(await status(service, jwt)).toBe(401)
   })
 
-  test('of a workspace’s key the old one is there while reads that need it may be under way', async () => {
+  test('the old key of a workspace is kept while reads may still need it', async () => {
     const { engine, sleep } = service.app.services
     await createProject(service, owner.session, 'api')
     const countKeys = () => engine.one<{ count: number }>(sql`select count(*) as count from workspace_key`)
@@ -134,8 +134,8 @@ describe('after a rotation', () => {
     expect(await countKeys()).toEqual({ count: 1 })
   })
 
-  describe('beside another rotation of the root', () => {
-    /** As two machines do that run the same command at the same hour. */
+  describe('concurrently with another root rotation', () => {
+    /** Two machines that run the same command at the same time. */
     const openOperator = () => openServices(readConfig(service.settings), createLog('silent'), 'write')
 
     async function expectOneRoot(): Promise<void> {
@@ -145,7 +145,7 @@ describe('after a rotation', () => {
       expect(await status(service, owner.session)).toBe(200)
     }
 
-    test('that has only just begun, it goes on with that one’s root', async () => {
+    test('a rotation continues with the root that the other has just created', async () => {
       const [first, second] = [await openOperator(), await openOperator()]
       await first.engine.transaction('test', ({ db }) => first.keys.turn(db, first.now()))
       const [begun] = await rootIds()
@@ -155,7 +155,7 @@ describe('after a rotation', () => {
       await expectOneRoot()
     })
 
-    test('that comes and goes while it waits, it leaves everything under the newest root', async () => {
+    test('a rotation leaves everything under the newest root if the other runs during its pause', async () => {
       const [first, second] = [await openOperator(), await openOperator()]
       let naps = 0
       const sleep = async () => {
@@ -173,12 +173,12 @@ describe('after a rotation', () => {
     let other: TestService
     beforeEach(async () => {
       other = await openService(service.settings, database.dataDir)
-      // Both have a warm memory.
+      // Both nodes have filled caches.
       expect(await status(other, owner.session)).toBe(200)
     })
     afterEach(() => other.stop())
 
-    test('what one node issues under the new keys is honoured by the other at once', async () => {
+    test('credentials issued under the new keys are accepted by the other node at once', async () => {
       const token = await createToken(service, owner.session)
       await rotate(service)
       const issued = {
@@ -195,7 +195,7 @@ describe('after a rotation', () => {
       expect({ ofToken, ofJwt, ofSession }).toEqual({ ofToken: 200, ofJwt: 200, ofSession: 200 })
     })
 
-    test('what the new root vouches for is genuine to a node that has not heard of it, however much it meets at once', async () => {
+    test('rows signed under the new root are accepted by a node that has not read the change, also many at once', async () => {
       const ids: string[] = []
       for (let index = 0; index < 10; index++) {
         const body = { name: 'Place', slug: `place-${index}` }
@@ -203,14 +203,14 @@ describe('after a rotation', () => {
         ids.push(made.body.id)
       }
       const { snapshots, store } = other.app.services
-      // The word of the change is not read yet.
+      // The node never reads the change.
       store.changes.listAfter = async () => []
       await rotate(service)
       const loaded = await Promise.all(ids.map((id) => snapshots.get(id)))
       expect(loaded.map((snapshot) => snapshot?.membersByUser.has(owner.id))).toEqual(ids.map(() => true))
     })
 
-    test('a made-up credential a moment before does not keep a node from the new root', async () => {
+    test('a forged credential just before does not keep a node from loading the new root', async () => {
       const { snapshots, store } = other.app.services
       const id = await store.workspaces.findIdForAnybody('main')
       store.changes.listAfter = async () => []
@@ -222,7 +222,7 @@ describe('after a rotation', () => {
       expect(await status(other, owner.session)).toBe(200)
     })
 
-    test('a made-up JWT a moment before does not keep a node from what is signed with the new key', async () => {
+    test('a forged JWT just before does not keep a node from loading the new signing key', async () => {
       const token = await createToken(service, owner.session)
       other.app.services.store.changes.listAfter = async () => []
       const head = Buffer.from(JSON.stringify({ alg: 'EdDSA', typ: 'JWT', kid: 'x' })).toString('base64url')
@@ -232,7 +232,7 @@ describe('after a rotation', () => {
       expect(await status(other, jwt)).toBe(200)
     })
 
-    test('made-up credentials make a node read its keys a few times a second at most', async () => {
+    test('forged credentials make a node read its keys a few times a second at most', async () => {
       const { engine } = other.app.services
       let reads = 0
       const all = engine.all.bind(engine)
@@ -251,16 +251,16 @@ describe('after a rotation', () => {
     })
 
     test.each([
-      ['has heard of another change', async () => other.app.services.snapshots.clear()],
+      ['has read another change', async () => other.app.services.snapshots.clear()],
       [
-        'has read the keys for another reason',
+        'has reloaded its keys for another reason',
         async () => {
           await other.app.services.keys.reload()
           other.app.services.snapshots.clear()
         },
       ],
     ])(
-      'a token whose hash has moved to the new root lives on a node that %s but of the rotation',
+      'a token that was rehashed under the new root works on a node that has not read the rotation, but %s',
       async (_, happen) => {
         const { token } = await createToken(service, owner.session)
         expect(await status(other, token)).toBe(200)
@@ -273,22 +273,22 @@ describe('after a rotation', () => {
       },
     )
 
-    test('what was loaded before the new root was known is not remembered after', async () => {
+    test('a snapshot loaded before the rotation is dropped', async () => {
       const { snapshots } = other.app.services
       const id = (await other.app.services.store.workspaces.findIdForAnybody('main')) ?? ''
       const before = await snapshots.get(id)
       await rotate(service)
       const isForgotten = () => snapshots.peek(id) !== before || undefined
-      await until(isForgotten, 20_000, 'the snapshot of before is dropped')
+      await until(isForgotten, 20_000, 'the old snapshot is dropped')
     })
 
-    test('the trail that one node has signed with the new key is genuine to the other at once', async () => {
+    test('the audit trail that one node signs with the new key is verified by the other at once', async () => {
       await rotate(service)
       await createToken(service, owner.session)
       await expectGenuineTrail(other, owner.session)
     })
 
-    test('keys are read as of one moment, also when they are turned in the midst of it', async () => {
+    test('keys are read as of one moment, also during a rotation', async () => {
       const { engine, keys, now } = service.app.services
       const text = await readFile(join(database.dataDir, 'master.key'), 'utf8')
       const master = masterWrapKey(Buffer.from(text, 'base64'))
@@ -310,7 +310,7 @@ describe('after a rotation', () => {
       expect(loaded.signer('jwt')).toBeDefined()
     })
 
-    test('a node that starts while they are turned uses the new ones', async () => {
+    test('a node that starts during a rotation uses the new keys', async () => {
       const services = await createServices(readConfig(service.settings), createLog('silent'))
       await rotate(service)
       const follower = createChangeFollower(services)
@@ -322,7 +322,7 @@ describe('after a rotation', () => {
       expect(signer('audit').id).toBe(service.app.services.keys.signer('audit').id)
     })
 
-    /** On PostgreSQL transactions overlap: true once one of them waits for a row. */
+    /** PostgreSQL transactions overlap: true once one of them waits for a row. */
     const isSomebodyWaiting = async () => {
       if (kind === 'sqlite') return true
       const row = await service.app.services.engine.one<{ count: number }>(sql`
@@ -330,7 +330,11 @@ describe('after a rotation', () => {
       return (row?.count ?? 0) > 0
     }
     const waiting = (orDone: () => boolean) =>
-      until(async () => orDone() || (await isSomebodyWaiting()) || undefined, 20_000, 'the other one waits or is done')
+      until(
+        async () => orDone() || (await isSomebodyWaiting()) || undefined,
+        20_000,
+        'the other transaction waits or is done',
+      )
 
     async function revoke(id: string): Promise<void> {
       const { status: code, text } = await other.call('DELETE', `${workspace}/tokens/${id}`, { token: owner.session })
@@ -341,7 +345,11 @@ describe('after a rotation', () => {
       const row = await service.app.services.engine.one<{ revokedAt: number | null }>(sql`
         select revoked_at as "revokedAt" from token where id = ${id}`)
       expect(row?.revokedAt).not.toBeNull()
-      await until(async () => (await status(service, values[0] ?? '')) === 401 || undefined, 1_000, 'it is refused')
+      await until(
+        async () => (await status(service, values[0] ?? '')) === 401 || undefined,
+        1_000,
+        'the token is refused',
+      )
       for (const value of values) {
         expect(await status(service, value)).toBe(401)
         expect(await status(other, value)).toBe(401)
@@ -359,7 +367,7 @@ describe('after a rotation', () => {
       let isRevoked = false
       await engine.transaction('later', async ({ db }) => {
         expect(await tokenStore(db, keys).rehash(id, workspaceId, token.token)).toBe(true)
-        // The new hash is written and not yet committed.
+        // The new hash is written, but not committed yet.
         revoking = revoke(id).finally(() => {
           isRevoked = true
         })

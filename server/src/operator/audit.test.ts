@@ -1,4 +1,4 @@
-/** Archives of the audit trail, and the removal of what was archived. */
+/** Archives of the audit trail, and the removal of archived entries. */
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -39,7 +39,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true })
 })
 
-/** Two reads of one moment share a row. */
+/** Two concurrent reads share a row. */
 const readTwice = () => Promise.all([1, 2].map(() => project.must('GET', '/secret?environmentId=development')))
 
 const ask = async <Body>(path: string) =>
@@ -55,14 +55,14 @@ async function archive(...args: string[]) {
   return ended
 }
 
-/** The job, when everything is older than the days. */
+/** Runs the job at a time when all entries are older than the retention period. */
 async function removeLater(): Promise<void> {
   service.clock.offsetMs = (days + 2) * dayMs
   await removeOldEntries(service.app.services)
   service.clock.offsetMs = 0
 }
 
-/** Of the workspace, oldest first. */
+/** The archives of the workspace, oldest first. */
 async function listFiles(): Promise<string[]> {
   const names = (await readdir(folder)).filter((name) => name.startsWith(`audit-${mainId}-`))
   const startOf = (name: string) => Number(name.slice(`audit-${mainId}-`.length).split('-')[0])
@@ -76,7 +76,7 @@ const entriesOf = async (file: string) =>
     return entry
   })
 
-test('writes entries in full, removes them with their lists, and the rest of the chain still verifies', async () => {
+test('archiving writes entries in full, removes them with their key lists, and the rest of the chain still verifies', async () => {
   const before = (await listAll()).reverse()
   expect(await countLists()).toBe(1)
   expect((await archive('--before', tomorrow())).code).toBe(0)
@@ -96,14 +96,14 @@ test('writes entries in full, removes them with their lists, and the rest of the
   expect(await verify()).toEqual({ ok: true, entries: 1, head: left[0]?.hash })
   expect((await runHere(['doctor'], service.settings)).out).not.toContain('wrong')
 
-  // The service remembered that the list was stored.
+  // The service had cached that the list is stored.
   await readTwice()
   expect(await countLists()).toBe(1)
   expect((await verify()).ok).toBe(true)
   expect((await ask<AuditEntry[]>(`?q=${keys[7]}`)).length).toBe(2)
 })
 
-test('searches in a long list are archived in full, and the list stays while an entry refers to it', async () => {
+test('searches in a long key list are archived in full, and the list stays while an entry refers to it', async () => {
   const names = Array.from({ length: 90 }, (_, index) => `ANOTHER_KEY_${index}`.padEnd(240, '_')).sort()
   await project.set('staging', Object.fromEntries(names.map((name) => [name, 'another'])))
   const search = (part: string) => project.must('GET', `/secret?environmentId=staging&q=${part}`)
@@ -144,7 +144,7 @@ test('searches in a long list are archived in full, and the list stays while an 
   expect((await verify()).ok).toBe(true)
 })
 
-test('each file continues the one before, and is checked without the service', async () => {
+test('each archive continues the previous one, and is verified without the service', async () => {
   await archive('--before', tomorrow())
   await readTwice()
   await archive()
@@ -164,21 +164,21 @@ test('each file continues the one before, and is checked without the service', a
   expect(await listFiles()).toEqual(files)
 })
 
-test('a name with a line separator of Unicode stays within its line', async () => {
+test('a Unicode line separator in a name does not split the line of an archive', async () => {
   await createTeam(service, owner.session, 'One\u2028two\u2029three\u0085four')
   await archive()
   const checked = await runHere(['audit', 'verify-archive', ...(await listFiles())])
   expect(checked).toEqual({ code: 0, err: '', out: expect.stringMatching(/^ {2}ok .*\n$/) })
 })
 
-test('an archive of one workspace leaves the others alone; an unknown one is refused', async () => {
+test('archiving one workspace leaves the others unchanged; an unknown one is refused', async () => {
   await archive('--workspace', 'main', '--before', tomorrow())
   expect(await readdir(folder)).toHaveLength(1)
   const { code, err } = await runHere(['audit', 'archive', '--to', folder, '--workspace', 'none'], service.settings)
   expect({ code, err }).toEqual({ code: 1, err: 'There is no workspace "none".\n' })
 })
 
-test('only what lies before the date is archived and removed', async () => {
+test('only entries before the date are archived and removed', async () => {
   const before = await listAll()
   await archive('--before', new Date(Date.parse(before[0]?.at ?? '') - dayMs).toISOString())
   expect(await readdir(folder)).toEqual([])
@@ -188,13 +188,13 @@ test('only what lies before the date is archived and removed', async () => {
 test.each([
   [['--before', 'soon'], '--before must be a date'],
   [['--days', '3'], '"audit archive" takes --to <folder>'],
-])('refuses %j', async (args, message) => {
+])('archiving refuses %j', async (args, message) => {
   const { code, err } = await runHere(['audit', 'archive', '--to', folder, ...args], service.settings)
   expect(code).toBe(1)
   expect(err).toContain(message)
 })
 
-test('a folder that is not there is named, and nothing is removed', async () => {
+test('a missing folder is named, and nothing is removed', async () => {
   const before = await listAll()
   const args = ['audit', 'archive', '--to', join(folder, 'absent'), '--before', tomorrow()]
   const { code, err } = await runHere(args, service.settings)
@@ -203,7 +203,7 @@ test('a folder that is not there is named, and nothing is removed', async () => 
   expect(await listAll()).toEqual(before)
 })
 
-test('verify-archive names paths that are no file in its own words', async () => {
+test('verify-archive reports a missing file and a folder in plain words', async () => {
   const { code, out } = await runHere(['audit', 'verify-archive', join(folder, 'absent'), folder])
   expect(code).toBe(1)
   expect(out).toBe(
@@ -211,7 +211,7 @@ test('verify-archive names paths that are no file in its own words', async () =>
   )
 })
 
-test('days remove only what was archived, by the job, and once', async () => {
+test('the retention job removes only archived entries, and only once', async () => {
   const { services } = service.app
   const before = await listAll()
   await removeOldEntries(services)
@@ -230,7 +230,7 @@ test('days remove only what was archived, by the job, and once', async () => {
   expect((await verify()).ok).toBe(true)
 })
 
-test('two nodes that remove at the same time report no broken chain, and record one removal', async () => {
+test('nodes that remove entries concurrently report no broken chain, and record one removal', async () => {
   for (let round = 0; round < 20; round++) await createTeam(service, owner.session, `Team ${round}`)
   await archive()
   const { services } = service.app
@@ -260,9 +260,13 @@ test('kill -9 at any step loses no entry: each is in the store or in an archive,
     isMarked(`select 1 from audit_mark where chain_id = ? and kind = 'cut' and sequence > 600`),
   ]
   const args = ['audit', 'archive', '--to', folder, '--workspace', 'main', '--before', tomorrow()]
-  for (const hasCome of moments) {
+  for (const isReached of moments) {
     const program = startProgram(args, service.settings)
-    await until(async () => program.hasEnded() || (await hasCome()) || undefined, 60_000, 'the archive is written')
+    await until(
+      async () => program.hasEnded() || (await isReached()) || undefined,
+      60_000,
+      'the step to kill at is reached',
+    )
     program.kill('SIGKILL')
     await program.ended
     expect(await verify()).toMatchObject({ ok: true })
@@ -293,7 +297,7 @@ describe('tampering', () => {
          at = (select a.at from audit_mark a where a.chain_id = audit_mark.chain_id and a.kind = 'archive')
        where kind = 'cut'`,
     ],
-  ])('a record of the cut that was %s is found', async (_what, statement) => {
+  ])('a cut mark that was %s is detected', async (_what, statement) => {
     await archive('--before', tomorrow())
     await readTwice()
     await raw.restoring(['audit_mark'], async () => {
@@ -303,7 +307,7 @@ describe('tampering', () => {
     expect((await verify()).ok).toBe(true)
   })
 
-  test('entries after the cut that are missing, and entries before it that came back, are found', async () => {
+  test('missing entries after the cut and restored entries before it are detected', async () => {
     const [first] = await raw.query('select * from audit_entry where chain_id = ? and sequence = 1', [mainId])
     await archive('--before', tomorrow())
     await readTwice()
@@ -322,7 +326,7 @@ describe('tampering', () => {
     expect((await verify()).ok).toBe(true)
   })
 
-  test('a broken chain is neither archived nor cut, and others are', async () => {
+  test('a broken chain is neither archived nor cut; other chains are', async () => {
     const before = await listAll()
     await raw.restoring(['audit_entry'], async () => {
       await raw.query(`update audit_entry set actor_name = 'somebody else' where chain_id = ? and sequence = 2`, [
@@ -348,7 +352,7 @@ describe('tampering', () => {
     expect(service.logs.join('')).toContain('archived audit entries could not be removed')
   })
 
-  test('a claim to have archived that nobody signed removes nothing', async () => {
+  test('an archive mark without a valid signature removes nothing', async () => {
     const before = await listAll()
     await archive('--workspace', 'main', '--before', '2000-01-01')
     await raw.query(
@@ -362,7 +366,7 @@ describe('tampering', () => {
     expect(await entriesOf((await listFiles())[0] ?? '')).toEqual(before.reverse())
   })
 
-  test('whatever is changed in an archive is found', async () => {
+  test('every change to an archive is detected', async () => {
     await archive()
     const [file = ''] = await listFiles()
     const lines = await linesOf(file)
@@ -373,7 +377,7 @@ describe('tampering', () => {
       [`line ${at} exchanged`, at === 0 ? [] : lines.toSpliced(at - 1, 2, line, lines[at - 1] ?? '')],
     ])
     changed.push(['a shorter list', lines.map((line) => line.replace(`"${keys[5]}",`, ''))])
-    changed.push(['another time of day', lines.map((line) => line.replace(/"at":"(....)/, '"at":"1999'))])
+    changed.push(['another date', lines.map((line) => line.replace(/"at":"(....)/, '"at":"1999'))])
     const forged = join(folder, 'forged.ndjson')
     for (const [what, content] of changed) {
       await writeFile(forged, content.map((line) => `${line}\n`).join(''))

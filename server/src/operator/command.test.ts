@@ -1,4 +1,4 @@
-/** The command line, and starts that are refused: in this process, but for one or two of a kind in a process of their own. */
+/** The command line and refused startups: in this process, except one or two of each kind in a separate one. */
 import { randomBytes } from 'node:crypto'
 import { chmod, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
@@ -18,7 +18,7 @@ import { sql } from '../store/engine/sql.ts'
 // None of these opens a store.
 if (engine === 'sqlite') {
   describe('the command line', () => {
-    test('--help lists every command and every setting, and needs no settings to do so', async () => {
+    test('--help lists every command and setting, even with invalid settings', async () => {
       const wrong = { COFFER_PORT: 'nonsense' }
       const answers = [
         await runProgram(['--help'], wrong),
@@ -55,14 +55,14 @@ if (engine === 'sqlite') {
       ['keys rotate-workspace', runHere],
       ['serve now', runHere],
       ['doctor twice', runHere],
-    ])('an unknown command ends with 2 and says where to look: %s', async (words, run) => {
+    ])('an unknown command exits with 2 and points to --help: %s', async (words, run) => {
       const { code, out, err } = await run(words.split(' '))
       expect({ code, out, err }).toEqual({ code: 2, out: '', err: `"${words}" is not a command. --help lists them.\n` })
     })
   })
 }
 
-describe('a start that is refused', () => {
+describe('startup is refused', () => {
   let database: Database
   let key: string
   let keyFile: string
@@ -80,7 +80,7 @@ describe('a start that is refused', () => {
   })
   afterAll(() => database.drop())
 
-  /** A process of its own; one that would stay is ended, and has no code then. */
+  /** Runs a separate process; one that keeps running is killed and has no exit code. */
   const runApart: typeof runHere = async (args, settings) => {
     const program = startProgram(args, settings)
     const timer = setTimeout(() => program.kill('SIGKILL'), 30_000)
@@ -89,7 +89,7 @@ describe('a start that is refused', () => {
     return ended
   }
 
-  /** Ends with 1 and one sentence on stderr, without having listened. */
+  /** Exits with 1 and one sentence on stderr, without having listened. */
   async function expectRefusal(settings: Settings, sentence: string | RegExp, { run = runHere } = {}): Promise<void> {
     const port = settings.COFFER_PORT ?? String(await freePort())
     const { code, out, err } = await run([], { ...database.settings, COFFER_PORT: port, ...settings })
@@ -113,7 +113,7 @@ describe('a start that is refused', () => {
     await expectRefusal({ COFFER_MASTER_KEY: randomBytes(32).toString('hex') }, notItsKey)
   })
 
-  test('without the master key, although the database has keys, and makes no new one', async () => {
+  test('without the master key although the database has keys, and no new key is created', async () => {
     await unlink(keyFile)
     await expectRefusal(
       {},
@@ -122,7 +122,7 @@ describe('a start that is refused', () => {
     await expect(stat(keyFile)).rejects.toThrow('ENOENT')
   })
 
-  // Whether the database has keys is all that these ask of it, as the one above does.
+  // Like the test above, these only ask the database whether it has keys.
   if (engine === 'sqlite') {
     test.each([
       ['short', randomBytes(31).toString('base64')],
@@ -146,10 +146,13 @@ describe('a start that is refused', () => {
       )
     })
 
-    test.each(['644', '640', '604', '660', '601'])('with a master key that others can reach: mode %s', async (mode) => {
-      await chmod(keyFile, Number.parseInt(mode, 8))
-      await expectRefusal({}, `The master key file ${keyFile} is open to other users; run "chmod 600" on it.`)
-    })
+    test.each(['644', '640', '604', '660', '601'])(
+      'with a master key file that others can access: mode %s',
+      async (mode) => {
+        await chmod(keyFile, Number.parseInt(mode, 8))
+        await expectRefusal({}, `The master key file ${keyFile} is open to other users; run "chmod 600" on it.`)
+      },
+    )
   }
 
   // Settings are read before a store is opened.
@@ -179,7 +182,7 @@ describe('a start that is refused', () => {
       await expectRefusal(settings, sentence)
     })
 
-    test('with a wrong setting in the file of settings', async () => {
+    test('with a wrong setting in the settings file', async () => {
       const file = join(database.dataDir, 'coffer.env')
       await writeFile(file, 'COFFER_PORT=8080\nCOFFER_HOTS=127.0.0.1\n')
       await expectRefusal({ COFFER_CONFIG: file }, 'COFFER_HOTS is not a known setting: see --help for the list.', {
@@ -189,10 +192,10 @@ describe('a start that is refused', () => {
   }
 
   test.each([
-    ['and no other', 'COFFER_PORT', {}, runApart],
-    ['while metrics have one of their own', 'COFFER_PORT', { COFFER_METRICS_PORT: 'free' }, runHere],
-    ['that of metrics', 'COFFER_METRICS_PORT', { COFFER_PORT: 'free' }, runHere],
-  ])('on a port that is taken, %s', async (_what, name, more: Settings, run) => {
+    ['the only one', 'COFFER_PORT', {}, runApart],
+    ['beside a free one for metrics', 'COFFER_PORT', { COFFER_METRICS_PORT: 'free' }, runHere],
+    ['the one for metrics', 'COFFER_METRICS_PORT', { COFFER_PORT: 'free' }, runHere],
+  ])('on a port in use: %s', async (_what, name, more: Settings, run) => {
     const taken = createServer()
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
     const address = taken.address()
@@ -207,9 +210,9 @@ describe('a start that is refused', () => {
     }
   })
 
-  // How a store is closed again is shown by the ports above.
+  // The tests of ports show that the store is closed again.
   if (engine === 'sqlite') {
-    test('on an address that is not one of this machine', async () => {
+    test('on an address that this machine does not have', async () => {
       await expectRefusal({ COFFER_HOST: '203.0.113.5' }, 'COFFER_HOST: 203.0.113.5 is not an address of this machine.')
       await expectRefusal(
         { COFFER_HOST: 'coffer.invalid' },
@@ -218,9 +221,9 @@ describe('a start that is refused', () => {
     })
   }
 
-  // Servers of PostgreSQL that are none: that of the other engine has no part in it.
+  // PostgreSQL servers that are missing or fake, so the engine of the test makes no difference.
   if (engine === 'sqlite') {
-    test('on a database server that is not there', async () => {
+    test('with an unreachable or malformed database URL', async () => {
       const url = `postgres://coffer:hunter2@127.0.0.1:${await freePort()}/coffer`
       await expectRefusal(
         { COFFER_DATABASE_URL: url },
@@ -230,7 +233,7 @@ describe('a start that is refused', () => {
         { COFFER_DATABASE_URL: 'postgres://coffer:hunter%ff@127.0.0.1/coffer' },
         cannotBeUsed('a special character in COFFER_DATABASE_URL is not percent-encoded'),
       )
-      // Both by a process of its own: the driver would end it without a word, or go on without TLS.
+      // In a separate process, since the driver would end this one without a message.
       await expectRefusal(
         { COFFER_DATABASE_URL: `${url}?port=none` },
         cannotBeUsed('its port is not a number up to 65535; check COFFER_DATABASE_URL'),
@@ -242,7 +245,7 @@ describe('a start that is refused', () => {
           cannotBeUsed('a parameter of COFFER_DATABASE_URL is not one for TLS: use sslmode and sslrootcert'),
         )
       }
-      // A name server may be away as well; this process would not even look for the name.
+      // The name server may be unreachable too. In a separate process, since this one resolves no names.
       await expectRefusal(
         { COFFER_DATABASE_URL: 'postgres://coffer:hunter2@coffer.invalid/coffer' },
         /^Coffer cannot start\. The database cannot be used: its host name [^;]+; check COFFER_DATABASE_URL.* \((ENOTFOUND|EAI_AGAIN)\)\.$/m,
@@ -250,7 +253,7 @@ describe('a start that is refused', () => {
       )
     })
 
-    test('on a database server whose certificate nobody vouches for, or without TLS although it is asked for', async () => {
+    test('with an untrusted certificate of the database server, or without TLS although sslmode requires it', async () => {
       const sockets: Socket[] = []
       const server = createServer((socket) => {
         sockets.push(socket.on('error', () => undefined))
@@ -292,7 +295,7 @@ describe('a start that is refused', () => {
   }
 
   if (engine === 'postgres') {
-    test('on a database server that refuses', async () => {
+    test('if the database server denies access', async () => {
       const refused = async (change: Partial<URL>, reason: string, run = runHere) => {
         const url = Object.assign(new URL(String(database.settings.COFFER_DATABASE_URL)), change)
         await expectRefusal({ COFFER_DATABASE_URL: url.href }, cannotBeUsed(reason), { run })
@@ -300,7 +303,7 @@ describe('a start that is refused', () => {
       const wrong = 'the user or the password is wrong or missing; check COFFER_DATABASE_URL (28P01)'
       await refused({ password: 'hunter2' }, wrong)
       await refused({ username: 'nobody' }, wrong)
-      // Nobody else's environment has one either.
+      // In a separate process, so that no environment variable supplies a password.
       await refused({ password: '' }, wrong, runApart)
       await refused(
         { pathname: '/nowhere' },
@@ -324,7 +327,7 @@ describe('a start that is refused', () => {
     }, 60_000)
   }
 
-  test('in a folder that cannot be written', async () => {
+  test('in a folder that is not writable', async () => {
     const file = join(database.dataDir, 'a-file')
     await writeFile(file, '')
     const settings =
@@ -332,7 +335,7 @@ describe('a start that is refused', () => {
     await expectRefusal(settings, /^Coffer cannot start\. .*\(E\w+\)/)
   })
 
-  test('by a damaged store when it already listens', async () => {
+  test('with a damaged store, even if the service already listens', async () => {
     await tamper(database.settings, (db) => db.run(sql`alter table account rename to elsewhere`))
     const { code, out, err } = await runApart([], { ...database.settings, COFFER_PORT: '0' })
     await tamper(database.settings, (db) => db.run(sql`alter table elsewhere rename to account`))

@@ -1,4 +1,4 @@
-/** The doctor and the other commands of the operator: in this process, but for some in a process of their own. */
+/** doctor and the other operator commands: in this process, except some in a separate one. */
 import { randomBytes } from 'node:crypto'
 import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ import { describeSchema, openEngine, tamper } from '../../../test/store.ts'
 import { type Sql, sql } from '../store/engine/sql.ts'
 import { steps } from '../store/migrate.ts'
 
-/** What a service has left behind; tests work on copies of it. */
+/** A store as a service left it; tests work on copies. */
 let used: Database
 let token: string
 beforeAll(async () => {
@@ -33,7 +33,7 @@ beforeAll(async () => {
 })
 afterAll(() => used.drop())
 
-describe('the commands of the operator', () => {
+describe('operator commands', () => {
   const commands = [
     'doctor',
     'keys status',
@@ -42,7 +42,7 @@ describe('the commands of the operator', () => {
     'keys rotate-environment main api development',
   ].map((words) => [words] as const)
 
-  /** On the one stream or the other, and always with 1. */
+  /** The output of a command that exits with 1, on stdout or stderr. */
   async function refusalOf(words: string, settings: Settings): Promise<string> {
     const { code, out, err } = await runHere(words.split(' '), settings)
     expect(code, out + err).toBe(1)
@@ -54,19 +54,19 @@ describe('the commands of the operator', () => {
       ? `There is no store in ${dataDir}: check COFFER_DATA_DIR.\n`
       : 'There is no store in the database of COFFER_DATABASE_URL: check that it is the right one.\n'
 
-  describe('where there is no store', () => {
+  describe('without a store', () => {
     let database: Database
     beforeAll(async () => {
       database = await createDatabase()
     })
     afterAll(() => database.drop())
 
-    test.each(commands)('make none: %s', async (words) => {
+    test.each(commands)('create none: %s', async (words) => {
       const dataDir = join(database.dataDir, 'mistyped')
       expect(await refusalOf(words, { ...database.settings, COFFER_DATA_DIR: dataDir })).toContain(nowhere(dataDir))
       expect(await readdir(database.dataDir)).toEqual([])
       if (engine === 'sqlite') {
-        // A file that holds nothing yet stays so.
+        // An empty file stays empty.
         const file = join(database.dataDir, 'coffer.db')
         await writeFile(file, '')
         expect(await refusalOf(words, database.settings)).toContain(nowhere(database.dataDir))
@@ -82,7 +82,7 @@ describe('the commands of the operator', () => {
     })
   })
 
-  test('leave an older schema to the service', async () => {
+  test('do not migrate an older schema', async () => {
     const database = await createDatabase()
     const store = openEngine(database.settings)
     const older = steps.slice(0, -3)
@@ -101,7 +101,7 @@ describe('the commands of the operator', () => {
     await database.drop()
   })
 
-  test('make no keys where the service has made none yet', async () => {
+  test('create no keys before the service has', async () => {
     const database = await createDatabase({ hasSchema: true })
     for (const [words] of commands) {
       expect(await refusalOf(words, database.settings)).toContain(nowhere(database.dataDir))
@@ -124,7 +124,7 @@ describe('the commands of the operator', () => {
     await database.drop()
   })
 
-  test('say what they cannot do without a word about a start', async () => {
+  test('report errors without mentioning a startup', async () => {
     const { settings } = used
     expect(await runProgram(['keys', 'rotate-workspace', 'nope'], settings)).toMatchObject({
       code: 1,
@@ -136,7 +136,7 @@ describe('the commands of the operator', () => {
     })
   })
 
-  test('that only look change no byte of the file', async () => {
+  test('change no byte of the file if they only read', async () => {
     const { settings, dataDir } = used
     const file = join(dataDir, 'coffer.db')
     const bytes = engine === 'sqlite' ? await readFile(file) : undefined
@@ -149,7 +149,7 @@ describe('the commands of the operator', () => {
   })
 
   if (engine === 'sqlite') {
-    test('that only look do so on a file that was restored with another journal', async () => {
+    test('read a file that was restored with another journal mode, without changing it', async () => {
       const { settings, dataDir, drop } = await copyDatabase(used)
       const file = join(dataDir, 'coffer.db')
       const restored = join(dataDir, 'restored.db')
@@ -167,7 +167,7 @@ describe('the commands of the operator', () => {
   }
 })
 
-describe('the doctor', () => {
+describe('doctor', () => {
   let database: Database
   beforeEach(async () => {
     database = await copyDatabase(used)
@@ -176,7 +176,7 @@ describe('the doctor', () => {
 
   const doctor = (run: typeof runHere = runHere) => run(['doctor'], database.settings)
 
-  test('ends with 0 where all is well, and names what it has looked at', async () => {
+  test('exits with 0 on a healthy store, and names each check', async () => {
     const { code, out, err } = await doctor(runProgram)
     expect({ code, err }).toEqual({ code: 0, err: '' })
     const lines = out.trimEnd().split('\n')
@@ -195,7 +195,7 @@ describe('the doctor', () => {
     }
   })
 
-  test('may look while the service runs', async () => {
+  test('works while the service runs', async () => {
     const service = await serve(database.settings)
     expect((await doctor()).code).toBe(0)
     await service.stop()
@@ -206,7 +206,7 @@ describe('the doctor', () => {
     ['an account', sql`update account set email = 'intruder@example.com'`, '1 accounts'],
     ['a session', sql`update session set expires_at = expires_at + 1`, '2 sessions'],
   ]
-  test.each(tampered)('finds %s that was changed behind our back', async (_what, change, found) => {
+  test.each(tampered)('detects %s that was changed directly in the database', async (_what, change, found) => {
     await tamper(database.settings, (db) => db.run(change))
     const { code, out } = await doctor()
     expect(code).toBe(1)
@@ -217,22 +217,22 @@ describe('the doctor', () => {
 
   const breaks: [what: string, change: Sql, found: RegExp][] = [
     [
-      'an entry that was changed',
+      'a changed entry',
       sql`update audit_entry set actor_name = 'x' where sequence = 2 and chain_id like '0000%'`,
       /broken at entry 2: This entry was changed/,
     ],
     [
-      'an entry that was removed',
+      'a removed entry',
       sql`delete from audit_entry where sequence = 1 and chain_id like '0000%'`,
       /broken at entry 1: Entries are missing/,
     ],
     [
-      'a trail that was cut short',
+      'a truncated trail',
       sql`update audit_head set sequence = 1 where chain_id like '0000%'`,
       /broken at entry 1: The signature of the head is wrong/,
     ],
   ]
-  test.each(breaks)('finds %s in the audit trail of the system', async (_what, change, found) => {
+  test.each(breaks)('detects %s in the audit trail of the system', async (_what, change, found) => {
     expect(await tamper(database.settings, (db) => db.run(change))).toBe(1)
     const { code, out } = await doctor()
     expect(code).toBe(1)
@@ -243,22 +243,22 @@ describe('the doctor', () => {
   const trails = 'audit trails of workspaces'
   const workspaceBreaks: [what: string, change: Sql, found: string][] = [
     [
-      'an entry that was changed',
+      'a changed entry',
       sql`update audit_entry set actor_name = 'x' where sequence = 2 and chain_id not like '0000%'`,
       'broken at entry 2: This entry was changed.',
     ],
     [
-      'an entry that was removed',
+      'a removed entry',
       sql`delete from audit_entry where sequence = 1 and chain_id not like '0000%'`,
       'broken at entry 1: Entries are missing.',
     ],
     [
-      'a head that was removed',
+      'a removed head',
       sql`delete from audit_head where chain_id not like '0000%'`,
       'broken at entry 1: Entries are missing.',
     ],
   ]
-  test.each(workspaceBreaks)('finds %s in the audit trail of a workspace', async (_what, change, found) => {
+  test.each(workspaceBreaks)('detects %s in the audit trail of a workspace', async (_what, change, found) => {
     expect((await doctor()).out).toMatch(/ {2}ok {5}audit trails of workspaces: 1 trails, \d+ entries, /)
     expect(await tamper(database.settings, (db) => db.run(change))).toBe(1)
     const { code, out } = await doctor()
@@ -267,7 +267,7 @@ describe('the doctor', () => {
     expect(out.match(/wrong/g)).toHaveLength(1)
   })
 
-  test('walks the trails of workspaces that are gone, too, and names each that is broken', async () => {
+  test('checks the trails of deleted workspaces too, and names each broken one', async () => {
     const service = await openService(database.settings, database.dataDir)
     const { body: gone } = await service.call<{ id: string }>('POST', '/v1/workspace', {
       token,
@@ -288,7 +288,7 @@ describe('the doctor', () => {
     expect(out).toContain('"main" is broken at entry 1: Entries are missing.')
   })
 
-  test('finds a master key that is not the one, and a setting that is wrong', async () => {
+  test('detects a wrong master key and a wrong setting', async () => {
     await writeFile(join(database.dataDir, 'master.key'), randomBytes(32).toString('base64'))
     const wrongKey = await doctor()
     expect(wrongKey).toMatchObject({ code: 1, err: '' })
@@ -298,14 +298,14 @@ describe('the doctor', () => {
     expect(wrongSetting.out).toBe('  wrong  settings: COFFER_PORT must be a port number from 0 to 65535.\n')
   })
 
-  test('finds a bit that has turned in the file, where it hides a row', async () => {
+  test('detects a flipped bit in the file that hides a row', async () => {
     if (engine === 'postgres') {
       expect((await doctor()).out).toContain('  ok     database files: PostgreSQL checks every page that it reads\n')
       return
     }
     const file = join(database.dataDir, 'coffer.db')
     const bytes = await readFile(file)
-    // In the index of slugs, and not in the row itself.
+    // In the index of slugs, not in the row itself.
     const index = bytes.indexOf(Buffer.from('main'))
     expect(index).toBeGreaterThan(0)
     bytes.writeUInt8(bytes.readUInt8(index) ^ 1, index)
@@ -317,7 +317,7 @@ describe('the doctor', () => {
     )
   })
 
-  test('finds changes that come from the future', async () => {
+  test('detects changes with a time in the future', async () => {
     await tamper(database.settings, (db) =>
       db.run(sql`insert into change (subject, subject_id, at) values ('user', 'x', ${Date.now() + 3_600_000})`),
     )
@@ -326,7 +326,7 @@ describe('the doctor', () => {
     expect(out).toMatch(/ {2}wrong {2}clock: the store holds changes 3\d\d\d s in the future/)
   })
 
-  test('keys status shows every key and what still needs it, and never the key itself', async () => {
+  test('keys status shows every key and its uses, and never the key itself', async () => {
     const { code, out, err } = await runProgram(['keys', 'status'], database.settings)
     expect({ code, err }).toEqual({ code: 0, err: '' })
     const [master, root, signing, ...rest] = out.trimEnd().split('\n')

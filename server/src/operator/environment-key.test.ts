@@ -23,7 +23,7 @@ beforeAll(async () => {
   owner = await registerOwner(service)
   project = await createProject(service, owner.session, 'api')
   const wanted = Array.from({ length: 60 }, (_, index) => ({ key: `KEY_${index}`, value: `value ${index}` }))
-  // Its seal is bound to who wrote it.
+  // Its ciphertext is bound to its author.
   const referring = { key: 'REFERS', value: `\${staging.KEY_1}` }
   const body = { environments: ['development', 'staging'], secrets: [...wanted, referring] }
   await service.call('POST', secrets, { token: owner.session, body })
@@ -44,7 +44,7 @@ async function keyVersions(table: string, environmentId: string): Promise<number
   return [...new Set(versions)]
 }
 
-test('a rotation seals every value and version of one environment anew, while it is read and written', async () => {
+test('a rotation re-encrypts every value and version of one environment while it is read', async () => {
   const [development, staging] = project.environments.map(({ id }) => id)
   const before = await read()
   const busy = Array.from({ length: 20 }, () => service.call('GET', secrets, { token: owner.session }))
@@ -62,7 +62,7 @@ test('a rotation seals every value and version of one environment anew, while it
   expect(old.body).toMatchObject({ value: 'value 0' })
 })
 
-test('it can be said again, and an environment that does not exist is named', async () => {
+test('a rotation can be repeated, and an unknown environment is named', async () => {
   await rotateEnvironmentKey(operator(), path, () => undefined, 0)
   expect(await keyVersions('secret_value', project.environments[0]?.id ?? '')).toEqual([3])
   const nowhere = rotateEnvironmentKey(operator(), { ...path, environment: 'nowhere' }, () => undefined, 0)

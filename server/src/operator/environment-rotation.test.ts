@@ -1,4 +1,4 @@
-/** The key of an environment is turned by an operator: killed on the way, under load, and past a process that stands still. */
+/** The key of an environment is rotated: killed on the way, under load, and while a process is stopped. */
 import { join } from 'node:path'
 import type { AuditVerdict } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
@@ -22,7 +22,7 @@ import { openSqlite } from '../store/engine/sqlite.ts'
 
 const secrets = '/v1/workspace/main/project/api/secret'
 const command = ['keys', 'rotate-environment', 'main', 'api', 'development']
-/** Sixteen batches of values and versions, and more while the load runs. */
+/** Enough for sixteen batches of values and versions, and more under load. */
 const keys = Array.from({ length: 200 }, (_, index) => `KEY_${index}`)
 
 let database: Database
@@ -54,16 +54,16 @@ afterAll(async () => {
 })
 
 let load: Load | undefined
-// Also where a test has failed: the next one must not meet the load of this one.
+// Also after a failed test: the next one must not run under its load.
 afterEach(() => load?.stop())
 
 type Load = ReturnType<typeof startLoad>
 
 /**
- * Writers with a secret each, and readers of all; whatever is not as it must be is told. Each rests for up to `mostRestMs`
+ * Writers with a secret each, and readers of all; collects every wrong response. Each pauses for up to `mostRestMs`
  * after a request.
  */
-function startLoad(writers: number, alsoFine: readonly number[], mostRestMs: number) {
+function startLoad(writers: number, acceptedStatuses: readonly number[], mostRestMs: number) {
   let restMs = mostRestMs
   const rest = () => new Promise((resolve) => setTimeout(resolve, Math.random() * restMs))
   let isOver = false
@@ -71,7 +71,7 @@ function startLoad(writers: number, alsoFine: readonly number[], mostRestMs: num
   const wrong: string[] = []
   let answers = 0
   const refuse = (what: string, { status, text }: { status: number; text: string }) => {
-    if (!alsoFine.includes(status)) wrong.push(`${what}: ${status} ${text.slice(0, 200)}`)
+    if (!acceptedStatuses.includes(status)) wrong.push(`${what}: ${status} ${text.slice(0, 200)}`)
   }
   const write = async (writer: number) => {
     const key = keys[writer] ?? ''
@@ -116,7 +116,7 @@ async function keysOf(): Promise<number[]> {
   return rows.map(({ version }) => version)
 }
 
-/** One key is left, all is sealed under it, and every value of every version is what it was. */
+/** One key is left, everything is encrypted with it, and every value of every version is unchanged. */
 async function expectAllOpen(written: ReadonlyMap<string, string>): Promise<void> {
   const left = await keysOf()
   expect(left).toHaveLength(1)
@@ -129,7 +129,7 @@ async function expectAllOpen(written: ReadonlyMap<string, string>): Promise<void
   expect(listed.status, listed.text.slice(0, 200)).toBe(200)
   const values = new Map(listed.body.map(({ name, values }) => [name, values[0]?.value]))
   for (const [key, value] of written) expect(values.get(key)).toBe(value)
-  // The first three revisions have written a version of every key each: two diffs open all of them.
+  // Each of the first three revisions wrote a version of every key, so two diffs open all of them.
   for (const [from, to] of [
     [1, 2],
     [2, 3],
@@ -152,21 +152,23 @@ async function expectAllOpen(written: ReadonlyMap<string, string>): Promise<void
   expect(verdict.body).toMatchObject({ ok: true })
 }
 
-test('a rotation that is killed again and again under load is completed by the next, and every value opens', {
+test('a rotation that is killed repeatedly under load is completed by the next, and every value opens', {
   timeout: 180_000,
 }, async () => {
-  // A full load would starve the rotation that is to be met.
+  // A full load would starve the rotation.
   const running = startLoad(6, [], 20)
   load = running
   const [before = 0] = await keysOf()
-  // Before anything is sealed anew, twice in the midst of it, and in the pause before the old key goes.
+  // Before any re-encryption, twice during it, and in the pause before the old key is removed.
   for (const moment of ['new key', 'sealing', 'sealing', 'pause']) {
-    const turning = startProgram(command, database.settings)
-    if (moment === 'new key') await until(async () => (await keysOf()).length > 1 || undefined, 30_000, 'a new key')
-    else await until(() => turning.out().includes('values re-encrypted') || undefined, 30_000, 'values are sealed')
+    const rotation = startProgram(command, database.settings)
+    if (moment === 'new key')
+      await until(async () => (await keysOf()).length > 1 || undefined, 30_000, 'a new key exists')
+    else
+      await until(() => rotation.out().includes('values re-encrypted') || undefined, 30_000, 'values are re-encrypted')
     if (moment === 'pause') await new Promise((resolve) => setTimeout(resolve, 700))
-    turning.kill('SIGKILL')
-    await turning.ended
+    rotation.kill('SIGKILL')
+    await rotation.ended
     expect(await keysOf(), `after a kill: ${moment}`).toEqual([before, before + 1])
   }
   const completed = await runProgram(command, database.settings)
@@ -179,36 +181,36 @@ test('a rotation that is killed again and again under load is completed by the n
   await expectAllOpen(running.written)
 })
 
-test('a process that stands still through a whole rotation seals nothing under the key that is gone', {
+test('a process that is stopped during a whole rotation encrypts nothing with the removed key', {
   timeout: 180_000,
 }, async () => {
   const startedAt = performance.now()
   expect((await runProgram(command, database.settings)).code).toBe(0)
   const patienceMs = 2 * (performance.now() - startedAt)
   let frozen = 0
-  // Between two transactions there must be moments in which none is open.
+  // The load needs moments without an open transaction.
   const running = startLoad(12, [503], 400)
   load = running
   for (let attempt = 0; frozen < 1 && attempt < 30; attempt++) {
     const since = running.answers()
     await until(() => running.answers() > since + 50 || undefined, 30_000, 'the load runs')
     service.program.kill('SIGSTOP')
-    const turning = startProgram(command, database.settings)
-    // Who was stopped amidst a transaction holds its lock: then the rotation waits, and this was not the moment.
+    const rotation = startProgram(command, database.settings)
+    // A process stopped inside a transaction holds its lock: the rotation waits, and this attempt does not count.
     const ended = await Promise.race([
-      turning.ended,
+      rotation.ended,
       new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), patienceMs)),
     ])
     service.program.kill('SIGCONT')
-    const result: Ended = ended ?? (await turning.ended)
+    const result: Ended = ended ?? (await rotation.ended)
     if (ended && result.code === 0) frozen++
-    // On a slow machine one transaction follows the other.
+    // On a slow machine, transactions follow each other without a gap.
     else running.slowDown()
   }
   await running.stop()
   expect(frozen).toBeGreaterThan(0)
   expect(running.wrong).toEqual([])
-  // Nothing is killed or under load any more: what the command does is done in this process.
+  // Without kills and load, the rotation runs in this process.
   const services = await openServices(readConfig(database.settings), createLog('silent'), 'write')
   const path = { workspace: 'main', project: 'api', environment: 'development' }
   await rotateEnvironmentKey(asOperator(services), path, () => undefined, 0).finally(() => services.engine.close())

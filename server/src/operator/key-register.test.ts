@@ -1,4 +1,4 @@
-/** Which keys are in use is not the database's word alone: a rotated key does not come back by a changed row. */
+/** The database alone does not decide which keys are in use: a changed row does not bring back a rotated key. */
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -30,7 +30,7 @@ let database: Database
 let service: TestService
 let raw: RawDatabase
 let owner: TestUser
-/** Nobody uses it after the rotation, so the root that keys its hash stays, retired. */
+/** Not used after the rotation, so its hash keeps the old root as a retired one. */
 let unused: string
 
 const bytesOf = (cell: RawRow[string] | undefined) => Buffer.from(cell as Uint8Array)
@@ -67,7 +67,7 @@ afterEach(async () => {
   await database.drop()
 })
 
-describe('after a rotation, no start with', () => {
+describe('after a rotation, startup is refused with', () => {
   const tables = ['root_key', 'signing_key', 'instance']
   const oldRoot = '(select id from root_key where is_active = 0)'
   const oldSigner = "(select min(id) from signing_key where purpose = 'jwt')"
@@ -81,16 +81,19 @@ describe('after a rotation, no start with', () => {
         'update root_key set is_active = 0 where is_active = 2',
       ],
     ],
-    ['no root active', ['update root_key set is_active = 0']],
+    ['no active root', ['update root_key set is_active = 0']],
     ['the active root removed', ['delete from root_key where is_active = 1']],
     ['all roots removed', ['delete from root_key']],
-    ['a retired signing key in use again', [`update signing_key set retired_at = null where id = ${oldSigner}`]],
-    ['a signing key retired later', [`update signing_key set retired_at = retired_at + 1 where id = ${oldSigner}`]],
-    ['a signing key in use retired', ['update signing_key set retired_at = 1 where retired_at is null']],
-    ['signing keys removed', ['delete from signing_key where retired_at is null']],
+    ['a retired signing key active again', [`update signing_key set retired_at = null where id = ${oldSigner}`]],
+    [
+      'a later retirement of a signing key',
+      [`update signing_key set retired_at = retired_at + 1 where id = ${oldSigner}`],
+    ],
+    ['an active signing key retired', ['update signing_key set retired_at = 1 where retired_at is null']],
+    ['the active signing keys removed', ['delete from signing_key where retired_at is null']],
     ['no register', ['update instance set key_register = null where id = 1']],
     [
-      'no register, and the old signing key in use',
+      'no register, and the old signing key active',
       [
         'update instance set key_register = null where id = 1',
         `update signing_key set retired_at = null where id = ${oldSigner}`,
@@ -110,7 +113,7 @@ describe('after a rotation, no start with', () => {
     expect(await status(unused)).toBe(200)
   })
 
-  test('any byte of the register changed', async () => {
+  test('any changed byte of the register', async () => {
     const { key_register: register } = await one('select key_register from instance where id = 1')
     await raw.restoring(['instance'], async () => {
       for (let at = 0; at < bytesOf(register).length; at++) {
@@ -123,7 +126,7 @@ describe('after a rotation, no start with', () => {
     })
   })
 
-  test('the register of before, nor with the rows of before beside the new ones', async () => {
+  test('the previous register, or previous rows beside the new ones', async () => {
     const before = await one('select key_register from instance where id = 1')
     const signer = await one("select * from signing_key where purpose = 'jwt'")
     await rotate(service)
@@ -138,12 +141,12 @@ describe('after a rotation, no start with', () => {
     })
   })
 
-  test('a root that was removed put back', async () => {
+  test('a removed root inserted again', async () => {
     await rotate(service)
     const retired = await one('select * from root_key where is_active = 0')
     expect(await status(unused)).toBe(200)
     expect(await status(owner.session)).toBe(200)
-    // The next rotation removes what nothing needs any more.
+    // The next rotation removes roots that are no longer needed.
     await rotate(service)
     expect(await raw.query('select id from root_key where id = ?', [retired.id ?? null])).toEqual([])
     await raw.restoring(['root_key'], async () => {
@@ -153,7 +156,7 @@ describe('after a rotation, no start with', () => {
   })
 })
 
-test('a running service does not take a signing key back', async () => {
+test('a running service does not accept a retired signing key again', async () => {
   await rotate(service)
   service.clock.offsetMs = 3_600_000
   const before = await one("select id from signing_key where purpose = 'jwt' and retired_at is not null")
@@ -164,7 +167,7 @@ test('a running service does not take a signing key back', async () => {
   })
 })
 
-test('the doctor says it, and a rotation does not make it genuine', async () => {
+test('doctor reports changed key rows, and a rotation does not re-sign them', async () => {
   await rotate(service)
   const operator = await openServices(readConfig(service.settings), createLog('silent'), 'write')
   await raw.restoring(['signing_key'], async () => {
@@ -178,8 +181,8 @@ test('the doctor says it, and a rotation does not make it genuine', async () => 
   await operator.engine.close()
 })
 
-describe('a store of a version without a register', () => {
-  /** The store as that version left it: no register, and roots wrapped in the form of that time. */
+describe('a store from a version without a register', () => {
+  /** Converts the store to that version: no register, and roots wrapped in the old format. */
   async function setBack(): Promise<void> {
     const text = await readFile(join(database.dataDir, 'master.key'), 'utf8')
     const master = masterWrapKey(Buffer.from(text, 'base64'))
@@ -193,7 +196,7 @@ describe('a store of a version without a register', () => {
 
   const isRegistered = async () => (await one('select key_register from instance where id = 1')).key_register !== null
 
-  test('starts, and is registered from then on', async () => {
+  test('starts, and has a register from then on', async () => {
     await rotate(service)
     await setBack()
     const next = await start()
@@ -206,7 +209,7 @@ describe('a store of a version without a register', () => {
     })
   })
 
-  test('is looked at by the doctor without a change, and rotated without a start before', async () => {
+  test('is read by doctor without a change, and can be rotated before the first start', async () => {
     await setBack()
     expect(await runDoctor(service.settings, () => 0)).toBe(0)
     expect(await isRegistered()).toBe(false)
@@ -217,7 +220,7 @@ describe('a store of a version without a register', () => {
     await next.stop()
   })
 
-  test('is left as it is by a start with the wrong master key', async () => {
+  test('is left unchanged by a start with the wrong master key', async () => {
     await setBack()
     const wrong = { ...database.settings, COFFER_MASTER_KEY: randomBytes(32).toString('base64') }
     await expect(openService(wrong, database.dataDir)).rejects.toThrow('The master key does not match this database')
@@ -227,7 +230,7 @@ describe('a store of a version without a register', () => {
     expect(await isRegistered()).toBe(true)
   })
 
-  test('is registered once by two that start together', async () => {
+  test('is registered once by two concurrent starts', async () => {
     await setBack()
     const nodes = await Promise.all([start(), start()])
     for (const node of nodes) expect((await node.call('GET', '/v1/me', { token: unused })).status).toBe(200)

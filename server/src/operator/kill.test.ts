@@ -1,6 +1,6 @@
 /**
- * A process that is killed while it writes secrets: what was acknowledged is there and in the audit trail, and what was
- * not is there as a whole or not at all.
+ * A process is killed while it writes secrets: acknowledged writes are stored and audited, all others are stored
+ * completely or not at all.
  */
 import type { AuditEntry, AuditVerdict } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
@@ -16,9 +16,9 @@ import { findBrokenRows } from '../../../test/store.ts'
 import { times } from '../../../test/tier.ts'
 import { type Place, type State, sorted, startWriteLoad, stateOf } from '../../../test/write-load.ts'
 
-/** A server of its own keeps what was committed there: fewer show that nothing is half-applied. */
+/** A database server keeps its commits by itself, so fewer cycles show that nothing is half-applied. */
 const cycles = engine === 'sqlite' ? times(6, 50) : times(3, 20)
-/** A trail grows through several kills, and yet stays short enough to be verified after each. */
+/** A trail grows through several kills, but stays short enough to be verified after each. */
 const cyclesPerWorkspace = 10
 
 type TimedPlace = Place & { readonly since: string }
@@ -29,18 +29,18 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-test(`${cycles} times kill -9 while secrets are written loses nothing that was acknowledged and leaves nothing half-applied`, {
+test(`kill -9 during writes, ${cycles} times, loses no acknowledged write and leaves nothing half-applied`, {
   timeout: 900_000,
 }, async () => {
   try {
-    await killAgainAndAgain(createDice(seed))
+    await killRepeatedly(createDice(seed))
   } catch (error) {
-    console.error(`The dice of this run: COFFER_TEST_SEED=${seed}`)
+    console.error(`The seed of this run: COFFER_TEST_SEED=${seed}`)
     throw error
   }
 })
 
-async function killAgainAndAgain(dice: Dice): Promise<void> {
+async function killRepeatedly(dice: Dice): Promise<void> {
   let service = await serve(database.settings)
   const owner = { email: 'owner@example.com', name: 'Owner', password }
   const { body } = await service.call<SignedIn>('POST', '/v1/auth/register', { body: owner })
@@ -64,19 +64,19 @@ async function killAgainAndAgain(dice: Dice): Promise<void> {
     for (const { prefix, state, pending } of load.workers) {
       const own = new Map([...found].filter(([name]) => name.includes(` ${prefix}`)))
       const possible = [state, ...(pending ? [pending] : [])].map(sorted)
-      expect(possible, `what ${prefix} has made`).toContainEqual(sorted(own))
+      expect(possible, `the state written by ${prefix}`).toContainEqual(sorted(own))
     }
     await expectRecorded(service, token, place, load.acknowledged)
     survived.set(place, found)
   }
   expect(written).toBeGreaterThan(cycles * 20)
-  // Later kills have taken nothing away from what had survived the earlier ones.
+  // Later kills removed nothing that had survived earlier ones.
   for (const [place, state] of survived) expect(await readState(service, token, place)).toEqual(state)
   expect((await service.stop()).code).toBe(0)
   expect(await runProgram(['doctor'], database.settings)).toMatchObject({ code: 0 })
 }
 
-/** A project of its own for every cycle, now and then in a workspace of its own. */
+/** A new project for every cycle, and a new workspace every `cyclesPerWorkspace` cycles. */
 async function prepare(service: Serving, token: string, cycle: number): Promise<TimedPlace> {
   const since = new Date().toISOString()
   const workspace = `kills-${Math.floor(cycle / cyclesPerWorkspace)}`
@@ -102,7 +102,7 @@ async function readState(service: Serving, token: string, place: Place): Promise
   return stateOf(place, secrets.body, teams.body)
 }
 
-/** The chain holds, and every acknowledged request is in it. */
+/** The chain verifies, and contains every acknowledged request. */
 async function expectRecorded(
   service: Serving,
   token: string,

@@ -1,4 +1,4 @@
-/** The program as an operator meets it: first start, orderly and disorderly ends, the first account. */
+/** The program as an operator runs it: first start, clean and forced stops, the first account. */
 import { readFile, stat } from 'node:fs/promises'
 import { Agent } from 'node:http'
 import { connect } from 'node:net'
@@ -31,7 +31,7 @@ describe('the first start', () => {
   })
   afterEach(() => database.drop())
 
-  test('makes its folder, its key and its database for nobody else to read, and says what to do next', async () => {
+  test('creates its folder, key and database readable by nobody else, and says what to do next', async () => {
     const dataDir = join(database.dataDir, 'made', 'by', 'coffer')
     const port = await freePort()
     const settings = { ...database.settings, COFFER_DATA_DIR: dataDir, COFFER_PORT: String(port) }
@@ -67,7 +67,7 @@ describe('the first start', () => {
     expect((await again.stop()).code).toBe(0)
   })
 
-  test('by two processes at once gives both of them the same keys, and each says which port the system chose', async () => {
+  test('by two processes at once gives both the same keys, and each logs the port that the system chose', async () => {
     const both = await Promise.all([serve(database.settings), serve(database.settings)])
     const [one, other] = both
     const { session } = await registerOwner(one)
@@ -81,7 +81,7 @@ describe('the first start', () => {
   })
 })
 
-describe('the end', () => {
+describe('a stop', () => {
   let database: Database
   let token: string
   beforeAll(async () => {
@@ -92,7 +92,7 @@ describe('the end', () => {
   })
   afterAll(() => database.drop())
 
-  /** The names of the teams that are left. */
+  /** The names of the remaining teams. */
   async function listTeams(): Promise<string[]> {
     const service = await openService(database.settings, database.dataDir)
     const { body } = await service.call<Team[]>('GET', teams, { token })
@@ -102,7 +102,7 @@ describe('the end', () => {
 
   type Outcome = { readonly status: number | 'refused' | 'cut off'; readonly answeredAt: number }
 
-  /** One request after another until told to stop; how each of them ended. */
+  /** Sends one request after another until stopped, and collects their outcomes. */
   function startLoad(service: Serving, prefix: string, workers: number) {
     let isOver = false
     let made = 0
@@ -113,7 +113,7 @@ describe('the end', () => {
         const name = `${prefix} ${worker} ${++made}`
         const writes = worker % 2 === 0
         try {
-          // `fetch` has connections that rest a while between two requests: these must not be cut off either.
+          // `fetch` keeps idle connections between two requests: these must not be cut off either.
           const response = await fetch(service.url + teams, {
             method: writes ? 'POST' : 'GET',
             headers: { authorization: `Bearer ${token}`, ...(writes ? { 'content-type': 'application/json' } : {}) },
@@ -141,7 +141,7 @@ describe('the end', () => {
   }
 
   test.each(['SIGTERM', 'SIGINT'] as const)(
-    'by %s under load answers every request, and comes within 10 seconds',
+    'by %s under load answers every request, and ends within 10 seconds',
     async (signal) => {
       const service = await serve(database.settings)
       const load = startLoad(service, signal, 16)
@@ -150,7 +150,7 @@ describe('the end', () => {
       service.program.kill(signal)
       const ended = await service.program.ended
       await load.stop()
-      // One that takes longer ends with 1.
+      // A stop that takes longer exits with 1.
       expect(ended).toMatchObject({ code: 0, signal: null, err: '' })
       expect(messagesOf(ended.out).slice(-2)).toEqual([`stopping on ${signal}`, 'stopped'])
       const statuses = new Set(load.outcomes.map(({ status }) => status))
@@ -165,8 +165,8 @@ describe('the end', () => {
 
   test.each([
     ['SIGTERM', []],
-    ['SIGTERM that comes twice, as to a group of processes with npm in it,', ['SIGTERM', 'SIGINT']],
-  ] as const)('by %s waits for a request whose body is still on its way', async (_what, again) => {
+    ['repeated signals, as a process group with npm gets them,', ['SIGTERM', 'SIGINT']],
+  ] as const)('by %s waits for a request whose body is still being sent', async (_what, again) => {
     const service = await serve(database.settings)
     const socket = connect(service.port, '127.0.0.1').on('error', () => undefined)
     const name = `Slow ${again.length}`
@@ -179,10 +179,14 @@ describe('the end', () => {
     socket.write(
       `POST ${teams} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
     )
-    // A second request on another connection is answered after the first was begun.
+    // The response to this second request shows that the first one has arrived.
     await service.call('GET', teams, { token })
     service.program.kill('SIGTERM')
-    await until(() => service.messages().includes('stopping on SIGTERM') || undefined, 20_000, 'it is stopping')
+    await until(
+      () => service.messages().includes('stopping on SIGTERM') || undefined,
+      20_000,
+      'the service is stopping',
+    )
     for (const signal of again) service.program.kill(signal)
     socket.write(body.slice(5))
     await closed
@@ -191,9 +195,9 @@ describe('the end', () => {
     expect(await listTeams()).toContain(name)
   })
 
-  // Connections are cut before the store is closed.
+  // Connections are cut before the store is closed, so the engine makes no difference.
   if (engine === 'sqlite') {
-    test('by SIGTERM comes within 10 seconds although a client never finishes its request', async () => {
+    test('by SIGTERM ends within 10 seconds although a client never finishes its request', async () => {
       const service = await serve(database.settings)
       const socket = connect(service.port, '127.0.0.1')
       socket.on('error', () => undefined)
@@ -204,27 +208,27 @@ describe('the end', () => {
       idle.on('error', () => undefined)
       await service.call('GET', teams, { token })
       service.program.kill('SIGTERM')
-      // One that takes longer ends with 1.
+      // A stop that takes longer exits with 1.
       expect(await service.program.ended).toMatchObject({ code: 0 })
       socket.destroy()
       idle.destroy()
     }, 30_000)
   }
 
-  // npm knows nothing of a store.
+  // npm does not depend on the store.
   if (engine === 'sqlite') {
     test.each(['start', 'run coffer-server', 'run dev'])(
-      'of "npm %s" by SIGTERM is the end of the service, and nobody holds its port',
+      'by SIGTERM to "npm %s" ends the service and frees its port',
       async (words) => {
         const npm = startNpm(words.split(' '), { ...database.settings, COFFER_PORT: '0' })
         try {
           const { url } = await listening(npm)
-          // A connection that rests would be kept a while.
+          // An idle connection would be kept open for a while.
           const ask = caller(url, new Agent())
           expect((await ask('GET', '/healthz')).status).toBe(200)
           npm.kill('SIGTERM')
-          // Whoever is left behind still holds what it prints to: the end would not come.
-          await until(() => npm.hasEnded() || undefined, 25_000, 'it has ended')
+          // A process left behind would keep stdout open, and npm would not end.
+          await until(() => npm.hasEnded() || undefined, 25_000, 'npm has ended')
           await expect(ask('GET', '/healthz')).rejects.toThrow('ECONNREFUSED')
           expect(messagesOf(npm.out())).toContain('stopped')
         } finally {
@@ -235,12 +239,12 @@ describe('the end', () => {
   }
 })
 
-// Such a body does not get as far as the store.
+// Such a body never reaches the store.
 if (engine === 'sqlite') {
   test('a body in chunks of one byte takes little more memory than its bytes', async () => {
     const database = await createDatabase({ hasSchema: true })
     const service = await serve(database.settings)
-    // Whoever needs no credential may not send so much.
+    // Without a credential, a body of this size is refused.
     const { session } = await registerOwner(service)
     const residentMb = async () =>
       Number(/VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${service.program.child.pid}/status`, 'utf8'))?.[1]) / 1024
@@ -249,7 +253,7 @@ if (engine === 'sqlite') {
     const answered = new Promise<string>((resolve) => socket.once('data', (bytes) => resolve(bytes.toString())))
     const headers = ['host: x', `authorization: Bearer ${session}`, 'content-type: application/json']
     socket.write([`POST ${teams} HTTP/1.1`, ...headers, 'transfer-encoding: chunked', '', ''].join('\r\n'))
-    // A million of them took more than 200 MB when each was kept.
+    // A million chunks took more than 200 MB when each was kept.
     for (let part = 0; part < 100; part++) {
       const isRead = new Promise<void>((resolve) => void socket.write('1\r\n \r\n'.repeat(10_000), () => resolve()))
       await isRead
@@ -263,19 +267,19 @@ if (engine === 'sqlite') {
   }, 60_000)
 }
 
-test('a connection to the port of metrics that says nothing holds up no stop', async () => {
+test('an idle connection to the metrics port does not delay a stop', async () => {
   const database = await createDatabase({ hasSchema: true })
   const port = await freePort()
   const service = await serve({ ...database.settings, COFFER_METRICS_PORT: String(port) })
   const silent = connect(port, '127.0.0.1').on('error', () => undefined)
   expect((await fetch(`http://127.0.0.1:${port}/metrics`)).status).toBe(200)
-  // One that is waited for ends the process with 1.
+  // Waiting for it would make the process exit with 1.
   expect(await service.stop()).toMatchObject({ code: 0 })
   silent.destroy()
   await database.drop()
 }, 30_000)
 
-test('metrics on a port of their own are there while the store fails, but for what is in it', async () => {
+test('metrics on their own port are available while the store fails, except those read from it', async () => {
   const database = await createDatabase({ hasSchema: true })
   const port = await freePort()
   const service = await serve({ ...database.settings, COFFER_METRICS_PORT: String(port) })
@@ -305,7 +309,7 @@ describe('the first account', () => {
   const everywhere = { COFFER_HOST: '0.0.0.0', COFFER_PUBLIC_URL: 'https://coffer.example.com' }
   const codeIn = (messages: string[]) => messages.flatMap((message) => /^Setup code: (\S+)$/.exec(message)?.[1] ?? [])
 
-  test('of a service that others can reach needs the code that its start has logged once', async () => {
+  test('needs the setup code, which is logged once, if others can reach the service', async () => {
     const service = await serve({ ...database.settings, ...everywhere })
     const codes = codeIn(service.messages())
     expect(codes).toHaveLength(1)
@@ -334,16 +338,16 @@ describe('the first account', () => {
     await again.stop()
   })
 
-  // What the settings say is enough for these; that the store counts accounts is shown above.
+  // These depend on the settings only; the test above shows that the store counts accounts.
   if (engine === 'sqlite') {
-    test('of a service on localhost, which is 127.0.0.1, needs none', async () => {
+    test('needs no code on localhost, which is 127.0.0.1', async () => {
       const service = await serve({ ...database.settings, COFFER_HOST: 'localhost' })
       expect(codeIn(service.messages())).toEqual([])
       expect((await service.call('POST', '/v1/auth/register', registration())).status).toBe(201)
       await service.stop()
     })
 
-    test('needs the code that the operator has chosen, where there is one', async () => {
+    test('needs the code that the operator has chosen, if there is one', async () => {
       const settings = { ...database.settings, ...everywhere, COFFER_SETUP_CODE: 'chosen-by-hand' }
       const service = await serve(settings)
       expect(service.program.out()).not.toContain('chosen-by-hand')
@@ -370,7 +374,7 @@ describe('the first account', () => {
     await service.stop()
   })
 
-  test('is not the only one where sign-up is open', async () => {
+  test('is not the only one if sign-up is open', async () => {
     const service = await openService({ ...database.settings, COFFER_SIGNUP: 'open' }, database.dataDir)
     await registerOwner(service)
     const second = await service.call<SignedIn>('POST', '/v1/auth/register', registration('second@example.com'))
@@ -380,7 +384,7 @@ describe('the first account', () => {
     await service.stop()
   })
 
-  test('is one also where 20 ask for it at the same moment', async () => {
+  test('is created once for 20 concurrent registrations', async () => {
     const service = await openService(database.settings, database.dataDir)
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>

@@ -1,4 +1,4 @@
-/** The keys are turned while the service runs: nobody notices, a kill is made good by running it again. */
+/** Keys are rotated while the service runs: clients notice nothing, and a killed rotation is completed by the next. */
 import type { AuditVerdict } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
 import type { IssuedToken } from '@coffer/contract/token'
@@ -29,12 +29,12 @@ import { runDoctor } from './doctor.ts'
 
 const workspace = '/v1/workspace/main'
 
-/** Two processes share this machine with others: a full load would starve what is measured. */
+/** Two processes share this machine with others: a full load would starve the rotation. */
 const rests = { busy: 15, easy: 120 }
-/** A password takes as much of the machine as many other requests. */
+/** Checking a password costs as much as many other requests. */
 const signInRests = { busy: 200, easy: 800 }
 
-/** Somebody who works with the service without a pause, in every way that a rotation touches. */
+/** A client that uses the service without a pause, in every way that a rotation affects. */
 function startLoad(
   service: Serving,
   holder: { session: string; tokens: readonly string[]; jwt: string; project: string },
@@ -71,14 +71,14 @@ function startLoad(
     () => ask('a session reads', 'GET', `${workspace}/team`, holder.session),
     () => ask('a token reads', 'GET', `${workspace}/project`, nth(holder.tokens)),
     () => ask('a JWT reads', 'GET', `${workspace}/team`, holder.jwt),
-    () => ask('a team is made', 'POST', `${workspace}/team`, holder.session, { name: `team ${run} ${count}` }),
+    () => ask('a team is created', 'POST', `${workspace}/team`, holder.session, { name: `team ${run} ${count}` }),
     () =>
-      ask('an environment is made', 'POST', `${workspace}/project/${holder.project}/environment`, holder.session, {
+      ask('an environment is created', 'POST', `${workspace}/project/${holder.project}/environment`, holder.session, {
         name: `env ${run} ${count}`,
       }),
     async () => {
       const body = { name: 'fresh', permission: 'read-write', scope: { all: true }, expiresIn: '30d' }
-      const made = await ask<IssuedToken>('a token is made', 'POST', `${workspace}/tokens`, holder.session, body)
+      const made = await ask<IssuedToken>('a token is created', 'POST', `${workspace}/tokens`, holder.session, body)
       if (made.status !== 201) return
       fresh.tokens.push(made.body)
       await ask('a new token reads', 'GET', `${workspace}/team`, made.body.token)
@@ -110,7 +110,7 @@ function startLoad(
     answered,
     wrong,
     fresh,
-    /** Busy while this one moves something; easy while it starts and pauses. */
+    /** Busy while the program moves something; easy while it starts and pauses. */
     follow: (program: Program): Program => {
       pace = 'easy'
       let resting: NodeJS.Timeout | undefined
@@ -144,13 +144,13 @@ async function expectGenuineTrail(service: Pick<Serving, 'call'>, session: strin
   expect(verdict.body).toMatchObject({ ok: true })
 }
 
-/** After so many lines, somewhere in the midst of the moving, in the pause after it, or when that is over. */
+/** After this many lines, during the moves, in the pause after them, or in the second pass. */
 type Moment = number | 'moving' | 'pause' | 'second pass'
 const moments: readonly Moment[] = isDeep
   ? [2, 'moving', 4, 3, 'moving', 6, 8, 'moving', 'pause', 'second pass']
   : [4, 'moving', 'pause', 'second pass']
 
-describe('the service runs on', () => {
+describe('the service keeps running', () => {
   let database: Database
   let settings: Settings
   let service: Serving
@@ -164,7 +164,7 @@ describe('the service runs on', () => {
     settings = { ...database.settings, COFFER_EXCHANGE_RATE_LIMIT: '0' }
     service = await serve(settings)
     const as = Object.assign({}, service, { settings, dataDir: database.dataDir, logs: [], clock: { offsetMs: 0 } })
-    // The harness asks only through `call`: a process serves it as well as a service in this one.
+    // The harness only uses `call`, which a separate process serves as well.
     const asTestService = as as unknown as TestService
     session = (await registerOwner(asTestService)).session
     const project = await createProject(asTestService, session, 'api')
@@ -210,26 +210,26 @@ describe('the service runs on', () => {
     return state
   }
 
-  /** Where nothing is killed, what a command does is done in this process. */
+  /** Without kills, commands run in this process. */
   async function operate(work: (ctx: Context) => Promise<void>): Promise<void> {
     const services = await openServices(readConfig(settings), createLog('silent'), 'write')
     await work(asOperator(services)).finally(() => services.engine.close())
   }
 
   async function expectHealth(): Promise<void> {
-    const told: string[] = []
-    expect(await runDoctor(settings, (text) => told.push(text)), told.join('')).toBe(0)
+    const output: string[] = []
+    expect(await runDoctor(settings, (text) => output.push(text)), output.join('')).toBe(0)
   }
 
   const holder = () => ({ session, tokens, jwt, project: 'api' })
 
-  test('while the root is turned; all that can be moved is moved, and the old root goes when nobody needs it', async () => {
+  test('while the root is rotated: everything is moved, and the old root is removed once nothing needs it', async () => {
     const [first] = await rootUses()
     const load = startLoad(service, holder())
     await until(() => load.answered.size === 11 || undefined, 30_000, 'the load runs')
-    const turned = await runProgram(['keys', 'rotate-root'], settings)
-    expect(turned).toMatchObject({ code: 0, err: '' })
-    expect(turned.out).toContain('Done.\n')
+    const rotated = await runProgram(['keys', 'rotate-root'], settings)
+    expect(rotated).toMatchObject({ code: 0, err: '' })
+    expect(rotated.out).toContain('Done.\n')
     await load.stop()
 
     const [active, ...retired] = await rootUses()
@@ -239,7 +239,7 @@ describe('the service runs on', () => {
       expect(root).toMatchObject({ isActive: false, workspaceKeys: 0, signingKeys: 0, macs: 0 })
     if (retired.length > 0) {
       const stays = `Root key ${first?.id} stays until `
-      expect(turned.out).toContain(stays)
+      expect(rotated.out).toContain(stays)
     }
 
     await useAll(service, [session, jwt, ...tokens, ...sessions, ...load.fresh.sessions, ...load.fresh.jwts])
@@ -259,14 +259,14 @@ describe('the service runs on', () => {
     await expectGenuineTrail(service, session)
   }, 120_000)
 
-  test(`while the rotation of the root is killed ${moments.length} times; the next one completes it`, async () => {
+  test(`while the rotation of the root is killed ${moments.length} times, and the next one completes it`, async () => {
     const load = startLoad(service, holder())
     const seen = new Set<string>()
     let kills = 0
     for (const moment of moments) {
-      const turning = load.follow(startProgram(['keys', 'rotate-root'], settings))
-      if (await killAt(turning, moment, 600)) kills++
-      seen.add(turning.out().trimEnd().split('\n').at(-1) ?? '')
+      const rotation = load.follow(startProgram(['keys', 'rotate-root'], settings))
+      if (await killAt(rotation, moment, 600)) kills++
+      seen.add(rotation.out().trimEnd().split('\n').at(-1) ?? '')
     }
     const completing = load.follow(startProgram(['keys', 'rotate-root'], settings))
     expect(await completing.ended).toMatchObject({ code: 0, err: '' })
@@ -282,15 +282,15 @@ describe('the service runs on', () => {
     await expectHealth()
   }, 180_000)
 
-  test(`while the key of a workspace is turned, and killed ${moments.length} times at that`, async () => {
+  test(`while the rotation of a workspace key is killed ${moments.length} times, and the next one completes it`, async () => {
     const load = startLoad(service, holder())
     let kills = 0
     for (const moment of moments) {
-      // Where the one before has moved all, it is completed, and the next has all to move again.
+      // If everything was moved, the rotation is completed here, so that the next one has everything to move again.
       const { keys, newest, oldest } = await keysOfMain()
       if (keys > 1 && oldest === newest) await operate((ctx) => rotateWorkspaceKey(ctx, 'main', () => undefined))
-      const turning = load.follow(startProgram(['keys', 'rotate-workspace', 'main'], settings))
-      if (await killAt(turning, moment, 60)) kills++
+      const rotation = load.follow(startProgram(['keys', 'rotate-workspace', 'main'], settings))
+      if (await killAt(rotation, moment, 60)) kills++
     }
     const completing = load.follow(startProgram(['keys', 'rotate-workspace', 'main'], settings))
     expect(await completing.ended).toMatchObject({ code: 0, err: '' })
@@ -299,14 +299,14 @@ describe('the service runs on', () => {
     const { keys, newest, oldest } = await keysOfMain()
     expect({ keys, oldest }).toEqual({ keys: 1, oldest: newest })
     expect(newest).toBeGreaterThan(1)
-    // It opens every environment's key to wrap it anew: one that was lost on the way would stop it.
+    // It opens every environment's key to re-wrap it, so a lost key would fail here.
     await operate((ctx) => rotateWorkspaceKey(ctx, 'main', () => undefined, 0))
     const unknown = operate((ctx) => rotateWorkspaceKey(ctx, 'nowhere', () => undefined, 0))
     await expect(unknown).rejects.toThrow('There is no workspace "nowhere".')
     await expectGenuineTrail(service, session)
   }, 180_000)
 
-  test('and starts again under the new keys with every credential as it was', async () => {
+  test('after a restart under the new keys, with every credential still valid', async () => {
     expect(await service.stop()).toMatchObject({ code: 0 })
     service = await serve(settings)
     await useAll(service, [session, jwt, ...tokens, ...sessions])
@@ -314,11 +314,11 @@ describe('the service runs on', () => {
     await expectHealth()
   }, 60_000)
 
-  /** Whether it has not come to its end before. */
+  /** Returns whether the program was killed before it ended. */
   async function killAt(program: Program, moment: Moment, spreadMs: number): Promise<boolean> {
     let lines = 0
     let lastLineAt = 0
-    // What it prints is heard at once.
+    // Output is noticed at once.
     program.child.stdout?.on('data', () => {
       lines = program.out().split('\n').length - 1
       lastLineAt = performance.now()
@@ -332,7 +332,7 @@ describe('the service runs on', () => {
       pause: () => hasRested(200 + after * 300),
       'second pass': () => hasRested(1_950 + after * 100),
     }
-    // It may have less to print than that: then this is in the pause.
+    // The program may print fewer lines; then the kill is in the pause.
     const isNow = typeof moment === 'number' ? () => lines >= moment || hasRested(400) : isDue[moment]
     await until(() => program.hasEnded() || isNow() || undefined, 20_000, 'the moment has come')
     program.kill('SIGKILL')
