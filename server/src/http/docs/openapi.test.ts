@@ -1,4 +1,4 @@
-/** The description says what is served, all of it and nothing else; what lies outside of /v1 needs no other server. */
+/** The OpenAPI document describes exactly the served endpoints; pages outside /v1 load nothing from other servers. */
 import { IncomingMessage, type ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { endpoints } from '@coffer/contract/api'
@@ -64,7 +64,7 @@ function operationOf(endpoint: Endpoint): Operation {
   return operation
 }
 
-/** The schema as plain JSON; a constant may also be described as a list of one. */
+/** The schema as plain JSON; a constant may also be written as an enum of one value. */
 function plain<Shape = Json>(schema: unknown): Shape {
   return JSON.parse(JSON.stringify(schema), (_key, value) => {
     if (typeof value !== 'object' || value === null || !('const' in value)) return value
@@ -74,7 +74,7 @@ function plain<Shape = Json>(schema: unknown): Shape {
 }
 
 describe('/openapi.json', () => {
-  test('is version 1.0.0 of the interface, in OpenAPI 3.1', async () => {
+  test('is version 1.0.0 of the API, in OpenAPI 3.1', async () => {
     expect(description.openapi).toMatch(/^3\.1\.\d$/)
     expect(description.info).toMatchObject({ title: 'Coffer', version: '1.0.0' })
     expect(description.components.securitySchemes).toEqual({
@@ -85,12 +85,12 @@ describe('/openapi.json', () => {
     expect(answer.body).toEqual(description)
   })
 
-  test('is made again where it could not be made, as where no more files could be opened', async () => {
-    let asked = 0
+  test('is built again after a failure, such as too many open files', async () => {
+    let options = 0
     const routes = [...service.app.routes]
     const all = routes.values.bind(routes)
     routes[Symbol.iterator] = () => {
-      if (++asked === 1) throw new Error('EMFILE')
+      if (++options === 1) throw new Error('EMFILE')
       return all()
     }
     const route = openapiRoute(routes)
@@ -108,14 +108,14 @@ describe('/openapi.json', () => {
     expect(described.sort()).toEqual(declared.sort())
   })
 
-  test('names every operation once', () => {
+  test('has a unique id for every operation', () => {
     const names = table.map(([, endpoint]) => operationOf(endpoint).operationId)
     expect(new Set(names).size).toBe(names.length)
     for (const name of names) expect(name).toMatch(/^[A-Za-z][\w-]*$/)
   })
 
-  test('holds nothing but schemas of JSON Schema 2020-12, without references that lead nowhere', () => {
-    // Its types describe an ES module, but it is published as CommonJS.
+  test('has only schemas of JSON Schema 2020-12, without dangling references', () => {
+    // The types of the package describe an ES module, but it is published as CommonJS.
     const addFormats = addFormatsModule as unknown as (ajv: Ajv2020) => Ajv2020
     const ajv = addFormats(new Ajv2020({ strict: false }))
     for (const [, endpoint] of table) {
@@ -127,7 +127,7 @@ describe('/openapi.json', () => {
     expect(JSON.stringify(description)).not.toContain('"$ref"')
   })
 
-  test.each(table)('%s is described with its parameters and their forms', (_name, endpoint) => {
+  test.each(table)('%s is described with its parameters and their schemas', (_name, endpoint) => {
     const { parameters = [], summary, tags } = operationOf(endpoint)
     expect(summary).toBe(endpoint.summary)
     expect(tags).toEqual([endpoint.area])
@@ -148,20 +148,23 @@ describe('/openapi.json', () => {
     expect(described.filter((name) => name.startsWith('path ')).sort()).toEqual(inPath.sort())
   })
 
-  test.each(table)('%s is described with its body, required only where it cannot be left out', (_name, endpoint) => {
-    const { requestBody } = operationOf(endpoint)
-    if (endpoint.method === 'GET') {
-      expect(requestBody).toBeUndefined()
-      return
-    }
-    const mayBeEmpty = !endpoint.body || new Ajv({ strict: false }).validate(endpoint.body, {})
-    expect(requestBody?.required ?? false).toBe(!mayBeEmpty)
-    if (!endpoint.body) return
-    expect(Object.keys(requestBody?.content ?? {})).toEqual(['application/json'])
-    expect(requestBody?.content['application/json']?.schema).toEqual(plain(endpoint.body))
-  })
+  test.each(table)(
+    '%s is described with its body, which is required only if it cannot be omitted',
+    (_name, endpoint) => {
+      const { requestBody } = operationOf(endpoint)
+      if (endpoint.method === 'GET') {
+        expect(requestBody).toBeUndefined()
+        return
+      }
+      const mayBeEmpty = !endpoint.body || new Ajv({ strict: false }).validate(endpoint.body, {})
+      expect(requestBody?.required ?? false).toBe(!mayBeEmpty)
+      if (!endpoint.body) return
+      expect(Object.keys(requestBody?.content ?? {})).toEqual(['application/json'])
+      expect(requestBody?.content['application/json']?.schema).toEqual(plain(endpoint.body))
+    },
+  )
 
-  test.each(table)('%s is described with its answer, its errors and its security', (_name, endpoint) => {
+  test.each(table)('%s is described with its response, its errors and its security', (_name, endpoint) => {
     const { responses, security } = operationOf(endpoint)
     expect(security).toEqual(endpoint.permission === 'public' ? [] : [{ bearer: [] }])
     const others = [...(endpoint.dryRuns ? [200] : []), ...(endpoint.isCached ? [304] : [])]
@@ -184,17 +187,17 @@ describe('/openapi.json', () => {
     for (const status of errorStatuses(endpoint)) {
       const { description: text, content = {} }: Reply = responses[status] ?? {}
       expect(text, String(status)).toMatch(/\S/)
-      // Exports and streams, too, report errors as JSON.
+      // Exports and streams report errors as JSON too.
       expect(Object.keys(content), String(status)).toEqual(['application/json'])
       const { description: _text, ...schema } = plain(content['application/json']?.schema)
-      // Device polling alone has an error that is not a message.
+      // Only device polling has an error that is not a message.
       const isExcepted = status === 400 && endpoint.refusal !== undefined
       expect(schema, String(status)).toEqual(plain(isExcepted ? { anyOf: [ErrorBody, endpoint.refusal] } : ErrorBody))
     }
   })
 })
 
-test.each(exportFormats)('an export as %s has a type that is described', async (format) => {
+test.each(exportFormats)('an export as %s has a described content type', async (format) => {
   const project = await createProject(service, owner.session, `export-${format}`)
   const path = `/v1/workspace/main/project/${project.slug}/secret/export`
   const search = `environmentId=${project.environments[0]?.id}&format=${format}`
@@ -206,17 +209,17 @@ test.each(exportFormats)('an export as %s has a type that is described', async (
 
 const servedRoutes = () => service.app.routes.map(({ method, path }) => `${method} ${path}`)
 
-describe('what is served', () => {
-  test('under /v1 is what the table declares', () => {
+describe('the served routes', () => {
+  test('under /v1 are those of the endpoint table', () => {
     const served = servedRoutes().filter((route) => route.includes(' /v1'))
     expect(served.sort()).toEqual(table.map(([, { method, path }]) => `${method} ${path}`).sort())
   })
 
-  test('HEAD is answered with the head of what GET answers', async () => {
-    const asked = { headers: { authorization: `Bearer ${owner.session}` } }
+  test('HEAD gets the headers of the GET response', async () => {
+    const options = { headers: { authorization: `Bearer ${owner.session}` } }
     for (const path of ['/v1/me', '/v1/workspace', '/healthz', '/openapi.json', '/v1/nowhere']) {
-      const whole = await fetch(service.url + path, asked)
-      const head = await fetch(service.url + path, { ...asked, method: 'HEAD' })
+      const whole = await fetch(service.url + path, options)
+      const head = await fetch(service.url + path, { ...options, method: 'HEAD' })
       expect(head.status).toBe(whole.status)
       expect(await head.text()).toBe('')
       expect(head.headers.get('content-length')).toBe(String((await whole.arrayBuffer()).byteLength))
@@ -224,23 +227,23 @@ describe('what is served', () => {
     }
   })
 
-  test('outside of /v1 is the reference, its description, health, metrics and the logos of providers', () => {
+  test('outside /v1 are the API reference, the OpenAPI document, health, metrics and provider logos', () => {
     const outside = servedRoutes().filter((route) => route.startsWith('GET ') && !route.startsWith('GET /v1'))
     const roots = new Set(outside.map((route) => route.split('/')[1]?.replace('*', '')))
     expect([...roots].sort()).toEqual(['', 'docs', 'healthz', 'logo', 'metrics', 'openapi.json', 'readyz'])
   })
 
-  test.each(table)('%s answers its path with and without a slash at the end', async (_name, endpoint) => {
+  test.each(table)('%s is served with and without a trailing slash', async (_name, endpoint) => {
     const id = '01890000-0000-7000-8000-000000000000'
     const path = endpoint.path.replace(/:(ws|prj)/g, 'main').replace(/:\w+/g, id)
-    // Without a body nobody signs in; a share is looked for by its token alone.
+    // A login without a body is invalid; a share is looked up by its token alone.
     const expected = endpoint.permission !== 'public' ? 401 : endpoint.params ? 404 : 400
     for (const spelling of [path, `${path}/`, `${path}?a=b`, `${path}/?a=b`]) {
       expect((await service.call(endpoint.method, spelling)).status, spelling).toBe(expected)
     }
   })
 
-  test('a list is the same with and without a slash at the end', async () => {
+  test('a list is the same with and without a trailing slash', async () => {
     for (const path of ['/v1/workspace', '/v1/workspace/main/team', '/v1/workspace/main/project']) {
       const [bare, slashed] = await Promise.all(
         [path, `${path}/`].map((spelling) => service.call('GET', spelling, { token: owner.session })),
@@ -260,7 +263,7 @@ describe('/docs', () => {
   const addressesIn = (css: string) =>
     [...css.matchAll(/(?:url\(|@import\s)\s*["']?([^"')\s]*)/g)].map(([, a = '']) => a)
 
-  test.each(['/docs', '/docs/'])('%s and everything that it asks for is served here', async (path) => {
+  test.each(['/docs', '/docs/'])('%s and everything that it loads is served here', async (path) => {
     const { status, text, headers } = await page(path)
     expect(status).toBe(200)
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
@@ -276,13 +279,13 @@ describe('/docs', () => {
     }
   })
 
-  test('shows the description of this service and asks no validator elsewhere', async () => {
+  test('shows the OpenAPI document of this service and uses no external validator', async () => {
     const { text } = await page('/docs/static/swagger-initializer.js')
     expect(text).toContain("url: '/openapi.json'")
     expect(text).toContain('validatorUrl: null')
   })
 
-  test('forbids the browser to ask any other server', async () => {
+  test('forbids the browser to contact any other server', async () => {
     const { headers } = await page('/docs')
     const policy = new Map(
       (headers.get('content-security-policy') ?? '')
@@ -295,7 +298,7 @@ describe('/docs', () => {
       sources.filter((source) => !/^('.*'|data:)$/.test(source)).map((source) => `${name} ${source}`),
     )
     expect(foreign).toEqual([])
-    // Without TLS it would turn the page's own assets into addresses that nobody serves.
+    // Without TLS, this directive would rewrite the asset URLs of the page to https, where nothing is served.
     expect(policy.has('upgrade-insecure-requests')).toBe(false)
   })
 
@@ -305,11 +308,11 @@ describe('/docs', () => {
     '/docs/static/%2e%2e/%2e%2e/package.json',
     '/docs/static/nothing.js',
     '/docs/nothing',
-  ])('%s is not there', async (path) => {
+  ])('%s is not found', async (path) => {
     expect((await service.call('GET', path)).status).toBe(404)
   })
 
-  test('the first page leads to it', async () => {
+  test('the root path redirects to it', async () => {
     const { status, headers } = await page('/')
     expect(status).toBe(302)
     expect(headers.get('location')).toBe('/docs')
@@ -320,7 +323,7 @@ describe('health', () => {
   test.each([
     ['/healthz', { status: 'ok' }],
     ['/readyz', { status: 'ready' }],
-  ])('%s needs no credential and counts for nobody', async (path, body) => {
+  ])('%s needs no credential and is not rate-limited', async (path, body) => {
     const answer = await service.call('GET', path)
     expect(answer).toMatchObject({ status: 200, body })
     expect(answer.headers.has('ratelimit-limit')).toBe(false)
@@ -333,12 +336,12 @@ describe('/metrics', () => {
 
   test.each([
     [
-      'is off by default and says how to switch it on',
+      'is off by default and says how to turn it on',
       {},
       'Metrics are off: set COFFER_METRICS_TOKEN or COFFER_METRICS_PORT.',
     ],
     [
-      'that has a port of its own is not here and says so',
+      'on a separate port is not found here and says so',
       { COFFER_METRICS_PORT: '9464' },
       'Metrics are on a separate port: see COFFER_METRICS_PORT.',
     ],
@@ -352,16 +355,16 @@ describe('/metrics', () => {
     }
   })
 
-  test('is closed to everyone without its token', async () => {
+  test('is refused without its token', async () => {
     const wrong = [undefined, '', 'Bearer', 'Bearer ', `Bearer ${metricsToken}x`, metricsToken, 'Basic x', 'Bearer é']
-    // As long as the right one, and wrong in the last letter.
+    // The same length as the right token, with another last character.
     wrong.push(`Bearer ${metricsToken.slice(0, -1)}x`)
     for (const authorization of [...wrong, `Bearer ${owner.session}`]) {
       expect((await read(authorization)).status, authorization).toBe(401)
     }
   })
 
-  test('counts requests by route, and holds nothing of what was asked', async () => {
+  test('counts requests by route, and contains nothing of the requests', async () => {
     const teamId = await createTeam(service, owner.session, 'Counted Team')
     const project = await createProject(service, owner.session, 'counted-project')
     const { token, id } = await createToken(service, owner.session)
@@ -395,7 +398,7 @@ describe('/metrics', () => {
     for (const secret of [...secrets, 'Renamed', '%zz', 'main/']) expect(text).not.toContain(secret)
   })
 
-  test('is well-formed: every line is a sample or a comment, every histogram adds up', async () => {
+  test('is well-formed: every line is a sample or a comment, and every histogram adds up', async () => {
     const { text } = await read(`Bearer ${metricsToken}`)
     const lines = text.split('\n').filter(Boolean)
     const label = '[a-zA-Z_]\\w*="(?:[^"\\\\\\n]|\\\\.)*"'

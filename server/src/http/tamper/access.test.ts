@@ -1,4 +1,4 @@
-/** Memberships, accounts and sessions that were changed in the database behind the service's back: an error, and never more rights. */
+/** Memberships, accounts and sessions that were tampered with in the database: an error, and never more access. */
 import type { SignedIn } from '@coffer/contract/auth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -60,7 +60,7 @@ async function signUp(email: string, password: string): Promise<TestUser> {
   return { id: answer.body.user.id, email, session: answer.body.accessToken }
 }
 
-/** What is remembered in memory is not what is tested here. */
+/** Clears the caches, so that the tests read the database. */
 function invalidateAll(): void {
   service.app.services.snapshots.clear()
   service.app.services.credentials.clear()
@@ -97,14 +97,14 @@ const reads: Probe[] = [
   ['GET', '/v1/workspace/main/project/closed/environment'],
 ]
 let attempts = 0
-/** Each has an effect where it is allowed, and is allowed to nobody but admins. */
+/** Writes that only admins may do, each with an effect. */
 const writes = (): Probe[] => [
   ['POST', '/v1/workspace/main/team', { name: `Team ${++attempts}` }],
   ['POST', '/v1/workspace/main/project/open/environment', { name: `env-${++attempts}` }],
   ['PUT', '/v1/workspace/main', { name: `Main ${++attempts}` }],
 ]
 
-/** Everything that a credential is shown or lets happen, each thing as one line. */
+/** Everything that a credential can read or do, one line each. */
 async function rightsOf(token: string): Promise<string[]> {
   const rights: string[] = []
   for (const [method, path, body] of [...reads, ...writes()]) {
@@ -117,13 +117,13 @@ async function rightsOf(token: string): Promise<string[]> {
   return rights
 }
 
-/** The times of use and of idling move with every request. */
+/** Times of last use change with every request. */
 const withoutTimes = (key: string, value: unknown) =>
   ['lastUsedAt', 'lastUsedIp', 'expiresAt', 'createdAt', 'updatedAt'].includes(key) ? undefined : value
 
 const isInMain = (right: string) => right.includes('/v1/workspace/main') || right.includes('"slug":"main"')
 
-describe('a changed membership', () => {
+describe('a tampered membership', () => {
   let malloryRow: RawRow
   let ownerRow: RawRow
   let baseline: string[]
@@ -157,12 +157,12 @@ describe('a changed membership', () => {
     ['an unknown role', () => ({ role: 'root' })],
     ['scope all', () => ({ scope: everything })],
     ['a scope with another project', () => ({ scope: String(malloryRow.scope).replace(projectId, mainId) })],
-    ['the same scope in another spelling', () => ({ scope: `${String(malloryRow.scope)} ` })],
+    ['the same scope with extra white space', () => ({ scope: `${String(malloryRow.scope)} ` })],
     ['a scope that is not JSON', () => ({ scope: '{' })],
     ['another id', () => ({ id: unknownRoot })],
-    ['another time of making', () => ({ created_at: Number(malloryRow.created_at) + 1 })],
+    ['another creation time', () => ({ created_at: Number(malloryRow.created_at) + 1 })],
     ['role and MAC of the owner', () => ({ role: 'admin', mac: ownerRow.mac ?? null })],
-    ['all of the owner but the user', () => ({ role: 'admin', scope: everything, mac: ownerRow.mac ?? null })],
+    ['every field of the owner but the user', () => ({ role: 'admin', scope: everything, mac: ownerRow.mac ?? null })],
     ['an empty MAC', () => ({ mac: Buffer.alloc(0) })],
     ['half of the MAC', () => ({ mac: bytesOf(malloryRow.mac).subarray(0, 16) })],
     ['a MAC of zeros', () => ({ role: 'admin', mac: Buffer.alloc(32) })],
@@ -192,7 +192,7 @@ describe('a changed membership', () => {
     invalidateAll()
   })
 
-  test("grants nothing: somebody else's row, by its user", async () => {
+  test("grants nothing: another member's row with the user replaced", async () => {
     await expectNothing(stranger.session, () => change({ user_id: stranger.id }, malloryRow.id))
     await expectNothing(stranger.session, () => change({ user_id: stranger.id }, ownerRow.id))
     await expectNothing(mallory.session, async () => {
@@ -211,7 +211,7 @@ describe('a changed membership', () => {
     })
   })
 
-  test('a tampered owner loses the workspace, and others keep theirs', async () => {
+  test('an owner whose row was tampered with loses access to the workspace, and others keep theirs', async () => {
     const before = await rightsOf(stranger.session)
     await raw.restoring(['member'], async () => {
       await change({ role: 'member' }, ownerRow.id)
@@ -223,7 +223,7 @@ describe('a changed membership', () => {
     invalidateAll()
   })
 
-  test('is written to the log, without what it holds', async () => {
+  test('is logged without its content', async () => {
     await raw.restoring(['member'], async () => {
       await change({ role: 'admin' })
       invalidateAll()
@@ -237,7 +237,7 @@ describe('a changed membership', () => {
   })
 })
 
-describe('a changed account', () => {
+describe('a tampered account', () => {
   const change = (id: string, columns: RawRow) =>
     raw.query(`update account set ${Object.keys(columns).map((column) => `${column} = ?`)} where id = ?`, [
       ...Object.values(columns),
@@ -254,20 +254,20 @@ describe('a changed account', () => {
 
   test.each<[string, () => RawRow | Promise<RawRow>]>([
     [
-      'the password hash of somebody else',
+      'the password hash of another account',
       async () => ({ password_hash: (await rowOf(mallory.id)).password_hash ?? null }),
     ],
     [
-      'password hash and MAC of somebody else',
+      'password hash and MAC of another account',
       async () => {
         const { password_hash = null, mac = null } = await rowOf(mallory.id)
         return { password_hash, mac }
       },
     ],
-    ['another time of making', () => ({ created_at: 1 })],
+    ['another creation time', () => ({ created_at: 1 })],
     ['an empty MAC', () => ({ mac: Buffer.alloc(0) })],
     ['an unknown root', () => ({ mac_root_id: unknownRoot })],
-  ])('lets nobody in, by password or session: %s', async (_what, columns) => {
+  ])('is refused, by password or session: %s', async (_what, columns) => {
     await raw.restoring(['account', 'login_attempt'], async () => {
       await change(owner.id, await columns())
       invalidateAll()
@@ -280,7 +280,7 @@ describe('a changed account', () => {
     expect((await service.call('GET', '/v1/me', { token: owner.session })).status).toBe(200)
   })
 
-  test('lets nobody in under the address of somebody else', async () => {
+  test('is refused under the address of another account', async () => {
     await raw.restoring(['account', 'login_attempt'], async () => {
       await change(owner.id, { email: 'elsewhere@example.com' })
       await change(mallory.id, { email: owner.email })
@@ -292,7 +292,7 @@ describe('a changed account', () => {
     invalidateAll()
   })
 
-  test('lets nobody in under the id of somebody else', async () => {
+  test('is refused under the id of another account', async () => {
     await raw.restoring(['account', 'login_attempt'], async () => {
       const { id, ...row } = await rowOf(mallory.id)
       await raw.query('delete from account where id = ?', [id ?? null])
@@ -304,7 +304,7 @@ describe('a changed account', () => {
     invalidateAll()
   })
 
-  test('lets nobody in with any byte of the MAC changed', async () => {
+  test('is refused with any byte of the MAC changed', async () => {
     const { mac } = await rowOf(owner.id)
     await raw.restoring(['account'], async () => {
       for (let at = 0; at < 32; at++) {
@@ -317,7 +317,7 @@ describe('a changed account', () => {
   })
 })
 
-describe('a changed session', () => {
+describe('a tampered session', () => {
   const hashed = async (user: TestUser) => {
     const rows = await raw.query('select * from session where user_id = ? order by created_at limit 1', [user.id])
     return rows[0] ?? {}
@@ -344,8 +344,8 @@ describe('a changed session', () => {
     ['another user', () => ({ user_id: owner.id })],
     ['another user and MAC', async () => ({ user_id: owner.id, mac: (await hashed(owner)).mac ?? null })],
     ['the type cli', () => ({ type: 'cli' })],
-    ['a later end', () => ({ expires_at: Date.now() + 10 ** 12 })],
-    ['another time of making', () => ({ created_at: 1 })],
+    ['a later expiry', () => ({ expires_at: Date.now() + 10 ** 12 })],
+    ['another creation time', () => ({ created_at: 1 })],
     ['another id', () => ({ id: unknownRoot })],
     ['an empty MAC', () => ({ mac: Buffer.alloc(0) })],
     ['an unknown root', () => ({ mac_root_id: unknownRoot })],
@@ -370,7 +370,7 @@ describe('a changed session', () => {
     invalidateAll()
   })
 
-  test('is refused: hashes of two sessions exchanged', async () => {
+  test('is refused: hashes of two sessions swapped', async () => {
     const [one, two] = [await hashed(mallory), await hashed(owner)]
     await expectRefused([mallory.session, owner.session], async () => {
       await change(one.id, { hash: Buffer.alloc(32) })
@@ -379,7 +379,7 @@ describe('a changed session', () => {
     })
   })
 
-  test('is refused: an expired one, prolonged', async () => {
+  test('is refused: an expired session with a later expiry', async () => {
     service.clock.offsetMs = -31 * 24 * hourMs
     const body = { email: mallory.email, password: malloryPassword }
     const { body: old } = await service.call<SignedIn>('POST', '/v1/auth/login', { body })

@@ -1,4 +1,4 @@
-/** An audit trail that was changed in the database behind the service's back. */
+/** An audit trail that was tampered with in the database. */
 import { createHash } from 'node:crypto'
 import type { AuditVerdict } from '@coffer/contract/audit'
 import type { SignedIn } from '@coffer/contract/auth'
@@ -62,7 +62,7 @@ async function signUp(email: string, password: string): Promise<TestUser> {
   return { id: answer.body.user.id, email, session: answer.body.accessToken }
 }
 
-/** What is remembered in memory is not what is tested here. */
+/** Clears the caches, so that the tests read the database. */
 function invalidateAll(): void {
   service.app.services.snapshots.clear()
   service.app.services.credentials.clear()
@@ -86,7 +86,7 @@ function flip(cell: Cell | undefined, at: number): Buffer {
 }
 let attempts = 0
 
-describe('a changed audit trail', () => {
+describe('a tampered audit trail', () => {
   let verdict: AuditVerdict
   let length: number
 
@@ -106,7 +106,7 @@ describe('a changed audit trail', () => {
       ...Object.values(columns),
       mainId,
     ])
-  /** As the service would hash it: an attacker can do so too, for the hash has no key. */
+  /** Hashes like the service does: an attacker can do so too, because the hash has no key. */
   const rehashed = (row: RawRow, previous: string): RawRow => {
     const text = (name: string) => String(row[name])
     const maybe = (name: string) => (row[name] === null ? null : text(name))
@@ -135,7 +135,7 @@ describe('a changed audit trail', () => {
     )
     return { ...row, hash }
   }
-  /** Writes the chain anew from an entry on, all hashes fitting, and the head with them. */
+  /** Rewrites the chain from an entry on with matching hashes, and the head with it. */
   async function rewriteFrom(sequence: number, change: (row: RawRow) => RawRow): Promise<void> {
     let previous = String((await entry(sequence - 1)).hash)
     for (let at = sequence; at <= length; at++) {
@@ -156,7 +156,7 @@ describe('a changed audit trail', () => {
     length = verdict.entries
   })
 
-  test('is told from one that nobody touched', async () => {
+  test('differs from an untouched trail', async () => {
     expect(verdict).toEqual({ ok: true, entries: length, head: (await entry(length)).hash })
     expect(length).toBeGreaterThan(20)
   })
@@ -179,7 +179,7 @@ describe('a changed audit trail', () => {
     'outcome',
     'details',
     'hash',
-  ])('is found: %s of an entry', async (column) => {
+  ])('is detected: %s of an entry', async (column) => {
     for (const sequence of [1, 7, length]) {
       await restoring(async () => {
         const value = column === 'at' ? 1 : column === 'details' ? '{"after":{}}' : 'changed'
@@ -191,7 +191,7 @@ describe('a changed audit trail', () => {
     expect(await verify()).toEqual(verdict)
   })
 
-  test('is found: an entry deleted', async () => {
+  test('is detected: an entry deleted', async () => {
     for (const sequence of [1, 2, 9, length - 1, length]) {
       await restoring(async () => {
         await raw.query('delete from audit_entry where chain_id = ? and sequence = ?', [mainId, sequence])
@@ -200,7 +200,7 @@ describe('a changed audit trail', () => {
     }
   })
 
-  test('is found: an entry deleted and the rest moved up', async () => {
+  test('is detected: an entry deleted and the later ones renumbered', async () => {
     await restoring(async () => {
       await raw.query('delete from audit_entry where chain_id = ? and sequence = 5', [mainId])
       for (let at = 6; at <= length; at++) {
@@ -211,7 +211,7 @@ describe('a changed audit trail', () => {
     })
   })
 
-  test('is found: two entries exchanged', async () => {
+  test('is detected: two entries swapped', async () => {
     const swap = async (one: number, other: number) => {
       for (const [from, to] of [
         [one, -1],
@@ -234,7 +234,7 @@ describe('a changed audit trail', () => {
     }
   })
 
-  test('is found: an entry inserted in the middle', async () => {
+  test('is detected: an entry inserted in the middle', async () => {
     await restoring(async () => {
       const row = await entry(5)
       for (let at = length; at >= 5; at--) {
@@ -243,12 +243,12 @@ describe('a changed audit trail', () => {
       await insert(rehashed({ ...row, action: 'VIEW' }, String((await entry(4)).hash)))
       await setHead({ sequence: length + 1 })
       const found = await verify()
-      // The entry itself fits its place; what follows does not fit it.
+      // The inserted entry itself matches its place; the next one does not match it.
       expect(found).toMatchObject({ ok: false, entries: 5, firstBroken: 6 })
     })
   })
 
-  test('is found: an entry inserted that does not fit its place', async () => {
+  test('is detected: an inserted entry that does not match its place', async () => {
     await restoring(async () => {
       const row = await entry(5)
       for (let at = length; at >= 5; at--) {
@@ -260,7 +260,7 @@ describe('a changed audit trail', () => {
     })
   })
 
-  test('is found: an entry added after the end, with or without the head', async () => {
+  test('is detected: an entry added after the end, with or without the head', async () => {
     const added = async () => {
       const last = await entry(length)
       return rehashed({ ...last, sequence: length + 1, id: unknownRoot }, String(last.hash))
@@ -277,7 +277,7 @@ describe('a changed audit trail', () => {
     })
   })
 
-  test('is found: an entry of another workspace in its place', async () => {
+  test('is detected: an entry of another workspace in its place', async () => {
     await restoring(async () => {
       const foreign = await one('select * from audit_entry where chain_id = ? and sequence = 1', [strangeId])
       await raw.query('delete from audit_entry where chain_id = ? and sequence = 1', [mainId])
@@ -286,7 +286,7 @@ describe('a changed audit trail', () => {
     })
   })
 
-  test('is found: the tail cut off', async () => {
+  test('is detected: the tail cut off', async () => {
     for (const left of [0, 1, length - 1]) {
       await restoring(async () => {
         await raw.query('delete from audit_entry where chain_id = ? and sequence > ?', [mainId, left])
@@ -295,7 +295,7 @@ describe('a changed audit trail', () => {
     }
   })
 
-  test('is found: the tail cut off, and the head set back to what is left', async () => {
+  test('is detected: the tail cut off, and the head set back to the remaining entries', async () => {
     for (const left of [1, 5, length - 1]) {
       await restoring(async () => {
         await raw.query('delete from audit_entry where chain_id = ? and sequence > ?', [mainId, left])
@@ -305,7 +305,7 @@ describe('a changed audit trail', () => {
     }
   })
 
-  test('is found: all of it deleted, with its head or without', async () => {
+  test('is detected: all entries deleted, with or without the head', async () => {
     const emptyHash = '0'.repeat(64)
     for (const erase of [
       () => setHead({ sequence: 0, hash: emptyHash, signature: null, key_id: null }),
@@ -319,7 +319,7 @@ describe('a changed audit trail', () => {
     }
   })
 
-  test('is found: the head deleted, though every entry is there', async () => {
+  test('is detected: the head deleted, with all entries present', async () => {
     await restoring(async () => {
       await raw.query('delete from audit_head where chain_id = ?', [mainId])
       expect((await verify()).ok).toBe(false)
@@ -332,19 +332,19 @@ describe('a changed audit trail', () => {
     ['no signature', async () => ({ signature: null })],
     ['no key', async () => ({ key_id: null })],
     ['an unknown key', async () => ({ key_id: unknownRoot })],
-    ['the key of the JWTs', async () => ({ key_id: service.app.services.keys.signer('jwt').id })],
+    ['the signing key of JWTs', async () => ({ key_id: service.app.services.keys.signer('jwt').id })],
     [
       'the signature of another chain',
       async () => one('select signature, key_id from audit_head where chain_id = ?', [strangeId]),
     ],
-  ])('is found: %s in the head', async (_what, columns) => {
+  ])('is detected: %s in the head', async (_what, columns) => {
     await restoring(async () => {
       await setHead(await columns())
       expect(await verify()).toMatchObject({ ok: false, entries: length, firstBroken: length })
     })
   })
 
-  test('is found: any byte of the signature', async () => {
+  test('is detected: any byte of the signature', async () => {
     const { signature } = await one('select signature from audit_head where chain_id = ?', [mainId])
     await restoring(async () => {
       for (let at = 0; at < 64; at++) {
@@ -354,14 +354,14 @@ describe('a changed audit trail', () => {
     })
   })
 
-  test('is found: history written anew with all hashes fitting', async () => {
+  test('is detected: history rewritten with matching hashes', async () => {
     await restoring(async () => {
       await rewriteFrom(5, (row) => ({ ...row, actor_name: 'somebody@example.com' }))
       expect(await verify()).toMatchObject({ ok: false, firstBroken: length })
     })
   })
 
-  describe('is not healed by what happens next:', () => {
+  describe('stays detected after later entries:', () => {
     const act = () =>
       service.call('POST', '/v1/workspace/main/team', { token: owner.session, body: { name: `Later ${++attempts}` } })
 
@@ -375,7 +375,7 @@ describe('a changed audit trail', () => {
       invalidateAll()
     })
 
-    test('history written anew with all hashes fitting', async () => {
+    test('history rewritten with matching hashes', async () => {
       await raw.restoring(['audit_entry', 'audit_head', 'team'], async () => {
         await rewriteFrom(5, (row) => ({ ...row, actor_name: 'somebody@example.com' }))
         await act()
@@ -384,7 +384,7 @@ describe('a changed audit trail', () => {
       invalidateAll()
     })
 
-    test('all of it deleted', async () => {
+    test('all entries deleted', async () => {
       await raw.restoring(['audit_entry', 'audit_head', 'team'], async () => {
         await raw.query('delete from audit_entry where chain_id = ?', [mainId])
         await raw.query('delete from audit_head where chain_id = ?', [mainId])
@@ -395,7 +395,7 @@ describe('a changed audit trail', () => {
     })
   })
 
-  test('leaves the trails of others whole', async () => {
+  test('does not affect the trails of other workspaces', async () => {
     await restoring(async () => {
       await raw.query('delete from audit_entry where chain_id = ? and sequence = 3', [mainId])
       const path = '/v1/workspace/strange/audit/verify'

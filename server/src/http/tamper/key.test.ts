@@ -1,4 +1,4 @@
-/** Keys that were changed in the database behind the service's back. */
+/** Keys that were tampered with in the database. */
 import type { SignedIn } from '@coffer/contract/auth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -64,7 +64,7 @@ async function signUp(email: string, password: string): Promise<TestUser> {
   return { id: answer.body.user.id, email, session: answer.body.accessToken }
 }
 
-/** What is remembered in memory is not what is tested here. */
+/** Clears the caches, so that the tests read the database. */
 function invalidateAll(): void {
   service.app.services.snapshots.clear()
   service.app.services.credentials.clear()
@@ -101,14 +101,14 @@ const reads: Probe[] = [
   ['GET', '/v1/workspace/main/project/closed/environment'],
 ]
 let attempts = 0
-/** Each has an effect where it is allowed, and is allowed to nobody but admins. */
+/** Writes that only admins may do, each with an effect. */
 const writes = (): Probe[] => [
   ['POST', '/v1/workspace/main/team', { name: `Team ${++attempts}` }],
   ['POST', '/v1/workspace/main/project/open/environment', { name: `env-${++attempts}` }],
   ['PUT', '/v1/workspace/main', { name: `Main ${++attempts}` }],
 ]
 
-/** Everything that a credential is shown or lets happen, each thing as one line. */
+/** Everything that a credential can read or do, one line each. */
 async function rightsOf(token: string): Promise<string[]> {
   const rights: string[] = []
   for (const [method, path, body] of [...reads, ...writes()]) {
@@ -121,13 +121,13 @@ async function rightsOf(token: string): Promise<string[]> {
   return rights
 }
 
-/** The times of use and of idling move with every request. */
+/** Times of last use change with every request. */
 const withoutTimes = (key: string, value: unknown) =>
   ['lastUsedAt', 'lastUsedIp', 'expiresAt', 'createdAt', 'updatedAt'].includes(key) ? undefined : value
 
 const isInMain = (right: string) => right.includes('/v1/workspace/main') || right.includes('"slug":"main"')
 
-describe('a changed key', () => {
+describe('a tampered key', () => {
   const operator = () => asOperator(service.app.services)
   const integrity = expect.objectContaining({ code: 'integrity' })
   const sample = (length: number) => [0, 1, 4, 5, 17, length - 17, length - 1]
@@ -146,7 +146,7 @@ describe('a changed key', () => {
     ['root_key', 'check_value', ''],
     ['signing_key', 'wrapped', "where purpose = 'jwt'"],
     ['signing_key', 'wrapped', "where purpose = 'audit'"],
-  ])('is not used: any byte of %s.%s %s', async (table, column, where) => {
+  ])('is not used: any byte changed in %s.%s %s', async (table, column, where) => {
     const row = await one(`select * from ${table} ${where}`)
     const length = bytesOf(row[column]).length
     await raw.restoring([table], async () => {
@@ -167,12 +167,12 @@ describe('a changed key', () => {
 
   test.each<[string, string, RawRow, string]>([
     ['root_key', 'another id', { id: unknownRoot }, wrongMaster],
-    ['root_key', 'none active', { is_active: 0 }, changedKeys],
+    ['root_key', 'no active key', { is_active: 0 }, changedKeys],
     ['signing_key', 'another purpose', { purpose: 'audit' }, wrongMaster],
     ['signing_key', 'another id', { id: unknownRoot }, changedKeys],
     ['signing_key', 'an unknown root', { root_id: unknownRoot }, wrongMaster],
     ['signing_key', 'retired', { retired_at: 1 }, changedKeys],
-  ])('stops the start: %s, %s', async (table, _what, columns, sentence) => {
+  ])('prevents the start: %s, %s', async (table, _what, columns, sentence) => {
     const where = table === 'signing_key' ? "where purpose = 'jwt'" : ''
     await raw.restoring([table], async () => {
       await raw.query(
@@ -183,7 +183,7 @@ describe('a changed key', () => {
     })
   })
 
-  test('stops the start: the records of two signing keys exchanged', async () => {
+  test('prevents the start: the records of two signing keys swapped', async () => {
     const jwt = await one("select * from signing_key where purpose = 'jwt'")
     const audit = await one("select * from signing_key where purpose = 'audit'")
     await raw.restoring(['signing_key'], async () => {
@@ -193,7 +193,7 @@ describe('a changed key', () => {
     })
   })
 
-  test('a public key that was exchanged is not believed', async () => {
+  test('a replaced public key is not used', async () => {
     const token = await createToken(service, owner.session)
     const jwt = await exchange(service, token.token)
     await raw.restoring(['signing_key'], async () => {
@@ -204,7 +204,7 @@ describe('a changed key', () => {
     })
   })
 
-  test('no environment is made under a workspace key with any byte changed, and nothing else happens either', async () => {
+  test('a workspace key with any byte changed creates no environment, and nothing else is changed', async () => {
     const row = await one('select * from workspace_key where workspace_id = ?', [mainId])
     const count = async () => [
       await one('select count(*) as n from environment'),
@@ -234,8 +234,8 @@ describe('a changed key', () => {
     ['of another workspace', async () => one('select wrapped from workspace_key where workspace_id = ?', [strangeId])],
     ['under another version', async () => ({ version: 2 })],
     ['under an unknown root', async () => ({ root_id: unknownRoot })],
-    ['gone empty', async () => ({ wrapped: Buffer.alloc(0) })],
-  ])('no environment is made under a workspace key %s', async (_what, columns) => {
+    ['without content', async () => ({ wrapped: Buffer.alloc(0) })],
+  ])('no environment is created with a workspace key %s', async (_what, columns) => {
     const change = await columns()
     await raw.restoring(['workspace_key'], async () => {
       await raw.query(
@@ -250,7 +250,7 @@ describe('a changed key', () => {
     })
   })
 
-  test('an environment key with any byte changed, or of another environment, is never moved to a new workspace key', async () => {
+  test('an environment key with any byte changed, or of another environment, is never rewrapped under a new workspace key', async () => {
     const rows = await raw.query('select * from environment_key where workspace_id = ? order by environment_id', [
       mainId,
     ])
@@ -282,7 +282,7 @@ describe('a changed key', () => {
   })
 })
 
-test('after a rotation of the root, the MAC of a row under the old root is worth nothing', async () => {
+test('after a root key rotation, the MAC of a row under the old root is rejected', async () => {
   const before = await one('select * from member where user_id = ? and workspace_id = ?', [mallory.id, mainId])
   const rights = await rightsOf(mallory.session)
   await rotateRoot(asOperator(service.app.services), () => undefined, 0)

@@ -1,4 +1,4 @@
-/** Tokens that were changed in the database behind the service's back. */
+/** Tokens that were tampered with in the database. */
 import type { SignedIn } from '@coffer/contract/auth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -62,7 +62,7 @@ async function signUp(email: string, password: string): Promise<TestUser> {
   return { id: answer.body.user.id, email, session: answer.body.accessToken }
 }
 
-/** What is remembered in memory is not what is tested here. */
+/** Clears the caches, so that the tests read the database. */
 function invalidateAll(): void {
   service.app.services.snapshots.clear()
   service.app.services.credentials.clear()
@@ -99,14 +99,14 @@ const reads: Probe[] = [
   ['GET', '/v1/workspace/main/project/closed/environment'],
 ]
 let attempts = 0
-/** Each has an effect where it is allowed, and is allowed to nobody but admins. */
+/** Writes that only admins may do, each with an effect. */
 const writes = (): Probe[] => [
   ['POST', '/v1/workspace/main/team', { name: `Team ${++attempts}` }],
   ['POST', '/v1/workspace/main/project/open/environment', { name: `env-${++attempts}` }],
   ['PUT', '/v1/workspace/main', { name: `Main ${++attempts}` }],
 ]
 
-/** Everything that a credential is shown or lets happen, each thing as one line. */
+/** Everything that a credential can read or do, one line each. */
 async function rightsOf(token: string): Promise<string[]> {
   const rights: string[] = []
   for (const [method, path, body] of [...reads, ...writes()]) {
@@ -119,11 +119,11 @@ async function rightsOf(token: string): Promise<string[]> {
   return rights
 }
 
-/** The times of use and of idling move with every request. */
+/** Times of last use change with every request. */
 const withoutTimes = (key: string, value: unknown) =>
   ['lastUsedAt', 'lastUsedIp', 'expiresAt', 'createdAt', 'updatedAt'].includes(key) ? undefined : value
 
-describe('a changed token', () => {
+describe('a tampered token', () => {
   type Named = { readonly id: string; readonly value: string; readonly jwt: string }
   let narrow: Named
   let wide: Named
@@ -155,7 +155,7 @@ describe('a changed token', () => {
       id,
     ])
 
-  /** The values and their JWTs are refused wherever they go. */
+  /** The values and their JWTs are refused everywhere. */
   async function expectRefused(values: readonly string[], tamper: () => Promise<unknown>): Promise<void> {
     await raw.restoring(['token'], async () => {
       await tamper()
@@ -173,22 +173,22 @@ describe('a changed token', () => {
     ['permission read-write', () => ({ permission: 'read-write' })],
     ['scope all', () => ({ scope: everything })],
     ['the type cli', () => ({ type: 'cli' })],
-    ['another maker', () => ({ created_by: mallory.id })],
+    ['another creator', () => ({ created_by: mallory.id })],
     ['another workspace', () => ({ workspace_id: strangeId })],
-    ['another workspace with its owner as maker', () => ({ workspace_id: strangeId, created_by: stranger.id })],
-    ['a later end', () => ({ expires_at: Date.now() + 10 ** 11 })],
-    ['no end', () => ({ expires_at: null })],
-    ['another time of making', () => ({ created_at: 1 })],
+    ['another workspace with its owner as creator', () => ({ workspace_id: strangeId, created_by: stranger.id })],
+    ['a later expiry', () => ({ expires_at: Date.now() + 10 ** 11 })],
+    ['no expiry', () => ({ expires_at: null })],
+    ['another creation time', () => ({ created_at: 1 })],
     ['another generation', () => ({ generation: 2 })],
     ['a revocation', () => ({ revoked_at: Date.now() })],
-    ['a time of grace', () => ({ previous_until: Date.now() + 10 ** 9 })],
+    ['a grace period', () => ({ previous_until: Date.now() + 10 ** 9 })],
     ['a narrower scope', () => ({ scope: everything.replace('true', 'false') })],
     ['a list of addresses that is not JSON', () => ({ allowed_ips: '[' })],
     ['an empty MAC', () => ({ mac: Buffer.alloc(0) })],
     ['a longer MAC', async () => ({ mac: Buffer.concat([bytesOf((await rowOf(narrow.id)).mac), Buffer.alloc(1)]) })],
     ['the MAC of another token', async () => ({ mac: (await rowOf(wide.id)).mac ?? null })],
     [
-      'rights and MAC of another token',
+      'permissions and MAC of another token',
       async () => {
         const { permission = null, scope = null, mac = null } = await rowOf(wide.id)
         return { permission, scope, mac }
@@ -229,7 +229,7 @@ describe('a changed token', () => {
     invalidateAll()
   })
 
-  test('is refused: hashes of two tokens exchanged', async () => {
+  test('is refused: hashes of two tokens swapped', async () => {
     for (const other of [wide, foreign]) {
       const [one, two] = [await rowOf(narrow.id), await rowOf(other.id)]
       await expectRefused([narrow.value, narrow.jwt, other.value, other.jwt], async () => {
@@ -240,7 +240,7 @@ describe('a changed token', () => {
     }
   })
 
-  test("is refused: one's own hash as the previous value of a stronger token", async () => {
+  test('is refused: its hash as the previous value of a more powerful token', async () => {
     const { hash = null } = await rowOf(narrow.id)
     await expectRefused([narrow.value], async () => {
       await raw.query('delete from token where id = ?', [narrow.id])
@@ -248,19 +248,19 @@ describe('a changed token', () => {
     })
   })
 
-  test('is refused: a token freed from its addresses', async () => {
+  test('is refused: a token without its address restriction', async () => {
     for (const allowed of ['[]', '["127.0.0.1"]', '["0.0.0.0/0"]']) {
       await expectRefused([bound.value], () => change(bound.id, { allowed_ips: allowed }))
     }
   })
 
-  test('stays dead: revoked, then revived', async () => {
+  test('stays refused: a revoked token with the revocation removed', async () => {
     const dead = await make(owner.session, {})
     await service.call('DELETE', `/v1/workspace/main/tokens/${dead.id}`, { token: owner.session })
     await expectRefused([dead.value, dead.jwt], () => change(dead.id, { revoked_at: null }))
   })
 
-  test('stays dead: expired, then prolonged', async () => {
+  test('stays refused: an expired token with a later expiry', async () => {
     service.clock.offsetMs = -25 * hourMs
     const dead = await make(owner.session, { expiresIn: '24h' })
     service.clock.offsetMs = 0
@@ -271,7 +271,7 @@ describe('a changed token', () => {
     }
   })
 
-  test('stays dead: rotated, then given its old value back', async () => {
+  test('stays refused: the old value of a rotated token, restored', async () => {
     const old = await make(owner.session, {})
     const { hash = null } = await rowOf(old.id)
     await service.call('POST', `/v1/workspace/main/tokens/${old.id}/rotate`, { token: owner.session, body: {} })
@@ -282,7 +282,7 @@ describe('a changed token', () => {
     )
   })
 
-  test('is not in the list of tokens, and neither rotated nor revoked', async () => {
+  test('is not listed, and can be neither rotated nor revoked', async () => {
     await raw.restoring(['token'], async () => {
       await change(narrow.id, { permission: 'read-write' })
       invalidateAll()
